@@ -1,0 +1,25 @@
+"""attangent: softmax attention seen through its tangent kernel. Tune, predict, audit.
+
+Public names are loaded on first use, so that importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from attangent._errors import AttangentError
+from attangent._version import __version__
+
+if TYPE_CHECKING:
+    from attangent.kernels import predict_training
+
+_HOMES = {
+    "predict_training": "attangent.kernels",  # training curves and answers from the kernel at the start
+}
+
+__all__ = ["AttangentError", "__version__", "predict_training"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'attangent' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""The claims, one package a paper; every module below is loaded by the registry."""

@@ -1,0 +1,1 @@
+"""P2: the tangent kernel of two-layer softmax networks."""

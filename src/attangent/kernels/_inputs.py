@@ -1,0 +1,48 @@
+"""Checks of what a user hands to a network, made before any work is done."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+
+
+def as_points(name: str, value: Any, columns: int | None, like: Tensor) -> Tensor:
+    """`value` as a finite floating matrix (points, columns) with the dtype and device of `like`."""
+    tensor = torch.as_tensor(value)
+    if not tensor.is_floating_point():
+        raise AttangentError(
+            f"{name} has dtype {tensor.dtype}, expected floating point numbers: convert it with .double()"
+        )
+    if tensor.ndim != 2 or (columns is not None and tensor.shape[1] != columns):
+        wanted = f"(points, {columns})" if columns is not None else "(points, columns)"
+        raise AttangentError(f"{name} has shape {tuple(tensor.shape)}, expected {wanted}: one row a point")
+    if tensor.shape[0] == 0:
+        raise AttangentError(f"{name} is empty, expected at least one row")
+    if not torch.isfinite(tensor).all():
+        raise AttangentError(f"{name} has NaN or infinite entries: drop or fill those rows first")
+    return tensor.to(dtype=like.dtype, device=like.device)
+
+
+def as_targets(value: Any, points: Tensor, columns: int, like: Tensor) -> Tensor:
+    """`value` as targets of `points`, one row a point."""
+    targets = as_points("Y", value, columns, like)
+    if targets.shape[0] != points.shape[0]:
+        raise AttangentError(f"Y has {targets.shape[0]} rows but X has {points.shape[0]}: one target a point")
+    return targets
+
+
+def check_size(name: str, value: int) -> int:
+    """`value` as a whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise AttangentError(f"{name} is {value!r}, expected a whole number of at least 1")
+    return value
+
+
+def check_positive(name: str, value: float) -> float:
+    """`value` as a finite number above zero."""
+    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise AttangentError(f"{name} is {value!r}, expected a finite number above 0")
+    return float(value)

@@ -1,0 +1,19 @@
+"""Regression data under the assumptions of P1 and P2: |x| <= 1 and |y| <= 1."""
+
+import torch
+from torch import Tensor
+
+from attangent._random import generator
+
+
+def unit_data(n: int, d_in: int, d_out: int, seed: int) -> tuple[Tensor, Tensor]:
+    """n points X (n, d_in) uniform on the unit sphere, targets Y (n, d_out) uniform in the unit ball."""
+    rng = generator(seed, "unit_data")
+    X = _directions(n, d_in, rng)
+    radius = torch.rand(n, 1, generator=rng, dtype=torch.float64) ** (1 / d_out)
+    return X, radius * _directions(n, d_out, rng)
+
+
+def _directions(n: int, d: int, rng: torch.Generator) -> Tensor:
+    drawn = torch.randn(n, d, generator=rng, dtype=torch.float64)
+    return drawn / drawn.norm(dim=1, keepdim=True)

@@ -1,0 +1,181 @@
+"""What training will do, from the kernel at initialisation alone (P2 Appendix F)."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.kernels._inputs import check_positive
+
+Steps = int | Sequence[int] | Tensor
+
+
+def vectorise(matrix: Tensor) -> Tensor:
+    """(n, d_out) as a vector in the order of the kernels: entry l*n + i is output l at point i."""
+    return matrix.T.reshape(-1)
+
+
+def predict_training(kernel: Any, residual: Any, rate: float, *, width: float = 1.0) -> "Prediction":
+    """The course of gradient descent on 1/2 |F - Y|^2 if the tangent kernel stayed as it is.
+
+    `kernel` (N, N) is J J'/width: pass `width=network.m` with the networks of this room, whose kernels are
+    divided by m, and leave it at 1 for a plain J J'. `residual` is F(0) - Y, as (n, d_out) or as a vector
+    in the kernel's order. One eigendecomposition serves every question asked of the result.
+
+    >>> prediction = predict_training(torch.diag(torch.tensor([1.0, 0.5])), torch.ones(2, 1), rate=1.0)
+    >>> prediction.loss([0, 1, 2])
+    tensor([1.0000, 0.1250, 0.0312], dtype=torch.float64)
+    """
+    check_positive("rate", rate)
+    check_positive("width", width)
+    K = torch.as_tensor(kernel).double()
+    R = torch.as_tensor(residual).double()
+    r = vectorise(R) if R.ndim == 2 else R.reshape(-1)
+    _check_pair(K, r)
+    eigenvalues, eigenvectors = _spectrum(K)
+    outputs = R.shape[1] if R.ndim == 2 else 1
+    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs)
+
+
+def _check_pair(K: Tensor, r: Tensor) -> None:
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise AttangentError(f"kernel has shape {tuple(K.shape)}, expected a square matrix (train, train)")
+    if len(r) != len(K):
+        raise AttangentError(
+            f"residual has {len(r)} entries but the kernel has {len(K)} rows: "
+            "give F(0) - Y of the points the kernel was made from"
+        )
+    if not (torch.isfinite(K).all() and torch.isfinite(r).all()):
+        raise AttangentError("kernel or residual has NaN or infinite entries: drop those points first")
+
+
+def _spectrum(K: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, round-off below zero removed, and eigenvectors of a positive semi-definite matrix."""
+    eigenvalues, eigenvectors = torch.linalg.eigh((K + K.T) / 2)
+    top = eigenvalues[-1].clamp(min=0)
+    if eigenvalues[0] < -1e-5 * top or top == 0:
+        raise AttangentError(
+            f"kernel has eigenvalues from {eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}, "
+            "expected a positive semi-definite matrix that is not zero: a Gram matrix of gradients"
+        )
+    return torch.where(eigenvalues.abs() < 1e-15 * top, 0 * eigenvalues, eigenvalues).clamp(
+        min=0
+    ), eigenvectors
+
+
+class Prediction:
+    """Gradient descent under a constant kernel: the residual after t steps is (I - rate K)^t r(0).
+
+    `eigenvalues` are those of the kernel as given, in rising order.
+    """
+
+    def __init__(
+        self,
+        eigenvalues: Tensor,
+        eigenvectors: Tensor,
+        residual: Tensor,
+        step_rate: float,
+        width: float,
+        d_out: int,
+    ):
+        self.eigenvalues = eigenvalues
+        self.eigenvectors = eigenvectors
+        self.width = width
+        self.d_out = d_out
+        self._rate = step_rate
+        self._coefficients = eigenvectors.T @ residual
+
+    @property
+    def largest_stable_rate(self) -> float:
+        """2 / (width lambda_max): below it no component grows, above it the top one does."""
+        return 2.0 / (self.width * self.eigenvalues[-1].item())
+
+    def loss(self, steps: Steps) -> Tensor:
+        """1/2 |F(t) - Y|^2 at each of the steps; a single step gives a scalar tensor."""
+        decayed = self._coefficients[:, None] * self._powers(steps)
+        return 0.5 * decayed.square().sum(dim=0).reshape(_shape(steps))
+
+    def residual(self, step: int) -> Tensor:
+        """vec(F(t) - Y) after `step` steps, in the kernel's order."""
+        return self.eigenvectors @ (self._coefficients * self._powers(step)[:, 0])
+
+    def outputs(self, test_kernel: Any, step: int, initial: Any = 0.0) -> Tensor:
+        """Predicted outputs (points, d_out) at test points after `step` steps.
+
+        `test_kernel` (d_out points, N) pairs test with training points, scaled as the kernel was; `initial`
+        holds the outputs of the untrained network there (zero after symmetric initialisation):
+        F0 - K_te V [(1 - (1 - rate e)^t) / e] V' r(0).
+        """
+        K = torch.as_tensor(test_kernel).double()
+        trained = len(self._coefficients)
+        if K.ndim != 2 or K.shape[1] != trained or K.shape[0] % self.d_out:
+            raise AttangentError(
+                f"test_kernel has shape {tuple(K.shape)}, expected ({self.d_out} x points, {trained}): "
+                "kernel(X_test, X_train)"
+            )
+        change = K @ (self.eigenvectors @ (self._summed_powers(step) * self._coefficients))
+        return torch.as_tensor(initial).double() - change.reshape(self.d_out, -1).T
+
+    def steps_to(self, loss: float) -> int | None:
+        """The first step at which the predicted loss is at most `loss`, None if it never gets there.
+
+        Exact where every component falls (a stable rate): the predicted loss is then monotone.
+        """
+        check_positive("loss", loss)
+        if self.loss(0) <= loss:
+            return 0
+        if not self._reaches(loss):
+            return None
+        high = 1
+        while self.loss(high) > loss:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.loss(middle) <= loss else (middle, high)
+        return high
+
+    def effective_dimension(self, ridge: float) -> float:
+        """sum_j e_j / (e_j + ridge): the number of directions that count at this ridge (or 1/(rate t))."""
+        check_positive("ridge", ridge)
+        e = self.eigenvalues.clamp(min=0)
+        return (e / (e + ridge)).sum().item()
+
+    def _reaches(self, loss: float) -> bool:
+        factors = (1 - self._rate * self.eigenvalues).abs()
+        present = self._coefficients.abs() > 0
+        if (factors[present] > 1).any():
+            return False
+        stuck = self._coefficients[present & (factors == 1)]
+        return 0.5 * stuck.square().sum().item() < loss
+
+    def _powers(self, steps: Steps) -> Tensor:
+        t = torch.as_tensor(steps).double().reshape(1, -1)
+        if (t < 0).any():
+            raise AttangentError("steps has a negative entry, expected steps from 0 on")
+        return (1 - self._rate * self.eigenvalues)[:, None] ** t
+
+    def _summed_powers(self, step: int) -> Tensor:
+        """rate sum_{s<t} (1 - rate e)^s = (1 - (1 - rate e)^t) / e, with its limit rate t at e = 0."""
+        z = self._rate * self.eigenvalues
+        small = z.abs() < 0.5
+        safe = torch.where(z == 0, torch.ones_like(z), z)
+        smooth = -torch.expm1(step * torch.log1p(-torch.where(small, z, 0 * z))) / safe
+        direct = (1 - (1 - z) ** step) / safe
+        limit = torch.full_like(z, float(step))
+        return self._rate * torch.where(z == 0, limit, torch.where(small, smooth, direct))
+
+
+def _shape(steps: Steps) -> tuple[int, ...]:
+    return tuple(torch.as_tensor(steps).shape)
+
+
+def log_gap(measured: Tensor, predicted: Tensor) -> float:
+    """The largest |log measured - log predicted| of two loss curves."""
+    if measured.shape != predicted.shape:
+        raise AttangentError(f"curves of {len(measured)} and {len(predicted)} steps cannot be compared")
+    gap = (measured.log() - predicted.log()).abs().max().item()
+    return gap if not math.isnan(gap) else math.inf
