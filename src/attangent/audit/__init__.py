@@ -1,0 +1,25 @@
+"""Executable claims: run them, load their findings, render the report."""
+
+from attangent.audit.claim import Claim, Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Verdict
+from attangent.audit.registry import all_claims, claim, get
+from attangent.audit.results import Result, Run, load
+from attangent.audit.runner import run
+
+__all__ = [
+    "Claim",
+    "Conclusion",
+    "Figure",
+    "Finding",
+    "Hypothesis",
+    "Result",
+    "Run",
+    "Series",
+    "Settings",
+    "Verdict",
+    "all_claims",
+    "claim",
+    "get",
+    "load",
+    "run",
+]

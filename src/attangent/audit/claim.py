@@ -83,3 +83,11 @@ class Claim:
         if profile not in PROFILES:
             raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
         return self.quick if profile == "quick" else self.full
+
+
+def claim_order(id: str) -> tuple[str, str, list[tuple[int, str]]]:
+    """Sorts ids by paper, kind of statement and number: lemma-5.3 before lemma-10."""
+    paper, _, name = id.partition("/")
+    kind, _, rest = name.partition("-")
+    parts = rest.replace("-", ".").split(".")
+    return paper, kind, [(int(part) if part.isdigit() else 0, part) for part in parts]

@@ -67,8 +67,9 @@ class Hypothesis:
 class Conclusion:
     """A consequence that was measured: `measured` should stand in `relation` to `bound`.
 
-    `claimed` is False for what the statement does not say: a correction of ours or a comparison. Such a line is
-    shown but does not decide the verdict. `first_violation` is the first step at which a bound over time failed.
+    `claimed` is False for what the statement does not say: a correction of ours or a comparison. Such a line
+    is shown but does not decide the verdict. `first_violation` is the first step at which a bound over time
+    failed.
     """
 
     name: str

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from attangent._errors import AttangentError
-from attangent.audit.claim import Check, Claim, Settings
+from attangent.audit.claim import Check, Claim, Settings, claim_order
 
 _claims: dict[str, Claim] = {}
 
@@ -50,7 +50,7 @@ def claim(
 def all_claims() -> dict[str, Claim]:
     """Every registered claim, ordered by paper and id."""
     _load_papers()
-    return dict(sorted(_claims.items(), key=lambda item: _sort_key(item[0])))
+    return dict(sorted(_claims.items(), key=lambda item: claim_order(item[0])))
 
 
 def get(id: str) -> Claim:
@@ -83,13 +83,6 @@ def _unknown(what: str, given: str, claims: dict[str, Claim]) -> str:
     close = difflib.get_close_matches(given, claims, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return f"unknown {what} {given!r}: {hint}valid ids: {', '.join(claims)}"
-
-
-def _sort_key(id: str) -> tuple[str, str, list[tuple[int, str]]]:
-    paper, name = id.split("/")
-    kind, _, rest = name.partition("-")
-    parts = rest.replace("-", ".").split(".")
-    return paper, kind, [(int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 @cache

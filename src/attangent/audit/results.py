@@ -1,0 +1,189 @@
+"""A run as a user reads it: one result a claim with its spread over seeds, and tables of all findings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attangent._errors import AttangentError
+from attangent.audit.claim import claim_order
+from attangent.audit.finding import Verdict
+from attangent.audit.record import Origin, Record, plain
+from attangent.audit.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One named number over the seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def deviation(self) -> float:
+        """The sample standard deviation; 0 for a single seed."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
+
+    @property
+    def low(self) -> float:
+        return float(np.min(self.values))
+
+    @property
+    def high(self) -> float:
+        return float(np.max(self.values))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run says of one claim: a finding a seed, in the order of the seeds."""
+
+    records: tuple[Record, ...]
+
+    @property
+    def origin(self) -> Origin:
+        return self.records[0].origin
+
+    @property
+    def claim(self) -> str:
+        return self.origin.claim
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(record.origin.seed for record in self.records)
+
+    @property
+    def seconds(self) -> float:
+        return sum(record.seconds for record in self.records)
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict.combine(record.finding.verdict for record in self.records)
+
+    @property
+    def deciding(self) -> Record:
+        """The record that shows the verdict: the first whose own verdict is that of all."""
+        return next(record for record in self.records if record.finding.verdict == self.verdict)
+
+    @property
+    def numbers(self) -> dict[str, Spread]:
+        """Each named number over the seeds that measured it."""
+        names = dict.fromkeys(name for record in self.records for name in record.finding.numbers)
+        return {
+            name: Spread(tuple(r.finding.numbers[name] for r in self.records if name in r.finding.numbers))
+            for name in names
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """This result in JSON's own types."""
+        finding = self.deciding.finding
+        spreads = {
+            name: {"mean": s.mean, "deviation": s.deviation, "low": s.low, "high": s.high, "values": s.values}
+            for name, s in self.numbers.items()
+        }
+        return plain(
+            {
+                "claim": self.claim,
+                "paper": self.origin.paper,
+                "place": self.origin.place,
+                "title": self.origin.title,
+                "verdict": self.verdict.value,
+                "verdicts": {str(r.origin.seed): r.finding.verdict.value for r in self.records},
+                "hypotheses": [_row(h, met=h.met) for h in finding.hypotheses],
+                "conclusions": [_row(c, kept=c.kept) for c in finding.conclusions],
+                "numbers": spreads,
+                "remark": finding.remark,
+                "settings": self.origin.settings,
+                "seconds": self.seconds,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """The findings of a run folder, the checks that crashed, and files that could not be trusted."""
+
+    folder: Path
+    profile: str
+    records: tuple[Record, ...]
+    failures: tuple[dict[str, Any], ...]
+    problems: dict[Path, str]
+
+    def results(self) -> list[Result]:
+        """One result a claim, in the order of papers and claims."""
+        grouped: dict[str, list[Record]] = {}
+        for record in sorted(self.records, key=lambda r: (claim_order(r.origin.claim), r.origin.seed)):
+            grouped.setdefault(record.origin.claim, []).append(record)
+        return [Result(tuple(records)) for records in grouped.values()]
+
+    def frame(self) -> "pd.DataFrame":
+        """One row a claim, seed and conclusion, with the bound, the measured value and the verdict."""
+        import pandas as pd
+
+        rows = [
+            {
+                "claim": record.origin.claim,
+                "paper": record.origin.paper,
+                "place": record.origin.place,
+                "seed": record.origin.seed,
+                "verdict": record.finding.verdict.value,
+                "hypotheses_met": record.finding.hypotheses_met,
+                "conclusion": conclusion.name,
+                "claimed": conclusion.claimed,
+                "relation": conclusion.relation,
+                "bound": conclusion.bound,
+                "measured": conclusion.measured,
+                "log10": conclusion.log10,
+                "kept": conclusion.kept,
+                "seconds": record.seconds,
+            }
+            for result in self.results()
+            for record in result.records
+            for conclusion in record.finding.conclusions
+        ]
+        return pd.DataFrame(rows)
+
+    def numbers(self) -> "pd.DataFrame":
+        """One row a claim, seed and named number."""
+        import pandas as pd
+
+        rows = [
+            {"claim": record.origin.claim, "seed": record.origin.seed, "name": name, "value": value}
+            for result in self.results()
+            for record in result.records
+            for name, value in record.finding.numbers.items()
+        ]
+        return pd.DataFrame(rows, columns=["claim", "seed", "name", "value"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole run in JSON's own types."""
+        results = self.results()
+        return {
+            "profile": self.profile,
+            "folder": str(self.folder),
+            "totals": {v.value: sum(r.verdict == v for r in results) for v in Verdict},
+            "results": [result.as_json() for result in results],
+            "failures": list(self.failures),
+            "problems": {path.name: reason for path, reason in self.problems.items()},
+        }
+
+
+def load(run: str | Path) -> Run:
+    """The run in this folder; files that cannot be trusted are named in `problems` and left alone."""
+    folder = Path(run)
+    store = Store(folder)
+    profile = store.profile()
+    if profile is None:
+        raise AttangentError(f"{folder} holds no audit run: make one with `attangent audit --out {folder}`")
+    records, problems = store.read_all()
+    return Run(folder, profile, tuple(records), tuple(store.read_failures()), problems)
+
+
+def _row(part: Any, **extra: Any) -> dict[str, Any]:
+    return {**vars(part), **extra}
