@@ -1,0 +1,101 @@
+"""`python -m benchmarks [--only NAME] [--quick]`: measure, print, and write the results and their page."""
+
+import argparse
+import dataclasses
+import functools
+import json
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from attangent._errors import AttangentError
+from benchmarks.discover import discover
+from benchmarks.entrants import ROOT
+from benchmarks.harness import FULL, QUICK, Benchmark, Instruments, run, step_count
+from benchmarks.measure import Effort
+from benchmarks.report import load, markdown, merge, table, write
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Exit code: 0 done, 1 a benchmark failed (the others still ran), 2 a bad argument or results file."""
+    options = _parse(arguments)
+    results_file = root / "benchmarks" / "results.json"
+    try:
+        known = discover()
+        chosen = _choose(known, options.only)
+        load(results_file)
+    except AttangentError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    measure = _look if options.quick else lambda benchmark: _record(benchmark, known, root)
+    try:
+        done = [_succeeds(measure, benchmark) for benchmark in chosen]
+    except KeyboardInterrupt:
+        print("stopped; benchmarks that were finished are kept", file=sys.stderr)
+        return 130
+    return 0 if all(done) else 1
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure speed and memory.")
+    parser.add_argument("--only", metavar="NAME", help="run this benchmark and replace its rows only")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds of the smallest size: print, write nothing"
+    )
+    return parser.parse_args(arguments)
+
+
+def _choose(known: Mapping[str, Benchmark], only: str | None) -> list[Benchmark]:
+    if only is None:
+        return list(known.values())
+    if only not in known:
+        raise AttangentError(f"there is no benchmark {only!r}, expected one of {', '.join(sorted(known))}")
+    return [known[only]]
+
+
+def _succeeds(measure: Callable[[Benchmark], None], benchmark: Benchmark) -> bool:
+    try:
+        measure(benchmark)
+    except AttangentError as error:
+        print(f"error: benchmark {benchmark.name} failed: {error}", file=sys.stderr)
+        return False
+    except Exception:
+        print(f"error: benchmark {benchmark.name} failed:", traceback.format_exc(), sep="\n", file=sys.stderr)
+        return False
+    return True
+
+
+def _look(benchmark: Benchmark) -> None:
+    """A few rounds of the smallest size; a quick look is no record."""
+    _measured(dataclasses.replace(benchmark, sizes=benchmark.sizes[:1], goals=()), QUICK)
+
+
+def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path) -> None:
+    """All sizes, kept in benchmarks/results.json and docs/benchmarks.md."""
+    rows = _measured(benchmark, FULL)
+    results_file = root / "benchmarks" / "results.json"
+    results = merge(load(results_file), benchmark, rows, known)
+    write(results_file, json.dumps(results, indent=1) + "\n")
+    write(root / "docs" / "benchmarks.md", markdown(results))
+
+
+def _measured(benchmark: Benchmark, effort: Effort) -> list[dict]:
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(benchmark.name, total=step_count(benchmark, effort))
+        tick = functools.partial(_advance, progress, task)
+        rows = run(benchmark, effort, Instruments(tick=tick))
+    print(benchmark.name, "", *table(rows), "", sep="\n", flush=True)
+    return rows
+
+
+def _advance(progress: Progress, task: TaskID, step: str) -> None:
+    progress.update(task, description=step, advance=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Interleaved rounds with fixed threads."""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from attangent._errors import AttangentError
+from benchmarks.child import Unavailable
+from benchmarks.entrants import Entrant
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many interleaved rounds, and how long a single measurement lasts at least."""
+
+    rounds: int
+    least_seconds: float
+
+
+@contextmanager
+def fixed_threads(count: int) -> Iterator[None]:
+    """`count` threads in torch and the BLAS libraries, and `count` CPUs, which child processes inherit.
+
+    The CPUs hold back peers that take every core they see whatever they are told.
+    """
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if cpus and count > len(cpus):
+        raise AttangentError(f"threads is {count}, but this process may use {len(cpus)} CPUs: lower it")
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        if cpus:
+            os.sched_setaffinity(0, cpus[-count:])
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+
+
+class Excuses(dict[str, str]):
+    """Why contestants do not run, by name."""
+
+    @contextmanager
+    def allowed(self, name: str) -> Iterator[None]:
+        """Note that `name` is unavailable instead of raising it."""
+        try:
+            yield
+        except (Unavailable, ModuleNotFoundError) as error:
+            self[name] = str(error)
+
+
+def interleave(
+    entrants: Mapping[str, Entrant], effort: Effort, excuses: Excuses, tick: Callable[[str], None]
+) -> dict[str, list[float]]:
+    """Seconds a call of each entrant, one entry a round: A B C, B C A, C A B, ...
+
+    Every entrant is warmed up first; one that becomes unavailable on the way leaves the race.
+    """
+    repeats: dict[str, int] = {}
+    for name, entrant in entrants.items():
+        tick(f"{name}, warm-up")
+        with excuses.allowed(name):
+            repeats[name] = enough_repeats(entrant, effort.least_seconds)
+    samples: dict[str, list[float]] = {name: [] for name in repeats}
+    for turn in range(effort.rounds):
+        for name in _rotated(list(repeats), turn):
+            tick(f"{name}, round {turn + 1} of {effort.rounds}")
+            if name not in excuses:
+                with excuses.allowed(name):
+                    samples[name].append(entrants[name].seconds(repeats[name]) / repeats[name])
+    return {name: times for name, times in samples.items() if name not in excuses}
+
+
+def enough_repeats(entrant: Entrant, least_seconds: float) -> int:
+    """Calls in a row that last at least `least_seconds`, found after a call that is not counted."""
+    entrant.seconds(1)
+    repeats = 1
+    while (taken := entrant.seconds(repeats)) < least_seconds:
+        wanted = math.ceil(1.1 * repeats * least_seconds / taken) if taken > 0 else 10 * repeats
+        repeats = min(max(wanted, repeats + 1), 10 * repeats)
+    return repeats
+
+
+def _rotated(names: list[str], turn: int) -> list[str]:
+    start = turn % len(names) if names else 0
+    return names[start:] + names[:start]
