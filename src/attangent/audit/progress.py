@@ -9,7 +9,7 @@ Advance = Callable[[str], None]
 
 @contextmanager
 def progress_bar(expected: dict[str, float], quiet: bool = False) -> Iterator[Advance]:
-    """Show the tasks with their expected seconds; the function given notes that the task of a name is done."""
+    """Show the tasks with their expected seconds; the function given notes that a task is done."""
     if quiet or not sys.stderr.isatty() or not expected:
         yield lambda name: None
         return

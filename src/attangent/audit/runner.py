@@ -41,9 +41,9 @@ def run(
 ) -> Run:
     """Audit claims and give their findings; those already in the folder `out` are not computed again.
 
-    `ids` may hold patterns (`P2/lemma-*`). `seeds` is the number of seeds a claim (its own number by default).
-    `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force` computes everything
-    anew. The folder `out` is audit-PROFILE where none is named.
+    `ids` may hold patterns (`P2/lemma-*`). `seeds` is the number of seeds a claim (by default its own).
+    `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force` computes
+    everything anew. The folder `out` is audit-PROFILE where none is named.
     """
     _check(profile, seeds, jobs)
     wanted = [job for claim in select(ids, paper) for job in _jobs(claim, profile, seeds)]

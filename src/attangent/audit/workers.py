@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from attangent._errors import AttangentError
 from attangent.audit.claim import Check, Settings
@@ -82,20 +83,18 @@ def _here(tasks: Iterable[Task]) -> Iterator[Outcome]:
 
 def _in_processes(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
     """All tasks on one pool; where a worker dies, the tasks left over run one by one, to find the culprit."""
-    from joblib import parallel_config
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     left = {task.name: task for task in tasks}
     try:
-        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            try:
-                for outcome in _parallel(tasks):
-                    del left[outcome.name]
-                    yield outcome
-            except TerminatedWorkerError:
-                for task in left.values():
-                    yield from _alone(task)
+        try:
+            for outcome in _parallel(tasks, "loky", jobs):
+                del left[outcome.name]
+                yield outcome
+        except TerminatedWorkerError:
+            for task in left.values():
+                yield from _alone(task)
     except BaseException:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
         raise
@@ -105,16 +104,14 @@ def _alone(task: Task) -> Iterator[Outcome]:
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     try:
-        yield from _parallel([task])
+        yield from _parallel([task], "loky", 2)  # one job would run in this process
     except TerminatedWorkerError as error:
         yield Outcome(task.name, 0.0, None, f"the process that ran this check died\n{error}")
 
 
 def _on_dask(tasks: list[Task], address: str) -> Iterator[Outcome]:
-    from joblib import parallel_config
-
-    with dask_client(address), parallel_config("dask"):
-        yield from _parallel(tasks)
+    with dask_client(address):
+        yield from _parallel(tasks, "dask", -1)
 
 
 @contextlib.contextmanager
@@ -134,9 +131,8 @@ def dask_client(address: str) -> Iterator[None]:
         yield
 
 
-def _parallel(tasks: list[Task]) -> Iterator[Outcome]:
+def _parallel(tasks: list[Task], backend: str, jobs: int) -> Iterator[Outcome]:
     from joblib import Parallel, delayed
 
-    return iter(
-        Parallel(batch_size=1, return_as="generator_unordered")(delayed(measure)(task) for task in tasks)
-    )
+    pool: Any = Parallel(jobs, backend=backend, batch_size=1, return_as="generator_unordered")  # pyright: ignore
+    yield from pool(delayed(measure)(task) for task in tasks)

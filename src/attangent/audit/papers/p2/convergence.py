@@ -1,0 +1,264 @@
+"""Theorem 4.2, Corollary 4.3, Lemma 5.3 and the limit of the learning rate: training itself."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.p2.problem import (
+    Problem,
+    constants,
+    first_above,
+    kernel_is_definite,
+    problem,
+    theorem_hypotheses,
+    worst_ratio,
+)
+from attangent.audit.registry import claim
+from attangent.kernels import Trajectory, predict_training
+
+_SIZES = {
+    "n": 6,
+    "d": 8,
+    "m": 2048,
+    "sigma": 1.0,
+    "rate": 0.5,
+    "delta": 0.05,
+    "epsilon": 0.01,
+    "most_steps": 3000,
+}
+
+
+@claim(
+    "P2/theorem-4.2",
+    place="Section 4, Theorem 4.2 (Theorem C.1)",
+    title="Gradient descent fits any data",
+    statement="""With lambda = lambda_min(H*) > 0, width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and
+        rate 0.1 lambda / (m (nd)^2 e^(16B)), gradient descent reaches |F - Y|^2 <= epsilon after about
+        log(nd/epsilon) / (m eta lambda) steps, falling by (1 - m eta lambda / 2) a step.""",
+    quick={**_SIZES, "d_out": 4},
+    full={"n": 12, "d": 16, "m": 8192, "most_steps": 20_000},
+    seconds=2.0,
+)
+def convergence(settings: Settings, seed: int) -> Finding:
+    return _convergence(settings, seed)
+
+
+@claim(
+    "P2/corollary-4.3",
+    place="Section 4, Corollary 4.3",
+    title="Gradient descent fits any data, scalar outputs",
+    statement="""Theorem 4.2 for one output: with width of order lambda^-2 n^2 e^(18B) log^2(n/delta) gradient
+        descent reaches |F - Y|^2 <= epsilon after about log(n/epsilon) / (m eta lambda) steps.""",
+    quick={**_SIZES, "d_out": 1},
+    full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
+    seconds=1.0,
+)
+def scalar_convergence(settings: Settings, seed: int) -> Finding:
+    return _convergence(settings, seed)
+
+
+def _convergence(settings: Settings, seed: int) -> Finding:
+    p = problem(settings, seed)
+    contraction = settings.rate * max(p.lambda_min, 0.0) / p.lambda_max  # m eta lambda
+    steps = _promised_steps(contraction, p.size, settings.epsilon)
+    run = p.train(settings | {"steps": min(steps, settings.most_steps)})
+    squared = 2 * run.loss
+    at_the_end = squared[-1].item() if steps <= settings.most_steps or run.diverged else math.nan
+    bounds = squared[0] * (1 - contraction / 2) ** torch.arange(len(squared)).double()
+    needed = constants(p, settings)
+    return Finding(
+        hypotheses=(
+            *theorem_hypotheses(p, settings),
+            Hypothesis("steps", ">=", needed.log10_steps, math.log10(steps), log10=True),
+        ),
+        conclusions=(
+            Conclusion(
+                "|F(T) - Y|^2 after 2 log(nd/eps)/(m eta lambda) steps",
+                "<=",
+                settings.epsilon,
+                at_the_end,
+            ),
+            Conclusion(
+                "largest |F(t) - Y|^2 / bound (1 - m eta lambda/2)^t",
+                "<=",
+                1 + 1e-9,
+                worst_ratio(squared, bounds),
+                first_violation=first_above(squared, bounds * (1 + 1e-9)),
+            ),
+        ),
+        numbers={
+            "lambda_min": p.lambda_min,
+            "lambda_max": p.lambda_max,
+            "steps promised at this rate": steps,
+            "steps needed": _first_below(squared, settings.epsilon),
+            "log10 of the paper's steps": needed.log10_steps,
+            "largest weight movement": run.movement.max().item(),
+        },
+        figures=(_loss_figure(p, settings, run, bounds),),
+    )
+
+
+def _promised_steps(contraction: float, nd: int, epsilon: float) -> float:
+    """Steps after which (1 - contraction/2)^t nd <= epsilon."""
+    return math.ceil(2 * math.log(nd / epsilon) / contraction) if contraction > 0 else math.inf
+
+
+def _first_below(values: Tensor, bound: float) -> float:
+    below = (values <= bound).nonzero()
+    return float(below[0]) if len(below) else math.inf
+
+
+def _loss_figure(p: Problem, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
+    shown = torch.arange(0, run.steps + 1, max(1, run.steps // 300))
+    residual = p.network.forward(p.X) - p.Y
+    predicted = predict_training(p.kernel, residual, run.rate, width=settings.m).loss(shown)
+    return Figure(
+        "Training error",
+        "step",
+        "|F - Y|^2",
+        (
+            Series.of("trained", shown, 2 * run.loss[shown]),
+            Series.of("from the kernel at the start", shown, 2 * predicted, "points"),
+            Series.of("bound of the theorem", shown, bounds[shown], "bound"),
+        ),
+        log_y=True,
+    )
+
+
+@claim(
+    "P2/lemma-5.3",
+    place="Section 5, Lemma 5.3 (Lemmas C.2, C.3, C.4)",
+    title="Inductions for weights, loss and gradient",
+    statement="""If up to step t the weights stay within R, the squared error falls by (1 - m eta lambda / 2)
+        a step and eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared
+        error is at most (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.""",
+    quick={**_SIZES, "d_out": 4, "steps": 400},
+    full={"n": 12, "d": 16, "m": 8192, "steps": 3000},
+    seconds=0.6,
+)
+def inductions(settings: Settings, seed: int) -> Finding:
+    p = problem(settings, seed)
+    run = p.train(settings)
+    needed = constants(p, settings)
+    contraction = settings.rate * p.lambda_min / p.lambda_max
+    t = torch.arange(len(run.loss)).double()
+    quarter = run.loss[0] * (1 - contraction / 4) ** t
+    half = run.loss[0] * (1 - contraction / 2) ** t
+    moved = run.movement.max().item()
+    scaled_gradient = run.rate * run.gradient_norm
+    return Finding(
+        hypotheses=(
+            *theorem_hypotheses(p, settings),
+            Hypothesis("D below R", "<=", needed.log10_radius, needed.log10_movement, log10=True),
+        ),
+        conclusions=(
+            Conclusion(
+                "weights: log10 of the largest movement against D",
+                "<=",
+                needed.log10_movement,
+                math.log10(moved) if moved > 0 else -math.inf,
+                log10=True,
+            ),
+            Conclusion(
+                "loss: largest L(t) / (1 - m eta lambda/4)^t L(0)",
+                "<=",
+                1 + 1e-9,
+                worst_ratio(run.loss, quarter),
+                first_violation=first_above(run.loss, quarter * (1 + 1e-9)),
+            ),
+            Conclusion(
+                "gradient: largest eta |dL/dw_r|",
+                "<=",
+                0.01,
+                scaled_gradient.max().item(),
+                first_violation=first_above(scaled_gradient, torch.full_like(scaled_gradient, 0.01)),
+            ),
+            Conclusion(
+                "loss at the rate the induction needs: largest L(t) / (1 - m eta lambda/2)^t L(0)",
+                "<=",
+                1 + 1e-9,
+                worst_ratio(run.loss, half),
+                claimed=False,
+                first_violation=first_above(run.loss, half * (1 + 1e-9)),
+            ),
+        ),
+        numbers={"lambda_min": p.lambda_min, "largest weight movement": moved},
+        figures=(
+            Figure(
+                "What the induction controls",
+                "step",
+                "relative to its start or bound",
+                (
+                    Series.of("loss / L(0)", t, run.loss / run.loss[0]),
+                    Series.of("(1 - m eta lambda/4)^t", t, quarter / run.loss[0], "bound"),
+                    Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
+                ),
+                log_y=True,
+            ),
+        ),
+        remark="The print assumes a fall by 1 - m eta lambda/2 and concludes 1 - m eta lambda/4, so that the "
+        "induction as stated does not feed itself; the stronger fall is measured in the last line.",
+    )
+
+
+@claim(
+    "P2/learning-rate-limit",
+    place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
+    title="How large the learning rate may be",
+    statement="""Descent is stable for eta m lambda_max(H*) < 2 and unstable above: the theorem's rate is a
+        sufficient one, the kernel's largest eigenvalue gives the necessary one.""",
+    quick={
+        "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
+        "below": [0.5, 1.0, 1.5, 1.9, 1.99], "above": [2.01, 2.05, 2.1],
+    },
+    full={"m": 8192, "steps": 2000},
+    seconds=2.0,
+)  # fmt: skip
+def learning_rate_limit(settings: Settings, seed: int) -> Finding:
+    p = problem(settings, seed)
+    below = [_growth(p, settings, factor) for factor in settings.below]
+    above = [_growth(p, settings, factor) for factor in settings.above]
+    factors = [*settings.below, *settings.above]
+    paper = constants(p, settings).log10_rate
+    return Finding(
+        hypotheses=(kernel_is_definite(p),),
+        conclusions=(
+            Conclusion(f"growth of the error, rates up to {max(settings.below)}", "<=", 1.0, max(below)),
+            Conclusion(f"growth of the error, rates from {min(settings.above)}", ">=", 1.0, min(above)),
+        ),
+        numbers={
+            "growth at the largest rate below 2": below[-1],
+            "growth at the smallest rate above 2": above[0],
+            "log10 of the paper's rate / the limit": paper - math.log10(p.rate(2.0)),
+        },
+        figures=(
+            Figure(
+                "Error after training along the top eigenvector",
+                "eta m lambda_max",
+                "|F(T) - Y| / |F(0) - Y|",
+                (
+                    Series.of("trained", factors, [value + 1e-18 for value in below + above], "points"),
+                    Series.of(
+                        "|1 - eta m lambda_max|^T",
+                        factors,
+                        [abs(1 - factor) ** settings.steps + 1e-18 for factor in factors],
+                        "bound",
+                    ),
+                ),
+                log_y=True,
+            ),
+        ),
+        remark="Rates are in units of 1/(m lambda_max). The targets lie along the top eigenvector of H*, which is "
+        "the first to become unstable.",
+    )
+
+
+def _growth(p: Problem, settings: Settings, factor: float) -> float:
+    """|F(T) - Y| / |F(0) - Y| for small targets along the top eigenvector."""
+    top = torch.linalg.eigh(p.kernel).eigenvectors[:, -1]
+    Y = settings.start * top.reshape(settings.d_out, -1).T
+    run = p.network.descend(p.X, Y, p.rate(factor), settings.steps)
+    return math.sqrt(run.loss[-1].item() / run.loss[0].item())

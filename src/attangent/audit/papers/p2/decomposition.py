@@ -1,0 +1,283 @@
+"""Lemmas D.1-D.3 and E.1-E.7: one step of descent, split into the four terms C0..C3."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.p2.problem import (
+    LOG10_E,
+    Problem,
+    constants,
+    data_in_ball,
+    problem,
+    theorem_hypotheses,
+)
+from attangent.audit.registry import claim
+from attangent.kernels import SoftmaxNetwork, vectorise
+
+_SIZES = {
+    "n": 6,
+    "d": 8,
+    "d_out": 4,
+    "m": 2048,
+    "sigma": 1.0,
+    "rate": 0.5,
+    "delta": 0.05,
+    "steps": 150,
+    "smallest": 1e-8,
+}
+_LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
+
+
+@claim(
+    "P2/lemma-d.1",
+    place="Appendix D, Lemmas D.1, D.2 and D.3",
+    title="Bounds on the gradient and on the first loss",
+    statement="""At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's
+        rate a step moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=0.4,
+)
+def gradient_bounds(settings: Settings, seed: int) -> Finding:
+    p = problem(settings, seed)
+    run = p.train(settings)
+    needed = constants(p, settings)
+    residual = (2 * run.loss).sqrt()
+    constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
+    steepest = math.log10(run.gradient_norm.max().item())
+    start = (p.network.forward(p.X) - p.Y).norm().item()
+    t = torch.arange(len(residual))
+    return Finding(
+        hypotheses=data_in_ball(p),
+        conclusions=(
+            Conclusion(
+                "D.1: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)",
+                "<=",
+                3 * needed.B * LOG10_E,
+                math.log10(constant),
+                log10=True,
+            ),
+            Conclusion(
+                "D.2: eta |dL/dw_r| at the theorem's rate",
+                "<=",
+                -2.0,
+                needed.log10_rate + steepest,
+                log10=True,
+            ),
+            Conclusion("D.3: |F(0) - Y|_F", "<=", math.sqrt(p.size), start),
+        ),
+        numbers={
+            "constant of D.1 measured": constant,
+            "eta |dL/dw_r| at the rate used": run.rate * 10**steepest,
+        },
+        figures=(
+            Figure(
+                "Largest gradient of a neuron",
+                "step",
+                "norm",
+                (
+                    Series.of("|dL/dw_r|", t, run.gradient_norm),
+                    Series.of("sqrt(nd) |F - Y|_F", t, math.sqrt(p.size) * residual, "bound"),
+                ),
+                log_y=True,
+            ),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of descent: |F - Y|^2 before and after, the terms C0..C3, and what the bounds speak of."""
+
+    before: float
+    after: float
+    C: tuple[float, float, float, float]
+    quadratic_form: float
+    """vec(F - Y)' H(t) vec(F - Y)."""
+    lambda_min: float
+    theta: tuple[float, float]
+    """The range of the factor that Fact A.8 writes as Theta(1)."""
+    move: float
+    """The largest eta |<dL/dw_r, x_i>|."""
+
+    @property
+    def gap(self) -> float:
+        """How far the sum of the terms is from the change of the squared error, relative to that error."""
+        return abs(self.after - self.before - sum(self.C)) / self.before
+
+
+def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, SoftmaxNetwork]:
+    """Split a step as Lemma E.1 does.
+
+    v0 comes from the change of the normaliser alpha, v1 is first order in the step z = -eta <dL/dw_r, x_i>,
+    and v2 is all of exp(z) - 1 - z, so that Theta(1) is (exp(z) - 1 - z) / z^2.
+    """
+    gradient = network.gradient(p.X, p.Y)
+    moved = network.with_weights(network.W - rate * gradient)
+    F, F_moved = network.forward(p.X), moved.forward(p.X)
+    R = F - p.Y
+    z = -rate * p.X @ gradient
+    S = network.probabilities(p.X)
+    growth = torch.log1p((S * torch.expm1(z)).sum(dim=1, keepdim=True))  # log alpha(t+1)/alpha(t)
+    theta = _second_order_factor(z)
+    remainder = theta * z.square()
+    v = (
+        -F_moved * torch.expm1(growth),
+        network.m * (S * z) @ network.a.T,
+        network.m * (S * remainder) @ network.a.T,
+    )
+    H, r = network.kernel(p.X), vectorise(R)
+    step = Step(
+        before=R.square().sum().item(),
+        after=(F_moved - p.Y).square().sum().item(),
+        C=(*(2 * (R * part).sum().item() for part in v), (F_moved - F).square().sum().item()),  # pyright: ignore
+        quadratic_form=(r @ H @ r).item(),
+        lambda_min=torch.linalg.eigvalsh(H)[0].item(),
+        theta=(theta.min().item(), theta.max().item()),
+        move=z.abs().max().item(),
+    )
+    return step, moved
+
+
+def _second_order_factor(z: Tensor) -> Tensor:
+    """(exp(z) - 1 - z) / z^2, by its series where the difference would cancel."""
+    near = sum(z**k / math.factorial(k + 2) for k in range(8))
+    far = torch.where(z.abs() > 0.05, z, torch.ones_like(z))
+    return torch.where(z.abs() > 0.05, (torch.expm1(far) - far) / far.square(), near)
+
+
+def walk(p: Problem, settings: Settings) -> list[Step]:
+    """The steps of a run, split, until the error is so small that the terms drown in round-off."""
+    network, steps = p.network, []
+    for _ in range(settings.steps):
+        step, network = take_step(p, network, p.rate(settings.rate))
+        steps.append(step)
+        if not settings.smallest * steps[0].before < step.after < math.inf:
+            break
+    return steps
+
+
+@claim(
+    "P2/lemma-e.1",
+    place="Appendix E.1, Lemma E.1",
+    title="The change of the loss splits into C0, C1, C2 and C3",
+    statement="""If no step moves an exponent by more than 0.01, the squared error after a step is that before
+        plus C0 (normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and
+        C3 = |F(t+1) - F(t)|^2.""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=1.0,
+)
+def decomposition(settings: Settings, seed: int) -> Finding:
+    p = problem(settings, seed)
+    steps = walk(p, settings)
+    t = range(len(steps))
+    return Finding(
+        hypotheses=(
+            Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
+        ),
+        conclusions=(
+            Conclusion("largest gap of the sum, relative", "<=", 1e-9, max(step.gap for step in steps)),
+            Conclusion("smallest factor Theta(1)", ">=", 0.45, min(step.theta[0] for step in steps)),
+            Conclusion("largest factor Theta(1)", "<=", 0.55, max(step.theta[1] for step in steps)),
+        ),
+        numbers={f"C{i} / |F - Y|^2 at the first step": steps[0].C[i] / steps[0].before for i in range(4)},
+        figures=(
+            Figure(
+                "The four terms, relative to the squared error",
+                "step",
+                "|C| / |F - Y|^2",
+                tuple(
+                    Series.of(f"C{i}", t, [abs(step.C[i]) / step.before + 1e-300 for step in steps])
+                    for i in range(4)
+                ),
+                log_y=True,
+            ),
+        ),
+    )
+
+
+@claim(
+    "P2/lemma-e.3",
+    place="Appendix E, Lemmas E.2-E.4 and Claims E.5-E.7",
+    title="Bounds of the four terms",
+    statement="""C1 makes progress, C1 <= -1.6 m eta r'H(t)r, and the rest is minor:
+        |C0| <= 0.1 m eta lambda |r|^2, C2 <= 2 m eta^2 (nd)^2 e^(9B) |r|^2,
+        C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2, with r = F - Y; the kernel keeps lambda_min(H(t)) >= lambda/2,
+        so that each step leaves at most (1 - m eta lambda/2) of the squared error.""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=1.0,
+)
+def term_bounds(settings: Settings, seed: int) -> Finding:
+    p = problem(settings, seed)
+    steps = walk(p, settings)
+    B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
+    unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)
+    C = torch.tensor([step.C for step in steps], dtype=torch.float64)
+    form = torch.tensor([m * eta * step.quadratic_form for step in steps], dtype=torch.float64)
+    before = torch.tensor([step.before for step in steps], dtype=torch.float64)
+    kept = torch.tensor([step.after / step.before for step in steps], dtype=torch.float64)
+    lambda_kept = min(step.lambda_min for step in steps) / p.lambda_min
+    log_nd2 = 2 * math.log10(nd)
+    return Finding(
+        hypotheses=theorem_hypotheses(p, settings),
+        conclusions=(
+            _over_time("E.3: |C0| / (m eta lambda |r|^2)", 0.1, C[:, 0].abs() / unit),
+            _over_time("E.4: C1 / (m eta r'H(t)r)", -1.6, C[:, 1] / form),
+            _over_time("E.5: C1 / (m eta lambda |r|^2)", -0.5, C[:, 1] / unit),
+            Conclusion("E.5: smallest lambda_min(H(t)) / lambda", ">=", 0.5, lambda_kept),
+            _power(
+                "E.6: |C2| / (m eta^2 |r|^2)",
+                math.log10(2) + log_nd2 + 9 * B * LOG10_E,
+                C[:, 2] / before / (m * eta**2),
+            ),
+            _power(
+                "E.7: C3 / (eta^2 m^2 |r|^2)", log_nd2 + 16 * B * LOG10_E, C[:, 3] / before / (m * eta) ** 2
+            ),
+            _over_time(
+                "E.2: share of |r|^2 a step leaves", 1 - settings.rate * p.lambda_min / p.lambda_max / 2, kept
+            ),
+        ),
+        numbers={
+            "C1 / (m eta r'H(t)r), mean": (C[:, 1] / form).mean().item(),
+            "|C0| / |C1|, largest": (C[:, 0] / C[:, 1]).abs().max().item(),
+            "|C2| / |C1|, largest": (C[:, 2] / C[:, 1]).abs().max().item(),
+            "C3 / |C1|, largest": (C[:, 3] / C[:, 1]).abs().max().item(),
+        },
+        figures=(
+            Figure(
+                "The terms in units of m eta lambda |r|^2",
+                "step",
+                "size",
+                (
+                    Series.of("-C1, progress", range(len(steps)), -C[:, 1] / unit),
+                    Series.of("|C0|", range(len(steps)), C[:, 0].abs() / unit + 1e-300),
+                    Series.of("|C2|", range(len(steps)), C[:, 2].abs() / unit + 1e-300),
+                    Series.of("C3", range(len(steps)), C[:, 3] / unit),
+                    Series.of("bound 0.1 of |C0|", range(len(steps)), torch.full_like(unit, 0.1), "bound"),
+                ),
+                log_y=True,
+            ),
+        ),
+        remark="C1 is measured at -2 m eta r'H(t)r, as its first-order part predicts; Claim E.5 restates it "
+        "without the factor 1.6.",
+    )
+
+
+def _over_time(name: str, bound: float, values: Tensor) -> Conclusion:
+    """`values` at each step should not exceed `bound`."""
+    above = (values > bound).nonzero()
+    return Conclusion(
+        name, "<=", bound, values.max().item(), first_violation=int(above[0]) if len(above) else None
+    )
+
+
+def _power(name: str, bound: float, values: Tensor) -> Conclusion:
+    largest = values.abs().max().item()
+    return Conclusion(name, "<=", bound, math.log10(largest) if largest > 0 else -math.inf, log10=True)
