@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,8 +26,8 @@ class Entrant(Protocol):
 class InProcess:
     """Work done in this process, timed by `clock`."""
 
-    def __init__(self, work: Work, clock: Callable[[], float] = time.perf_counter):
-        self.versions: Mapping[str, str] = {}
+    def __init__(self, work: Work, versions: Mapping[str, str], clock: Callable[[], float]):
+        self.versions = versions
         self._work, self._clock = work, clock
 
     def seconds(self, repeats: int) -> float:
@@ -117,4 +116,5 @@ class Child:
 
 def _environment(threads: int) -> dict[str, str]:
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return {"PYTHONPATH": str(ROOT)} | dict.fromkeys(pools, str(threads))
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path} | dict.fromkeys(pools, str(threads))

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 
 from attangent._errors import AttangentError
+from attangent.audit.code import code_version
 from benchmarks.child import MALLOC_SETTINGS, Unavailable, Work
 from benchmarks.entrants import Child, Entrant, InProcess
 from benchmarks.measure import Effort, Excuses, fixed_threads, interleave
@@ -46,7 +47,7 @@ class Contestant:
     same_work: bool = True
 
     def enter(self, size: Size, threads: int, clock: Clock) -> Entrant:
-        return InProcess(self.build(size), clock)
+        return InProcess(self.build(size), our_versions(self.build.__module__), clock)
 
     def memory_command(self, benchmark: str, size: Size) -> Sequence[str]:
         return [sys.executable, "-m", "benchmarks.worker", benchmark, self.name, json.dumps(dict(size))]
@@ -184,7 +185,7 @@ def _run_size(
             with excuses.allowed(name):
                 race.peaks[name] = instruments.peak(benchmark, contestant, size)
                 entrants[name] = contestant.enter(size, benchmark.threads, instruments.clock)
-                race.versions[name] = dict(entrants[name].versions) or our_versions()
+                race.versions[name] = dict(entrants[name].versions)
                 if expected is not None and contestant.same_work:
                     _check_agreement(benchmark, name, size, expected, entrants[name].result())
         ready = {name: entrant for name, entrant in entrants.items() if name not in excuses}
@@ -242,8 +243,10 @@ class Race:
         }
 
 
-def our_versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {p: version(p) for p in ("attangent", "torch", "numpy")}
+def our_versions(module: str) -> dict[str, str]:
+    """Versions of what runs in this process; `code` digests `module` and the attangent it imports."""
+    packages = {package: version(package) for package in ("attangent", "torch", "numpy")}
+    return {"code": code_version(module), **packages, "python": platform.python_version()}
 
 
 def cpu_model() -> str:

@@ -48,6 +48,11 @@ def test_threads_reach_the_child(start):
     assert start(script("import os\nserve(lambda: lambda: os.environ['OMP_NUM_THREADS'])")).result() == "1"
 
 
+def test_the_search_path_of_the_caller_is_kept(start, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    assert "/somewhere" in start(script("import sys\nserve(lambda: lambda: sys.path)")).result()
+
+
 def test_what_the_work_prints_does_not_spoil_the_answers(start):
     child = start(
         script("import os\nserve(lambda: lambda: (print('noise'), os.system('echo noise'), 7)[-1])")

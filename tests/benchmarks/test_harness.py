@@ -103,7 +103,7 @@ def test_without_a_way_to_measure_memory_the_time_still_counts(track):
 def test_rows_say_under_which_conditions_they_were_measured(track):
     (row,) = track.run(track.benchmark(track.contestant("base", 1.0), sizes=[SMALL]))
     assert row["threads"] == 1
-    assert row["versions"].keys() == {"python", "attangent", "torch", "numpy"}
+    assert row["versions"].keys() == {"code", "python", "attangent", "torch", "numpy"}
     assert row["cpu"]
     assert row["date"].count("-") == 2
 

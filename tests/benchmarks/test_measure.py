@@ -23,7 +23,7 @@ class Field:
             self.log.append(name)
             self.clock.now += next(remaining) if remaining else seconds(len(self.log))
 
-        return InProcess(work, self.clock)
+        return InProcess(work, {}, self.clock)
 
 
 @pytest.fixture
