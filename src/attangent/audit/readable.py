@@ -1,0 +1,84 @@
+"""Numbers and short formulas as people read them."""
+
+import math
+import re
+
+_NAMES = """alpha beta gamma delta epsilon eps zeta eta theta kappa lambda mu nu xi rho sigma tau phi chi psi
+    omega Gamma Delta Theta Lambda Sigma Phi Psi Omega"""
+_GREEK = dict(zip(_NAMES.split(), "αβγδεεζηθκλμνξρστφχψωΓΔΘΛΣΦΨΩ", strict=True))
+_SIGNS = _GREEK | {"<=": "≤", ">=": "≥", " - ": " − "}
+_WORDS = re.compile(rf"<=|>=| - |(?<![^\W_])(?:{'|'.join(_GREEK)})(?![^\W_])")
+_RAISED_OR_LOWERED = re.compile(
+    r"\^\((?P<group>[^()]{1,40})\)"
+    r"|\^(?P<sup>[-−]?(?:\d+(?:\.\d+)?|\w))(?!\w)"
+    r"|(?<=(?<![^\W])[^\W\d_])_(?P<sub>[^\W_]{1,4})(?!\w)"
+)
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def readable(value: float, digits: int = 4) -> str:
+    """`value` to a few significant digits: 0.1235, 65536, 1.2×10⁻⁵, ∞.
+
+    >>> readable(0.000012), readable(-1 / 3), readable(1e-8)
+    ('1.2×10⁻⁵', '−0.3333', '10⁻⁸')
+    """
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    if value == 0 or (abs(value) < 1e6 and float(value).is_integer()):
+        return f"{int(value)}".replace("-", "−")
+    if 1e-3 <= abs(float(f"{value:.{digits}g}")) < 10 ** max(digits, 4):
+        return f"{value:.{digits}g}".replace("-", "−")
+    return scientific(value, digits - 1)
+
+
+def scientific(value: float, digits: int) -> str:
+    """`value` as a number below ten times a power of ten; the number is left out where it is 1."""
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    text = {"1": power, "-1": f"-{power}"}.get(mantissa, f"{mantissa}×{power}")
+    return text.replace("-", "−")
+
+
+def power_of_ten(exponent: float) -> str:
+    """10^exponent, for constants that overflow.
+
+    >>> power_of_ten(23.47), power_of_ten(-4000), power_of_ten(-math.inf)
+    ('10^23.5', '10^−4000', '0')
+    """
+    if not math.isfinite(exponent):
+        return "0" if exponent == -math.inf else readable(exponent)
+    text = f"{exponent:.2g}" if abs(exponent) < 1 else f"{exponent:.1f}".removesuffix(".0")
+    return f"10^{text}".replace("-", "−") if "e" not in text else "10^0"
+
+
+def duration(seconds: float) -> str:
+    """A length of time: < 0.1 s, 2.5 s, 41 s, 3 min 20 s, 2 h 5 min.
+
+    >>> duration(0.004), duration(2.46), duration(41.3), duration(200), duration(7500)
+    ('< 0.1 s', '2.5 s', '41 s', '3 min 20 s', '2 h 5 min')
+    """
+    if not math.isfinite(seconds):
+        return f"{readable(seconds)} s"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else "< 0.1 s"
+    whole = round(seconds)
+    parts = {"h": whole // 3600, "min": whole // 60 % 60, "s": whole % 60}
+    shown = [f"{amount} {unit}" for unit, amount in parts.items() if amount]
+    return " ".join(shown[:2])
+
+
+def formula(text: str) -> list[tuple[str, str]]:
+    """`text` in pieces, each marked "plain", "sup" or "sub"; Greek letters and relations in their own signs.
+
+    >>> formula("|F - Y|^2 <= e^(16B) lambda_min")
+    [('plain', '|F − Y|'), ('sup', '2'), ('plain', ' ≤ e'), ('sup', '16B'), ('plain', ' λ'), ('sub', 'min')]
+    """
+    signed = _WORDS.sub(lambda word: _SIGNS[word[0]], text)
+    pieces, end = [], 0
+    for match in _RAISED_OR_LOWERED.finditer(signed):
+        pieces.append(("plain", signed[end : match.start()]))
+        kind = "sub" if match["sub"] else "sup"
+        pieces.append((kind, (match["sub"] or match["group"] or match["sup"]).replace("-", "−")))
+        end = match.end()
+    return [piece for piece in [*pieces, ("plain", signed[end:])] if piece[1]]
