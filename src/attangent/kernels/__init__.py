@@ -1,18 +1,33 @@
-"""Softmax networks with closed-form gradient and kernel, and what the kernel predicts of their training."""
+"""Two-layer networks with closed-form gradient and kernel, kernels of any module, what kernels predict."""
 
+from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
+from attangent.kernels.network import TwoLayerNetwork
+from attangent.kernels.operator import KernelOperator, extreme_eigenvalues, solve
 from attangent.kernels.predict import Prediction, log_gap, predict_training, vectorise
+from attangent.kernels.prefix import PrefixNetwork
+from attangent.kernels.scalar_attention import ScalarAttention
 from attangent.kernels.softmax import SoftmaxNetwork
+from attangent.kernels.tangent import Tangent
 
 __all__ = [
+    "ExpNetwork",
+    "KernelOperator",
     "Network",
     "Prediction",
+    "PrefixNetwork",
+    "ReLUNetwork",
+    "ScalarAttention",
     "SoftmaxNetwork",
+    "Tangent",
     "Trajectory",
+    "TwoLayerNetwork",
     "descend",
+    "extreme_eigenvalues",
     "log_gap",
     "predict_training",
+    "solve",
     "unit_data",
     "vectorise",
 ]

@@ -1,24 +1,23 @@
-"""The two-layer softmax network of P2 with its gradient and tangent kernel in closed form.
+"""The two-layer softmax network of P2 with its gradient and tangent kernel in closed form."""
 
-Index letters, here and in the whole room: n points (i, j), l outputs, r neurons, p input coordinates.
-"""
-
-import copy
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from attangent.kernels._inputs import as_points, as_targets, check_positive, check_size
-from attangent.kernels.descent import Trajectory, descend
-from attangent.kernels.initial import Init, draw_weights
+from attangent.kernels._inputs import as_points, check_size
+from attangent.kernels.factors import Factor, Rows, SoftmaxGate
+from attangent.kernels.initial import Init
+from attangent.kernels.network import TwoLayerNetwork
+from attangent.kernels.tangent import Tangent, neuron_blocks
 
 
-class SoftmaxNetwork:
+class SoftmaxNetwork(TwoLayerNetwork):
     """F(x) = m a softmax(W' x), with W (d_in, m) trained and a (d_out, m) fixed (P2 Eq. 1).
 
-    Points are rows: X is (n, d_in), outputs and targets are (n, d_out). Kernels are matrices over pairs
-    (output, point) in output-major order: row l*n + i is output l at point i.
+    With S = softmax(X W), mu = S a' and R = F - Y the gradient of 1/2 |R|^2 is
+    m X'(S * (R a - (R * mu) 1)) (Claim 3.4), and the kernel (Definition 3.6) is J J'/m.
 
     >>> network = SoftmaxNetwork(d_in=4, d_out=2, m=512, seed=0)
     >>> network.kernel(torch.eye(4)).shape
@@ -35,52 +34,47 @@ class SoftmaxNetwork:
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
     ):
-        self.d_in = check_size("d_in", d_in)
-        self.d_out = check_size("d_out", d_out)
-        self.m = check_size("m", m)
-        self.sigma = check_positive("sigma", sigma)
-        self.W, self.a = draw_weights(d_in, d_out, m, self.sigma, init, seed, dtype)
+        self.d_in, self.d_out = check_size("d_in", d_in), check_size("d_out", d_out)
+        self.m, self.sigma = m, sigma
+        self._draw(d_in, d_out, init, seed, dtype)
 
-    def with_weights(self, W: Tensor) -> Self:
-        """This network with other hidden weights, the same output weights."""
-        other = copy.copy(self)
-        other.W = as_points("W", W, self.m, self.W)
-        return other
+    @property
+    def width(self) -> float:
+        return float(self.m)
 
     def probabilities(self, X: Any) -> Tensor:
         """S = softmax(X W) (n, m)."""
         return torch.softmax(as_points("X", X, self.d_in, self.W) @ self.W, dim=1)
 
-    def forward(self, X: Any) -> Tensor:
-        """F = m S a' (n, d_out)."""
-        return self.m * self.probabilities(X) @ self.a.T
+    def _tangent(self, X: Tensor) -> Tangent:
+        return softmax_tangent(X, self.W, Rows(self.a))
 
-    def gradient(self, X: Any, Y: Any) -> Tensor:
-        """dL/dW (d_in, m) of the loss L = 1/2 |F - Y|^2 (P2 Claim 3.4).
 
-        With mu = S a' and R = F - Y it is m X'(S * (R a - (R * mu) 1)).
-        """
-        X = as_points("X", X, self.d_in, self.W)
-        S = self.probabilities(X)
-        mu = S @ self.a.T
-        R = self.m * mu - as_targets(Y, X, self.d_out, self.W)
-        pull = R @ self.a - (R * mu).sum(dim=1, keepdim=True)  # (n, m)
-        return self.m * X.T @ (S * pull)
+def softmax_tangent(X: Tensor, W: Tensor, values: Factor, direct: Tensor | None = None) -> Tangent:
+    """The tangent of F = m S v', S = softmax(X W): gate m S and centre mu = S v'."""
+    m = W.shape[1]
+    stretches = neuron_blocks(m, len(X), X.element_size())
+    if len(stretches) == 1:
+        S = torch.softmax(X @ W, dim=1)
+        mu, gate = S @ values(stretches[0]).T, Rows(m * S)
+    else:
+        peak, total, mu = _normalise(X, W, values, stretches)
+        gate = SoftmaxGate(X, W, peak, total / m)
+    return Tangent(m * mu, X, gate, values, m, float(m), centre=mu, direct=direct)
 
-    def features(self, X: Any) -> Tensor:
-        """G[l*n + i, r] = m S[i, r] (a[l, r] - mu[i, l]): dF[i, l]/dw_r = G[l*n + i, r] x_i."""
-        S = self.probabilities(X)
-        mu = S @ self.a.T
-        G = self.m * S * (self.a[:, None, :] - mu.T[:, :, None])  # (d_out, n, m)
-        return G.reshape(-1, self.m)
 
-    def kernel(self, X: Any, X2: Any = None) -> Tensor:
-        """H (d_out n, d_out n2) = J J'/m, the Gram matrix of the output gradients (P2 Definition 3.6)."""
-        X = as_points("X", X, self.d_in, self.W)
-        X2 = X if X2 is None else as_points("X2", X2, self.d_in, self.W)
-        G, G2 = self.features(X), self.features(X2)
-        return (G @ G2.T) * (X @ X2.T / self.m).tile(self.d_out, self.d_out)
-
-    def descend(self, X: Any, Y: Any, rate: float, steps: int, **record: Any) -> Trajectory:
-        """Gradient descent from these weights; `descent.descend` says what it records."""
-        return descend(self, X, Y, rate, steps, **record)
+def _normalise(
+    X: Tensor, W: Tensor, values: Factor, stretches: Iterable[slice]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Largest logit, sum of exp(logit - largest), and mu = S v', block by block."""
+    peak = X.new_full((len(X),), -torch.inf)
+    total, weighted = torch.zeros_like(peak), 0.0 * X[:, :1]
+    for block in stretches:
+        logits = X @ W[:, block]
+        higher = torch.maximum(peak, logits.amax(dim=1))
+        weights = logits.sub_(higher[:, None]).exp_()
+        fade = (peak - higher).exp()
+        total = total * fade + weights.sum(dim=1)
+        weighted = weighted * fade[:, None] + weights @ values(block).T
+        peak = higher
+    return peak, total, weighted / total[:, None]

@@ -1,0 +1,103 @@
+"""Kernel matrices J J'/width from tangents: three algorithms behind one call, streamed over neurons.
+
+In units of one bare GEMM (rows x m)(m x rows), rows = points x outputs:
+
+| method | multiplications                | wins                              |
+|--------|--------------------------------|-----------------------------------|
+| gemm   | 1                              | test-train, few outputs           |
+| syrk   | 9/16, upper blocks only        | train-train, few outputs          |
+| pairs  | 1/4 (1/2 for test-train)       | many outputs                      |
+
+`pairs` multiplies products of gates, one row for each pair of points, with products of values, one row for
+each pair of outputs: both kinds of pairs are unordered, hence the quarter. docs/kernels.md has measurements.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, Protocol, cast, get_args
+
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.kernels.factors import blocks
+from attangent.kernels.gram_dense import Gemm, Syrk
+from attangent.kernels.gram_pairs import Pairs
+from attangent.kernels.memory import check_limit, refuse_above
+from attangent.kernels.tangent import Layout, Tangent
+
+Method = Literal["auto", "gemm", "syrk", "pairs"]
+_SPANS = 8
+"""Into how many spans of neurons the work is cut when it is spread over workers."""
+_PAIRS_FROM = {True: 6, False: 8}
+"""The number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
+
+
+class Algorithm(Protocol):
+    """A way to a kernel: sums over neurons, which can be added from spans, then a finish without neurons."""
+
+    def sums(self, left: Tangent, right: Tangent | None) -> list[Tensor]: ...
+    def finish(self, left: Tangent, right: Tangent | None, sums: list[Tensor]) -> Tensor: ...
+    def entries(self, left: Layout, right: Layout | None) -> tuple[int, int]:
+        """Numbers held as sums, and at the peak beside them."""
+        ...
+
+
+_ALGORITHMS: dict[str, Algorithm] = {"gemm": Gemm(), "syrk": Syrk(), "pairs": Pairs()}
+
+
+def gram(left: Tangent, right: Tangent | None, method: Method = "auto", jobs: int | None = 1) -> Tensor:
+    """K (rows of left, rows of right) in output-major order; `right=None` is the symmetric case.
+
+    With `jobs` other than 1 spans of neurons go to joblib's workers; `joblib.parallel_config` says which
+    kind, a Dask cluster for example.
+    """
+    algorithm = _ALGORITHMS[choose(left.layout, None if right is None else right.layout, method)]
+    sums = algorithm.sums(left, right) if jobs == 1 else _spread(algorithm, left, right, jobs)
+    return algorithm.finish(left, right, sums)
+
+
+def check_memory(
+    left: Layout, right: Layout | None, method: Method, memory_limit: float, jobs: int | None = 1
+) -> None:
+    """Refuse a kernel of these sizes if it would take more than `memory_limit` bytes."""
+    refuse_above(
+        check_limit(memory_limit),
+        estimate(left, right, method, jobs),
+        f"a dense kernel of {left.rows} x {(right or left).rows}",
+        "take fewer points at a time, raise memory_limit, or use kernel_operator, which never builds it",
+    )
+
+
+def choose(left: Layout, right: Layout | None, method: Method) -> Method:
+    """The method that will run: `auto` takes the fastest for this size."""
+    if method not in get_args(Method):
+        raise AttangentError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}")
+    if method == "syrk" and right is not None:
+        raise AttangentError("method 'syrk' needs X2=None, a symmetric kernel: use 'gemm', 'pairs' or 'auto'")
+    if method != "auto":
+        return method
+    if left.d_out >= _PAIRS_FROM[right is None]:
+        return "pairs"
+    return "syrk" if right is None else "gemm"
+
+
+def estimate(left: Layout, right: Layout | None, method: Method = "auto", jobs: int | None = 1) -> float:
+    """Bytes that will be taken at the peak, beside the network and the points themselves."""
+    sums, beside = _ALGORITHMS[choose(left, right, method)].entries(left, right)
+    copies = 1 if jobs == 1 else 2
+    return float(left.itemsize * (copies * sums + beside))
+
+
+def _spread(algorithm: Algorithm, left: Tangent, right: Tangent | None, jobs: int | None) -> list[Tensor]:
+    """The sums with spans of neurons on joblib's workers, added in the order of the spans."""
+    from joblib import Parallel, delayed
+
+    spans = list(blocks(left.m, -(-left.m // _SPANS)))
+    tasks = (
+        delayed(algorithm.sums)(left.part(span), None if right is None else right.part(span))
+        for span in spans
+    )
+    total: list[Tensor] = []
+    results = cast(Iterable[list[Tensor]], Parallel(n_jobs=jobs, return_as="generator")(tasks))
+    for sums in results:
+        total = [have.add_(more) for have, more in zip(total, sums, strict=True)] if total else sums
+    return total

@@ -1,0 +1,129 @@
+"""The kernel as a matrix that only multiplies, and what products alone give: ends of the spectrum, solves."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import eye_array
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, aslinearoperator, cg, eigsh
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.kernels._inputs import check_positive
+from attangent.kernels.memory import check_limit, refuse_above
+from attangent.kernels.tangent import Tangent, kernel_product
+
+Vector = NDArray[Any]
+
+
+class KernelOperator(LinearOperator):
+    """K = J_left J_right'/width as a scipy LinearOperator; K v costs O(n m d) and never builds K.
+
+    The gates (n m numbers) are kept where half of `memory_limit` allows it, else made anew in each product.
+    """
+
+    def __init__(self, left: Tangent, right: Tangent, memory_limit: float):
+        limit = check_limit(memory_limit)
+        same = left is right
+        itemsize = left.layout.itemsize
+        gates = itemsize * left.m * (left.points if same else left.points + right.points)
+        working = 24 * 2**20 + 8 * itemsize * (left.rows + right.rows)
+        what = f"a product with a kernel of {left.rows} x {right.rows}"
+        refuse_above(limit, working, what, "raise memory_limit or take fewer points")
+        if gates + working <= limit / 2:
+            left = left.held()
+            right = left if same else right.held()
+        self.left, self.right = left, right
+        dtype = np.float64 if left.outputs.dtype == torch.float64 else np.float32
+        super().__init__(np.dtype(dtype), (left.rows, right.rows))
+
+    def _matvec(self, x: Vector) -> Vector:
+        return _product(self.left, self.right, x)
+
+    def _rmatvec(self, x: Vector) -> Vector:
+        return _product(self.right, self.left, x)
+
+
+def _product(left: Tangent, right: Tangent, x: Vector) -> Vector:
+    v = torch.as_tensor(np.ascontiguousarray(x).reshape(-1)).to(right.outputs)
+    V = v.view(right.d_out, right.points).T.contiguous()
+    return kernel_product(left, right, V).T.reshape(-1).numpy(force=True)
+
+
+def extreme_eigenvalues(
+    operator: LinearOperator, tolerance: float = 1e-8, max_products: int = 20_000
+) -> tuple[float, float]:
+    """lambda_min and lambda_max of a positive semi-definite operator by Lanczos iteration (ARPACK).
+
+    Both are good to about `tolerance * lambda_max`: a lambda_min below that is not told apart from zero.
+    """
+    check_positive("tolerance", tolerance)
+    check_square(operator)
+    top = _largest(operator, tolerance, max_products)
+    flipped = top * _identity(operator) - operator
+    return max(0.0, top - _largest(flipped, tolerance, max_products)), top
+
+
+def _largest(operator: LinearOperator, tolerance: float, max_products: int) -> float:
+    rows = operator.shape[0]
+    if rows <= 2:
+        dense = np.stack([operator.matvec(column) for column in np.eye(rows)])
+        return float(np.linalg.eigvalsh((dense + dense.T) / 2)[-1])
+    kept = min(rows, 40)
+    options: dict[str, Any] = {
+        "v0": np.random.default_rng(0).standard_normal(rows).astype(operator.dtype),
+        "ncv": kept,
+        "tol": tolerance,
+        "maxiter": max(1, max_products // kept),
+    }
+    try:
+        return float(eigsh(operator, k=1, which="LA", return_eigenvectors=False, **options)[-1])
+    except ArpackNoConvergence as error:
+        raise AttangentError(
+            f"Lanczos did not reach tolerance {tolerance:g} within {max_products} products: "
+            "raise max_products or tolerance"
+        ) from error
+
+
+def solve(
+    operator: LinearOperator,
+    right_side: Any,
+    *,
+    ridge: float = 0.0,
+    tolerance: float = 1e-6,
+    max_products: int = 20_000,
+) -> Tensor:
+    """x with |(K + ridge I) x - right_side| <= tolerance |right_side|, by conjugate gradients."""
+    check_positive("tolerance", tolerance)
+    check_square(operator)
+    if not isinstance(ridge, int | float) or not ridge >= 0:
+        raise AttangentError(f"ridge is {ridge!r}, expected a number of at least 0")
+    b = np.asarray(right_side, dtype=np.float64)
+    if b.shape != (operator.shape[0],) or not np.isfinite(b).all():
+        raise AttangentError(
+            f"right_side has shape {b.shape}, expected {operator.shape[0]} finite numbers: vectorise(R)"
+        )
+    shifted = operator + ridge * _identity(operator) if ridge else operator
+    solution, failed = cg(shifted, b, rtol=tolerance, atol=0.0, maxiter=max_products)
+    if failed:
+        reached = np.linalg.norm(shifted.matvec(solution) - b) / np.linalg.norm(b)
+        raise AttangentError(
+            f"conjugate gradients reached a residual of {reached:.2g} in {max_products} products, expected "
+            f"{tolerance:g}: add a ridge (the kernel is close to singular) or raise max_products"
+        )
+    return torch.as_tensor(solution)
+
+
+def _identity(operator: LinearOperator) -> LinearOperator:
+    return aslinearoperator(eye_array(operator.shape[0]))
+
+
+def check_square(operator: Any) -> None:
+    """Refuse what is not a square operator."""
+    shape = getattr(operator, "shape", None)
+    if not isinstance(operator, LinearOperator) or operator.shape[0] != operator.shape[1]:
+        raise AttangentError(
+            f"operator is {type(operator).__name__} of shape {shape}, "
+            "expected a square scipy LinearOperator: network.kernel_operator(X)"
+        )
