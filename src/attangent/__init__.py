@@ -10,13 +10,24 @@ from attangent._errors import AttangentError
 from attangent._version import __version__
 
 if TYPE_CHECKING:
+    from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.kernels import predict_training
 
 _HOMES = {
+    "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
+    "ntk_attention": "attangent.attention",  # attention with such a prefix
+    "prefix_attention": "attangent.attention",  # attention with the prefix itself
     "predict_training": "attangent.kernels",  # training curves and answers from the kernel at the start
 }
 
-__all__ = ["AttangentError", "__version__", "predict_training"]
+__all__ = [
+    "AttangentError",
+    "PrefixState",
+    "__version__",
+    "ntk_attention",
+    "predict_training",
+    "prefix_attention",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,10 @@
+"""Softmax attention with a prefix: exact, and as NTK-Attention with a state of constant size."""
+
+from attangent.attention.error import PrefixError
+from attangent.attention.exact import prefix_attention
+from attangent.attention.ntk import ntk_attention
+from attangent.attention.portable import merge_prefix
+from attangent.attention.prefix import Prefix
+from attangent.attention.state import PrefixState
+
+__all__ = ["Prefix", "PrefixError", "PrefixState", "merge_prefix", "ntk_attention", "prefix_attention"]

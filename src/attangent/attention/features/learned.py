@@ -1,0 +1,86 @@
+"""Features that are trained with the state: one hidden layer on the query."""
+
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.attention.features.base import FeatureMap, check_count, check_weights
+
+Activation = Literal["elu", "gelu"]
+
+
+class Learned(FeatureMap):
+    """phi(x) = [1, act(W x + b)] with W (r-1, d) or (heads, r-1, d) and b (r-1) or (heads, r-1), all trained.
+
+    `elu` stands for elu + 1, which keeps every feature positive; `gelu` features take both signs.
+
+    >>> Learned.draw(dim=4, size=8, seed=0)(torch.randn(3, 4)).shape
+    torch.Size([3, 8])
+    """
+
+    name = "learned"
+
+    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation = "elu"):
+        weight = check_weights("weight", weight)
+        if bias.shape != weight.shape[:-1]:
+            raise AttangentError(
+                f"bias has shape {tuple(bias.shape)}, expected {tuple(weight.shape[:-1])}, one a row"
+            )
+        if activation not in get_args(Activation):
+            raise AttangentError(
+                f"activation is {activation!r}, expected one of {', '.join(get_args(Activation))}"
+            )
+        super().__init__(weight.shape[-1], weight.shape[-2] + 1)
+        self.activation: Activation = activation
+        self.positive = activation == "elu"
+        self.weight = nn.Parameter(weight.detach().clone())
+        self.bias = nn.Parameter(bias.detach().clone())
+
+    @classmethod
+    def draw(
+        cls,
+        dim: int,
+        size: int,
+        seed: int,
+        *,
+        heads: int | None = None,
+        gain: float = 1.0,
+        activation: Activation = "elu",
+        dtype: torch.dtype = torch.float32,
+    ) -> "Learned":
+        """Random first weights: W ~ gain N(0, 1/d), b = 0; separate ones for each of `heads` where given."""
+        rows = check_count("size - 1", size - 1)
+        shape = (rows, check_count("dim", dim)) if heads is None else (check_count("heads", heads), rows, dim)
+        weight = torch.randn(shape, generator=generator(seed, "learned features"), dtype=torch.float64)
+        weight = (gain * dim**-0.5 * weight).to(dtype)
+        return cls(weight, torch.zeros(shape[:-1], dtype=dtype), activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self._inner(x)
+        hidden = F.elu(y) + 1 if self.activation == "elu" else F.gelu(y)
+        return torch.cat([torch.ones_like(hidden[..., :1]), hidden], dim=-1)
+
+    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        slope = w[..., 1:].clamp(max=1) if self.activation == "elu" else _gelu_slope(self._inner(x))
+        grad_y = grad_w[..., 1:] * slope
+        grad_weight, grad_bias = grad_y.mT @ x, grad_y.sum(dim=-2)
+        extra = tuple(range(grad_weight.ndim - self.weight.ndim))
+        if extra:
+            grad_weight, grad_bias = grad_weight.sum(dim=extra), grad_bias.sum(dim=extra)
+        grads = grad_weight.to(self.weight.dtype), grad_bias.to(self.bias.dtype)
+        return grad_y @ self.weight.to(x.dtype), grads
+
+    def describe(self) -> dict[str, Any]:
+        return {"activation": self.activation}
+
+    def _inner(self, x: Tensor) -> Tensor:
+        return x @ self.weight.to(x.dtype).mT + self.bias.to(x.dtype).unsqueeze(-2)
+
+
+def _gelu_slope(y: Tensor) -> Tensor:
+    density = torch.exp(-0.5 * y.square()) * (2 * torch.pi) ** -0.5
+    return torch.special.ndtr(y) + y * density

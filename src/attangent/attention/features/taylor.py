@@ -1,0 +1,132 @@
+"""The map of the theory: all monomials up to an order, so that phi(q).phi(k) is exp's Taylor polynomial."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.attention.features.base import FeatureMap, check_count
+
+_LARGEST = 2_000_000
+
+
+class Taylor(FeatureMap):
+    """phi(q).phi(k) = sum_{j <= g} (q.k/sqrt d)^j / j!  (P1 Eq. 6, Lemma J.7).
+
+    One feature for each monomial x^a of degree |a| <= g, phi_a(x) = x^a d^(-|a|/4) / sqrt(a!), hence
+    r = C(d + g, g). Features take both signs; the polynomial itself is positive everywhere for an even order,
+    and so is then phi(q) k for masses k of a given prefix.
+
+    >>> Taylor(8, order=2).size
+    45
+    """
+
+    name = "taylor"
+    positive = False
+
+    def __init__(self, dim: int, order: int):
+        size = math.comb(check_count("dim", dim) + check_count("order", order), order)
+        if size > _LARGEST:
+            raise AttangentError(
+                f"Taylor features of order {order} in {dim} dimensions are {size:,}, more than {_LARGEST:,}: "
+                "choose a lower order, or a map whose size does not grow with it (PositiveRandom, Anchors)"
+            )
+        super().__init__(dim, size)
+        self.order = order
+        for degree, (parent, last, power) in enumerate(_levels(dim, order), start=1):
+            self.register_buffer(f"_parent{degree}", parent, persistent=False)
+            self.register_buffer(f"_last{degree}", last, persistent=False)
+            self.register_buffer(f"_power{degree}", power, persistent=False)
+
+    @classmethod
+    def for_tolerance(cls, dim: int, entry_bound: float, tolerance: float) -> "Taylor":
+        """The lowest order with a relative error within `tolerance` for entries of q, k in +-entry_bound."""
+        if not 0 < tolerance < 1:
+            raise AttangentError(f"tolerance is {tolerance!r}, expected a number between 0 and 1")
+        order = order_for(_largest_logit(dim, entry_bound), tolerance)
+        return cls(dim, order)
+
+    def relative_error(self, entry_bound: float) -> float:
+        """The largest |phi(q).phi(k) / exp(q.k/sqrt d) - 1| for entries of q and k in +-entry_bound."""
+        return taylor_error(self.order, _largest_logit(self.dim, entry_bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels = [torch.ones_like(x[..., :1])]
+        for parent, last, factor in self._tables(x):
+            levels.append(levels[-1][..., parent] * x[..., last] * factor)
+        return torch.cat(levels, dim=-1)
+
+    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        tables = list(self._tables(x))
+        widths = [1] + [len(parent) for parent, _, _ in tables]
+        levels, grads = w.split(widths, dim=-1), list(grad_w.split(widths, dim=-1))
+        grad_x = torch.zeros_like(x)
+        for degree in range(self.order, 0, -1):
+            parent, last, factor = tables[degree - 1]
+            scaled = grads[degree] * factor
+            grad_x.index_add_(-1, last, scaled * levels[degree - 1][..., parent])
+            grads[degree - 1] = grads[degree - 1].index_add(-1, parent, scaled * x[..., last])
+        return grad_x, ()
+
+    def describe(self) -> dict[str, Any]:
+        return {"dim": self.dim, "order": self.order}
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, order={self.order}"
+
+    def _tables(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for degree in range(1, self.order + 1):
+            factor = self.get_buffer(f"_power{degree}").to(x.dtype).rsqrt() * self.dim**-0.25
+            yield self.get_buffer(f"_parent{degree}"), self.get_buffer(f"_last{degree}"), factor
+
+
+def _levels(dim: int, order: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """For each degree: the monomial one degree lower, the coordinate multiplied in, that one's power."""
+    last, power, start = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long), True
+    for _ in range(order):
+        lowest = torch.zeros_like(last) if start else last
+        counts = dim - lowest
+        parent = torch.repeat_interleave(torch.arange(len(last)), counts)
+        offset = torch.arange(len(parent)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        grown = lowest[parent] + offset
+        repeated = (grown == last[parent]) & (not start)
+        power = torch.where(repeated, power[parent] + 1, torch.ones_like(grown))
+        yield parent, grown, power
+        last, start = grown, False
+
+
+def _largest_logit(dim: int, entry_bound: float) -> float:
+    if not math.isfinite(entry_bound) or entry_bound <= 0:
+        raise AttangentError(f"entry_bound is {entry_bound!r}, expected a finite number above 0")
+    return entry_bound**2 * math.sqrt(dim)
+
+
+def taylor_error(order: int, bound: float) -> float:
+    """sup over |s| <= bound of |1 - e^(-s) sum_{j<=g} s^j/j!|, exactly.
+
+    e^(-s) T_g(s) has the derivative -e^(-s) s^g/g!, so the supremum lies at an end of the interval; by the
+    integral form of the remainder the two ends are (1/g!) int_0^bound u^g e^(-+u) du, and the one at -bound,
+    sum_i bound^(g+1+i) / (g! i! (g+1+i)), is the larger.
+    """
+    log_first = (order + 1) * math.log(bound) - math.lgamma(order + 1)
+    total, i = 0.0, 0
+    while True:
+        log_term = log_first + i * math.log(bound) - math.lgamma(i + 1) - math.log(order + 1 + i)
+        if log_term > 700:
+            return math.inf
+        term = math.exp(log_term)
+        total += term
+        i += 1
+        if i > bound and term <= 1e-17 * total:
+            return total
+
+
+def order_for(bound: float, tolerance: float) -> int:
+    """The lowest order of at least 1 whose `taylor_error` at this bound is within the tolerance."""
+    order = 1
+    while taylor_error(order, bound) > tolerance:
+        order += 1
+    return order

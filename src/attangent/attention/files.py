@@ -1,0 +1,63 @@
+"""A state in one safetensors file: its tensors, and the map's name and settings as metadata."""
+
+import json
+import os
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.attention.features import BY_NAME
+from attangent.attention.state import PrefixState
+
+_FORMAT = "attangent prefix state 1"
+_MAP = "features."
+
+
+def save_state(state: PrefixState, path: str | PathLike[str]) -> None:
+    """Write `state` to `path`, through a file beside it that takes its place when complete."""
+    from safetensors.torch import save_file
+
+    named = {**state.state_dict(), "mass": state.k}
+    tensors = {name: tensor.detach().contiguous() for name, tensor in named.items()}
+    described = json.dumps({"map": state.features.name, "settings": state.features.describe()})
+    metadata = {"format": _FORMAT, "features": described}
+    part = Path(path).with_name(Path(path).name + ".part")
+    try:
+        save_file(tensors, part, metadata=metadata)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_state(path: str | PathLike[str]) -> PrefixState:
+    """The state that `save_state` wrote to `path`."""
+    tensors, metadata = _read(path)
+    if metadata.get("format") != _FORMAT:
+        raise AttangentError(f"{path} has the format {metadata.get('format')!r}, expected {_FORMAT!r}")
+    described = json.loads(metadata["features"])
+    if described["map"] not in BY_NAME:
+        raise AttangentError(
+            f"{path} uses the feature map {described['map']!r}, expected one of {', '.join(BY_NAME)}"
+        )
+    of_map = {name.removeprefix(_MAP): t for name, t in tensors.items() if name.startswith(_MAP)}
+    try:
+        features = BY_NAME[described["map"]].rebuild(described["settings"], of_map)
+        Z = (tensors["Z_A"], tensors["Z_B"]) if "Z_A" in tensors else tensors["Z_full"]
+        return PrefixState(features, Z, tensors["mass"])
+    except (KeyError, TypeError) as error:
+        raise AttangentError(f"{path} does not hold a whole prefix state: {error}") from None
+
+
+def _read(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except FileNotFoundError:
+        raise AttangentError(f"there is no file {path}: save a state there first") from None
+    except (SafetensorError, OSError) as error:
+        raise AttangentError(f"{path} is not a safetensors file: {error}") from None

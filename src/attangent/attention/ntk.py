@@ -1,0 +1,67 @@
+"""NTK-Attention: attention with a prefix of any length at a cost that does not depend on it."""
+
+import torch
+from torch import Tensor
+
+from attangent.attention._inputs import (
+    autocast_off,
+    check_scale,
+    check_share,
+    check_softcap,
+    check_state,
+    check_tokens,
+)
+from attangent.attention.fused import fused_attention
+from attangent.attention.kernels import kernel_for
+from attangent.attention.masks import resolve_mask
+from attangent.attention.portable import portable_attention
+from attangent.attention.prefix import Prefix, Weights
+
+
+def ntk_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Prefix,
+    *,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """(e^A v + phi(q) Z) / (e^A 1 + phi(q) k) with A = scale q k' (P1 Algorithms 2 and 4).
+
+    q is (B, H, Lq, d), k (B, Hkv, Lk, d), v (B, Hkv, Lk, dv); Hkv and the heads of the state divide H. Every
+    query sees the prefix. `mask` is boolean (True: may be seen) or added to the logits, of any shape that
+    broadcasts to (B, H, Lq, Lk). `causal` aligns the last query with the last key, as decoding with a cache
+    needs it, and may be combined with a mask. A query that sees no token gets the output of the prefix alone,
+    0 where that has no mass. `softcap` caps the token logits, cap tanh(A/cap). `dropout` acts on the
+    probabilities of the tokens, drawn from `generator` (torch's global one if None).
+
+    A fused attention of the device is used where it can be, plain operations elsewhere; gradients of
+    gradients are always had by plain operations. Results are in the dtype of q, the prefix is computed in at
+    least float32.
+
+    >>> from attangent.attention.features import Elu
+    >>> q, k, v = torch.randn(3, 1, 2, 5, 4).unbind()
+    >>> ntk_attention(q, k, v, PrefixState.zero(Elu(4), heads=2), causal=True).shape
+    torch.Size([1, 2, 5, 4])
+    """
+    if isinstance(q, Tensor) and torch.is_autocast_enabled(q.device.type):
+        lower = torch.get_autocast_dtype(q.device.type)
+        q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(lower) for tensor in (q, k, v))
+    check_tokens(q, k, v)
+    scale, softcap = check_scale(scale, q.shape[-1]), check_softcap(softcap)
+    dropout = check_share("dropout", dropout)
+    with autocast_off(q):
+        prefix = Weights(state.features, *state.weights())
+        check_state(q, v, prefix.features.dim, prefix.features.size, prefix.Z, prefix.k)
+        resolved = resolve_mask(mask, causal, q, k)
+        kernel = kernel_for(q, k, v, resolved) if dropout == 0 and softcap is None else None
+        if kernel is not None:
+            return fused_attention(kernel, q, k, v, prefix, resolved, scale)
+        return portable_attention(
+            q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator
+        )

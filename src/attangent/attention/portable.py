@@ -1,0 +1,92 @@
+"""Plain torch operations for every device, mask and option, differentiable as often as needed."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.attention._inputs import compute_dtype
+from attangent.attention.masks import Mask
+from attangent.attention.prefix import Prefix, prefix_terms
+
+LARGEST_EXPONENT = 80.0
+"""exp of it is finite in float32; only prefix terms below 1e-35 would ask for more."""
+
+
+def token_part(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    scale: float,
+    *,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """softmax(scale q k' + bias) v (B, H, Lq, dv) and the logsumexp of its logits (B, H, Lq).
+
+    A row that sees no token has output 0 and logsumexp -inf. Dropout acts on the probabilities.
+    """
+    q, k, v = (tensor.to(compute_dtype(q.dtype)) for tensor in (q, k, v))
+    k, v = (tensor.repeat_interleave(q.shape[1] // tensor.shape[1], dim=1) for tensor in (k, v))
+    root = math.sqrt(abs(scale))
+    logits = (q * math.copysign(root, scale)) @ (k * root).mT
+    if softcap is not None:
+        logits = softcap * torch.tanh(logits / softcap)
+    logits = _masked(logits, mask)
+    probabilities, lse = torch.softmax(logits, dim=-1), torch.logsumexp(logits, dim=-1)
+    if mask.empty is not None:
+        probabilities = probabilities.masked_fill(mask.empty.unsqueeze(-1), 0)
+        lse = lse.masked_fill(mask.empty, -torch.inf)
+    if dropout > 0:
+        drawn = torch.rand(probabilities.shape, generator=generator, device=q.device, dtype=q.dtype)
+        probabilities = probabilities * (drawn >= dropout) / (1 - dropout)
+    return probabilities @ v, lse
+
+
+def _masked(logits: Tensor, mask: Mask) -> Tensor:
+    if mask.bias is not None:
+        logits = logits + mask.bias.to(logits.dtype)
+    if mask.causal:
+        later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
+        logits = logits.masked_fill(later, -torch.inf)
+    if mask.empty is not None:
+        logits = logits.masked_fill(mask.empty.unsqueeze(-1), 0)  # keeps NaN out of the gradient
+    return logits
+
+
+def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
+    """(e^lse o + phi(q) Z) / (e^lse + phi(q) k): adds a prefix to the (o, lse) of any token attention."""
+    dtype = compute_dtype(q.dtype)
+    numerator, mass, shift = prefix_terms(q.to(dtype), state, scale)
+    output, lse = output.to(dtype), logsumexp.to(dtype).unsqueeze(-1)
+    top = _top(lse.detach(), mass.detach(), shift)
+    tokens = torch.exp(lse - top)
+    prefix = torch.exp((shift - top).clamp(max=LARGEST_EXPONENT))
+    total = tokens + mass * prefix
+    total = torch.where(total == 0, torch.ones_like(total), total)
+    return (output * tokens + numerator * prefix) / total
+
+
+def _top(lse: Tensor, mass: Tensor, shift: Tensor) -> Tensor:
+    """The larger of the two logarithms of mass, 0 where there is no mass at all."""
+    top = torch.maximum(lse, mass.abs().log() + shift)
+    return torch.where(torch.isinf(top), torch.zeros_like(top), top)
+
+
+def portable_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Prefix,
+    mask: Mask,
+    scale: float,
+    *,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """NTK-Attention by `token_part` and `merge_prefix`, in the dtype of q."""
+    output, lse = token_part(q, k, v, mask, scale, softcap=softcap, dropout=dropout, generator=generator)
+    return merge_prefix(q, output, lse, state, scale).to(q.dtype)

@@ -1,0 +1,69 @@
+"""What attention asks of a prefix, and the two terms it adds: phi(q) Z and phi(q) k."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from attangent.attention.features.base import FeatureMap
+
+
+class Prefix(Protocol):
+    """Anything with a feature map of size r and weights Z (heads, r, dv), k (heads, r).
+
+    `heads` divides the heads of the queries; consecutive query heads share one. Where the map is positive, k
+    must not be negative.
+    """
+
+    @property
+    def features(self) -> FeatureMap: ...
+
+    def weights(self) -> tuple[Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A prefix of given Z and k."""
+
+    features: FeatureMap
+    Z: Tensor
+    k: Tensor
+
+    def weights(self) -> tuple[Tensor, Tensor]:
+        return self.Z, self.k
+
+
+def by_state_head(x: Tensor, heads: int) -> Tensor:
+    """(B, H, L, d) as (B, heads, (H/heads) L, d): the queries of each head of the state."""
+    batch, _, _, dim = x.shape
+    return x.reshape(batch, heads, -1, dim)
+
+
+def query_gain(scale: float, dim: int) -> float:
+    """The factor of q under which exp(gain q.k/sqrt d) is exp(scale q.k); exactly 1 for the usual scale."""
+    gain = scale * math.sqrt(dim)
+    return 1.0 if math.isclose(gain, 1, rel_tol=1e-12) else gain
+
+
+def divided(features: FeatureMap, Z: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Z and k with their rows divided as the map wants it, and the divisors (heads, r)."""
+    sizes = features.row_sizes(Z, k)
+    return (Z, k, None) if sizes is None else (Z / sizes.unsqueeze(-1), k / sizes, sizes)
+
+
+def prefix_terms(q: Tensor, state: Prefix, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """(n, mass, shift) with phi(q) Z = n exp(shift) and phi(q) k = mass exp(shift).
+
+    n is (B, H, L, dv), mass and shift (B, H, L, 1). Differentiable; the shift counts as a constant.
+    """
+    Z, k = (weight.to(q.dtype) for weight in state.weights())
+    Z, k, sizes = divided(state.features, Z, k)
+    gain = query_gain(scale, q.shape[-1])
+    x = by_state_head(q if gain == 1 else q * gain, Z.shape[0])
+    w, shift = state.features.evaluate(x, sizes)
+    mass = w @ k.unsqueeze(-1)
+    shift = torch.zeros_like(mass) if shift is None else shift.detach()
+    rows = (*q.shape[:-1], -1)
+    return (w @ Z).reshape(rows), mass.reshape(rows), shift.reshape(rows)
