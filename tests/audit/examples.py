@@ -8,7 +8,10 @@ import numpy as np
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Run, Series
 from attangent.audit.record import Origin, Record
 
-HOSTILE = "<script>document.title='owned'</script>\"'>$\\frac{a}{b}$ &amp; </style></script><img src=x onerror=alert(1)>"
+HOSTILE = (
+    "<script>document.title='owned'</script>\"'>$\\frac{a}{b}$ &amp; </style></script>"
+    "<img src=x onerror=document.title='owned'>"
+)
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "check.py", line 1, in check\nRuntimeError: <b>bad</b> luck'
 )
@@ -126,7 +129,7 @@ def showcase() -> Run:
         "P3/figure-3": _open,
     }
     records = [make_record(claim, make(seed), seed) for claim, make in kinds.items() for seed in range(3)]
-    odd = {name: HOSTILE for name in ("title", "place", "statement")}
+    odd = dict.fromkeys(("title", "place", "statement"), HOSTILE)
     records.append(make_record("P3/table-9", _hostile(0), **odd, settings={HOSTILE: HOSTILE}))
     failures = [{"claim": "P1/theorem-1.1", "seed": 3, "traceback": TRACEBACK}]
     problems = {Path("runs/audit-quick/findings/odd.json"): f"it is not a finding {HOSTILE}"}

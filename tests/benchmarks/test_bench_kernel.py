@@ -1,4 +1,5 @@
 import torch
+
 from benchmarks.bench_kernel import BENCHMARKS, LARGE, bare_gemm, closed_form, vmap_jacrev
 
 TINY = {"n": 3, "d": 2, "m": 8}

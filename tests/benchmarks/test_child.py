@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import torch
+
 from benchmarks.child import MALLOC_SETTINGS, Unavailable, timed
 from benchmarks.entrants import Child
 from benchmarks.harness import Contestant

@@ -2,6 +2,8 @@ import sys
 
 import pytest
 import torch
+
+from attangent import AttangentError
 from benchmarks.harness import (
     Benchmark,
     Contestant,
@@ -15,8 +17,6 @@ from benchmarks.harness import (
     step_count,
 )
 from benchmarks.measure import Effort
-
-from attangent import AttangentError
 
 SMALL, LARGE = {"n": 2}, {"n": 4}
 EFFORT = Effort(rounds=3, least_seconds=0.5)

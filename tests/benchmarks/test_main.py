@@ -2,11 +2,11 @@ import json
 
 import pytest
 import torch
+
+from benchmarks import __main__ as program
 from benchmarks.discover import discover
 from benchmarks.harness import Benchmark, Contestant, Goal, run
 from benchmarks.measure import Effort
-
-from benchmarks import __main__ as program
 
 SMALL, LARGE = {"n": 1}, {"n": 2}
 

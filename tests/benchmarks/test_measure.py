@@ -2,12 +2,12 @@ import os
 
 import pytest
 import torch
-from benchmarks.child import Unavailable
-from benchmarks.entrants import InProcess
-from benchmarks.measure import Effort, Excuses, enough_repeats, fixed_threads, interleave
 from threadpoolctl import threadpool_info
 
 from attangent import AttangentError
+from benchmarks.child import Unavailable
+from benchmarks.entrants import InProcess
+from benchmarks.measure import Effort, Excuses, enough_repeats, fixed_threads, interleave
 
 
 class Field:

@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from benchmarks.harness import Benchmark, Contestant, Goal
-from benchmarks.report import load, markdown, merge, write
 
 from attangent import AttangentError
+from benchmarks.harness import Benchmark, Contestant, Goal
+from benchmarks.report import load, markdown, merge, write
 
 SIZE = {"n": 2, "m": 8}
 

@@ -85,9 +85,9 @@ class Claim:
         return self.quick if profile == "quick" else self.full
 
 
-def claim_order(id: str) -> tuple[str, str, list[tuple[int, str]]]:
-    """Sorts ids by paper, kind of statement and number: lemma-5.3 before lemma-10."""
+def claim_order(id: str) -> tuple[str, str, list[tuple[bool, int, str]]]:
+    """Sorts ids by paper, kind of statement and number: lemma-5.3, lemma-10, then the appendices' lemma-b.1."""
     paper, _, name = id.partition("/")
     kind, _, rest = name.partition("-")
     parts = rest.replace("-", ".").split(".")
-    return paper, kind, [(int(part) if part.isdigit() else 0, part) for part in parts]
+    return paper, kind, [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]

@@ -55,6 +55,6 @@ def _source(module: str) -> Path | None:
     """The file of a module of this package; None for names that are not modules."""
     try:
         spec = find_spec(module)
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, ValueError):
         return None
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None

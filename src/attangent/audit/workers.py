@@ -17,6 +17,9 @@ from attangent.audit.claim import Check, Settings
 from attangent.audit.finding import Finding
 
 
+CONNECT_SECONDS = 10
+
+
 @dataclass(frozen=True)
 class Task:
     """One check to run with one seed; `name` tells it from the others."""
@@ -122,7 +125,7 @@ def dask_client(address: str) -> Iterator[None]:
     from distributed import Client
 
     try:
-        client = Client(address, timeout="10s", set_as_default=True)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=True)
     except (OSError, ValueError) as error:
         raise AttangentError(
             f"no Dask scheduler answers at {address!r} ({error}): give the address it printed when it started"
@@ -132,7 +135,8 @@ def dask_client(address: str) -> Iterator[None]:
 
 
 def _parallel(tasks: list[Task], backend: str, jobs: int) -> Iterator[Outcome]:
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, parallel_config
 
-    pool: Any = Parallel(jobs, backend=backend, batch_size=1, return_as="generator_unordered")  # pyright: ignore
+    with parallel_config(backend, n_jobs=jobs):
+        pool: Any = Parallel(batch_size=1, return_as="generator_unordered")  # pyright: ignore
     yield from pool(delayed(measure)(task) for task in tasks)

@@ -212,53 +212,51 @@ def inductions(settings: Settings, seed: int) -> Finding:
         sufficient one, the kernel's largest eigenvalue gives the necessary one.""",
     quick={
         "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
-        "below": [0.5, 1.0, 1.5, 1.9, 1.99], "above": [2.01, 2.05, 2.1],
+        "below": [1.0, 1.9, 1.99], "above": [2.01, 2.1], "shown": [1.9, 1.99, 2.01, 2.1],
     },
     full={"m": 8192, "steps": 2000},
     seconds=2.0,
 )  # fmt: skip
 def learning_rate_limit(settings: Settings, seed: int) -> Finding:
     p = problem(settings, seed)
-    below = [_growth(p, settings, factor) for factor in settings.below]
-    above = [_growth(p, settings, factor) for factor in settings.above]
     factors = [*settings.below, *settings.above]
+    runs = {factor: _errors_along_top(p, settings, factor) for factor in factors}
+    below = max(runs[factor].max().item() for factor in settings.below)
+    above = min(runs[factor].max().item() for factor in settings.above)
     paper = constants(p, settings).log10_rate
     return Finding(
         hypotheses=(kernel_is_definite(p),),
         conclusions=(
-            Conclusion(f"growth of the error, rates up to {max(settings.below)}", "<=", 1.0, max(below)),
-            Conclusion(f"growth of the error, rates from {min(settings.above)}", ">=", 1.0, min(above)),
+            Conclusion(f"largest error, rates up to {max(settings.below)}", "<=", 1.0, below),
+            Conclusion(f"largest error, rates from {min(settings.above)}", ">=", 2.0, above),
         ),
         numbers={
-            "growth at the largest rate below 2": below[-1],
-            "growth at the smallest rate above 2": above[0],
+            "last error at the largest rate below 2": runs[max(settings.below)][-1].item(),
+            "largest error at the smallest rate above 2": above,
+            "last error at the largest rate": runs[max(settings.above)][-1].item(),
             "log10 of the paper's rate / the limit": paper - math.log10(p.rate(2.0)),
         },
         figures=(
             Figure(
-                "Error after training along the top eigenvector",
-                "eta m lambda_max",
-                "|F(T) - Y| / |F(0) - Y|",
-                (
-                    Series.of("trained", factors, [value + 1e-18 for value in below + above], "points"),
-                    Series.of(
-                        "|1 - eta m lambda_max|^T",
-                        factors,
-                        [abs(1 - factor) ** settings.steps + 1e-18 for factor in factors],
-                        "bound",
-                    ),
+                "Error along the top eigenvector, by eta m lambda_max",
+                "step",
+                "|F(t) - Y| / |F(0) - Y|",
+                tuple(
+                    Series.of(f"{factor}", range(1, len(runs[factor]) + 1), runs[factor] + 1e-18)
+                    for factor in settings.shown
                 ),
                 log_y=True,
             ),
         ),
-        remark="Rates are in units of 1/(m lambda_max). The targets lie along the top eigenvector of H*, which is "
-        "the first to become unstable.",
+        remark="Errors are relative to the first, rates in units of 1/(m lambda_max). The targets lie along "
+        "the top eigenvector of H*, the first to become unstable. Above the limit the error grows until the "
+        "kernel itself has moved; training may then settle where lambda_max is smaller.",
     )
 
 
-def _growth(p: Problem, settings: Settings, factor: float) -> float:
-    """|F(T) - Y| / |F(0) - Y| for small targets along the top eigenvector."""
+def _errors_along_top(p: Problem, settings: Settings, factor: float) -> Tensor:
+    """|F(t) - Y| / |F(0) - Y| from step 1 on, for small targets along the top eigenvector."""
     top = torch.linalg.eigh(p.kernel).eigenvectors[:, -1]
     Y = settings.start * top.reshape(settings.d_out, -1).T
-    run = p.network.descend(p.X, Y, p.rate(factor), settings.steps)
-    return math.sqrt(run.loss[-1].item() / run.loss[0].item())
+    loss = p.network.descend(p.X, Y, p.rate(factor), settings.steps).loss
+    return (loss[1:] / loss[0]).sqrt()

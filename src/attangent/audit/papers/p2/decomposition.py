@@ -28,7 +28,7 @@ _SIZES = {
     "rate": 0.5,
     "delta": 0.05,
     "steps": 150,
-    "smallest": 1e-8,
+    "smallest": 1e-6,
 }
 _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
 

@@ -77,8 +77,8 @@ def kernel_update(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="The gradient of the loss is m H* (m H* gamma - vec Y). The printed update is descent in function "
-        "space, and it is the one that follows the network.",
+        remark="The gradient of the loss is m H* (m H* gamma - vec Y). The printed update is descent in "
+        "function space, and it is the one that follows the network.",
     )
 
 
@@ -221,8 +221,8 @@ def feature_map(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"largest entry of the printed phi": printed.abs().max().item() / math.sqrt(settings.m)},
-        remark="The printed sum over neurons is identically zero, since the softmax sums to one; the features "
-        "of the neurons must be put side by side.",
+        remark="The printed sum over neurons is identically zero, since the softmax sums to one; the "
+        "features of the neurons must be put side by side.",
     )
 
 

@@ -1,0 +1,39 @@
+# Every target sets up what it needs: a virtual environment in .venv with the project installed from this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+.PHONY: setup demo test lint bench clean
+
+setup: $(INSTALLED_DEV)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(INSTALLED) $@
+
+demo: $(INSTALLED)
+	$(BIN)/attangent audit --profile quick --out audit-quick
+	@echo "Open audit-quick/report.html in a browser."
+
+test: $(INSTALLED_DEV)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python src
+
+bench: $(INSTALLED_DEV)
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+clean:
+	rm -rf $(VENV) audit-quick audit-full

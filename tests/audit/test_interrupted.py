@@ -1,0 +1,100 @@
+"""Audits that are killed or stopped at any moment, and what is left behind."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attangent.audit import load
+
+IDS = ("P2/claim-3.4", "P2/definition-3.7", "P2/lemma-b.1", "P2/appendix-f-features", "P2/lemma-e.1")
+SEEDS = 4
+
+
+def start(out: Path, *more: str) -> subprocess.Popen:
+    command = [
+        sys.executable,
+        "-m",
+        "attangent",
+        "audit",
+        *IDS,
+        "--seeds",
+        str(SEEDS),
+        "--out",
+        str(out),
+        *more,
+    ]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def finish(process: subprocess.Popen) -> None:
+    output, errors = process.communicate()
+    assert process.returncode == 0, output + errors
+
+
+def contents(folder: Path) -> dict:
+    return {record.origin.stem: record.content() for record in load(folder).records}
+
+
+def written(folder: Path) -> int:
+    return len(list(folder.glob("findings/*.json")))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    finish(start(folder, "--jobs", "1"))
+    found = contents(folder)
+    assert len(found) == len(IDS) * SEEDS
+    return found
+
+
+def wait_until_writing(process: subprocess.Popen, folder: Path, count: int) -> None:
+    while process.poll() is None and written(folder) < count:
+        time.sleep(0.002)
+
+
+def test_killed_ten_times_at_random(uninterrupted, tmp_path):
+    """Each kill falls a random moment after a random number of further findings; at the end all are there."""
+    rng = random.Random(0)
+    folder = tmp_path / "run"
+    kills = 0
+    while kills < 10:
+        process = start(folder, "--jobs", "2" if kills % 2 else "1")
+        wait_until_writing(process, folder, written(folder) + rng.randint(0, 2))
+        time.sleep(rng.random() * 0.05)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        kills += 1
+        if written(folder) == len(IDS) * SEEDS:
+            for path in list(folder.glob("findings/P2--lemma*")):
+                path.unlink()
+    finish(start(folder, "--jobs", "1"))
+    assert contents(folder) == uninterrupted
+    assert sorted(path.name for path in folder.rglob("*.json") if path.parent.name == "findings") == sorted(
+        f"{stem}.json" for stem in uninterrupted
+    )
+    assert [path for path in folder.rglob("*") if "partial" in path.name] == []
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_control_c_stops_cleanly_and_the_next_run_goes_on(uninterrupted, tmp_path, jobs):
+    folder = tmp_path / "run"
+    process = start(folder, "--jobs", jobs)
+    wait_until_writing(process, folder, 1)
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate()
+    assert process.returncode == 130, output + errors
+    assert "Traceback" not in errors
+    assert "the same command goes on from here" in errors
+    assert [path for path in folder.rglob("*") if "partial" in path.name] == []
+    finish(start(folder, "--jobs", jobs))
+    assert contents(folder) == uninterrupted

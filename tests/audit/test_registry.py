@@ -1,0 +1,50 @@
+import re
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit import registry
+from tests.audit.fakes import steady
+
+FOUNDATION = (
+    "claim-3.4", "definition-3.6", "definition-3.7", "theorem-4.2", "corollary-4.3", "lemma-5.1", "lemma-5.3",
+    "lemma-b.1", "lemma-d.1", "lemma-e.1", "lemma-e.3", "equation-25", "theorem-f.2",
+)  # fmt: skip
+
+
+def test_the_claims_of_p2_are_there():
+    assert {f"P2/{name}" for name in FOUNDATION} <= set(registry.all_claims())
+
+
+def test_every_claim_explains_itself():
+    for id, claim in registry.all_claims().items():
+        assert re.fullmatch(r"P[1-5]/[a-z][a-z0-9.-]*", id)
+        assert len(claim.statement) > 30, id
+        assert claim.place, id
+        assert claim.title, id
+        assert set(claim.quick) <= set(claim.full), id
+
+
+def test_select_by_id_pattern_and_paper(claims):
+    def chosen(*arguments):
+        return [claim.id for claim in registry.select(*arguments)]
+
+    assert chosen(["P1/lemma-2"]) == ["P1/lemma-2"]
+    assert chosen(["P1/*", "P2/lemma-3"]) == ["P1/lemma-1", "P1/lemma-2", "P2/lemma-3"]
+    assert chosen([], "P2") == ["P2/lemma-3"]
+    assert len(chosen()) == 4
+
+
+def test_unknown_names_are_answered_with_the_valid_ones(claims):
+    with pytest.raises(AttangentError, match=r"'P1/lema-1': did you mean P1/lemma-1.*valid ids: P1/lemma-1"):
+        registry.select(["P1/lema-1"])
+    with pytest.raises(AttangentError, match="unknown paper 'P9', expected one of P1, P2, P3"):
+        registry.select([], "P9")
+    with pytest.raises(AttangentError, match="unknown claim id 'nothing-like-it'"):
+        registry.get("nothing-like-it")
+
+
+def test_an_id_is_registered_once(claims):
+    register = registry.claim("P1/lemma-1", place="p", title="t", statement="s", quick={})
+    with pytest.raises(AttangentError, match="registered twice"):
+        register(steady)
