@@ -9,9 +9,19 @@ from torch import Tensor
 from attangent._errors import AttangentError
 
 
+def as_tensor(name: str, value: Any) -> Tensor:
+    """`value` as a tensor, whatever array-like it is."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AttangentError(
+            f"{name} is {type(value).__name__}, expected a tensor or an array of numbers: {error}"
+        ) from error
+
+
 def as_points(name: str, value: Any, columns: int | None, like: Tensor) -> Tensor:
     """`value` as a finite floating matrix (points, columns) with the dtype and device of `like`."""
-    tensor = torch.as_tensor(value)
+    tensor = as_tensor(name, value)
     if not tensor.is_floating_point():
         raise AttangentError(
             f"{name} has dtype {tensor.dtype}, expected floating point numbers: convert it with .double()"
@@ -43,6 +53,7 @@ def check_size(name: str, value: int) -> int:
 
 def check_positive(name: str, value: float) -> float:
     """`value` as a finite number above zero."""
-    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value <= 0:
         raise AttangentError(f"{name} is {value!r}, expected a finite number above 0")
     return float(value)

@@ -4,10 +4,13 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
+from attangent.kernels._inputs import check_size
 
 
 def unit_data(n: int, d_in: int, d_out: int, seed: int) -> tuple[Tensor, Tensor]:
     """n points X (n, d_in) uniform on the unit sphere, targets Y (n, d_out) uniform in the unit ball."""
+    for name, size in (("n", n), ("d_in", d_in), ("d_out", d_out)):
+        check_size(name, size)
     rng = generator(seed, "unit_data")
     X = _directions(n, d_in, rng)
     radius = torch.rand(n, 1, generator=rng, dtype=torch.float64) ** (1 / d_out)

@@ -63,8 +63,9 @@ def descend(
 ) -> Trajectory:
     """Run W <- W - rate dL/dW for `steps` steps; the given network stays as it is.
 
-    `keep` names steps whose network is kept, `drift_at` steps at which the kernel is compared with the
-    one at the start (each costs one kernel).
+    It ends early, marked `diverged`, where loss, gradient or weights cease to be finite. `keep` names steps
+    whose network is kept, `drift_at` steps at which the kernel is compared with the one at the start (each
+    costs one kernel).
     """
     X = as_points("X", X, network.d_in, network.W)
     Y = as_targets(Y, X, network.d_out, network.W)
@@ -76,7 +77,11 @@ def descend(
         gradient = current.gradient(X, Y)
         if not recorder.note(step, current, gradient) or step == steps:
             break
-        current = current.with_weights(current.W - rate * gradient)
+        W = current.W - rate * gradient
+        if not torch.isfinite(W).all():
+            recorder.diverged = True
+            break
+        current = current.with_weights(W)
     return recorder.trajectory(rate, current)
 
 
@@ -99,21 +104,26 @@ class _Recorder:
         self.snapshots: dict[int, Any] = {}
         self.drift: dict[int, float] = {}
         self.first_kernel = network.kernel(X) if drift_at else None
+        self.diverged = False
 
     def note(self, step: int, network: Network, gradient: Tensor) -> bool:
         """Record one step; False where the loss is no longer finite."""
         loss = 0.5 * (network.forward(self.X) - self.Y).square().sum()
-        moved = (network.W - self.start.W).norm(dim=0).max()
-        self.rows.append((loss.item(), moved.item(), gradient.norm(dim=0).max().item()))
+        moved = _largest_column(network.W - self.start.W)
+        self.rows.append((loss.item(), moved, _largest_column(gradient)))
         if step in self.keep:
             self.snapshots[step] = network
         if step in self.drift_at and self.first_kernel is not None:
             self.drift[step] = (network.kernel(self.X) - self.first_kernel).norm().item()
-        return bool(torch.isfinite(loss) and torch.isfinite(gradient).all())
+        self.diverged = not (torch.isfinite(loss) and torch.isfinite(gradient).all())
+        return not self.diverged
 
     def trajectory(self, rate: float, final: Network) -> Trajectory:
         loss, movement, gradient_norm = torch.tensor(self.rows, dtype=torch.float64).T
-        diverged = not bool(torch.isfinite(loss[-1]) and torch.isfinite(gradient_norm[-1]))
-        return Trajectory(
-            rate, loss, movement, gradient_norm, final, self.snapshots, self.drift, diverged=diverged
-        )
+        kept = self.snapshots, self.drift
+        return Trajectory(rate, loss, movement, gradient_norm, final, *kept, diverged=self.diverged)
+
+
+def _largest_column(matrix: Tensor) -> float:
+    """The largest norm of a column; much faster on CPU than norm(dim=0)."""
+    return matrix.square().sum(dim=0).max().sqrt().item()

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
 from attangent._errors import AttangentError
-from attangent.kernels._inputs import check_positive
+from attangent.kernels._inputs import as_tensor, check_positive, check_size
+from attangent.kernels.krylov import krylov_spectrum
 
 Steps = int | Sequence[int] | Tensor
 
@@ -18,12 +20,18 @@ def vectorise(matrix: Tensor) -> Tensor:
     return matrix.T.reshape(-1)
 
 
-def predict_training(kernel: Any, residual: Any, rate: float, *, width: float = 1.0) -> "Prediction":
+def predict_training(
+    kernel: Any, residual: Any, rate: float, *, width: float = 1.0, krylov: int = 200
+) -> "Prediction":
     """The course of gradient descent on 1/2 |F - Y|^2 if the tangent kernel stayed as it is.
 
-    `kernel` (N, N) is J J'/width: pass `width=network.m` with the networks of this room, whose kernels are
-    divided by m, and leave it at 1 for a plain J J'. `residual` is F(0) - Y, as (n, d_out) or as a vector
-    in the kernel's order. One eigendecomposition serves every question asked of the result.
+    `kernel` (N, N) is J J'/width: pass `width=network.width` with the networks of this room and leave it at
+    1 for a plain J J'. `residual` is F(0) - Y, as (n, d_out) or as a vector in the kernel's order. One
+    eigendecomposition serves every question asked of the result.
+
+    A scipy LinearOperator (`network.kernel_operator(X)`) is never built: at most `krylov` products span the
+    space in which the residual moves. The prediction is then exact up to step krylov - 1, and at a later
+    step t off by about exp(-krylov^2/t) of the first loss.
 
     >>> prediction = predict_training(torch.diag(torch.tensor([1.0, 0.5])), torch.ones(2, 1), rate=1.0)
     >>> prediction.loss([0, 1, 2])
@@ -31,29 +39,36 @@ def predict_training(kernel: Any, residual: Any, rate: float, *, width: float = 
     """
     check_positive("rate", rate)
     check_positive("width", width)
-    K = torch.as_tensor(kernel).double()
-    R = torch.as_tensor(residual).double()
+    check_size("krylov", krylov)
+    R = as_tensor("residual", residual).double()
     r = vectorise(R) if R.ndim == 2 else R.reshape(-1)
-    _check_pair(K, r)
-    eigenvalues, eigenvectors = _spectrum(K)
     outputs = R.shape[1] if R.ndim == 2 else 1
-    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs)
+    if isinstance(kernel, LinearOperator):
+        _check_pair(tuple(kernel.shape), r)
+        spectrum, whole = krylov_spectrum(kernel, r, krylov), False
+    else:
+        K = as_tensor("kernel", kernel).double()
+        _check_pair(tuple(K.shape), r)
+        spectrum, whole = _spectrum(K), True
+    return Prediction(*spectrum, r, rate * width, width, outputs, whole)
 
 
-def _check_pair(K: Tensor, r: Tensor) -> None:
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise AttangentError(f"kernel has shape {tuple(K.shape)}, expected a square matrix (train, train)")
-    if len(r) != len(K):
+def _check_pair(shape: tuple[int, ...], r: Tensor) -> None:
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise AttangentError(f"kernel has shape {shape}, expected a square matrix (train, train)")
+    if len(r) != shape[0]:
         raise AttangentError(
-            f"residual has {len(r)} entries but the kernel has {len(K)} rows: "
+            f"residual has {len(r)} entries but the kernel has {shape[0]} rows: "
             "give F(0) - Y of the points the kernel was made from"
         )
-    if not (torch.isfinite(K).all() and torch.isfinite(r).all()):
-        raise AttangentError("kernel or residual has NaN or infinite entries: drop those points first")
+    if not torch.isfinite(r).all():
+        raise AttangentError("residual has NaN or infinite entries: drop those points first")
 
 
 def _spectrum(K: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, round-off below zero removed, and eigenvectors of a positive semi-definite matrix."""
+    if not torch.isfinite(K).all():
+        raise AttangentError("kernel has NaN or infinite entries: drop those points first")
     eigenvalues, eigenvectors = torch.linalg.eigh((K + K.T) / 2)
     top = eigenvalues[-1].clamp(min=0)
     if eigenvalues[0] < -1e-5 * top or top == 0:
@@ -61,15 +76,15 @@ def _spectrum(K: Tensor) -> tuple[Tensor, Tensor]:
             f"kernel has eigenvalues from {eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}, "
             "expected a positive semi-definite matrix that is not zero: a Gram matrix of gradients"
         )
-    return torch.where(eigenvalues.abs() < 1e-15 * top, 0 * eigenvalues, eigenvalues).clamp(
-        min=0
-    ), eigenvectors
+    kept = torch.where(eigenvalues.abs() < 1e-15 * top, 0 * eigenvalues, eigenvalues)
+    return kept.clamp(min=0), eigenvectors
 
 
 class Prediction:
     """Gradient descent under a constant kernel: the residual after t steps is (I - rate K)^t r(0).
 
-    `eigenvalues` are those of the kernel as given, in rising order.
+    `eigenvalues` are those of the kernel as given, in rising order; where the kernel was given as an operator
+    (`whole` is False) they are the Ritz values of the space that the residual can reach.
     """
 
     def __init__(
@@ -80,11 +95,13 @@ class Prediction:
         step_rate: float,
         width: float,
         d_out: int,
+        whole: bool,
     ):
         self.eigenvalues = eigenvalues
         self.eigenvectors = eigenvectors
         self.width = width
         self.d_out = d_out
+        self.whole = whole
         self._rate = step_rate
         self._coefficients = eigenvectors.T @ residual
 
@@ -107,17 +124,19 @@ class Prediction:
 
         `test_kernel` (d_out points, N) pairs test with training points, scaled as the kernel was; `initial`
         holds the outputs of the untrained network there (zero after symmetric initialisation):
-        F0 - K_te V [(1 - (1 - rate e)^t) / e] V' r(0).
+        F0 - K_te V [(1 - (1 - rate e)^t) / e] V' r(0). A LinearOperator will do for `test_kernel` too.
         """
-        K = torch.as_tensor(test_kernel).double()
-        trained = len(self._coefficients)
-        if K.ndim != 2 or K.shape[1] != trained or K.shape[0] % self.d_out:
+        K = test_kernel if isinstance(test_kernel, LinearOperator) else as_tensor("test_kernel", test_kernel)
+        trained, shape = len(self.eigenvectors), tuple(K.shape)
+        if len(shape) != 2 or shape[1] != trained or shape[0] % self.d_out:
             raise AttangentError(
-                f"test_kernel has shape {tuple(K.shape)}, expected ({self.d_out} x points, {trained}): "
+                f"test_kernel has shape {shape}, expected ({self.d_out} x points, {trained}): "
                 "kernel(X_test, X_train)"
             )
-        change = K @ (self.eigenvectors @ (self._summed_powers(step) * self._coefficients))
-        return torch.as_tensor(initial).double() - change.reshape(self.d_out, -1).T
+        moved = self.eigenvectors @ (self._summed_powers(step) * self._coefficients)
+        change = K.double() @ moved if isinstance(K, Tensor) else torch.as_tensor(K.matvec(moved.numpy()))
+        outputs = change.reshape(self.d_out, -1).T
+        return _initial_outputs(initial, outputs) - outputs
 
     def steps_to(self, loss: float) -> int | None:
         """The first step at which the predicted loss is at most `loss`, None if it never gets there.
@@ -141,6 +160,8 @@ class Prediction:
     def effective_dimension(self, ridge: float) -> float:
         """sum_j e_j / (e_j + ridge): the number of directions that count at this ridge (or 1/(rate t))."""
         check_positive("ridge", ridge)
+        if not self.whole:
+            raise AttangentError("effective_dimension needs every eigenvalue: predict from the dense kernel")
         e = self.eigenvalues.clamp(min=0)
         return (e / (e + ridge)).sum().item()
 
@@ -160,6 +181,8 @@ class Prediction:
 
     def _summed_powers(self, step: int) -> Tensor:
         """rate sum_{s<t} (1 - rate e)^s = (1 - (1 - rate e)^t) / e, with its limit rate t at e = 0."""
+        if step < 0:
+            raise AttangentError(f"step is {step}, expected a step from 0 on")
         z = self._rate * self.eigenvalues
         small = z.abs() < 0.5
         safe = torch.where(z == 0, torch.ones_like(z), z)
@@ -167,6 +190,15 @@ class Prediction:
         direct = (1 - (1 - z) ** step) / safe
         limit = torch.full_like(z, float(step))
         return self._rate * torch.where(z == 0, limit, torch.where(small, smooth, direct))
+
+
+def _initial_outputs(initial: Any, outputs: Tensor) -> Tensor:
+    first = as_tensor("initial", initial).double()
+    if first.ndim and first.shape != outputs.shape:
+        raise AttangentError(
+            f"initial has shape {tuple(first.shape)}, expected {tuple(outputs.shape)}: forward(X_test)"
+        )
+    return first
 
 
 def _shape(steps: Steps) -> tuple[int, ...]:
