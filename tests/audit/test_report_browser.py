@@ -103,7 +103,7 @@ def test_filters_by_paper_and_verdict(page):
 def test_search_looks_for_all_words_anywhere(page):
     page.find("input[name=q]").send_keys("STATEMENT /lemma")
     assert listed(page) == ["P1/lemma-1.2", "P2/lemma-2.2", "P2/lemma-2.3"]
-    page.find("input[name=q]").send_keys(" hypotheses met")
+    page.find("input[name=q]").send_keys(" violated")
     assert listed(page) == ["P2/lemma-2.2"]
     page.find("input[name=q]").send_keys(" nowhere")
     assert listed(page) == sections(page) == []
@@ -121,6 +121,17 @@ def test_totals_filter_and_release(page):
     assert page.find(".totals a[data-verdict=open]").get_attribute("aria-current") == "true"
     page.find(".totals a[data-verdict=open]").click()
     assert len(listed(page)) == ALL
+
+
+def test_the_table_of_papers_filters(page):
+    rows = [row.text.split()[0] for row in page.visible(".by-paper tbody tr")]
+    assert rows == ["P1", "P2", "P3"]
+    page.find(".by-paper a[href*='P2'][href*='violated']").click()
+    assert listed(page) == ["P2/lemma-2.2", "P2/theorem-2.1"]
+    assert in_view(page, "claims")
+    page.run("scrollTo(0, 0)")
+    page.find(".by-paper a[href$='P3']").click()
+    assert listed(page) == ["P3/figure-3", "P3/table-9"]
 
 
 def test_filters_live_in_the_address(page, report):
@@ -159,7 +170,10 @@ def test_a_link_opens_its_claim_again_and_despite_a_filter(page):
     link.click()
     assert page.find("[id='P1/lemma-1.2'] .statement").is_displayed()
     choose(page, "paper", "P2")
-    page.run("location.hash = '#P1/theorem-1.1'")
+    page.run(
+        "return new Promise(done => { addEventListener('hashchange', () => done());"
+        " location.hash = '#P1/theorem-1.1'; })"
+    )
     assert page.find("[id='P1/theorem-1.1'] .statement").is_displayed()
     assert status(page) == "7 of 7 claims shown"
 
@@ -193,9 +207,11 @@ def test_the_command_can_be_copied(page):
     page.find("tr[data-claim='P1/lemma-1.2'] a").click()
     button = page.find("[id='P1/lemma-1.2'] button.copy")
     button.click()
-    page.run("return new Promise(done => setTimeout(done, 0))")
+    said = page.run(
+        "const said = document.getElementById('said'); return new Promise(done => {"
+        " const look = () => said.textContent ? done(said.textContent) : setTimeout(look, 5); look(); })"
+    )
     command = "attangent audit P1/lemma-1.2 --profile quick --force"
-    said = page.run("return document.getElementById('said').textContent")
     assert said in (f"Copied: {command}", f"Selected: {command}")
 
 

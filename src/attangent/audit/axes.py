@@ -11,7 +11,7 @@ from attangent.audit.readable import readable, scientific
 
 Vector = NDArray[np.float64]
 
-_LARGEST, _SMALLEST = 1e300, 1e-300  # beyond these an axis overflows
+_LARGEST, _SMALLEST = 1e250, 1e-250  # beyond these an axis with its margin overflows
 _SPOTS = 300
 
 
@@ -71,11 +71,11 @@ class Axis:
 
 
 def masked(values: Vector, log: bool) -> Vector:
-    """`values` with nan where an axis has no place for them."""
+    """`values` with nan where an axis has no place for them, and 0 for the unspeakably small."""
     fits = np.abs(values) <= _LARGEST
     if log:
-        fits &= values >= _SMALLEST
-    return np.where(fits, values, np.nan)
+        return np.where(fits & (values >= _SMALLEST), values, np.nan)
+    return np.where(fits, np.where(np.abs(values) < _SMALLEST, 0.0, values), np.nan)
 
 
 def _decades(low: float, high: float) -> list[float]:

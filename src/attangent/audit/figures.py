@@ -4,7 +4,10 @@ The drawing holds curves, axes and tick labels; its colours are variables of the
 it serves light and dark pages. Title, axis labels and legend are text of the page, where they can wrap.
 """
 
+import contextlib
 import io
+import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,7 +38,7 @@ _MARKS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Key:
-    """A line of the legend."""
+    """A line of the legend; `kind` is that of a series, or "mark" for a bound beside a name."""
 
     label: str
     kind: str
@@ -45,7 +48,11 @@ class Key:
 def legend(figure: Figure) -> list[Key]:
     """What each series of the figure is called and how it is drawn."""
     colours = _colours(figure)
-    return [Key(series.label, series.kind, colours[series.label]) for series in figure.series]
+    beside_names = {"line": "points", "bound": "mark"} if figure.ticks else {}
+    return [
+        Key(series.label, beside_names.get(series.kind, series.kind), colours[series.label])
+        for series in figure.series
+    ]
 
 
 def draw(figures: Sequence[Figure], prefix: str) -> str | None:
@@ -161,17 +168,10 @@ class _Named:
 
 
 def _render(plot: _Plain | _Named, figures: Sequence[Figure]) -> bytes:
-    import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
-    fixed: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "attangent",
-        "text.parse_math": False,
-        "font.family": ["DejaVu Sans"],
-    }
-    with matplotlib.rc_context(fixed):  # the SVG backend cannot be told in any other way
+    with _own_settings():
         canvas = Canvas(figsize=(_WIDTH / 72, plot.height / 72), dpi=72)
         canvas.patch.set_visible(False)
         axes = canvas.add_axes((0, 0, 1, 1), frameon=False)
@@ -181,6 +181,19 @@ def _render(plot: _Plain | _Named, figures: Sequence[Figure]) -> bytes:
         buffer = io.BytesIO()
         FigureCanvasSVG(canvas).print_svg(buffer, metadata={"Date": None})
     return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _own_settings() -> Iterator[None]:
+    """Matplotlib as it comes, whatever the user has set: text stays text, equal figures give equal SVG."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "attangent"})
+        matplotlib.rcParams.update({"text.parse_math": False, "font.family": ["DejaVu Sans"]})
+        warnings.filterwarnings("ignore", message="Glyph")  # the page's font draws the text in the end
+        yield
 
 
 def _layers(figures: Sequence[Figure]) -> Iterator[_Layer]:
@@ -244,8 +257,7 @@ def _set_ticks(axis: Any, ticks: dict[float, str]) -> None:
 
 def _two_lines(name: str, width: int = 24) -> str:
     """`name` on at most two lines of `width` letters, the rest left out."""
-    import textwrap
-
-    lines = textwrap.wrap(name, width)
+    printable = "".join(letter if letter.isprintable() else " " for letter in name)
+    lines = textwrap.wrap(printable, width)
     rest = " …" if len(lines) > 2 else ""
     return "\n".join(lines[:2]) + rest

@@ -26,12 +26,12 @@ def maths(text: str) -> Markup:
     """`text` with its exponents and indices set as such; ^ stays in it for copying and screen readers."""
     raised = Markup('<sup><span class="caret">^</span>{}</sup>')
     tags = {"plain": Markup("{}"), "sup": raised, "sub": Markup("<sub>{}</sub>")}
-    return Markup("").join(tags[kind].format(piece) for kind, piece in formula(text))
+    return Markup("").join(tags[kind].format(piece) for kind, piece in formula(str(text)))
 
 
 def spread(over_seeds: Spread) -> Markup:
     """Mean ± deviation and the range; every value where one of them is not finite."""
-    if len(set(over_seeds.values)) == 1:
+    if len({repr(value) for value in over_seeds.values}) == 1:
         return number(over_seeds.values[0])
     if not all(math.isfinite(value) for value in over_seeds.values):
         return Markup(", ").join(number(value) for value in over_seeds.values)

@@ -11,10 +11,11 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from attangent._errors import AttangentError
 from attangent.audit.figures import Key, draw, legend
 from attangent.audit.files import write_whole
 from attangent.audit.finding import Conclusion, Figure, Hypothesis, Verdict
-from attangent.audit.markup import FILTERS, RELATIONS
+from attangent.audit.markup import FILTERS, RELATIONS, apart
 from attangent.audit.readable import power_of_ten, readable
 from attangent.audit.record import Record
 from attangent.audit.results import Result, Run
@@ -38,7 +39,13 @@ SUBJECTS = {
 def write_report(run: Run, path: Path | None = None) -> Path:
     """Write the report of `run` to `path`, by default report.html in its folder, and give its place."""
     place = run.folder / "report.html" if path is None else Path(path)
-    write_whole(place, render(run).encode())
+    page = render(run).encode(errors="replace")
+    try:
+        write_whole(place, page)
+    except OSError as error:
+        raise AttangentError(
+            f"cannot write the report to {place}: {error.strerror}; name a file in a folder you may write to"
+        ) from None
     return place
 
 
@@ -70,6 +77,10 @@ class Picture:
     figure: Figure
     svg: Markup | None
     keys: list[Key]
+
+    @property
+    def has_bars(self) -> bool:
+        return any(series.kind == "bars" for series in self.figure.series)
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,8 @@ def _broken(conclusion: Conclusion) -> str:
     number = power_of_ten if conclusion.log10 else readable
     when = "" if conclusion.first_violation is None else f", first at step {conclusion.first_violation}"
     bound = f"{RELATIONS[conclusion.relation]} {number(conclusion.bound)}"
-    return f"“{conclusion.name}” should be {bound}; measured {number(conclusion.measured)}{when}."
+    more = f" ({apart(conclusion)})" if apart(conclusion) else ""
+    return f"“{conclusion.name}” should be {bound}; measured {number(conclusion.measured)}{more}{when}."
 
 
 def _premises(hypotheses: tuple[Hypothesis, ...]) -> str:

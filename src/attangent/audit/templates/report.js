@@ -1,6 +1,7 @@
 (() => {
   "use strict";
   const form = document.querySelector("form.filters");
+  if (!form) return; // a run without findings
   const status = document.getElementById("shown");
   const tiles = [...document.querySelectorAll(".totals a")];
   const claims = [...document.querySelectorAll("tr[data-claim]")].map((row) => {
@@ -30,13 +31,12 @@
       if (tile.dataset.verdict === verdict) tile.setAttribute("aria-current", "true");
       else tile.removeAttribute("aria-current");
     }
-    status.textContent = `${shown} of ${claims.length} claims shown`;
+    status.textContent = `${shown} of ${claims.length} claim${claims.length === 1 ? "" : "s"} shown`;
   }
 
   function remember() {
     const set = Object.entries(wanted()).filter(([, value]) => value);
-    const hash = set.length ? `#filter:${new URLSearchParams(set)}` : "#claims";
-    history.replaceState(null, "", hash);
+    history.replaceState(null, "", set.length ? `#filter:${new URLSearchParams(set)}` : "#");
   }
 
   function restore(text) {
@@ -64,16 +64,24 @@
     } catch {
       return;
     }
-    if (name.startsWith("filter:")) restore(hash.slice("#filter:".length));
+    if (name.startsWith("filter:")) {
+      restore(hash.slice("#filter:".length));
+      document.getElementById("claims").scrollIntoView();
+    }
     const claim = claims.find((one) => one.article.id === name);
     if (claim) show(claim);
+  }
+
+  function update() {
+    apply();
+    remember();
   }
 
   function toggle(tile) {
     const pressed = tile.hasAttribute("aria-current");
     form.elements.verdict.value = pressed ? "" : tile.dataset.verdict;
-    apply();
-    remember();
+    update();
+    if (!pressed) document.getElementById("claims").scrollIntoView();
   }
 
   async function copy(button) {
@@ -85,7 +93,8 @@
       getSelection().selectAllChildren(command);
       button.textContent = "Selected";
     }
-    status.textContent = `${button.textContent}: ${command.textContent}`;
+    document.getElementById("said").textContent = `${button.textContent}: ${command.textContent}`;
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
   }
 
   document.addEventListener("click", (event) => {
@@ -94,19 +103,18 @@
     if (tiles.includes(link)) {
       event.preventDefault();
       toggle(link);
-    } else if (link && link.hash === location.hash) {
-      follow(link.hash);
+    } else if (link) {
+      follow(link.hash); // the address may be the same as before
     }
     if (button) copy(button);
   });
 
   for (const button of document.querySelectorAll("button.copy")) button.hidden = false;
-  if (!form) return;
-
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
-  form.addEventListener("input", () => { apply(); remember(); });
+  form.addEventListener("input", update);
+  form.addEventListener("change", update);
+  form.addEventListener("reset", (event) => { event.preventDefault(); restore(""); remember(); });
   const setAll = (open) => folds.forEach((fold) => { fold.open = open; });
   document.getElementById("unfold").addEventListener("click", () => setAll(true));
   document.getElementById("fold").addEventListener("click", () => setAll(false));
