@@ -37,18 +37,20 @@ def load_state(path: str | PathLike[str]) -> PrefixState:
     tensors, metadata = _read(path)
     if metadata.get("format") != _FORMAT:
         raise AttangentError(f"{path} has the format {metadata.get('format')!r}, expected {_FORMAT!r}")
-    described = json.loads(metadata["features"])
-    if described["map"] not in BY_NAME:
-        raise AttangentError(
-            f"{path} uses the feature map {described['map']!r}, expected one of {', '.join(BY_NAME)}"
-        )
-    of_map = {name.removeprefix(_MAP): t for name, t in tensors.items() if name.startswith(_MAP)}
     try:
-        features = BY_NAME[described["map"]].rebuild(described["settings"], of_map)
-        Z = (tensors["Z_A"], tensors["Z_B"]) if "Z_A" in tensors else tensors["Z_full"]
-        return PrefixState(features, Z, tensors["mass"])
-    except (KeyError, TypeError) as error:
+        return _assembled(json.loads(metadata["features"]), tensors)
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise AttangentError(f"{path} does not hold a whole prefix state: {error}") from None
+
+
+def _assembled(described: dict[str, Any], tensors: dict[str, Tensor]) -> PrefixState:
+    name = described["map"]
+    if name not in BY_NAME:
+        raise AttangentError(f"the state uses the feature map {name!r}, expected one of {', '.join(BY_NAME)}")
+    of_map = {name.removeprefix(_MAP): t for name, t in tensors.items() if name.startswith(_MAP)}
+    features = BY_NAME[name].rebuild(described["settings"], of_map)
+    Z = (tensors["Z_A"], tensors["Z_B"]) if "Z_A" in tensors else tensors["Z_full"]
+    return PrefixState(features, Z, tensors["mass"])
 
 
 def _read(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -21,8 +21,8 @@ from attangent.attention._inputs import autocast_off, compute_dtype
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.kernels import TokenKernel
 from attangent.attention.masks import Mask
-from attangent.attention.portable import LARGEST_EXPONENT, portable_attention
-from attangent.attention.prefix import Prefix, Weights, by_state_head, divided, query_gain
+from attangent.attention.portable import portable_attention
+from attangent.attention.prefix import Prefix, Weights, by_state_head, divided, largest_exponent, query_gain
 
 _BLOCK = 1 << 17
 """Features computed at once: half a megabyte of float32, which stays in cache."""
@@ -117,14 +117,14 @@ def merge_weights(
     top = torch.maximum(lse, log_mass).clamp_(min=lowest)
     tokens, prefix = (lse - top).exp_(), _exp_capped(shift, top)
     whole = tokens + mass * prefix
-    size = whole.abs().clamp(min=torch.finfo(lse.dtype).tiny)
+    size = torch.where(whole == 0, torch.ones_like(whole), whole.abs())
     sign = torch.where(whole < 0, -1.0, 1.0).to(lse.dtype)
     return sign * tokens / size, sign * prefix / size, top + size.log(), sign
 
 
 def _exp_capped(shift: Tensor | None, total: Tensor) -> Tensor:
     difference = total.neg() if shift is None else shift - total
-    return difference.clamp_(max=LARGEST_EXPONENT).exp_()
+    return difference.clamp_(max=largest_exponent(total.dtype)).exp_()
 
 
 def backward(
@@ -141,13 +141,13 @@ def backward(
     q, k, v, Z, mass, *_ = inputs
     grad = grad if grad.stride(-1) == 1 else grad.contiguous()
     grads: tuple[Tensor | None, ...] = (None, None, None)
+    state_grads: Sequence[Tensor | None] = [None] * (len(inputs) - 3)
     if any(wanted[:3]):
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
         grads = call.kernel.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
         state_grads = _prefix_backward(call, q, Z, mass, out, total, sign, grad, grads[0])
-        grads = (*grads, *state_grads)
-    return tuple(g if want else None for g, want in zip(grads, wanted, strict=False))
+    return tuple(g if want else None for g, want in zip((*grads, *state_grads), wanted, strict=True))
 
 
 def _prefix_backward(

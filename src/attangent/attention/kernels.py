@@ -91,6 +91,8 @@ class CudaEfficient:
         out, lse, seed, offset = _aten._scaled_dot_product_efficient_attention(
             q, k, v, bias, True, 0.0, mask.causal, scale=scale
         )
+        if mask.empty is not None:
+            out = out.masked_fill(mask.empty.unsqueeze(-1), 0)
         return out, lse[..., : q.shape[-2]], (lse, seed, offset)
 
     def backward(

@@ -37,14 +37,22 @@ class Weights:
 
 def by_state_head(x: Tensor, heads: int) -> Tensor:
     """(B, H, L, d) as (B, heads, (H/heads) L, d): the queries of each head of the state."""
-    batch, _, _, dim = x.shape
-    return x.reshape(batch, heads, -1, dim)
+    batch, all_heads, length, dim = x.shape
+    return x if heads == all_heads else x.reshape(batch, heads, all_heads // heads * length, dim)
 
 
 def query_gain(scale: float, dim: int) -> float:
     """The factor of q under which exp(gain q.k/sqrt d) is exp(scale q.k); exactly 1 for the usual scale."""
     gain = scale * math.sqrt(dim)
     return 1.0 if math.isclose(gain, 1, rel_tol=1e-12) else gain
+
+
+def largest_exponent(dtype: torch.dtype) -> float:
+    """A cap on the exponent of a prefix's weight, which leaves room for sums of large features.
+
+    Only a prefix whose mass is below exp(-cap), and tokens with as little, would ask for more.
+    """
+    return 600.0 if dtype == torch.float64 else 60.0
 
 
 def divided(features: FeatureMap, Z: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -65,5 +73,5 @@ def prefix_terms(q: Tensor, state: Prefix, scale: float) -> tuple[Tensor, Tensor
     w, shift = state.features.evaluate(x, sizes)
     mass = w @ k.unsqueeze(-1)
     shift = torch.zeros_like(mass) if shift is None else shift.detach()
-    rows = (*q.shape[:-1], -1)
-    return (w @ Z).reshape(rows), mass.reshape(rows), shift.reshape(rows)
+    rows = q.shape[:-1]
+    return (w @ Z).reshape(*rows, Z.shape[-1]), mass.reshape(*rows, 1), shift.reshape(*rows, 1)

@@ -1,0 +1,50 @@
+import pytest
+import torch
+
+from attangent._errors import AttangentError
+from attangent.attention import PrefixState, ntk_attention
+from attangent.attention.features import Learned
+
+from ..cases import make_map, make_state, normal, tokens
+
+
+@pytest.mark.parametrize("activation", ["elu", "gelu"])
+def test_first_feature_is_the_constant_and_the_rest_follow_the_formula(activation):
+    features = Learned.draw(4, 6, seed=0, activation=activation, gain=2.0, dtype=torch.float64)
+    x = normal(9, 4)
+    y = x @ features.weight.T + features.bias
+    wanted = torch.nn.functional.elu(y) + 1 if activation == "elu" else torch.nn.functional.gelu(y)
+    assert (features(x)[:, 0] == 1).all()
+    torch.testing.assert_close(features(x)[:, 1:], wanted)
+
+
+def test_first_weights_have_the_wished_variance():
+    weight = Learned.draw(64, 257, seed=1, gain=0.3, dtype=torch.float64).weight
+    assert weight.std().item() == pytest.approx(0.3 / 8, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["learned-elu", "learned-gelu"])
+def test_training_moves_the_map_and_lowers_the_loss(name):
+    q, k, v = tokens(2, 2, 2, 6, 6, 4)
+    teacher, state = make_state(name, 4, 2, seed=5), PrefixState.zero(make_map(name, 4, 2), 2)
+    target = ntk_attention(q, k, v, teacher).detach()
+    before = state.features.get_parameter("weight").detach().clone()
+    optimiser = torch.optim.Adam(state.parameters(), lr=0.03)
+    losses = []
+    for _ in range(60):
+        optimiser.zero_grad()
+        loss = (ntk_attention(q, k, v, state) - target).square().mean()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.2 * losses[0]
+    assert not torch.equal(before, state.features.get_parameter("weight"))
+
+
+def test_impossible_settings_are_refused():
+    with pytest.raises(AttangentError, match="activation is 'relu'"):
+        Learned(normal(3, 4), torch.zeros(3), activation="relu")  # type: ignore[arg-type]
+    with pytest.raises(AttangentError, match="bias has shape"):
+        Learned(normal(3, 4), torch.zeros(4))
+    with pytest.raises(AttangentError, match="size - 1 is 0"):
+        Learned.draw(4, 1, seed=0)

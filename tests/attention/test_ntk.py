@@ -1,0 +1,372 @@
+"""NTK-Attention as a user calls it: every mask, dtype, shape and extreme, against the formula written out."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from attangent._errors import AttangentError
+from attangent.attention import PrefixState, ntk_attention, prefix_attention
+from attangent.attention.features import Elu
+from attangent.attention.kernels import kernel_for
+from attangent.attention.masks import resolve_mask
+from attangent.attention.portable import portable_attention
+
+from .cases import MAPS, MASKS, POSITIVE, make_mask, make_state, normal, tokens, written_out
+
+
+def portable(q, k, v, state, *, mask=None, causal=False, scale=None):
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return portable_attention(q, k, v, state, resolve_mask(mask, causal, q, k), scale)
+
+
+def gradients(out, inputs, seed=0):
+    return torch.autograd.grad(out, inputs, normal(*out.shape, seed=seed + 99, dtype=out.dtype))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("attend", [ntk_attention, portable], ids=["fused", "portable"])
+def test_is_the_formula_for_every_mask(attend, kind, causal):
+    for rows, columns in ((4, 4), (3, 5), (5, 3), (1, 4)):
+        q, k, v = tokens(2, 4, 2, rows, columns, 3)
+        state, mask = make_state("elu", 3, 2), make_mask(kind, 2, 4, rows, columns)
+        found = attend(q, k, v, state, mask=mask, causal=causal)
+        wanted = written_out(q, k, v, state, mask=mask, causal=causal)
+        torch.testing.assert_close(found, wanted, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("attend", [ntk_attention, portable], ids=["fused", "portable"])
+def test_is_the_formula_for_every_map_and_scale(attend, name):
+    q, k, v = tokens(2, 4, 2, 3, 5, 4)
+    for state_heads, scale in ((4, None), (2, 0.3), (1, -0.2)):
+        state = make_state(name, 4, state_heads)
+        found = attend(q, k, v, state, scale=scale)
+        torch.testing.assert_close(found, written_out(q, k, v, state, scale=scale), atol=1e-11, rtol=1e-11)
+
+
+def test_softcap_is_the_formula():
+    q, k, v = tokens(2, 4, 2, 3, 5, 4)
+    state = make_state("elu", 4, 2)
+    found = ntk_attention(q, k, v, state, softcap=0.6, causal=True)
+    torch.testing.assert_close(found, written_out(q, k, v, state, softcap=0.6, causal=True))
+
+
+def test_values_may_have_another_size_than_queries():
+    q, k, v = tokens(2, 4, 2, 3, 5, 4, value_dim=6)
+    state = make_state("elu", 4, 2, value_dim=6)
+    torch.testing.assert_close(ntk_attention(q, k, v, state), written_out(q, k, v, state))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
+@pytest.mark.parametrize("kind", MASKS)
+def test_gradients_for_every_mask(kind, causal):
+    """gradcheck of the fused path, and of its gradients' gradients through the portable one."""
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 1, 3, 4, 2))
+    state, mask = make_state("elu", 2, 1), make_mask(kind, 1, 2, 3, 4)
+
+    def attend(*inputs):
+        return ntk_attention(*inputs[:3], state, mask=mask, causal=causal)
+
+    inputs = (q, k, v, *state.parameters())
+    assert kernel_for(q, k, v, resolve_mask(mask, causal, q, k)) is not None
+    assert torch.autograd.gradcheck(attend, inputs)
+    assert torch.autograd.gradgradcheck(attend, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_gradients_for_every_map(name):
+    q, k, v = (t.requires_grad_() for t in tokens(2, 2, 2, 3, 3, 2))
+    state = make_state(name, 2, 2)
+    with torch.no_grad():
+        state.mass += 0.1  # away from 0, where |mass| has a kink
+
+    def attend(*inputs):
+        return ntk_attention(*inputs[:3], state, causal=True, scale=0.5)
+
+    inputs = (q, k, v, *state.parameters())
+    assert torch.autograd.gradcheck(attend, inputs)
+    assert torch.autograd.gradgradcheck(attend, inputs, fast_mode=True)
+
+
+def test_gradient_of_an_additive_mask():
+    q, k, v = tokens(1, 2, 2, 3, 4, 2)
+    mask, state = normal(2, 3, 4).requires_grad_(), make_state("elu", 2, 2)
+    assert torch.autograd.gradcheck(
+        lambda mask: ntk_attention(q, k, v, state, mask=mask, causal=True), (mask,)
+    )
+
+
+shapes = st.fixed_dictionaries(
+    {
+        "batch": st.integers(1, 3),
+        "kv_heads": st.integers(1, 3),
+        "group": st.integers(1, 3),
+        "rows": st.integers(1, 40),
+        "columns": st.integers(1, 40),
+        "dim": st.integers(1, 12),
+        "shared": st.booleans(),
+        "swapped": st.booleans(),
+        "causal": st.booleans(),
+        "kind": st.sampled_from(MASKS),
+        "name": st.sampled_from([*POSITIVE, "taylor-2"]),
+        "seed": st.integers(0, 10**6),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes)
+def test_all_paths_agree_in_float32(case):
+    """Fused and portable to 1e-6 of outputs within +-1, for any shape, layout and mask; gradients to 2e-5."""
+    heads = case["kv_heads"] * case["group"]
+    q, k, v = tokens(
+        case["batch"], heads, case["kv_heads"], case["rows"], case["columns"], case["dim"], case["seed"]
+    )
+    q, k, v = (t.float() for t in (q, k, v))
+    if case["swapped"]:
+        q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
+    q, k, v = (t.requires_grad_() for t in (q, k, v))
+    state = make_state(case["name"], case["dim"], heads if case["shared"] else 1, torch.float32, case["seed"])
+    mask = make_mask(case["kind"], case["batch"], heads, case["rows"], case["columns"], torch.float32)
+    options = {"mask": mask, "causal": case["causal"]}
+    fused, plain = ntk_attention(q, k, v, state, **options), portable(q, k, v, state, **options)
+    assert (fused - plain).abs().max() <= 1e-6
+    inputs = [q, k, v, *state.parameters()]
+    for found, wanted in zip(gradients(fused, inputs), gradients(plain, inputs), strict=True):
+        assert (found - wanted).abs().max() <= 2e-5 * max(1, wanted.abs().max().item())
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_zero_state_is_plain_attention_bit_for_bit(name, dtype):
+    q, k, v = tokens(2, 4, 2, 9, 9, 8, dtype=dtype)
+    state = PrefixState.zero(make_state(name, 8, 2, dtype=torch.float32).features, heads=2)
+    mask = make_mask("bool-full", 2, 4, 9, 9)
+    for options, plain in (
+        ({}, {}),
+        ({"causal": True}, {"is_causal": True}),
+        ({"mask": mask}, {"attn_mask": mask}),
+        ({"scale": 0.3}, {"scale": 0.3}),
+    ):
+        wanted = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **plain)
+        assert torch.equal(ntk_attention(q, k, v, state, **options), wanted)
+
+
+def test_zero_state_on_the_portable_path_is_plain_attention_bit_for_bit():
+    q, k, v = tokens(2, 4, 4, 9, 9, 8, dtype=torch.float32)
+    state = PrefixState.zero(Elu(8), heads=4)
+    with sdpa_kernel(SDPBackend.MATH):
+        wanted = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.equal(portable(q, k, v, state, causal=True), wanted)
+
+
+def _extreme(kind, size, dim=8, rows=6):
+    """q and k whose logits reach +-size: of both signs, all high or all low."""
+    q, k, v = tokens(2, 2, 2, rows, rows, dim, dtype=torch.float32)
+    length = math.sqrt(size * math.sqrt(dim))
+    if kind == "both":
+        return *(length * t / t.norm(dim=-1, keepdim=True) for t in (q, k)), v
+    same = torch.full_like(q, length / math.sqrt(dim))
+    return same, same if kind == "high" else -same, v
+
+
+@pytest.mark.parametrize("zero", [False, True], ids=["state", "zero state"])
+@pytest.mark.parametrize("kind", ["both", "high", "low"])
+@pytest.mark.parametrize("name", MAPS)
+def test_extreme_logits_give_finite_numbers(name, kind, zero):
+    one_sided = torch.ones(6, 6, dtype=torch.bool).triu()
+    one_sided[2] = False
+    state = make_state(name, 8, 2, dtype=torch.float32)
+    state = PrefixState.zero(state.features, heads=2) if zero else state
+    for size in (100.0, 1e4):
+        for mask in (None, one_sided):
+            q, k, v = (t.requires_grad_() for t in _extreme(kind, size))
+            for attend in (ntk_attention, portable):
+                out = attend(q, k, v, state, mask=mask, causal=mask is None)
+                found = gradients(out, [q, k, v, *state.parameters()])
+                assert all(torch.isfinite(t).all() for t in (out, *found))
+
+
+@pytest.mark.parametrize("attend", [ntk_attention, portable], ids=["fused", "portable"])
+def test_a_query_that_sees_no_token_gets_the_prefix_alone(attend):
+    q, k, v = tokens(1, 2, 2, 3, 4, 4)
+    state, mask = make_state("elu", 4, 2), torch.ones(3, 4, dtype=torch.bool)
+    mask[1] = False
+    phi = state.features(q)
+    alone = phi @ state.Z / torch.linalg.vecdot(phi, state.k.unsqueeze(-2)).unsqueeze(-1)
+    torch.testing.assert_close(attend(q, k, v, state, mask=mask)[:, :, 1], alone[:, :, 1])
+    nothing = k[:, :, :0]
+    torch.testing.assert_close(attend(q, nothing, nothing, state), alone)
+    zero = PrefixState.zero(Elu(4), heads=2)
+    assert (attend(q, k, v, zero, mask=mask)[:, :, 1] == 0).all()
+
+
+def test_no_queries_give_an_empty_answer():
+    q, k, v = tokens(1, 2, 2, 0, 4, 4)
+    assert ntk_attention(q, k, v, make_state("elu", 4, 2)).shape == (1, 2, 0, 4)
+
+
+def test_cached_decoding_is_the_causal_pass_row_by_row():
+    q, k, v = tokens(2, 4, 2, 7, 7, 4)
+    state = make_state("anchors", 4, 2)
+    whole = ntk_attention(q, k, v, state, causal=True)
+    for step in range(7):
+        row = slice(step, step + 1)
+        seen = k[:, :, : step + 1], v[:, :, : step + 1]
+        torch.testing.assert_close(ntk_attention(q[:, :, row], *seen, state, causal=True), whole[:, :, row])
+    torch.testing.assert_close(ntk_attention(q[:, :, 4:], k, v, state, causal=True), whole[:, :, 4:])
+
+
+def test_long_inputs_are_cut_into_blocks_that_do_not_show(monkeypatch):
+    q, k, v = (t.requires_grad_() for t in tokens(3, 2, 2, 33, 33, 4))
+    state = make_state("learned-elu", 4, 2)
+    inputs = [q, k, v, *state.parameters()]
+    whole = ntk_attention(q, k, v, state)
+    found = gradients(whole, inputs)
+    for block in (1, 50, 300, 1000):
+        monkeypatch.setattr("attangent.attention.fused._BLOCK", block)
+        cut = ntk_attention(q, k, v, state)
+        torch.testing.assert_close(cut, whole)
+        for one, other in zip(gradients(cut, inputs), found, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["elu", "anchors"])
+def test_half_precision_error_is_that_of_plain_attention(name, dtype):
+    """At most 1.5 times the error without a prefix: output and gradients, absolute and relative."""
+    exact = tokens(2, 4, 4, 64, 64, 32)
+    q, k, v = (t.to(dtype).requires_grad_() for t in exact)
+    wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    state = make_state(name, 32, 4, dtype=torch.float32)
+    upstream = normal(2, 4, 64, 32, seed=5).to(dtype)
+
+    def errors(half, full):
+        rounded = [half, *torch.autograd.grad(half, (q, k, v), upstream)]
+        wanted = [full, *torch.autograd.grad(full, wide, upstream.double())]
+        root_mean_squares = [
+            ((a.double() - b).square().mean().sqrt().item(), b.square().mean().sqrt().item())
+            for a, b in zip(rounded, wanted, strict=True)
+        ]
+        return (half.double() - full).abs().max().item(), root_mean_squares
+
+    plain_largest, plain = errors(
+        F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(*wide)
+    )
+    our_largest, ours = errors(ntk_attention(q, k, v, state), ntk_attention(*wide, state.double()))
+    assert our_largest <= 1.5 * plain_largest
+    for (error, size), (plain_error, plain_size) in zip(ours, plain, strict=True):
+        assert error <= 1.5 * plain_error
+        assert error / size <= 1.5 * plain_error / plain_size
+
+
+def test_prefix_is_computed_in_float32_under_bfloat16():
+    """A prefix of 2^16 tokens with equal values: bfloat16 sums of masses would be off by percents."""
+    state = PrefixState.from_prefix(
+        Elu(8), normal(1, 1 << 16, 8, dtype=torch.float32), torch.ones(1, 1 << 16, 8)
+    )
+    q = normal(1, 1, 16, 8).bfloat16()
+    v = torch.zeros(1, 1, 1, 8, dtype=torch.bfloat16)
+    out = ntk_attention(q, q[:, :, :1], v, state)
+    assert ((out.float() - 1).abs() <= 2**-8).all()
+
+
+def test_autocast_lowers_the_tokens_and_not_the_state():
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, 5, 5, 8, dtype=torch.float32))
+    state = make_state("elu", 8, 2, dtype=torch.float32)
+    inputs = [q, k, v, *state.parameters()]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = ntk_attention(q, k, v, state, causal=True)
+        inside = gradients(out, inputs)
+    lowered = ntk_attention(*(t.bfloat16() for t in (q, k, v)), state, causal=True)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, lowered)
+    assert all(g.dtype == torch.float32 for g in inside)
+    for found, wanted in zip(inside, gradients(lowered, inputs), strict=True):
+        assert torch.equal(found, wanted)
+
+
+class _Layer(torch.nn.Module):
+    def __init__(self, state):
+        super().__init__()
+        self.state, self.out = state, torch.nn.Linear(4, 4, dtype=torch.float64)
+
+    def forward(self, q, k, v, mask=None):
+        return self.out(ntk_attention(q, k, v, self.state, mask=mask, causal=mask is None))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("elu", "none"), ("elu", "bool-rows"), ("taylor-2", "none"), ("anchors", "none")]
+)
+def test_compiled_module_is_one_graph_with_equal_gradients(name, kind):
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, 5, 5, 4))
+    layer, mask = _Layer(make_state(name, 4, 2)), make_mask(kind, 1, 2, 5, 5)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    inputs = [q, k, v, *layer.parameters()]
+    plain, fast = layer(q, k, v, mask), compiled(q, k, v, mask)
+    torch.testing.assert_close(fast, plain)
+    for found, wanted in zip(gradients(fast, inputs), gradients(plain, inputs), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_dropout_averages_out_and_repeats_with_its_generator():
+    q, k, v = tokens(1, 1, 1, 3, 4, 3)
+    state = make_state("elu", 3, 1)
+    rng = torch.Generator().manual_seed(0)
+    draws = torch.stack([ntk_attention(q, k, v, state, dropout=0.3, generator=rng) for _ in range(2000)])
+    standard_error = draws.std(dim=0) / math.sqrt(len(draws))
+    wanted = ntk_attention(q, k, v, state)
+    assert ((draws.mean(dim=0) - wanted) / standard_error).abs().max() < 4.5
+    again = ntk_attention(q, k, v, state, dropout=0.3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(again, draws[0])
+
+
+def test_only_wanted_gradients_are_computed():
+    q, k, v = tokens(1, 2, 2, 3, 3, 4)
+    state = make_state("elu", 4, 2)
+    ntk_attention(q, k, v, state).sum().backward()
+    assert state.mass.grad is not None
+    state.requires_grad_(False)
+    k.requires_grad_()
+    ntk_attention(q, k, v, state).sum().backward()
+    assert k.grad is not None
+    assert q.grad is None
+
+
+def test_taylor_state_follows_exact_prefix_attention():
+    q, k, v = tokens(1, 2, 2, 6, 6, 4)
+    q = 0.3 * q
+    keys, values = normal(2, 50, 4, seed=1, scale=0.3), normal(2, 50, 4, seed=2)
+    state = PrefixState.from_prefix(make_state("taylor-3", 4, 2).features, keys, values)
+    exact = prefix_attention(q, k, v, keys, values, causal=True)
+    assert (ntk_attention(q, k, v, state, causal=True) - exact).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q": torch.zeros(2, 5, 4)}, r"q is float32 \(2, 5, 4\)"),
+        ({"k": normal(1, 2, 5, 4)}, "one dtype"),
+        ({"v": torch.zeros(1, 2, 6, 4)}, "do not fit together"),
+        ({"k": torch.zeros(1, 3, 5, 4), "v": torch.zeros(1, 3, 5, 4)}, "a divisor of 2"),
+        ({"scale": math.nan}, "scale is nan"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"softcap": 0.0}, "softcap is 0.0"),
+        ({"mask": torch.ones(3, 3, dtype=torch.bool)}, "mask has shape"),
+        ({"state": make_state("elu", 5, 2)}, "features of dimension 5"),
+        ({"state": make_state("elu", 4, 3)}, "3 heads"),
+        ({"state": make_state("elu", 4, 2, value_dim=3)}, "Z"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    given = {name: torch.zeros(1, 2, 5, 4) for name in ("q", "k", "v")} | {"state": make_state("elu", 4, 2)}
+    given |= change
+    with pytest.raises(AttangentError, match=message):
+        ntk_attention(given.pop("q"), given.pop("k"), given.pop("v"), given.pop("state"), **given)
