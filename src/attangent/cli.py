@@ -107,16 +107,20 @@ def audit(
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write; RUN/report.html by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write: a .html or .md file; RUN/report.html by default.")
+    ] = None,
 ) -> None:
     """Render the report of a run again, from its findings."""
+    from attangent.audit.markdown import write_markdown
     from attangent.audit.report import write_report
     from attangent.audit.results import load
 
     found = load(run)
     for path, reason in found.problems.items():
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
-    typer.echo(f"report: {write_report(found, out)}")
+    is_markdown = out is not None and out.suffix == ".md"
+    typer.echo(f"report: {write_markdown(found, out) if is_markdown else write_report(found, out)}")
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:

@@ -1,0 +1,44 @@
+"""The examples in README, docs and docstrings run, and print what they say they print."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import attangent
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = [module.name for module in pkgutil.walk_packages(attangent.__path__, "attangent.")]
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_examples_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "example"}
+    for block in blocks(page):
+        exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(name)
+    public = {public: getattr(attangent, public) for public in attangent.__all__}
+    failed, _ = doctest.testmod(
+        module, extraglobs={"torch": torch, **public, **vars(module)}, optionflags=doctest.ELLIPSIS
+    )
+    assert failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
