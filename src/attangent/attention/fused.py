@@ -22,7 +22,15 @@ from attangent.attention.features.base import FeatureMap
 from attangent.attention.kernels import TokenKernel
 from attangent.attention.masks import Mask
 from attangent.attention.portable import portable_attention
-from attangent.attention.prefix import Prefix, Weights, by_state_head, divided, largest_exponent, query_gain
+from attangent.attention.prefix import (
+    Prefix,
+    Weights,
+    by_state_head,
+    divided,
+    largest_exponent,
+    largest_gradient_exponent,
+    query_gain,
+)
 
 _BLOCK = 1 << 17
 """Features computed at once: half a megabyte of float32, which stays in cache."""
@@ -113,18 +121,18 @@ def merge_weights(
     lowest = torch.finfo(lse.dtype).min
     if positive:
         total = torch.logaddexp(lse, log_mass).clamp_(min=lowest)
-        return (lse - total).exp_(), _exp_capped(shift, total), total, None
+        return (lse - total).exp_(), _exp_capped(shift, total, largest_exponent(lse.dtype)), total, None
     top = torch.maximum(lse, log_mass).clamp_(min=lowest)
-    tokens, prefix = (lse - top).exp_(), _exp_capped(shift, top)
+    tokens, prefix = (lse - top).exp_(), _exp_capped(shift, top, largest_gradient_exponent(lse.dtype))
     whole = tokens + mass * prefix
     size = torch.where(whole == 0, torch.ones_like(whole), whole.abs())
     sign = torch.where(whole < 0, -1.0, 1.0).to(lse.dtype)
     return sign * tokens / size, sign * prefix / size, top + size.log(), sign
 
 
-def _exp_capped(shift: Tensor | None, total: Tensor) -> Tensor:
+def _exp_capped(shift: Tensor | None, total: Tensor, cap: float) -> Tensor:
     difference = total.neg() if shift is None else shift - total
-    return difference.clamp_(max=largest_exponent(total.dtype)).exp_()
+    return difference.clamp_(max=cap).exp_()
 
 
 def backward(
@@ -167,7 +175,8 @@ def _prefix_backward(
     for block in _blocks(q, call.features.size):
         x = _features_input(q[block], call, Z)
         w, shift = call.features.evaluate(x, sizes)
-        add = _exp_capped(None if shift is None else shift.view(total[block].shape), total[block])
+        shift = None if shift is None else shift.view(total[block].shape)
+        add = _exp_capped(shift, total[block], largest_gradient_exponent(total.dtype))
         add = add if sign is None else add.mul_(sign[block])
         gb = grad[block].to(Z.dtype) * add.unsqueeze(-1)
         db = torch.linalg.vecdot(gb, out[block].to(Z.dtype)).neg_()

@@ -48,10 +48,12 @@ def query_gain(scale: float, dim: int) -> float:
 
 
 def largest_exponent(dtype: torch.dtype) -> float:
-    """A cap on the exponent of a prefix's weight, which leaves room for sums of large features.
+    """A cap on the exponent of a prefix's weight: only masses near the smallest number would ask for more."""
+    return 700.0 if dtype == torch.float64 else 80.0
 
-    Only a prefix whose mass is below exp(-cap), and tokens with as little, would ask for more.
-    """
+
+def largest_gradient_exponent(dtype: torch.dtype) -> float:
+    """The same in a backward pass, where the weight meets sums of large features instead of a small mass."""
     return 600.0 if dtype == torch.float64 else 60.0
 
 
