@@ -109,6 +109,7 @@ def test_durations(seconds, text):
         ("e^(18B)", [("plain", "e"), ("sup", "18B")]),
         ("lambda_min(H*)", [("plain", "λ"), ("sub", "min"), ("plain", "(H*)")]),
         ("<w_r, x_i>", [("plain", "<w"), ("sub", "r"), ("plain", ", x"), ("sub", "i"), ("plain", ">")]),
+        ("|H|_F, H(W)_F", [("plain", "|H|"), ("sub", "F"), ("plain", ", H(W)"), ("sub", "F")]),
         ("nd/epsilon >= 1", [("plain", "nd/ε ≥ 1")]),
         ("beta theta eta", [("plain", "β θ η")]),
         ("snake_case_name max_steps", [("plain", "snake_case_name max_steps")]),

@@ -254,3 +254,10 @@ def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path):
     with pytest.raises(AttangentError, match=r"cannot write the report to .*missing.*name a file") as error:
         write_report(make_run(), tmp_path / "missing" / "page.html")
     assert "\n" not in str(error.value)
+
+
+def test_formulas_are_set_as_such_and_can_be_searched_as_written():
+    record = make_record("P2/lemma-1", bounded(0.5), statement="|F - Y|^2 <= lambda_min")
+    html = render(make_run(record))
+    assert '|F − Y|<sup><span class="caret">^</span>2</sup> ≤ λ<sub>min</sub>' in html
+    assert "|F - Y|^2 &lt;= lambda_min" in html
