@@ -38,7 +38,9 @@ def check(id, seed=0, **changes):
 
 @pytest.mark.parametrize(("id", "verdict"), FOUND.items(), ids=FOUND)
 def test_what_the_audit_finds(id, verdict):
-    assert check(id, seed=1).verdict == verdict
+    finding = check(id, seed=1)
+    assert finding.verdict == verdict
+    assert finding.figures
 
 
 BROKEN_HYPOTHESES = {

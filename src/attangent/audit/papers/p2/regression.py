@@ -207,6 +207,7 @@ def feature_map(settings: Settings, seed: int) -> Finding:
     gram = (printed @ printed.T) * (points @ points.T) / settings.m
     concatenated = (weights @ weights.T) * (points @ points.T) / settings.m
     size = p.kernel.norm()
+    t = range(p.size)
     return Finding(
         conclusions=(
             Conclusion(
@@ -221,6 +222,18 @@ def feature_map(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"largest entry of the printed phi": printed.abs().max().item() / math.sqrt(settings.m)},
+        figures=(
+            Figure(
+                "Diagonal of the kernel and of what features give",
+                "output and point",
+                "diagonal entry",
+                (
+                    Series.of("K", t, p.kernel.diagonal()),
+                    Series.of("features side by side", t, concatenated.diagonal(), "points"),
+                    Series.of("features as printed", t, gram.diagonal(), "points"),
+                ),
+            ),
+        ),
         remark="The printed sum over neurons is identically zero, since the softmax sums to one; the "
         "features of the neurons must be put side by side.",
     )
