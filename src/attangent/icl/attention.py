@@ -1,0 +1,150 @@
+"""One layer of multi-head softmax attention on a dictionary: its loss, its exact gradients, its training."""
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.icl._inputs import as_labels, as_tensor, check_positive, check_size
+from attangent.icl.certificate import Certificate, certify
+from attangent.icl.dictionary import Dictionary
+from attangent.icl.health import Health, InitialisationWarning, examine
+from attangent.icl.ridge import RidgeLimit, expected_distance
+from attangent.icl.tasks import IN_DOMAIN, Tasks
+from attangent.icl.training import Training
+
+
+class OneLayerAttention:
+    """yhat_k = <y, sum_h w_hk softmax(V'Q_h v_k)>, H heads with Q_h (d, d) and w_h (K,) (Eq. 5-8).
+
+    Indices: h head, n token of the prompt, k token of the dictionary. S (H, N, K) holds the softmax vectors,
+    Ahat (N, K) their mixture sum_h w_hk s^h_k. The loss is the population loss (9); its gap to the infimum
+    is tr(D' M D) / 2K with D = Ahat - A and M = Z'Z + m tau I (Lemma 5).
+
+    Q starts Gaussian with the entries' spread chosen so that the logits v_n'Q_h v_k have standard deviation
+    `logit_std`; w starts at zero (Proposition 1, Theorem 1). An InitialisationWarning says where the softmax is
+    saturated or the heads are numerically dependent.
+
+    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
+    >>> model = OneLayerAttention(dictionary, heads=16, seed=0)
+    >>> model.fit(method="solve").gap < 1e-18
+    True
+    """
+
+    def __init__(self, dictionary: Dictionary, heads: int, logit_std: float = 2.0, seed: int = 0):
+        if not isinstance(dictionary, Dictionary):
+            raise AttangentError(
+                f"dictionary is {type(dictionary).__name__}, expected an attangent.icl.Dictionary"
+            )
+        self.dictionary = dictionary
+        self.heads = check_size("heads", heads)
+        self.limit = RidgeLimit(dictionary)
+        spread = check_positive("logit_std", logit_std) / logit_scale(dictionary)
+        rng = generator(seed, "icl heads")
+        d = dictionary.d
+        self.Q = spread * torch.randn(heads, d, d, generator=rng, dtype=torch.float64)
+        self.w = torch.zeros(heads, dictionary.K, dtype=torch.float64)
+        for complaint in self.health().complaints:
+            warnings.warn(complaint, InitialisationWarning, stacklevel=2)
+
+    def set_parameters(self, Q: Any, w: Any) -> None:
+        """Take Q (H, d, d) and w (H, K) as they are."""
+        Q, w = as_tensor("Q", Q), as_tensor("w", w)
+        for name, given, wanted in (("Q", Q, self.Q), ("w", w, self.w)):
+            if given.shape != wanted.shape:
+                raise AttangentError(
+                    f"{name} has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}"
+                )
+        self.Q, self.w = Q, w
+
+    def attention(self) -> Tensor:
+        """S (H, N, K): the softmax over the prompt's tokens, for each head and token."""
+        return attention(self.dictionary, self.Q)
+
+    def matrix(self) -> Tensor:
+        """Ahat (N, K) of Eq. 35: the model is linear in the labels, yhat = Ahat'y."""
+        return mixture(self.attention(), self.w)
+
+    def predict(self, labels: Any) -> Tensor:
+        """(..., K): answers for all tokens, given the labels (..., N) of prompts."""
+        return as_labels(labels, self.dictionary.N) @ self.matrix()
+
+    def gap(self) -> float:
+        """L(theta) - inf L = tr(D'MD) / 2K."""
+        D = self.matrix() - self.limit.A
+        return ((D * (self.dictionary.M @ D)).sum() / (2 * self.dictionary.K)).item()
+
+    def loss(self) -> float:
+        """The population loss (9), for tasks of mean 0 and variance 1."""
+        return self.gap() + self.limit.least_loss
+
+    def inference_loss(self, tasks: Tasks = IN_DOMAIN, tau: float | None = None) -> float:
+        """E (1/K)|yhat - y*|^2 over prompts of these tasks; in-domain it is twice the gap."""
+        return expected_distance(self.dictionary, self.matrix(), self.limit.A, tasks, tau)
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """dL/dQ (H, d, d) and dL/dw (H, K) of the population loss."""
+        S = self.attention()
+        G = self.dictionary.M @ (mixture(S, self.w) - self.limit.A)
+        return gradient(self.dictionary, S, self.w, G)
+
+    def sampled_gradient(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of the mean of (1/2K)|yhat - y|^2 over prompts with these labels (count, K)."""
+        S = self.attention()
+        shown = labels[:, : self.dictionary.N]
+        G = shown.T @ (shown @ mixture(S, self.w) - labels) / len(labels)
+        return gradient(self.dictionary, S, self.w, G)
+
+    def health(self) -> Health:
+        """How far the softmax is saturated, and zeta_0."""
+        return examine(self.dictionary, self.attention())
+
+    def certificate(self, **target: float) -> Certificate:
+        """What Theorems 1 and 2 guarantee for training from here: see `Certificate`."""
+        return certify(self.dictionary, self.attention(), self.gap(), **target)
+
+    def fit(self, method: str = "solve", **options: Any) -> Training:
+        """Train in place: `solve` and `varpro` are exact in w; `gd` and `adam` descend. See `trainers`."""
+        from attangent.icl.trainers import trainer
+
+        return trainer(method, options).train(self)
+
+
+def logit_scale(dictionary: Dictionary) -> float:
+    """The standard deviation of a logit v_n'Q v_k where the entries of Q have variance 1."""
+    squares = dictionary.tokens.square().sum(dim=1)
+    return math.sqrt(squares[: dictionary.N].mean().item() * squares.mean().item())
+
+
+def attention(dictionary: Dictionary, Q: Tensor) -> Tensor:
+    """S (H, N, K) = softmax over n of V'Q_h X."""
+    tokens = dictionary.tokens
+    return torch.softmax(tokens[: dictionary.N] @ Q @ tokens.T, dim=1)
+
+
+def mixture(S: Tensor, w: Tensor) -> Tensor:
+    """(N, K): sum over h of w_hk s^h_k."""
+    return (S * w[:, None, :]).sum(dim=0)
+
+
+def logit_gradient(S: Tensor, w: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients in the logits (H, N, K) and in w (H, K), where G / K is the gradient in Ahat.
+
+    dw_hk = <s^h_k, G_k> / K and dlogits = S (G - <S, G>) w / K (from Lemma 1).
+    """
+    K = S.shape[2]
+    SG = S * G
+    inner = SG.sum(dim=1)
+    logits = (SG - S * inner[:, None, :]).mul_(w[:, None, :] / K)
+    return logits, inner / K
+
+
+def gradient(dictionary: Dictionary, S: Tensor, w: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """dQ_h = V dlogits_h X' and dw."""
+    logits, dw = logit_gradient(S, w, G)
+    tokens = dictionary.tokens
+    return tokens[: dictionary.N].T @ (logits @ tokens), dw
