@@ -52,6 +52,8 @@ def test_missing_decades():
     assert MISSED.missing_decades == pytest.approx(197)
     assert Hypothesis("h", "<=", 1e-3, 1.0).missing_decades == pytest.approx(3)
     assert math.isnan(Hypothesis("h", ">=", 1.0, -1.0).missing_decades)
+    assert Hypothesis("h", "<=", 5.0, math.inf).missing_decades == math.inf
+    assert Hypothesis("h", "<=", 1e-300, 1e300).missing_decades == pytest.approx(600)
 
 
 @pytest.mark.parametrize(

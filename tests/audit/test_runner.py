@@ -1,3 +1,4 @@
+import math
 import os
 from dataclasses import replace
 
@@ -5,6 +6,7 @@ import pytest
 
 from attangent import AttangentError
 from attangent.audit import Settings, load, run
+from attangent.audit.results import Spread
 from tests.audit.fakes import make_claim
 
 WELL = ["P1/lemma-1", "P1/lemma-2"]
@@ -112,6 +114,12 @@ def test_frames(claims, tmp_path):
     assert spread.mean == pytest.approx(total.mean())
     assert spread.deviation == pytest.approx(total.std())
     assert (spread.low, spread.high) == (total.min(), total.max())
+
+
+def test_spread_with_a_value_that_is_not_finite():
+    spread = Spread((1.0, math.inf))
+    assert (spread.mean, spread.low, spread.high) == (math.inf, 1.0, math.inf)
+    assert math.isnan(spread.deviation)
 
 
 def test_json_of_a_run(claims, tmp_path):

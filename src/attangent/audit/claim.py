@@ -86,7 +86,7 @@ class Claim:
 
 
 def claim_order(id: str) -> tuple[str, str, list[tuple[bool, int, str]]]:
-    """Sorts ids by paper, kind of statement and number: lemma-5.3, lemma-10, then the appendices' lemma-b.1."""
+    """Sorts ids by paper, kind and number: lemma-5.3, lemma-10, then the appendices' lemma-b.1."""
     paper, _, name = id.partition("/")
     kind, _, rest = name.partition("-")
     parts = rest.replace("-", ".").split(".")

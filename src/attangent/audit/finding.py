@@ -60,7 +60,7 @@ class Hypothesis:
             return abs(self.required - self.measured)
         if min(self.required, self.measured) <= 0:
             return math.nan
-        return abs(math.log10(self.required / self.measured))
+        return abs(math.log10(self.required) - math.log10(self.measured))
 
 
 @dataclass(frozen=True)

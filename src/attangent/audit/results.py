@@ -24,11 +24,13 @@ class Spread:
 
     @property
     def mean(self) -> float:
-        return float(np.mean(self.values))
+        return sum(self.values) / len(self.values)
 
     @property
     def deviation(self) -> float:
-        """The sample standard deviation; 0 for a single seed."""
+        """The sample standard deviation: 0 for a single seed, NaN where a value is not finite."""
+        if not np.isfinite(self.values).all():
+            return float("nan")
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
 
     @property

@@ -16,7 +16,6 @@ from attangent._errors import AttangentError
 from attangent.audit.claim import Check, Settings
 from attangent.audit.finding import Finding
 
-
 CONNECT_SECONDS = 10
 
 
