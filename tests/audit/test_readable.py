@@ -128,3 +128,12 @@ def test_a_formula_without_signs_keeps_its_letters(text):
     joined = "".join(piece for _, piece in formula(text))
     assert len(joined) <= len(text)
     assert [kind for kind, _ in formula(text)] in ([], ["plain"])
+
+
+def test_few_digits_of_a_large_number_are_no_power_of_ten():
+    assert readable(203.7, 2) == "200"
+    assert readable(-2036.7, 2) == "−2000"
+
+
+def test_an_assignment_is_an_arrow():
+    assert formula("gamma <- gamma - 1") == [("plain", "γ ← γ − 1")]

@@ -6,8 +6,8 @@ import re
 _NAMES = """alpha beta gamma delta epsilon eps zeta eta theta kappa lambda mu nu xi rho sigma tau phi chi psi
     omega Gamma Delta Theta Lambda Sigma Phi Psi Omega"""
 _GREEK = dict(zip(_NAMES.split(), "αβγδεεζηθκλμνξρστφχψωΓΔΘΛΣΦΨΩ", strict=True))
-_SIGNS = _GREEK | {"<=": "≤", ">=": "≥", " - ": " − "}
-_WORDS = re.compile(rf"<=|>=| - |(?<![^\W_])(?:{'|'.join(_GREEK)})(?![^\W_])")
+_SIGNS = _GREEK | {"<=": "≤", ">=": "≥", " - ": " − ", " <- ": " ← "}
+_WORDS = re.compile(rf"<=|>=| - | <- |(?<![^\W_])(?:{'|'.join(_GREEK)})(?![^\W_])")
 _RAISED_OR_LOWERED = re.compile(
     r"\^\((?P<group>[^()]{1,40})\)"
     r"|\^(?P<sup>[-−]?(?:\d+(?:\.\d+)?|\w))(?!\w)"
@@ -26,8 +26,10 @@ def readable(value: float, digits: int = 4) -> str:
         return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if value == 0 or (abs(value) < 1e6 and float(value).is_integer()):
         return f"{int(value)}".replace("-", "−")
-    if 1e-3 <= abs(float(f"{value:.{digits}g}")) < 10 ** max(digits, 4):
-        return f"{value:.{digits}g}".replace("-", "−")
+    rounded = float(f"{value:.{digits}g}")
+    if 1e-3 <= abs(rounded) < 10 ** max(digits, 4):
+        text = f"{rounded:.{digits}g}" if abs(rounded) < 10**digits else f"{rounded:.0f}"
+        return text.replace("-", "−")
     return scientific(value, digits - 1)
 
 

@@ -121,7 +121,7 @@ def _loss_figure(p: Problem, settings: Settings, run: Trajectory, bounds: Tensor
         "|F - Y|^2",
         (
             Series.of("trained", shown, 2 * run.loss[shown]),
-            Series.of("from the kernel at the start", shown, 2 * predicted, "points"),
+            Series.of("from the kernel at the start", shown[::8], 2 * predicted[::8], "points"),
             Series.of("bound of the theorem", shown, bounds[shown], "bound"),
         ),
         log_y=True,
