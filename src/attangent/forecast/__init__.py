@@ -1,0 +1,47 @@
+"""Forecasting: linear models in closed form, models trained by gradients, the benchmark protocol, diagnosis.
+
+>>> import numpy as np
+>>> from attangent.forecast import LinearForecaster
+>>> wave = np.sin(np.arange(300.0))
+>>> LinearForecaster(lookback=8, horizon=2).fit(wave[:200]).score(wave[200:]) > 0.99
+True
+"""
+
+from attangent.forecast.attention_forecasters import (
+    Encoder,
+    InvertedTransformer,
+    PatchTST,
+    VanillaTransformer,
+)
+from attangent.forecast.baselines import Persistence, SeasonalNaive, find_period
+from attangent.forecast.dataset import Dataset, from_frame, load_csv
+from attangent.forecast.forecaster import Forecaster
+from attangent.forecast.frames import Table, read_frame
+from attangent.forecast.linear import LinearForecaster
+from attangent.forecast.linear_sgd import DLinear, NLinear, RLinear
+from attangent.forecast.protocol import compare, errors_by_step, evaluate
+from attangent.forecast.training import Training
+
+__all__ = [
+    "DLinear",
+    "Dataset",
+    "Encoder",
+    "Forecaster",
+    "InvertedTransformer",
+    "LinearForecaster",
+    "NLinear",
+    "PatchTST",
+    "Persistence",
+    "RLinear",
+    "SeasonalNaive",
+    "Table",
+    "Training",
+    "VanillaTransformer",
+    "compare",
+    "errors_by_step",
+    "evaluate",
+    "find_period",
+    "from_frame",
+    "load_csv",
+    "read_frame",
+]

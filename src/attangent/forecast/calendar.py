@@ -1,0 +1,176 @@
+"""Times of a series: dates in any common format, and a regular grid they are put on."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from pandas.tseries.api import guess_datetime_format
+
+from attangent._errors import AttangentError
+
+SNAP = 0.25
+"""A time may stand off the grid by this share of a step."""
+MOST_INSERTED = 0.5
+"""A grid of which more than this share has no row is taken for irregular."""
+
+
+def to_numbers(column: pd.Series) -> pd.Series:
+    """float64, with NaN for what is no number."""
+    return pd.Series(pd.to_numeric(column, errors="coerce"), index=column.index, dtype=np.float64)
+
+
+def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
+    """Times from strings or numbers: ISO 8601, day or month first, years, seconds or milliseconds since 1970.
+
+    Where day and month can be told apart neither by a number above 12 nor by the order of the rows, the
+    reading with the fewest different steps is taken, month first on a tie. Time zones become UTC.
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        return _numbers_as_dates(column)
+    text = column.astype(str).str.strip()
+    readings = [times for times in _readings(text) if not times.isna().any()]
+    if not readings:
+        raise AttangentError(_unreadable(text, str(column.name)))
+    return min(readings, key=_disorder)
+
+
+def _readings(text: pd.Series) -> Iterator[pd.DatetimeIndex]:
+    iso = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
+    yield _naive(iso)
+    if not iso.isna().any():
+        return
+    for day_first in (False, True):
+        shapes = {guess_datetime_format(sample, dayfirst=day_first) for sample in _samples(text, day_first)}
+        for shape in sorted(shape for shape in shapes if shape is not None):
+            yield _naive(pd.to_datetime(text, format=shape, errors="coerce", utc=True))
+
+
+def _samples(text: pd.Series, day_first: bool) -> list[str]:
+    """The first value, and the one whose leading number is the largest: it tells days from months."""
+    leading = to_numbers(pd.Series(text.str.extract(r"^(\d{1,2})\D", expand=False)))
+    telling = [text.iloc[0]]
+    if leading.notna().any():
+        telling.append(text.loc[leading.idxmax()] if day_first else text.loc[leading.idxmin()])
+    return [str(value) for value in telling]
+
+
+def _naive(times: pd.Series) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(times).tz_convert(None)
+
+
+def _disorder(times: pd.DatetimeIndex) -> tuple[int, int]:
+    steps = np.diff(times.asi8)
+    return int((steps < 0).sum()), len(np.unique(steps))
+
+
+def _unreadable(text: pd.Series, name: str) -> str:
+    best = max(_readings(text), key=lambda times: times.notna().sum())
+    row = int(np.flatnonzero(best.isna())[0])
+    return (
+        f"column {name!r} cannot be read as dates: row {row + 1} holds {text.iloc[row]!r}; "
+        "use one format, best 2024-01-31 13:00"
+    )
+
+
+def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
+    values = column.to_numpy(dtype=np.float64)
+    size = np.abs(values).max()
+    if (values == np.round(values)).all() and values.min() >= 1000 and size <= 9999:
+        return pd.DatetimeIndex(pd.to_datetime(column.astype(int).astype(str), format="%Y"))
+    if (values == np.round(values)).all() and values.min() >= 18000101 and size <= 29991231:
+        times = pd.to_datetime(column.astype(int).astype(str), format="%Y%m%d", errors="coerce")
+        if not times.isna().any():
+            return pd.DatetimeIndex(times)
+    unit = next((unit for unit, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if size < top), "ns")
+    if size < 1e8:
+        raise AttangentError(
+            f"column {column.name!r} holds numbers such as {values[0]:g}, neither dates nor seconds since "
+            "1970: name the column of dates, or rename this one"
+        )
+    return pd.DatetimeIndex(pd.to_datetime(column.astype("int64"), unit=unit))
+
+
+def on_regular_grid(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Rows in order of time, one a time, at equal steps (or calendar days and months); gaps become NaN."""
+    frame = _one_row_a_time(frame, notes)
+    times = frame.index
+    assert isinstance(times, pd.DatetimeIndex)
+    if len(times) < 3:
+        return frame
+    frequency = pd.infer_freq(times)
+    if frequency is not None:
+        return frame.asfreq(frequency)
+    for regular in (_months, _weekdays, _equal_steps):
+        gridded = regular(frame)
+        if gridded is not None:
+            inserted = len(gridded) - int(gridded.index.isin(times).sum())
+            return _checked(gridded, len(frame), inserted, notes)
+    raise AttangentError(_irregular(times))
+
+
+def _one_row_a_time(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    if not frame.index.is_monotonic_increasing:
+        notes.append("rows were not in order of time and were sorted")
+        frame = frame.sort_index(kind="stable")
+    if frame.index.has_duplicates:
+        extra = int(frame.index.duplicated().sum())
+        notes.append(f"{extra} rows repeat a time; rows of equal time were averaged")
+        frame = pd.DataFrame(frame.groupby(level=0).mean())
+    return frame
+
+
+def _months(frame: pd.DataFrame) -> pd.DataFrame | None:
+    """One row a calendar month, at its first day, its last or any one day."""
+    times = pd.DatetimeIndex(frame.index)
+    same_day = len(set(times.day)) == 1 or bool(times.is_month_end.all())
+    months = times.to_period("M")
+    if not same_day or months.has_duplicates or np.diff(times.asi8).min() < pd.Timedelta(days=27).value:
+        return None
+    grid = pd.period_range(months[0], months[-1], freq="M")
+    return frame.set_axis(months).reindex(grid).set_axis(grid.to_timestamp())
+
+
+def _weekdays(frame: pd.DataFrame) -> pd.DataFrame | None:
+    times = pd.DatetimeIndex(frame.index)
+    daily = (
+        bool((times == times.normalize()).all()) and np.diff(times.asi8).min() == pd.Timedelta(days=1).value
+    )
+    if not daily or np.asarray(times.dayofweek).max() > 4 or len(times) < 6:
+        return None
+    return frame.asfreq("B")
+
+
+def _equal_steps(frame: pd.DataFrame) -> pd.DataFrame | None:
+    times = pd.DatetimeIndex(frame.index)
+    steps = np.diff(times.asi8)
+    step = int(np.median(steps))
+    position = (times.asi8 - times.asi8[0]) / step
+    rounded = np.round(position).astype(np.int64)
+    if np.abs(position - rounded).max() > SNAP or len(np.unique(rounded)) < len(rounded):
+        return None
+    if rounded[-1] + 1 > len(times) / (1 - MOST_INSERTED):
+        return None
+    grid = pd.date_range(times[0], periods=int(rounded[-1]) + 1, freq=pd.Timedelta(step, unit=times.unit))
+    return frame.set_axis(grid[rounded]).reindex(grid)
+
+
+def _checked(frame: pd.DataFrame, rows: int, moved: int, notes: list[str]) -> pd.DataFrame:
+    inserted = len(frame) - rows
+    if inserted > MOST_INSERTED * len(frame):
+        raise AttangentError(
+            f"{inserted} of {len(frame)} times have no row: the series is too full of gaps to be forecast"
+        )
+    if inserted:
+        notes.append(f"{inserted} times without a row were inserted")
+    if moved > inserted:
+        notes.append(f"{moved - inserted} times were moved to the nearest point of a regular grid")
+    return frame
+
+
+def _irregular(times: pd.DatetimeIndex) -> str:
+    steps = np.diff(times.asi8)
+    row = int(np.argmax(np.abs(steps - np.median(steps))))
+    return (
+        f"times are irregular: the usual step is {pd.Timedelta(int(np.median(steps)), unit=times.unit)}, but "
+        f"{times[row]} is followed by {times[row + 1]}; resample the series to equal steps first"
+    )
