@@ -4,7 +4,7 @@ from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
 from attangent.kernels.network import TwoLayerNetwork
-from attangent.kernels.operator import KernelOperator, extreme_eigenvalues, solve
+from attangent.kernels.operator import KernelOperator, largest_eigenvalue, smallest_eigenvalue, solve
 from attangent.kernels.predict import Prediction, log_gap, predict_training, vectorise
 from attangent.kernels.prefix import PrefixNetwork
 from attangent.kernels.scalar_attention import ScalarAttention
@@ -24,9 +24,10 @@ __all__ = [
     "Trajectory",
     "TwoLayerNetwork",
     "descend",
-    "extreme_eigenvalues",
+    "largest_eigenvalue",
     "log_gap",
     "predict_training",
+    "smallest_eigenvalue",
     "solve",
     "unit_data",
     "vectorise",

@@ -27,6 +27,8 @@ from attangent.kernels.tangent import Layout, Tangent
 Method = Literal["auto", "gemm", "syrk", "pairs"]
 _SPANS = 8
 """Into how many spans of neurons the work is cut when it is spread over workers."""
+_OVERHEAD = 32 * 2**20
+"""Bytes for gates that are held and for the buffers of the BLAS."""
 _PAIRS_FROM = {True: 6, False: 8}
 """The number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
 
@@ -84,7 +86,7 @@ def estimate(left: Layout, right: Layout | None, method: Method = "auto", jobs: 
     """Bytes that will be taken at the peak, beside the network and the points themselves."""
     sums, beside = _ALGORITHMS[choose(left, right, method)].entries(left, right)
     copies = 1 if jobs == 1 else 2
-    return float(left.itemsize * (copies * sums + beside))
+    return float(_OVERHEAD + left.itemsize * (copies * sums + beside))
 
 
 def _spread(algorithm: Algorithm, left: Tangent, right: Tangent | None, jobs: int | None) -> list[Tensor]:

@@ -21,14 +21,20 @@ class Gemm:
         total = left.outputs.new_zeros(left.rows, other.rows)
         direct = _empty_direct(left, right)
         for block in _blocks(left, other):
-            G = left.features(block).flatten(0, 1)
-            G2 = G if right is None else right.features(block).flatten(0, 1)
-            self._add(total, G, G2)
-            if left.direct is not None:
-                A, A2 = left.direct_features(block), other.direct_features(block)
-                for have, one, two in zip(direct, (A, G, G2), (A2, A2, A), strict=False):
-                    have.addmm_(one, two.T)
+            self._add_block(left, right, block, total, direct)
         return [total, *direct]
+
+    def _add_block(
+        self, left: Tangent, right: Tangent | None, block: slice, total: Tensor, direct: list[Tensor]
+    ) -> None:
+        G = left.features(block).flatten(0, 1)
+        G2 = G if right is None else right.features(block).flatten(0, 1)
+        self._add(total, G, G2)
+        if left.direct is not None:
+            A = left.direct_features(block)
+            A2 = A if right is None else right.direct_features(block)
+            for have, one, two in zip(direct, (A, G, G2), (A2, A2, A), strict=False):
+                have.addmm_(one, two.T)
 
     def _add(self, total: Tensor, G: Tensor, G2: Tensor) -> None:
         total.addmm_(G, G2.T)

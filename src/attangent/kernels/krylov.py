@@ -7,29 +7,68 @@ from torch import Tensor
 from attangent._errors import AttangentError
 
 
-def krylov_spectrum(operator: LinearOperator, start: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-    """Ritz values (k,) in rising order and orthonormal Ritz vectors (N, k) of span{r, K r, K^2 r, ...}.
+class KrylovSpace:
+    """Orthonormal vectors of span{r, K r, K^2 r, ...} for a symmetric K, one product at a time.
 
-    For a polynomial p of degree below k, p(K) r = V p(ritz) V'r exactly. Vectors are kept orthogonal to all
-    earlier ones, so that no eigenvalue shows up twice.
+    For a polynomial p of degree below the dimension k, p(K) r = V p(ritz) V'r exactly. Each vector is kept
+    orthogonal to all earlier ones, so that no eigenvalue shows up twice.
     """
-    length = start.norm()
-    if length == 0:
+
+    def __init__(self, operator: LinearOperator, start: Tensor):
+        self._operator = operator
+        self._basis = [start / start.norm()]
+        self._diagonal: list[Tensor] = []
+        self._beside: list[Tensor] = []
+        self.complete = False
+        """True once the space holds everything that the vector can reach."""
+
+    def __len__(self) -> int:
+        return len(self._diagonal)
+
+    def extend(self, steps: int) -> None:
+        """Take up to `steps` more products."""
+        for _ in range(steps):
+            if self.complete:
+                return
+            self._step()
+
+    def ritz(self) -> tuple[Tensor, Tensor]:
+        """Ritz values (k,) in rising order and Ritz vectors (N, k)."""
+        values, vectors = torch.linalg.eigh(self._tridiagonal())
+        return values, torch.stack(self._basis[: len(self)]).T @ vectors
+
+    def ritz_values(self) -> Tensor:
+        return torch.linalg.eigvalsh(self._tridiagonal())
+
+    def _step(self) -> None:
+        vector = self._basis[-1]
+        image = torch.as_tensor(self._operator.matvec(vector.numpy())).double()
+        self._diagonal.append(vector @ image)
+        rest = _orthogonal(image, torch.stack(self._basis))
+        norm = rest.norm()
+        self.complete = len(self) == len(vector) or norm <= 1e-12 * image.norm()
+        if not self.complete:
+            self._beside.append(norm)
+            self._basis.append(rest / norm)
+
+    def _tridiagonal(self) -> Tensor:
+        tridiagonal = torch.diag(torch.stack(self._diagonal))
+        if len(self) > 1:
+            beside = torch.stack(self._beside[: len(self) - 1])
+            tridiagonal += torch.diag(beside, 1) + torch.diag(beside, -1)
+        return tridiagonal
+
+
+def krylov_spectrum(operator: LinearOperator, start: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    """Ritz values (k,), none below zero, and vectors (N, k) of the space that `steps` products of r span."""
+    if start.norm() == 0:
         raise AttangentError("residual is zero: there is nothing to train")
-    basis = start.new_zeros(min(steps, len(start)), len(start))
-    diagonal, beside = [], []
-    vector = start / length
-    for k in range(len(basis)):
-        basis[k] = vector
-        image = torch.as_tensor(operator.matvec(vector.numpy())).double()
-        diagonal.append(vector @ image)
-        vector = _orthogonal(image, basis[: k + 1])
-        norm = vector.norm()
-        if norm <= 1e-12 * image.norm() or k + 1 == len(basis):
-            break
-        beside.append(norm)
-        vector = vector / norm
-    return _ritz(basis[: len(diagonal)], torch.stack(diagonal), beside)
+    space = KrylovSpace(operator, start)
+    space.extend(steps)
+    values, vectors = space.ritz()
+    if values[-1] <= 0:
+        raise AttangentError("the kernel maps the residual to zero: training would not move it")
+    return values.clamp(min=0), vectors
 
 
 def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
@@ -37,14 +76,3 @@ def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
     for _ in range(2):
         vector = vector - basis.T @ (basis @ vector)
     return vector
-
-
-def _ritz(basis: Tensor, diagonal: Tensor, beside: list[Tensor]) -> tuple[Tensor, Tensor]:
-    tridiagonal = torch.diag(diagonal)
-    if beside:
-        off = torch.stack(beside)
-        tridiagonal += torch.diag(off, 1) + torch.diag(off, -1)
-    values, vectors = torch.linalg.eigh(tridiagonal)
-    if values[-1] <= 0:
-        raise AttangentError("the kernel maps the residual to zero: training would not move it")
-    return values.clamp(min=0), basis.T @ vectors

@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.kernels._inputs import as_points, as_targets, as_tensor, check_positive, check_size
+
+LIKE = torch.zeros(1, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("value", [[[1.0, 2.0]], np.array([[1.0, 2.0]]), torch.tensor([[1.0, 2.0]]).double()])
+def test_anything_array_like_becomes_points(value):
+    points = as_points("X", value, 2, LIKE)
+    assert points.dtype == torch.float32
+    assert points.tolist() == [[1.0, 2.0]]
+
+
+def test_targets_need_a_row_a_point():
+    assert as_targets([[1.0]], torch.ones(1, 2), 1, LIKE).shape == (1, 1)
+    with pytest.raises(AttangentError, match="Y has 1 rows but X has 2"):
+        as_targets([[1.0]], torch.ones(2, 2), 1, LIKE)
+
+
+@pytest.mark.parametrize("value", ["text", [[1.0], [1.0, 2.0]], object()])
+def test_what_is_not_an_array_is_refused_by_name(value):
+    with pytest.raises(AttangentError, match=r"X is .*, expected a tensor"):
+        as_tensor("X", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, "3", None])
+def test_sizes_are_whole_and_positive(value):
+    with pytest.raises(AttangentError, match="m is"):
+        check_size("m", value)
+
+
+@pytest.mark.parametrize("value", [0, -0.5, float("inf"), float("nan"), True, "1", None])
+def test_rates_are_positive_numbers(value):
+    with pytest.raises(AttangentError, match="rate is"):
+        check_positive("rate", value)
