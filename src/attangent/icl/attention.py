@@ -1,6 +1,5 @@
 """One layer of multi-head softmax attention on a dictionary: its loss, its exact gradients, its training."""
 
-import math
 import warnings
 from typing import Any
 
@@ -12,9 +11,11 @@ from attangent._random import generator
 from attangent.icl._inputs import as_labels, as_tensor, check_positive, check_size
 from attangent.icl.certificate import Certificate, certify
 from attangent.icl.dictionary import Dictionary
+from attangent.icl.heads import attention, gradient, logit_scale, mixture
 from attangent.icl.health import Health, InitialisationWarning, examine
 from attangent.icl.ridge import RidgeLimit, expected_distance
 from attangent.icl.tasks import IN_DOMAIN, Tasks
+from attangent.icl.trainers import trainer
 from attangent.icl.training import Training
 
 
@@ -26,8 +27,8 @@ class OneLayerAttention:
     is tr(D' M D) / 2K with D = Ahat - A and M = Z'Z + m tau I (Lemma 5).
 
     Q starts Gaussian with the entries' spread chosen so that the logits v_n'Q_h v_k have standard deviation
-    `logit_std`; w starts at zero (Proposition 1, Theorem 1). An InitialisationWarning says where the softmax is
-    saturated or the heads are numerically dependent.
+    `logit_std`; w starts at zero (Proposition 1, Theorem 1). An InitialisationWarning says where the softmax
+    is saturated or the heads are numerically dependent.
 
     >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
     >>> model = OneLayerAttention(dictionary, heads=16, seed=0)
@@ -48,18 +49,16 @@ class OneLayerAttention:
         d = dictionary.d
         self.Q = spread * torch.randn(heads, d, d, generator=rng, dtype=torch.float64)
         self.w = torch.zeros(heads, dictionary.K, dtype=torch.float64)
-        for complaint in self.health().complaints:
-            warnings.warn(complaint, InitialisationWarning, stacklevel=2)
+        if complaints := self.health().complaints:
+            warnings.warn("; ".join(complaints), InitialisationWarning, stacklevel=2)
 
     def set_parameters(self, Q: Any, w: Any) -> None:
         """Take Q (H, d, d) and w (H, K) as they are."""
         Q, w = as_tensor("Q", Q), as_tensor("w", w)
         for name, given, wanted in (("Q", Q, self.Q), ("w", w, self.w)):
             if given.shape != wanted.shape:
-                raise AttangentError(
-                    f"{name} has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}"
-                )
-        self.Q, self.w = Q, w
+                raise AttangentError(f"{name} has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}")
+        self.Q, self.w = Q.clone(), w.clone()
 
     def attention(self) -> Tensor:
         """S (H, N, K): the softmax over the prompt's tokens, for each head and token."""
@@ -109,42 +108,4 @@ class OneLayerAttention:
 
     def fit(self, method: str = "solve", **options: Any) -> Training:
         """Train in place: `solve` and `varpro` are exact in w; `gd` and `adam` descend. See `trainers`."""
-        from attangent.icl.trainers import trainer
-
         return trainer(method, options).train(self)
-
-
-def logit_scale(dictionary: Dictionary) -> float:
-    """The standard deviation of a logit v_n'Q v_k where the entries of Q have variance 1."""
-    squares = dictionary.tokens.square().sum(dim=1)
-    return math.sqrt(squares[: dictionary.N].mean().item() * squares.mean().item())
-
-
-def attention(dictionary: Dictionary, Q: Tensor) -> Tensor:
-    """S (H, N, K) = softmax over n of V'Q_h X."""
-    tokens = dictionary.tokens
-    return torch.softmax(tokens[: dictionary.N] @ Q @ tokens.T, dim=1)
-
-
-def mixture(S: Tensor, w: Tensor) -> Tensor:
-    """(N, K): sum over h of w_hk s^h_k."""
-    return (S * w[:, None, :]).sum(dim=0)
-
-
-def logit_gradient(S: Tensor, w: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients in the logits (H, N, K) and in w (H, K), where G / K is the gradient in Ahat.
-
-    dw_hk = <s^h_k, G_k> / K and dlogits = S (G - <S, G>) w / K (from Lemma 1).
-    """
-    K = S.shape[2]
-    SG = S * G
-    inner = SG.sum(dim=1)
-    logits = (SG - S * inner[:, None, :]).mul_(w[:, None, :] / K)
-    return logits, inner / K
-
-
-def gradient(dictionary: Dictionary, S: Tensor, w: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """dQ_h = V dlogits_h X' and dw."""
-    logits, dw = logit_gradient(S, w, G)
-    tokens = dictionary.tokens
-    return tokens[: dictionary.N].T @ (logits @ tokens), dw

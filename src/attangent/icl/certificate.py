@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attangent._errors import AttangentError
 from attangent.icl._inputs import check_positive
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.health import zeta
@@ -16,8 +17,8 @@ from attangent.icl.ridge import RidgeLimit
 class Certificate:
     """Constants of Theorem 1 and steps of Theorem 2; those that may overflow are decimal logarithms.
 
-    The rates that the theorems use are eta_Q = 1/L and eta_w = gamma^2 eta_Q with L of Eq. 17. `steps` is the T
-    of Eq. 21 for tasks of norm at most `bound`, with probability 1 - delta, to (1/2K)|yhat - y*|^2 <= eps.
+    The rates that the theorems use are eta_Q = 1/L and eta_w = gamma^2 eta_Q with L of Eq. 17. `steps` is
+    the T of Eq. 21 to (1/2K)|yhat - y*|^2 <= eps with probability 1 - delta, for tasks of norm <= bound.
     """
 
     zeta: float
@@ -45,7 +46,7 @@ class Certificate:
 
     @property
     def rate_w(self) -> float:
-        return _power(2 * self.log10_gamma - self.log10_L)
+        return self.rate_Q and _power(2 * self.log10_gamma - self.log10_L)
 
     @property
     def contraction(self) -> float:
@@ -89,7 +90,11 @@ def certify(
     """The certificate of a start with softmax vectors S and this gap."""
     for name, value in (("eps", eps), ("delta", delta), ("bound", bound)):
         check_positive(name, value)
+    if gap <= 0:
+        raise AttangentError(f"the gap is {gap:g}: the theorems speak of a start above the least loss")
     s, z = sizes(dictionary, S.shape[0]), zeta(dictionary, S)
+    if z == 0:
+        return _no_guarantee(gap)
     gamma = log10_gamma(s, z, gap)
     alpha = log10_alpha(s, z, gap, gamma)
     L = log10_L_printed(s, z, gap, gamma)
@@ -105,6 +110,12 @@ def certify(
         log10_contraction=contraction,
         log10_steps=_log10_steps(dictionary, gap, contraction, eps, delta, bound),
     )
+
+
+def _no_guarantee(gap: float) -> Certificate:
+    """Fewer heads than tokens in a prompt: zeta_0 = 0, and no rate is safe."""
+    inf = math.inf
+    return Certificate(0.0, gap, inf, math.nan, inf, inf, inf, -inf, inf)
 
 
 def log10_gamma(s: Sizes, zeta: float, gap: float) -> float:
@@ -137,7 +148,7 @@ def log10_L_61(s: Sizes, gamma: float, alpha: float) -> float:
 
 
 def log10_L_corrected(s: Sizes, gamma: float, alpha: float) -> float:
-    """L of Eq. 61 with the square that Eq. 59 forgets on its prefactor, and 4 for the four terms of Eq. 58."""
+    """L of Eq. 61 with the square that Eq. 59 forgets on its prefactor, and 4 for Eq. 58's four terms."""
     return _smoothness(s, gamma, alpha, _log(16 * s.f_max**2 * s.Z_bar**2 / s.K) + 2 * gamma)
 
 
@@ -154,8 +165,8 @@ def _log10_steps(
     dictionary: Dictionary, gap: float, contraction: float, eps: float, delta: float, bound: float
 ) -> float:
     """T of Eq. 21; log(1/(1 - c)) is c where c is tiny."""
-    if gap == 0 or not dictionary.ridge:
-        return -math.inf if gap == 0 else math.inf
+    if not dictionary.ridge:
+        return math.inf
     log_delta = math.log(1 / delta)
     tail = 2 * math.sqrt(dictionary.N * log_delta) + 2 * log_delta + dictionary.N
     size = _spectral(dictionary.Z) + math.sqrt(dictionary.tau * tail)

@@ -7,6 +7,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent.icl._inputs import check_not_negative, check_positive, check_size
+from attangent.icl.heads import attention, gradient, mixture
 from attangent.icl.training import Recorder, Training, progress
 
 if TYPE_CHECKING:
@@ -36,12 +37,10 @@ class GradientDescent:
                 check_positive(name, getattr(self, name))
         if (self.rate_Q is None) != (self.rate_w is None):
             raise AttangentError(
-                f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}: give both, or neither for practical ones"
+                f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}: give both or, for practical ones, none"
             )
 
     def train(self, model: "OneLayerAttention") -> Training:
-        from attangent.icl.attention import attention, gradient, mixture
-
         rate_Q, rate_w = self._rates(model)
         dictionary, A, M = model.dictionary, model.limit.A, model.dictionary.M
         recorder = Recorder("gd", self.target, self.patience)

@@ -53,10 +53,12 @@ class Dictionary:
         object.__setattr__(self, "tau", check_not_negative("tau", self.tau))
         if len(self.tokens) != len(self.features):
             raise AttangentError(
-                f"there are {len(self.tokens)} tokens but {len(self.features)} features: one row for each token"
+                f"there are {len(self.tokens)} tokens but {len(self.features)} features: a row for each token"
             )
         if check_size("N", self.N) > self.K:
-            raise AttangentError(f"N is {self.N}, expected at most K={self.K}: a prompt shows the first N tokens")
+            raise AttangentError(
+                f"N is {self.N}, expected at most K={self.K}: a prompt shows the first N tokens"
+            )
 
     @classmethod
     def random(
@@ -142,7 +144,9 @@ class Dictionary:
     def label_moment(self, tasks: Tasks, tau: float | None = None) -> Tensor:
         """E[y y'] of a prompt's labels under these tasks and this noise (the dictionary's unless given)."""
         noise = (self.tau if tau is None else tau) * tasks.squared_norm(self.m)
-        return self.Z.T @ tasks.second_moment(self.m) @ self.Z + noise * torch.eye(self.N, dtype=torch.float64)
+        return self.Z.T @ tasks.second_moment(self.m) @ self.Z + noise * torch.eye(
+            self.N, dtype=torch.float64
+        )
 
     def with_noise(self, tau: float) -> "Dictionary":
         return replace(self, tau=tau)

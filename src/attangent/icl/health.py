@@ -19,7 +19,7 @@ class InitialisationWarning(UserWarning):
 class Health:
     """`largest_weight`: the mean over heads and tokens of the largest softmax weight, 1/N to 1.
 
-    `zeta`: zeta_0 of Eq. 14, the least eigenvalue of B_k B_k' over all k with B_k = Z_bar C_k; zero for H < N.
+    `zeta`: zeta_0 of Eq. 14, the least eigenvalue of B_k B_k' over all k with B_k = Z_bar C_k; 0 for H < N.
     """
 
     largest_weight: float
@@ -41,13 +41,13 @@ class Health:
         found = []
         if self.saturated:
             found.append(
-                f"the softmax is saturated: its largest weight is {self.largest_weight:.3g} on average, expected "
-                f"at most {SATURATED}. Gradients in Q vanish; take a smaller logit_std (2 is a good start)"
+                f"the softmax is saturated: its largest weight is {self.largest_weight:.3g} on average, "
+                f"expected at most {SATURATED}. Gradients in Q vanish: take a smaller logit_std, such as 2"
             )
         if self.dependent:
             found.append(
-                f"zeta_0 is {self.zeta:.1e}, expected at least {DEPENDENT:g}: the heads are numerically dependent "
-                "and Proposition 1 fails in floating point. Take more heads, or a logit_std near 2"
+                f"zeta_0 is {self.zeta:.1e}, expected at least {DEPENDENT:g}: the heads are numerically "
+                "dependent and Proposition 1 fails in floating point. Take more heads, or a logit_std near 2"
             )
         return tuple(found)
 

@@ -74,7 +74,7 @@ class RidgeLimit:
         """L* as Lemma 5 prints it: the part k <= N vanishes, for k > N the misfit of z_k by Z."""
         if self.alpha != self.dictionary.ridge:
             raise AttangentError(
-                f"the least loss belongs to the ridge m tau = {self.dictionary.ridge:g}, but alpha is {self.alpha:g}"
+                f"the least loss belongs to the ridge m tau={self.dictionary.ridge:g}, not to {self.alpha:g}"
             )
         Z, Z_query = self.dictionary.Z, self.dictionary.Z_query
         coefficients = self.A[:, self.dictionary.N :]
@@ -83,7 +83,7 @@ class RidgeLimit:
         return ((misfit + size) / (2 * self.dictionary.K)).item()
 
     def risk(self, tasks: Tasks = IN_DOMAIN, tau: float | None = None) -> float:
-        """E of the mean over k > N of (y*_k - lambda'z_k)^2, with test tasks and test noise of one's choice."""
+        """E of the mean over k > N of (y*_k - lambda'z_k)^2, with the tasks and noise of one's choice."""
         return clean_risk(self.dictionary, self.A, tasks, tau)
 
 
@@ -96,7 +96,9 @@ def clean_risk(
     """
     if dictionary.K == dictionary.N:
         raise AttangentError("the risk is a mean over tokens without labels, but K = N leaves none")
-    noise = (dictionary.tau if tau is None else check_not_negative("tau", tau)) * tasks.squared_norm(dictionary.m)
+    noise = (dictionary.tau if tau is None else check_not_negative("tau", tau)) * tasks.squared_norm(
+        dictionary.m
+    )
     coefficients = matrix[:, dictionary.N :]
     R = dictionary.Z @ coefficients - dictionary.Z_query
     bias = (R * (tasks.second_moment(dictionary.m) @ R)).sum()

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from attangent.icl._inputs import check_not_negative, check_size
+from attangent.icl.dictionary import Dictionary
+from attangent.icl.heads import logit_gradient, mixture
 from attangent.icl.training import Recorder, Training, progress
 
 if TYPE_CHECKING:
     from attangent.icl.attention import OneLayerAttention
-    from attangent.icl.dictionary import Dictionary
 
 
 class _Enough(Exception):
@@ -30,7 +31,7 @@ class VariableProjection:
     steps: int = 1000
     target: float = 0.0
     patience: int | None = None
-    memory: int = 20
+    memory: int = 50
     quiet: bool = False
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class Coordinates:
     logits are W P X and a step in P is a step in V'Q.
     """
 
-    def __init__(self, dictionary: "Dictionary"):
+    def __init__(self, dictionary: Dictionary):
         V = dictionary.tokens[: dictionary.N].T
         U, s, Wh = torch.linalg.svd(V, full_matrices=False)
         kept = s > s[0] * max(V.shape) * torch.finfo(s.dtype).eps
@@ -114,8 +115,6 @@ class Projected:
         return least_squares(B, self.wanted)[:, :, 0].T.contiguous()
 
     def value_and_gradient(self, P: Tensor) -> tuple[float, Tensor]:
-        from attangent.icl.attention import logit_gradient, mixture
-
         S = self.coordinates.attention(P)
         w = self.weights(S)
         D = self.Z_bar @ (mixture(S, w) - self.A)

@@ -1,0 +1,44 @@
+"""The ridge limit as a scikit-learn estimator."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from attangent.icl._inputs import check_not_negative
+
+
+class InContextRidge(RegressorMixin, BaseEstimator):
+    """What trained attention answers outside its prompt: ridge regression with alpha = m tau, no intercept.
+
+    `X` holds tokens, one a row; `representation` maps them to features (rows, m), and is the identity unless
+    given. Equal to `sklearn.linear_model.Ridge(alpha=m * tau, fit_intercept=False)` on the features.
+    """
+
+    def __init__(self, tau: float = 0.01, representation: Callable[[Any], Any] | None = None):
+        self.tau = tau
+        self.representation = representation
+
+    def fit(self, X: Any, y: Any) -> "InContextRidge":
+        """Learn lambda_hat = (m tau I + Z Z')^-1 Z y from a prompt (Eq. 67)."""
+        check_not_negative("tau", self.tau)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        U, s, Vh = np.linalg.svd(self._features(X), full_matrices=False)
+        alpha = Vh.shape[1] * self.tau
+        kept = s > s[0] * max(len(U), Vh.shape[1]) * np.finfo(np.float64).eps
+        inverse = np.divide(s, s**2 + alpha, out=np.zeros_like(s), where=kept)
+        self.coef_ = Vh.T @ (inverse * (U.T @ y))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """lambda_hat'f(x) for each row."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._features(X) @ self.coef_
+
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        if self.representation is None:
+            return X
+        return np.asarray(self.representation(X), dtype=np.float64)

@@ -1,0 +1,79 @@
+"""Any predictor against ridge, kernel ridge and nearest neighbour."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.neighbors import KNeighborsRegressor
+
+from attangent._errors import AttangentError
+from attangent.icl import (
+    Dictionary,
+    InContextTransformer,
+    OneLayerAttention,
+    RidgeLimit,
+    TransformerConfig,
+    compare_to_ridge,
+    predictor_of,
+)
+from attangent.icl.compare import RULES, kernel_ridge, nearest_neighbour
+
+DICTIONARY = Dictionary.random(K=14, d=6, m=4, N=8, tau=0.05, seed=2)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule_is_recognised(name):
+    found = compare_to_ridge(lambda tokens, labels, queries: RULES[name](DICTIONARY, labels), DICTIONARY)
+    assert found.nearest == name
+    assert found.distance[name] == 0
+    assert found.risk["predictor"] == found.risk[name]
+
+
+def test_the_ridge_a_predictor_uses_is_found():
+    limit = RidgeLimit(DICTIONARY, alpha=3.7)
+    found = compare_to_ridge(lambda tokens, labels, queries: limit.predict(labels)[:, 8:], DICTIONARY)
+    assert found.implied_alpha == pytest.approx(3.7, rel=1e-3)
+    assert found.implied_distance < 1e-8
+
+
+def test_trained_attention_is_ridge_and_untrained_is_not():
+    model = OneLayerAttention(DICTIONARY, heads=16)
+    before = compare_to_ridge(predictor_of(model), DICTIONARY)
+    assert before.risk["predictor"] == pytest.approx(1)
+    model.fit("solve")
+    after = compare_to_ridge(predictor_of(model), DICTIONARY)
+    assert after.distance["ridge"] < 1e-15
+    assert after.implied_alpha == pytest.approx(DICTIONARY.ridge, rel=1e-3)
+
+
+def test_a_transformer_can_be_compared():
+    model = InContextTransformer(6, 4, TransformerConfig(layers=1, d_model=8, d_ff=8, heads=2))
+    found = compare_to_ridge(predictor_of(model), DICTIONARY, prompts=10)
+    assert set(found.distance) == {"ridge", "kernel ridge", "nearest neighbour"}
+    assert all(value > 0 for value in found.distance.values())
+
+
+def test_rules_against_scikit_learn():
+    tokens, labels = DICTIONARY.tokens.numpy(), DICTIONARY.prompts(3).shown
+    neighbour = KNeighborsRegressor(1).fit(tokens[:8], labels.T.numpy())
+    np.testing.assert_array_equal(
+        nearest_neighbour(DICTIONARY, labels).numpy(), neighbour.predict(tokens[8:]).T
+    )
+    squares = torch.cdist(DICTIONARY.tokens[:8], DICTIONARY.tokens).square()
+    gamma = 1 / squares[squares > 0].median().item()
+    alpha = DICTIONARY.ridge / DICTIONARY.Z.square().sum(dim=0).mean().item()
+    kernel = KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma).fit(tokens[:8], labels.T.numpy())
+    wanted = kernel.predict(tokens[8:]).T
+    np.testing.assert_allclose(kernel_ridge(DICTIONARY, labels).numpy(), wanted, atol=1e-10)
+
+
+def test_refusals():
+    with pytest.raises(AttangentError, match="expected \\(200, 6\\)"):
+        compare_to_ridge(lambda tokens, labels, queries: labels, DICTIONARY)
+    with pytest.raises(AttangentError, match="NaN"):
+        compare_to_ridge(lambda tokens, labels, queries: labels[:, :6] * float("nan"), DICTIONARY)
+    with pytest.raises(AttangentError, match="K above N"):
+        compare_to_ridge(lambda tokens, labels, queries: labels, DICTIONARY.with_prompt_length(14))
+    other = Dictionary.random(K=14, d=6, m=4, N=8, tau=0.05, seed=3)
+    with pytest.raises(AttangentError, match="on its own dictionary"):
+        compare_to_ridge(predictor_of(OneLayerAttention(DICTIONARY, heads=16)), other)
