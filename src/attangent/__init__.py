@@ -11,13 +11,14 @@ from attangent._version import __version__
 
 if TYPE_CHECKING:
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
-    from attangent.kernels import predict_training
+    from attangent.kernels import predict_training, tangent_kernel
 
 _HOMES = {
     "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
     "ntk_attention": "attangent.attention",  # attention with such a prefix
     "prefix_attention": "attangent.attention",  # attention with the prefix itself
     "predict_training": "attangent.kernels",  # training curves and answers from the kernel at the start
+    "tangent_kernel": "attangent.kernels",  # the tangent kernel of any torch module
 }
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ntk_attention",
     "predict_training",
     "prefix_attention",
+    "tangent_kernel",
 ]
 
 

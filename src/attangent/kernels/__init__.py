@@ -3,6 +3,9 @@
 from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
+from attangent.kernels.limits import exp_limit, prefix_limit, relu_limit, softmax_limit
+from attangent.kernels.linearised import LinearisedRun, train_linearised
+from attangent.kernels.module_kernel import tangent_kernel
 from attangent.kernels.network import TwoLayerNetwork
 from attangent.kernels.operator import KernelOperator, largest_eigenvalue, smallest_eigenvalue, solve
 from attangent.kernels.predict import Prediction, log_gap, predict_training, vectorise
@@ -14,6 +17,7 @@ from attangent.kernels.tangent import Tangent
 __all__ = [
     "ExpNetwork",
     "KernelOperator",
+    "LinearisedRun",
     "Network",
     "Prediction",
     "PrefixNetwork",
@@ -24,11 +28,17 @@ __all__ = [
     "Trajectory",
     "TwoLayerNetwork",
     "descend",
+    "exp_limit",
     "largest_eigenvalue",
     "log_gap",
     "predict_training",
+    "prefix_limit",
+    "relu_limit",
     "smallest_eigenvalue",
+    "softmax_limit",
     "solve",
+    "tangent_kernel",
+    "train_linearised",
     "unit_data",
     "vectorise",
 ]
