@@ -1,52 +1,13 @@
-"""The merge of tokens and prefix, and the fused passes around any kernel."""
-
-import math
+"""The fused passes around any kernel."""
 
 import pytest
 import torch
 
 from attangent.attention import fused
-from attangent.attention.fused import merge_weights
 from attangent.attention.kernels import CpuFlash, CudaEfficient
 from attangent.attention.masks import resolve_mask
 
 from .cases import make_mask, make_state, normal, tokens
-
-
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("shift", [None, 3.0])
-def test_weights_are_the_two_shares_of_the_whole_mass(positive, shift):
-    lse, mass = normal(50), normal(50, seed=1).exp()
-    factor = 1 if shift is None else math.exp(shift)
-    given = None if shift is None else torch.full_like(lse, shift)
-    keep, add, total, sign = merge_weights(lse, mass, given, positive)
-    whole = lse.exp() + mass * factor
-    torch.testing.assert_close(keep, lse.exp() / whole)
-    torch.testing.assert_close(add, factor / whole)
-    torch.testing.assert_close(total, whole.log())
-    assert sign is None if positive else (sign == 1).all()
-
-
-def test_signed_mass_may_outweigh_the_tokens():
-    lse, mass = torch.tensor([0.0, 0.0]).double(), torch.tensor([-0.5, -3.0]).double()
-    keep, add, total, sign = merge_weights(lse, mass, None, positive=False)
-    torch.testing.assert_close(keep, 1 / (1 + mass))
-    torch.testing.assert_close(add, 1 / (1 + mass))
-    torch.testing.assert_close(total, (1 + mass).abs().log())
-    assert sign is not None
-    assert sign.tolist() == [1, -1]
-
-
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("lse", [-math.inf, -1e4, -100.0, 0.0, 1e4])
-@pytest.mark.parametrize("mass", [0.0, 1e-30, 1.0, 1e30])
-def test_weights_are_finite_at_every_extreme(lse, mass, positive):
-    keep, add, total, _ = merge_weights(torch.tensor([lse]), torch.tensor([mass]), None, positive)
-    assert torch.isfinite(torch.cat([keep, add, total])).all()
-    if mass == 0:
-        assert keep.item() == (0 if lse == -math.inf else 1)
-    elif lse <= -100:
-        assert keep.item() < 1e-8
 
 
 class _Reference:

@@ -230,7 +230,7 @@ def test_long_inputs_are_cut_into_blocks_that_do_not_show(monkeypatch):
     whole = ntk_attention(q, k, v, state)
     found = gradients(whole, inputs)
     for block in (1, 50, 300, 1000):
-        monkeypatch.setattr("attangent.attention.fused._BLOCK", block)
+        monkeypatch.setattr("attangent.attention.merge._BLOCK", block)
         cut = ntk_attention(q, k, v, state)
         torch.testing.assert_close(cut, whole)
         for one, other in zip(gradients(cut, inputs), found, strict=True):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attangent.attention._inputs import compute_dtype
 from attangent.attention.masks import Mask
-from attangent.attention.prefix import Prefix, largest_gradient_exponent, prefix_terms
+from attangent.attention.prefix import Prefix, largest_exponent, prefix_terms
 
 
 def token_part(
@@ -60,7 +60,7 @@ def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, sc
     output, lse = output.to(dtype), logsumexp.to(dtype).unsqueeze(-1)
     top = _top(lse.detach(), mass.detach(), shift)
     tokens = torch.exp(lse - top)
-    prefix = torch.exp((shift - top).clamp(max=largest_gradient_exponent(dtype)))
+    prefix = torch.exp((shift - top).clamp(max=largest_exponent(dtype)))
     total = tokens + mass * prefix
     total = torch.where(total == 0, torch.ones_like(total), total)
     return (output * tokens + numerator * prefix) / total

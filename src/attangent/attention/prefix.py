@@ -48,19 +48,8 @@ def query_gain(scale: float, dim: int) -> float:
 
 
 def largest_exponent(dtype: torch.dtype) -> float:
-    """A cap on the exponent of a prefix's weight: only masses near the smallest number would ask for more."""
-    return 700.0 if dtype == torch.float64 else 80.0
-
-
-def largest_gradient_exponent(dtype: torch.dtype) -> float:
-    """The same in a backward pass, where the weight meets sums of large features instead of a small mass."""
+    """A cap on the exponent of a prefix's weight, which leaves room for large masses and gradients."""
     return 600.0 if dtype == torch.float64 else 60.0
-
-
-def divided(features: FeatureMap, Z: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Z and k with their rows divided as the map wants it, and the divisors (heads, r)."""
-    sizes = features.row_sizes(Z, k)
-    return (Z, k, None) if sizes is None else (Z / sizes.unsqueeze(-1), k / sizes, sizes)
 
 
 def prefix_terms(q: Tensor, state: Prefix, scale: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,7 +58,9 @@ def prefix_terms(q: Tensor, state: Prefix, scale: float) -> tuple[Tensor, Tensor
     n is (B, H, L, dv), mass and shift (B, H, L, 1). Differentiable; the shift counts as a constant.
     """
     Z, k = (weight.to(q.dtype) for weight in state.weights())
-    Z, k, sizes = divided(state.features, Z, k)
+    sizes = state.features.row_sizes(Z, k)
+    if sizes is not None:
+        Z, k = Z / sizes.unsqueeze(-1), k / sizes
     gain = query_gain(scale, q.shape[-1])
     x = by_state_head(q if gain == 1 else q * gain, Z.shape[0])
     w, shift = state.features.evaluate(x, sizes)

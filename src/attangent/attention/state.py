@@ -133,6 +133,8 @@ class PrefixState(nn.Module):
         """k (heads, r), never negative where the map is positive."""
         if not self.features.positive:
             return self.mass
+        if not (self.mass.requires_grad and torch.is_grad_enabled()):
+            return self.mass.abs()
         return torch.where(self.mass >= 0, self.mass, -self.mass)
 
     def weights(self) -> tuple[Tensor, Tensor]:

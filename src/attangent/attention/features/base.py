@@ -43,7 +43,7 @@ class FeatureMap(nn.Module):
         Maps that grow exponentially keep w within [0, 1] this way; autograd may treat the shift as a
         constant.
         """
-        return self(x), None
+        return self.forward(x), None
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Gradients of x and of `parameters()` from the gradient of w, as `evaluate` gave it."""

@@ -26,8 +26,10 @@ class Elu(FeatureMap):
         self._scale = dim**-0.25
 
     def forward(self, x: Tensor) -> Tensor:
-        below = torch.exp2(x.clamp(max=0) * (self._scale * _LOG2_E))  # exp2 costs half of exp on a CPU
-        return torch.add(below, x.relu(), alpha=self._scale)
+        below = x.clamp(max=0).mul_(self._scale * _LOG2_E).exp2_()  # exp2 costs half of exp on a CPU
+        if torch.is_grad_enabled() and x.requires_grad:
+            return torch.add(below, x.relu(), alpha=self._scale)
+        return below.add_(x.relu(), alpha=self._scale)
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         return w.clamp(max=1).mul_(grad_w).mul_(self._scale), ()
