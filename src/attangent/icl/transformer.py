@@ -143,7 +143,7 @@ class TransformerTrainer:
         """Train in place; `tests` are labels (count, N) of prompts on which the distance to y* is noted."""
         from attangent.icl.training import progress
 
-        optimizer = torch.optim.Adam(model.parameters(), lr=self.rate)
+        optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, fused=True)
         draw = self._batches(dictionary)
         course = _Course(model, dictionary, tests or {})
         with progress("transformer", self.steps, quiet) as show:

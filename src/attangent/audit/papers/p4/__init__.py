@@ -1,0 +1,1 @@
+"""Claims of P4, in-context learning with representations."""

@@ -1,0 +1,132 @@
+"""Sections 3.2 and 3.3: generalisation to unseen examples and tasks, and why one head cannot."""
+
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.p4.problem import dictionary, model
+from attangent.audit.registry import claim
+from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, compare_to_ridge, predictor_of
+
+_SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
+
+
+@claim(
+    "P4/multi-head",
+    place="Section 3.3",
+    title="One head cannot; H >= N heads suffice",
+    statement="""A single head cannot bring the loss to its infimum, since its mixture has entries of one
+        sign for each token; with H >= N heads and Gaussian Q the infimum is reached.""",
+    quick={**_SIZES, "heads": 20, "few_heads": [2, 4, 8], "steps": 150},
+    full={"K": 200, "d": 100, "m": 20, "N": 30, "heads": 64, "few_heads": [2, 4, 8, 16, 24], "steps": 1000},
+    seeds=1,
+    seconds=2.0,
+)
+def one_head_cannot(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    many = model(settings, seed, given)
+    start = many.gap()
+    solved = many.fit("solve").gap
+    floor = least_gap_of_one_head(given)
+    reached = {
+        H: model(settings | {"heads": H}, seed, given).fit("varpro", steps=settings.steps, quiet=True).gap
+        for H in (1, *settings.few_heads)
+    }
+    most = max(settings.few_heads)
+    return Finding(
+        hypotheses=(Hypothesis("heads against N", ">=", given.N, settings.heads),),
+        conclusions=(
+            Conclusion("least gap of any single head / gap at the start", ">=", 1e-3, floor / start),
+            Conclusion("gap with H >= N heads", "<=", 1e-18, solved),
+            Conclusion(
+                f"gap with {most} < N heads / gap at the start",
+                "<=",
+                1e-3,
+                reached[most] / start,
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "gap at the start": start,
+            "least gap of any single head": floor,
+            **{f"gap reached with H={H}": gap for H, gap in reached.items()},
+        },
+        figures=(
+            Figure(
+                "Gap reached by variable projection",
+                "heads H",
+                "gap",
+                (
+                    Series.of("reached", list(reached), list(reached.values())),
+                    Series.of("least for one head", [1, most], [floor, floor], "bound"),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="The floor for one head holds for every Q and w: the best vectors of one sign, token by "
+        "token, by non-negative least squares. Between 1 and N heads there is no such wall.",
+    )
+
+
+def least_gap_of_one_head(given: Dictionary) -> float:
+    """(1/2K) sum_k min of |Zbar (s - A_k)|^2 over s >= 0 and s <= 0: no single head has less."""
+    from scipy.optimize import nnls
+
+    root, wanted = given.Z_bar.numpy(), (given.Z_bar @ RidgeLimit(given).A).T.numpy()
+    residuals = [min(nnls(root, sign * column)[1] for sign in (1, -1)) for column in wanted]
+    return sum(residual**2 for residual in residuals) / (2 * given.K)
+
+
+@claim(
+    "P4/generalization",
+    place="Section 3.2",
+    title="Generalisation to unseen examples and to unseen tasks",
+    statement="""Trained attention infers the template from a prompt and answers tokens that the prompt does
+        not show, and does so for tasks outside the distribution it was trained on.""",
+    quick={**_SIZES, "heads": 20, "prompts": 500, "test_taus": [0.0, 0.001, 0.01, 0.1, 1.0]},
+    full={"K": 200, "d": 100, "m": 20, "N": 30, "heads": 64, "prompts": 5000},
+    seconds=0.5,
+)
+def generalises(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    m = model(settings, seed, given)
+    m.fit("solve")
+    known, unseen = (
+        compare_to_ridge(predictor_of(m), given, settings.prompts, tasks, seed)
+        for tasks in (IN_DOMAIN, OUT_OF_DOMAIN)
+    )
+    taus = settings.test_taus
+    ours = [RidgeLimit(given).risk(tau=tau) for tau in taus]
+    matched = [RidgeLimit(given, alpha=given.m * tau).risk(tau=tau) for tau in taus]
+    cost = [a / b for a, b in zip(ours, matched, strict=True) if b > 1e-12]
+    return Finding(
+        conclusions=(
+            Conclusion("risk on tokens not shown / predicting 0", "<=", 0.5, known.risk["predictor"]),
+            Conclusion("the same / copying the nearest token's label", "<=", 0.5, _over_copying(known.risk)),
+            Conclusion(
+                "risk of unseen tasks on tokens not shown / predicting 0", "<=", 0.5, unseen.risk["predictor"]
+            ),
+            Conclusion("distance to ridge regression on unseen tasks", "<=", 1e-12, unseen.distance["ridge"]),
+        ),
+        numbers={
+            "ridge that the answers imply": unseen.implied_alpha,
+            "m tau": given.ridge,
+            "largest cost of a wrong tau at test time": max(cost),
+        },
+        figures=(
+            Figure(
+                "Trained with one noise, asked with another",
+                "tau at test time",
+                "risk on tokens not shown",
+                (
+                    Series.of("trained once", taus[1:], ours[1:]),
+                    Series.of("trained for this tau", taus[1:], matched[1:], "bound"),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+    )
+
+
+def _over_copying(risk: dict[str, float]) -> float:
+    return risk["predictor"] / risk["nearest neighbour"]
