@@ -79,7 +79,7 @@ def lipschitz(settings: Settings, seed: int) -> Finding:
     l, given = _loss(settings, seed)
     Z = torch.linalg.matrix_norm(given.Z_bar, 2).item()
     worst: dict[str, float] = dict.fromkeys(("b moves (50)", "delta moves (51)", "b (52)", "delta (53)"), 0.0)
-    for (Q, a), (Q2, a2) in _pairs(settings, seed):
+    for (Q, a), (Q2, a2) in _pairs(settings, seed, given):
         for name, ratio in _lemma_8_ratios(l, Z, (Q, a), (Q2, a2)).items():
             worst[name] = max(worst[name], ratio)
     return Finding(
@@ -221,18 +221,22 @@ def _points(settings: Settings, seed: int) -> list[Point]:
     return list(zip(Qs, alphas * draw((count, H, K), seed, "points alpha"), strict=True))
 
 
-def _pairs(settings: Settings, seed: int) -> list[tuple[Point, Point]]:
-    """Each point with a neighbour at a distance between 1e-4 and 10 times its size."""
+def _pairs(settings: Settings, seed: int, given: Dictionary) -> list[tuple[Point, Point]]:
+    """Each point with a neighbour at a distance between 1e-4 and 10, every other one in a steep direction."""
     points = _points(settings, seed)
     far = torch.logspace(-4, 1, len(points), dtype=torch.float64)
     far = far[torch.arange(len(points)) * 11 % len(points)]
+    steep = torch.outer(given.tokens[0] - given.tokens[1], given.tokens[-1]).expand_as(points[0][0])
+    steep = steep / steep.norm()
     return [
         (
             (Q, a),
-            (
-                Q + t * draw(tuple(Q.shape), seed + i, "neighbour Q"),
-                a + t * a.abs().max() * draw(tuple(a.shape), seed + i, "neighbour alpha"),
-            ),
+            _neighbour(Q, a, t, steep if i % 2 else draw(tuple(Q.shape), seed + i, "neighbour Q"), seed + i),
         )
         for i, ((Q, a), t) in enumerate(zip(points, far, strict=True))
     ]
+
+
+def _neighbour(Q: Tensor, alpha: Tensor, distance: Tensor, direction: Tensor, seed: int) -> Point:
+    moved = draw(tuple(alpha.shape), seed, "neighbour alpha")
+    return Q + distance * direction, alpha + distance * alpha.abs().max() * moved
