@@ -1,0 +1,196 @@
+"""Claim F.12, Definition G.1 and Lemma I.6: gradient, kernel and first loss against what they should be."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.func import jacrev
+
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.papers.p1.kernel_problem import PrefixProblem, in_unit_ball, ordinary_problem
+from attangent.audit.registry import claim
+
+_EXACT = 1e-10
+_SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
+
+
+@claim(
+    "P1/claim-f.12",
+    place="Appendix F.2, Claim F.12",
+    title="Gradient of the prefix network",
+    statement="""The gradient of the squared loss in prefix vector r is
+        m sum_i sum_k (F_ki - y_ki) (<v_kr, S_i> S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.""",
+    quick=_SIZES,
+    full={"n": 32, "d": 8, "m": 4096},
+    seconds=0.1,
+)
+def gradient(settings: Settings, seed: int) -> Finding:
+    p = ordinary_problem(settings, seed)
+    printed, automatic = p.network.gradient(p.X, p.Y), _automatic_gradient(p)
+    as_key = p.network.tangent(p.X, kind="paper").pull_back(p.residual)
+    order = automatic.norm(dim=0).argsort()
+    sizes = {"gradient |dL/dw_r|": automatic, "its part as a value": automatic - as_key}
+    return Finding(
+        hypotheses=in_unit_ball(p),
+        conclusions=(
+            Conclusion("relative distance to autograd", "<=", _EXACT, _relative(printed, automatic)),
+        ),
+        numbers={
+            "share of the gradient that acts as a value": _relative(as_key, automatic),
+            "gradient norm": automatic.norm().item(),
+        },
+        figures=(
+            Figure(
+                "Closed form against autograd, prefix vector by prefix vector",
+                "prefix vector, by gradient size",
+                "norm",
+                (
+                    *(
+                        Series.of(name, range(len(order)), part.norm(dim=0)[order])
+                        for name, part in sizes.items()
+                    ),
+                    Series.of(
+                        "distance to autograd",
+                        range(len(order)),
+                        (printed - automatic).norm(dim=0)[order] + 1e-18,
+                        "points",
+                    ),
+                ),
+                log_y=True,
+            ),
+        ),
+    )
+
+
+def _forward(p: PrefixProblem, W: Tensor) -> Tensor:
+    """The network as Eq. (3) prints it, for automatic differentiation."""
+    weights = torch.exp(p.X @ W)
+    return p.network.m * (weights @ (W * p.network.a).T) / weights.sum(dim=1, keepdim=True)
+
+
+def _automatic_gradient(p: PrefixProblem) -> Tensor:
+    W = p.network.W.clone().requires_grad_()
+    loss = 0.5 * (_forward(p, W) - p.Y).square().sum()
+    return torch.autograd.grad(loss, W)[0]
+
+
+def _relative(a: Tensor, b: Tensor) -> float:
+    return ((a - b).norm() / b.norm()).item()
+
+
+@claim(
+    "P1/definition-g.1",
+    place="Section 3.2 and Appendix G, Definition G.1",
+    title="The printed kernel is the Gram matrix of gradients",
+    statement="""The kernel H(W) of Definition G.1, by which training is analysed, is J J'/m with J the
+        Jacobian of all outputs in the prefix W; it is symmetric and has no negative eigenvalue.""",
+    quick=_SIZES,
+    full={"n": 16, "d": 8, "m": 2048},
+    seconds=0.2,
+)
+def gram(settings: Settings, seed: int) -> Finding:
+    p = ordinary_problem(settings, seed)
+    J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
+    true = J @ J.T / settings.m
+    exact, paper = p.exact, p.paper
+    spectra = {
+        "printed": torch.linalg.eigvalsh(paper.kernel),
+        "J J'/m": torch.linalg.eigvalsh(true),
+    }
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "relative distance of the printed H to J J'/m", "<=", _EXACT, _relative(paper.kernel, true)
+            ),
+            Conclusion("asymmetry of H, relative", "<=", _EXACT, _relative(paper.kernel.T, paper.kernel)),
+            Conclusion("lambda_min / lambda_max of H", ">=", -1e-12, paper.lambda_min / paper.lambda_max),
+            Conclusion(
+                "relative distance to J J'/m of the kernel with the value part",
+                "<=",
+                _EXACT,
+                _relative(exact.kernel, true),
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "lambda_min, printed": paper.lambda_min,
+            "lambda_min, J J'/m": exact.lambda_min,
+            "lambda_max, printed": paper.lambda_max,
+            "lambda_max, J J'/m": exact.lambda_max,
+        },
+        figures=(
+            Figure(
+                "Spectrum at initialisation",
+                "index",
+                "eigenvalue",
+                tuple(
+                    Series.of(name, range(len(values)), values.flip(0).clamp(min=1e-12), "points")
+                    for name, values in spectra.items()
+                ),
+                log_y=True,
+            ),
+        ),
+        remark="Definition G.1 copies the kernel of a network whose output weights are fixed. Here w_r is a "
+        "value as well as a key, and the part m a_r S_r e_k of the gradient (Claim F.12) is missing.",
+    )
+
+
+@claim(
+    "P1/lemma-i.6",
+    place="Appendix I.5, Lemma I.6",
+    title="Loss at initialisation",
+    statement="""With prefix vectors and signs drawn independently, |F(0) - Y|_F is at most of order sqrt(nd),
+        whatever the length m of the prefix.""",
+    quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
+    full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536, 262144]},
+    seconds=0.2,
+)
+def first_loss(settings: Settings, seed: int) -> Finding:
+    starts = {
+        init: [
+            ordinary_problem(settings | {"m": m, "init": init}, seed).residual.norm().item()
+            for m in settings.widths
+        ]
+        for init in (settings.init, "symmetric")
+    }
+    log_m = torch.tensor(settings.widths).double().log()
+    growth = _slope(log_m, torch.tensor(starts[settings.init]).double().log())
+    root = math.sqrt(settings.n * settings.d)
+    return Finding(
+        conclusions=(
+            Conclusion("power of m with which |F(0) - Y|_F grows", "<=", 0.1, growth),
+            Conclusion("largest |F(0) - Y|_F / sqrt(nd)", "<=", 10.0, max(starts[settings.init]) / root),
+            Conclusion(
+                "largest |F(0) - Y|_F / sqrt(nd), symmetric initialisation",
+                "<=",
+                1.0,
+                max(starts["symmetric"]) / root,
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "|F(0) - Y|_F / sqrt(nd m) at the largest m": starts[settings.init][-1]
+            / (root * math.sqrt(settings.widths[-1])),
+        },
+        figures=(
+            Figure(
+                "Distance from the targets before training",
+                "prefix length m",
+                "|F(0) - Y|_F",
+                (
+                    *(Series.of(init, settings.widths, values) for init, values in starts.items()),
+                    Series.of("sqrt(nd)", settings.widths, [root] * len(settings.widths), "bound"),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="The output is m times a mean of m random vectors, hence of size sqrt(m). Pairs of equal "
+        "prefix vectors with opposite signs make it zero; the other claims start from such pairs.",
+    )
+
+
+def _slope(x: Tensor, y: Tensor) -> float:
+    x, y = x - x.mean(), y - y.mean()
+    return ((x * y).sum() / x.square().sum()).item()

@@ -1,0 +1,155 @@
+"""Lemma 3.1 (G.3) and Claim G.4: the kernel when the prefix moves a little, and during training."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent._random import generator
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.p1.kernel_problem import (
+    PrefixProblem,
+    in_unit_ball,
+    log10,
+    ordinary_problem,
+    prefix_constants,
+    properties,
+)
+from attangent.audit.papers.p2.problem import LOG10_E
+from attangent.audit.registry import claim
+from attangent.kernels.network import Kind
+
+_SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
+
+
+@claim(
+    "P1/lemma-3.1",
+    place="Section 3.2, Lemma 3.1 (Lemma G.3)",
+    title="A small move of the prefix moves the kernel little",
+    statement="""If every prefix vector moves by at most R < 0.01, no entry of the kernel changes by more than
+        8 R e^(22B), and the whole by no more than 8 R sqrt(nd) e^(22B) in the Frobenius norm.""",
+    quick={**_SIZES, "radii": [0.0001, 0.001, 0.0099]},
+    full={"n": 12, "d": 8, "m": 4096},
+    seconds=0.2,
+)
+def kernel_perturbation(settings: Settings, seed: int) -> Finding:
+    p = ordinary_problem(settings, seed)
+    moves = {"random": _random_move(p, seed), "toward the targets": _training_move(p)}
+    changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
+    exact = _changes(p, settings, moves["toward the targets"], "exact")
+    entry = max(c.abs().max().item() / R for cs in changes.values() for R, c in cs.items())
+    whole = max(c.norm().item() / R for cs in changes.values() for R, c in cs.items())
+    bound = math.log10(8) + 22 * prefix_constants(p, settings).B * LOG10_E
+    root = math.sqrt(p.size)
+    spread = max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
+    return Finding(
+        hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
+        conclusions=(
+            Conclusion("largest change of an entry / R", "<=", bound, math.log10(entry), log10=True),
+            Conclusion("|H(W) - H(W~)|_F / R", "<=", bound + math.log10(root), math.log10(whole), log10=True),
+        ),
+        numbers={
+            "|H(W) - H(W~)|_F / R": whole,
+            "|H|_F": p.paper.kernel.norm().item(),
+            "|H(W) - H(W~)|_F / (sqrt(nd) x largest entry)": spread,
+            "the same for the exact kernel": max(c.norm().item() / R for R, c in exact.items()),
+            "log10 of the slack": bound + math.log10(root) - math.log10(whole),
+        },
+        figures=(
+            Figure(
+                "Change of the kernel",
+                "move R of every prefix vector",
+                "|H(W) - H(W~)|_F",
+                tuple(
+                    Series.of(name, list(cs), [c.norm().item() for c in cs.values()])
+                    for name, cs in {**changes, "toward the targets, exact kernel": exact}.items()
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="A bound c on each of (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as the "
+        "proof has it; the constant e^(22B) hides the difference.",
+    )
+
+
+def _changes(p: PrefixProblem, settings: Settings, U: Tensor, kind: Kind) -> dict[float, Tensor]:
+    """H(W + R U) - H(W) for each radius R."""
+    start = (p.paper if kind == "paper" else p.exact).kernel
+    return {
+        R: p.network.with_weights(p.network.W + R * U).kernel(p.X, kind=kind) - start for R in settings.radii
+    }
+
+
+def _random_move(p: PrefixProblem, seed: int) -> Tensor:
+    U = torch.randn(p.network.W.shape, generator=generator(seed, "perturbation"), dtype=torch.float64)
+    return U / U.norm(dim=0)
+
+
+def _training_move(p: PrefixProblem) -> Tensor:
+    """Each prefix vector along its own gradient."""
+    U = p.network.gradient(p.X, p.Y)
+    return U / U.norm(dim=0)
+
+
+@claim(
+    "P1/claim-g.4",
+    place="Appendix G.2, Claim G.4",
+    title="The kernel stays positive definite during training",
+    statement="""While every prefix vector stays within D < R of its start, lambda_min of the kernel stays at
+        least half of what it was.""",
+    quick={**_SIZES, "rate": 0.5, "steps": 200, "looks": 10},
+    full={"n": 12, "d": 8, "m": 4096, "steps": 3000},
+    seconds=0.5,
+)
+def stays_definite(settings: Settings, seed: int) -> Finding:
+    p = ordinary_problem(settings, seed)
+    at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
+    run = p.train(settings, keep=at)
+    looks = [t for t in at if t in run.snapshots]
+    lowest = {
+        kind: torch.stack([_lambda_min(run.snapshots[t].kernel(p.X, kind=kind)) for t in looks])
+        for kind in ("paper", "exact")
+    }
+    needed = prefix_constants(p, settings)
+    moved = run.movement.max().item()
+    kept = lowest["paper"] / p.paper.lambda_min
+    return Finding(
+        hypotheses=(
+            *properties(p, settings),
+            Hypothesis("largest movement below R", "<=", needed.log10_radius, log10(moved), log10=True),
+        ),
+        conclusions=(
+            Conclusion("smallest lambda_min(H(t)) / lambda", ">=", 0.5, kept.min().item()),
+            Conclusion(
+                "smallest lambda_min / lambda of the exact kernel",
+                ">=",
+                0.5,
+                (lowest["exact"] / p.exact.lambda_min).min().item(),
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "lambda": p.paper.lambda_min,
+            "largest weight movement": moved,
+            "largest |lambda_min(H(t)) / lambda - 1|": (kept - 1).abs().max().item(),
+        },
+        figures=(
+            Figure(
+                "Smallest eigenvalue during training",
+                "step",
+                "lambda_min",
+                (
+                    Series.of("printed kernel", looks, lowest["paper"]),
+                    Series.of("exact kernel", looks, lowest["exact"]),
+                    Series.of("half of the start", looks, [p.paper.lambda_min / 2] * len(looks), "bound"),
+                ),
+            ),
+        ),
+        remark="The last line of the proof reads lambda_min(H*) = 2 where it means lambda.",
+    )
+
+
+def _lambda_min(kernel: Tensor) -> Tensor:
+    return torch.linalg.eigvalsh(kernel)[0]
