@@ -10,6 +10,7 @@ import typer
 
 from attangent import __version__
 from attangent._errors import AttangentError
+from attangent.cli_forecast import diagnose, forecast
 
 if TYPE_CHECKING:
     from attangent.audit import Run
@@ -121,6 +122,10 @@ def report(
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
     is_markdown = out is not None and out.suffix == ".md"
     typer.echo(f"report: {write_markdown(found, out) if is_markdown else write_report(found, out)}")
+
+
+app.command()(forecast)
+app.command()(diagnose)
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
+from attangent.forecast.calendar import frequency_of
 
 Array = NDArray[np.float64]
 
@@ -59,6 +60,6 @@ def check_length(name: str, series: Array, lookback: int, horizon: int) -> None:
 def continued_index(index: pd.Index, steps: int) -> pd.Index:
     """The next `steps` labels after a regular index; numbered from its length where it has no frequency."""
     if isinstance(index, pd.DatetimeIndex) and len(index) > 1:
-        frequency = index.freq or pd.infer_freq(index[-min(len(index), 50) :]) or index[-1] - index[-2]
+        frequency = index.freq or (len(index) > 2 and frequency_of(index[-50:])) or index[-1] - index[-2]
         return pd.date_range(index[-1], periods=steps + 1, freq=frequency)[1:]
     return pd.RangeIndex(len(index), len(index) + steps)

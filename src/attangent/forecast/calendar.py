@@ -1,10 +1,13 @@
 """Times of a series: dates in any common format, and a regular grid they are put on."""
 
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.tseries.api import guess_datetime_format
+from pandas.tseries.frequencies import to_offset
 
 from attangent._errors import AttangentError
 
@@ -40,9 +43,24 @@ def _readings(text: pd.Series) -> Iterator[pd.DatetimeIndex]:
     if not iso.isna().any():
         return
     for day_first in (False, True):
-        shapes = {guess_datetime_format(sample, dayfirst=day_first) for sample in _samples(text, day_first)}
+        shapes = {_guess(sample, day_first) for sample in _samples(text, day_first)}
         for shape in sorted(shape for shape in shapes if shape is not None):
             yield _naive(pd.to_datetime(text, format=shape, errors="coerce", utc=True))
+        if None in shapes:
+            yield _one_by_one(text, day_first)
+
+
+def _one_by_one(text: pd.Series, day_first: bool) -> pd.DatetimeIndex:
+    """The slow way, for shapes that pandas reads but cannot name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _naive(pd.to_datetime(text, format="mixed", dayfirst=day_first, errors="coerce", utc=True))
+
+
+def _guess(sample: str, day_first: bool) -> str | None:
+    with warnings.catch_warnings():  # it warns where the sample is at odds with day_first; that is tried too
+        warnings.simplefilter("ignore")
+        return guess_datetime_format(sample, dayfirst=day_first)
 
 
 def _samples(text: pd.Series, day_first: bool) -> list[str]:
@@ -55,7 +73,10 @@ def _samples(text: pd.Series, day_first: bool) -> list[str]:
 
 
 def _naive(times: pd.Series) -> pd.DatetimeIndex:
-    return pd.DatetimeIndex(times).tz_convert(None)
+    """Without a time zone; times outside 1678 to 2261, which nanoseconds cannot hold, become NaT."""
+    index = pd.DatetimeIndex(times).tz_convert(None)
+    inside = (index > pd.Timestamp("1678-01-01")) & (index < pd.Timestamp("2262-01-01"))
+    return index.where(inside).as_unit("ns")
 
 
 def _disorder(times: pd.DatetimeIndex) -> tuple[int, int]:
@@ -75,7 +96,7 @@ def _unreadable(text: pd.Series, name: str) -> str:
 def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
     values = column.to_numpy(dtype=np.float64)
     size = np.abs(values).max()
-    if (values == np.round(values)).all() and values.min() >= 1000 and size <= 9999:
+    if (values == np.round(values)).all() and values.min() >= 1678 and size <= 2261:
         return pd.DatetimeIndex(pd.to_datetime(column.astype(int).astype(str), format="%Y"))
     if (values == np.round(values)).all() and values.min() >= 18000101 and size <= 29991231:
         times = pd.to_datetime(column.astype(int).astype(str), format="%Y%m%d", errors="coerce")
@@ -87,17 +108,27 @@ def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
             f"column {column.name!r} holds numbers such as {values[0]:g}, neither dates nor seconds since "
             "1970: name the column of dates, or rename this one"
         )
-    return pd.DatetimeIndex(pd.to_datetime(column.astype("int64"), unit=unit))
+    times = _naive(pd.to_datetime(column.astype("int64"), unit=unit, utc=True, errors="coerce"))
+    if times.isna().any():
+        raise AttangentError(f"column {column.name!r} holds times outside the years 1678 to 2261")
+    return times
+
+
+def frequency_of(times: pd.DatetimeIndex) -> Any:
+    """The calendar step of regular times, or None."""
+    with warnings.catch_warnings():  # newer pandas announces that it will answer with an offset
+        warnings.simplefilter("ignore")
+        return to_offset(pd.infer_freq(times))
 
 
 def on_regular_grid(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Rows in order of time, one a time, at equal steps (or calendar days and months); gaps become NaN."""
-    frame = _one_row_a_time(frame, notes)
-    times = frame.index
-    assert isinstance(times, pd.DatetimeIndex)
+    times = pd.DatetimeIndex(frame.index).as_unit("ns")
+    frame = _one_row_a_time(frame.set_axis(times), notes)
+    times = pd.DatetimeIndex(frame.index)
     if len(times) < 3:
         return frame
-    frequency = pd.infer_freq(times)
+    frequency = frequency_of(times)
     if frequency is not None:
         return frame.asfreq(frequency)
     for regular in (_months, _weekdays, _equal_steps):
@@ -135,7 +166,7 @@ def _weekdays(frame: pd.DataFrame) -> pd.DataFrame | None:
     daily = (
         bool((times == times.normalize()).all()) and np.diff(times.asi8).min() == pd.Timedelta(days=1).value
     )
-    if not daily or np.asarray(times.dayofweek).max() > 4 or len(times) < 6:
+    if not daily or np.asarray(times.day_of_week).max() > 4 or len(times) < 6:
         return None
     return frame.asfreq("B")
 

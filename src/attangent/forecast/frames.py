@@ -47,7 +47,8 @@ def _read(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise AttangentError(f"{path} is not a file")
     try:
-        separator = max(_SEPARATORS, key=lambda s: _width(path, s))
+        widths = {separator: _width(path, separator) for separator in _SEPARATORS}
+        separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
         frame = pd.read_csv(
             path,
             sep=separator,
