@@ -7,7 +7,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent.icl._inputs import check_not_negative, check_positive, check_size
-from attangent.icl.heads import attention, gradient, mixture
+from attangent.icl.heads import attention, gradient, logit_scale, mixture
 from attangent.icl.training import Recorder, Training, progress
 
 if TYPE_CHECKING:
@@ -64,9 +64,12 @@ class GradientDescent:
 
 
 def practical_rates(model: "OneLayerAttention") -> tuple[float, float]:
-    """rate_w at half of `weight_rate_limit`, and rate_Q a hundredth of it, small enough to let w lead."""
+    """rate_w at half of `weight_rate_limit`; rate_Q the same for tokens of norm one.
+
+    The curvature in Q grows with |v_n|^2 |v_k|^2, the square of the logits' scale, so rate_Q falls with it.
+    """
     rate_w = weight_rate_limit(model) / 2
-    return rate_w / 100, rate_w
+    return rate_w / logit_scale(model.dictionary) ** 2, rate_w
 
 
 def weight_rate_limit(model: "OneLayerAttention") -> float:
