@@ -187,4 +187,4 @@ def _print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
         table.add_column(column, no_wrap=column != columns[-1])
     for row in rows:
         table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

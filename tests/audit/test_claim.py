@@ -38,6 +38,22 @@ def test_profiles():
 
 
 def test_order_of_ids():
-    ids = ["P2/lemma-b.1", "P10/lemma-1", "P2/lemma-10", "P2/lemma-5.3", "P2/lemma-5.1", "P1/theorem-1"]
-    wanted = ["P1/theorem-1", "P10/lemma-1", "P2/lemma-5.1", "P2/lemma-5.3", "P2/lemma-10", "P2/lemma-b.1"]
+    ids = [
+        "P2/lemma-10a",
+        "P2/lemma-b.1",
+        "P10/lemma-1",
+        "P2/lemma-10",
+        "P2/lemma-5.3",
+        "P2/lemma-5.1",
+        "P1/theorem-1",
+    ]
+    wanted = [
+        "P1/theorem-1",
+        "P10/lemma-1",
+        "P2/lemma-5.1",
+        "P2/lemma-5.3",
+        "P2/lemma-10",
+        "P2/lemma-10a",
+        "P2/lemma-b.1",
+    ]
     assert sorted(ids, key=claim_order) == wanted

@@ -86,8 +86,8 @@ class Claim:
 
 
 def claim_order(id: str) -> tuple[str, str, list[tuple[bool, int, str]]]:
-    """Sorts ids by paper, kind and number: lemma-5.3, lemma-10, then the appendices' lemma-b.1."""
+    """Sorts ids by paper, kind and number: figure-2a, lemma-5.3, lemma-10, then the appendices' lemma-b.1."""
     paper, _, name = id.partition("/")
     kind, _, rest = name.partition("-")
-    parts = rest.replace("-", ".").split(".")
-    return paper, kind, [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+    parts = [re.match(r"(\d*)(.*)", part) for part in re.split(r"[.-]", rest)]
+    return paper, kind, [(not part[1], int(part[1] or 0), part[2]) for part in parts if part]
