@@ -1,11 +1,26 @@
-"""The page on attention runs as it stands."""
+"""The page on attention and the examples in docstrings run as they stand."""
 
+import doctest
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
+import attangent.attention
+
 PAGE = Path(__file__).parents[2] / "docs" / "attention.md"
+
+
+MODULES = [m.name for m in pkgutil.walk_packages(attangent.attention.__path__, "attangent.attention.")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
 
 def test_every_block_of_the_page_runs(capsys):

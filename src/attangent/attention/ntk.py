@@ -44,6 +44,7 @@ def ntk_attention(
     gradients are always had by plain operations. Results are in the dtype of q, the prefix is computed in at
     least float32.
 
+    >>> from attangent.attention import PrefixState
     >>> from attangent.attention.features import Elu
     >>> q, k, v = torch.randn(3, 1, 2, 5, 4).unbind()
     >>> ntk_attention(q, k, v, PrefixState.zero(Elu(4), heads=2), causal=True).shape
