@@ -16,7 +16,7 @@ from attangent.icl.tasks import IN_DOMAIN, Tasks
 Representation = Callable[[Tensor], Any] | Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prompts:
     """Labels y_k = lambda'(f(v_k) + eps_k) of all K tokens, a row for each prompt (Eq. 1)."""
 
@@ -34,7 +34,7 @@ class Prompts:
         return self.labels[:, : self.N]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dictionary:
     """K tokens v_k in R^d with representations z_k = f(v_k) in R^m; a prompt shows the first N (Eq. 1-4).
 

@@ -17,7 +17,7 @@ Stop = Literal["solved", "target", "steps", "stalled", "diverged"]
 Watch = Mapping[str, "Callable[[OneLayerAttention], float]"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """The course of a run: the gap at `steps`, whatever was watched beside it, and why it ended."""
 

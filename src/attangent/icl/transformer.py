@@ -107,7 +107,7 @@ class Layer(nn.Module):
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TransformerTraining:
     """Losses along a run: the batch's (1/2K)|yhat - y|^2, and (1/K)|yhat - y*|^2 on each test set."""
 

@@ -33,18 +33,19 @@ _SMALL = {
     "steps": 160,
     "record_every": 20,
 }
-_PAPER = {
-    "K": 200,
-    "d": 100,
-    "m": 20,
-    "N": 30,
-    "d_model": 256,
-    "d_ff": 512,
+_LARGER = {
+    "K": 40,
+    "d": 20,
+    "m": 4,
+    "N": 10,
+    "d_model": 128,
+    "d_ff": 256,
     "heads": 8,
-    "rate": 1e-4,
-    "batch": 256,
-    "steps": 400,
+    "rate": 5e-4,
+    "steps": 1500,
+    "record_every": 50,
 }
+"""Half the paper's width and a fifth of its dictionary: the paper's own sizes take hours on a CPU."""
 
 
 @claim(
@@ -54,7 +55,7 @@ _PAPER = {
     statement="""For a standard transformer of four layers the training loss and the distances (1/K)|yhat -
         y*|^2 in-domain and out-of-domain have the same descending trend, the last above the second.""",
     quick=_SMALL,
-    full=_PAPER,
+    full=_LARGER,
     seeds=1,
     seconds=4.0,
 )
@@ -116,7 +117,7 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     statement="""Within the same time, a transformer of four layers with fewer heads reaches the lower loss:
         more heads take fewer steps and descend more slowly, and H < N does not hinder convergence.""",
     quick={**_SMALL, "head_counts": [1, 4, 32], "best": 4, "steps": 100},
-    full={**_PAPER, "head_counts": [1, 4, 8, 32, 64], "steps": 300},
+    full={**_LARGER, "head_counts": [1, 4, 8, 32, 64], "steps": 400},
     seeds=1,
     seconds=6.0,
 )
