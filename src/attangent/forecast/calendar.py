@@ -75,8 +75,8 @@ def _samples(text: pd.Series, day_first: bool) -> list[str]:
 def _naive(times: pd.Series) -> pd.DatetimeIndex:
     """Without a time zone; times outside 1678 to 2261, which nanoseconds cannot hold, become NaT."""
     index = pd.DatetimeIndex(times).tz_convert(None)
-    inside = (index > pd.Timestamp("1678-01-01")) & (index < pd.Timestamp("2262-01-01"))
-    return index.where(inside).as_unit("ns")
+    inside = np.asarray((index > pd.Timestamp("1678-01-01")) & (index < pd.Timestamp("2262-01-01")))
+    return pd.DatetimeIndex(index.where(inside)).as_unit("ns")
 
 
 def _disorder(times: pd.DatetimeIndex) -> tuple[int, int]:
