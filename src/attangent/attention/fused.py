@@ -9,8 +9,7 @@ that a prefix costs almost no memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,13 +19,12 @@ from attangent.attention.features.base import FeatureMap
 from attangent.attention.fused_backward import Rows, prefix_gradients
 from attangent.attention.kernels import TokenKernel
 from attangent.attention.masks import Mask
-from attangent.attention.merge import Block, Divided, blocks_of, merge_weights, times, whole_mass
+from attangent.attention.merge import Block, Divided, blocks_of, masses, merge_weights, times, whole_mass
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """What the passes need beside tensors that are differentiated."""
 
     kernel: TokenKernel
@@ -39,14 +37,21 @@ def fused_attention(
     kernel: TokenKernel, q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Mask, scale: float
 ) -> Tensor:
     """NTK-Attention through `kernel`; differentiable in q, k, v and all that the state trains."""
-    q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
+    q, k, v = _last_axis_dense(q), _last_axis_dense(k), _last_axis_dense(v)
     call = Call(kernel, state.features, mask, scale)
-    Z, mass = (weight.to(compute_dtype(q.dtype)) for weight in state.weights())
+    Z, mass = state.weights()
+    dtype = compute_dtype(q.dtype)
+    if Z.dtype != dtype or mass.dtype != dtype:
+        Z, mass = Z.to(dtype), mass.to(dtype)
     if torch.is_grad_enabled():
         inputs = (q, k, v, Z, mass, *state.features.parameters())
         if any(tensor.requires_grad for tensor in inputs):
             return _FusedAttention.apply(call, *inputs)
     return forward(call, q, k, v, Z, mass, for_backward=False)[0]
+
+
+def _last_axis_dense(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 class _FusedAttention(torch.autograd.Function):
@@ -90,17 +95,28 @@ def _merge_(
     prefix: Divided, q: Tensor, out: Tensor, lse: Tensor, for_backward: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Adds the prefix to `out` in place; the logarithm of the whole mass, where wanted, and its sign."""
+    positive = prefix.features.positive
     w, shift = prefix.features.evaluate(prefix.inputs(q), prefix.sizes)
-    mass = torch.linalg.vecdot(w, prefix.k.unsqueeze(-2)).view(lse.shape)
+    mass = masses(w, prefix.k).view(lse.shape)
     shift = None if shift is None else shift.view(lse.shape)
-    keep, add, sign = merge_weights(lse, mass, shift, prefix.features.positive)
-    keep, add = keep.unsqueeze(-1), add.unsqueeze(-1)
-    numerator = times(w, prefix.Z).view(out.shape)
-    if out.dtype == numerator.dtype:
+    total = whole_mass(lse, mass, shift, positive) if for_backward else None
+    keep, add, sign = merge_weights(lse, mass, shift, positive)
+    _add_prefix_(out, keep.unsqueeze(-1), w, prefix.Z, add)
+    return total, sign
+
+
+def _add_prefix_(out: Tensor, keep: Tensor, w: Tensor, Z: Tensor, add: Tensor) -> None:
+    """out = keep out + add (w Z), in place; w is spent."""
+    if out.dtype == w.dtype and w.shape[0] == 1 and out.is_contiguous():
+        out.mul_(keep)
+        w.mul_(add.view(*w.shape[:-1], 1))
+        out.view(Z.shape[0], w.shape[2], Z.shape[2]).baddbmm_(w[0], Z)
+        return
+    numerator, add = times(w, Z).view(out.shape), add.unsqueeze(-1)
+    if out.dtype == w.dtype:
         out.mul_(keep).addcmul_(numerator, add)
     else:
-        out.copy_((out.to(numerator.dtype) * keep).addcmul_(numerator, add))
-    return whole_mass(lse, mass, shift, prefix.features.positive) if for_backward else None, sign
+        out.copy_((out.to(w.dtype) * keep).addcmul_(numerator, add))
 
 
 def _assembled(like: Tensor, blocks: Sequence[Block], parts: Sequence[Tensor | None]) -> Tensor | None:

@@ -1,7 +1,6 @@
 """Masks of every kind as one: what is added to the logits, whether it is causal, which rows are empty."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,8 +9,7 @@ from attangent._errors import AttangentError
 from attangent.attention._inputs import describe
 
 
-@dataclass(frozen=True)
-class Mask:
+class Mask(NamedTuple):
     """A resolved mask.
 
     `bias` is added to the logits and broadcasts to (B, H, Lq, Lk); `causal` says that query i sees keys 0..i

@@ -1,6 +1,6 @@
 """The arithmetic that the fused passes share: shares of tokens and prefix, and blocks that stay in cache."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,8 +14,7 @@ _BLOCK = 1 << 17
 Block = tuple[slice, slice, slice]
 
 
-@dataclass(frozen=True)
-class Divided:
+class Divided(NamedTuple):
     """A map with Z and k, their rows divided by the sizes the map wants (see `FeatureMap.row_sizes`)."""
 
     features: FeatureMap
@@ -33,13 +32,20 @@ class Divided:
 
     def inputs(self, q: Tensor) -> Tensor:
         """What the map is applied to: (B, heads of the state, rows, d), scaled, at least float32."""
-        x = by_state_head(q.to(self.Z.dtype), len(self.Z))
+        x = by_state_head(q if q.dtype == self.Z.dtype else q.to(self.Z.dtype), self.Z.shape[0])
         return x if self.gain == 1 else x * self.gain
 
 
 def times(w: Tensor, weights: Tensor) -> Tensor:
     """(B, heads, rows, r) times (heads, r, c), with less ado than matmul for a single batch element."""
-    return torch.bmm(w[0], weights).unsqueeze(0) if len(w) == 1 else w @ weights
+    return torch.bmm(w[0], weights).unsqueeze(0) if w.shape[0] == 1 else w @ weights
+
+
+def masses(w: Tensor, k: Tensor) -> Tensor:
+    """(B, heads, rows, r) times k (heads, r)."""
+    if w.shape[0] > 1:
+        return torch.linalg.vecdot(w, k.unsqueeze(-2))
+    return torch.bmm(w[0], k.unsqueeze(1).mT).view(w.shape[:-1])  # as rows, which BLAS takes faster
 
 
 def merge_weights(

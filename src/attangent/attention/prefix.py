@@ -1,8 +1,7 @@
 """What attention asks of a prefix, and the two terms it adds: phi(q) Z and phi(q) k."""
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -23,8 +22,7 @@ class Prefix(Protocol):
     def weights(self) -> tuple[Tensor, Tensor]: ...
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """A prefix of given Z and k."""
 
     features: FeatureMap
