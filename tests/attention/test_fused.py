@@ -13,7 +13,7 @@ from .cases import make_mask, make_state, normal, tokens
 class _Reference:
     """A kernel in plain operations, in the place of a device's."""
 
-    def supports(self, q, k, v, mask):
+    def supports(self, q, k, v):
         return True
 
     def forward(self, q, k, v, mask, scale):

@@ -21,9 +21,9 @@ def test_what_no_kernel_can_do_is_left_to_the_portable_path():
     assert kernel_for(*(t.to("meta") for t in (q, k, v)), Mask()) is None
 
 
-def test_cuda_attention_wants_aligned_heads_on_its_device():
-    q, k, v = (t.half() for t in tokens(1, 2, 2, 3, 3, 8))
-    assert not CudaEfficient().supports(q, k, v, Mask())
+def test_cuda_attention_wants_aligned_heads_and_no_float64():
+    for dim, dtype, fits in ((8, torch.float16, True), (12, torch.float16, False), (8, torch.float64, False)):
+        assert CudaEfficient().supports(*tokens(1, 2, 2, 3, 3, dim, dtype=dtype)) == fits
 
 
 def test_cpu_operator_marks_an_empty_row_by_zero_not_minus_infinity():

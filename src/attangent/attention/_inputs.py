@@ -10,6 +10,28 @@ from torch import Tensor
 from attangent._errors import AttangentError
 
 
+def all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
+    """Whether tokens and state fit together: quick, where `check_tokens` and `check_state` explain."""
+    try:
+        batch, heads, _, columns = q.shape
+        _, kv_heads, length, _ = k.shape
+        state_heads, _, value_size = Z.shape
+    except (AttributeError, ValueError):
+        return False
+    return (
+        columns == dim
+        and k.shape == (batch, kv_heads, length, dim)
+        and v.shape == (batch, kv_heads, length, value_size)
+        and Z.shape == (state_heads, size, value_size)
+        and mass.shape == (state_heads, size)
+        and min(kv_heads, state_heads) > 0
+        and heads % kv_heads == heads % state_heads == 0
+        and q.is_floating_point()
+        and q.dtype == k.dtype == v.dtype
+        and q.device == k.device == v.device == Z.device
+    )
+
+
 def check_tokens(q: Any, k: Any, v: Any) -> None:
     """q (B, H, Lq, d), k (B, Hkv, Lk, d), v (B, Hkv, Lk, dv) of one floating dtype, Hkv dividing H."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):

@@ -37,7 +37,8 @@ def fused_attention(
     kernel: TokenKernel, q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Mask, scale: float
 ) -> Tensor:
     """NTK-Attention through `kernel`; differentiable in q, k, v and all that the state trains."""
-    q, k, v = _last_axis_dense(q), _last_axis_dense(k), _last_axis_dense(v)
+    if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     call = Call(kernel, state.features, mask, scale)
     Z, mass = state.weights()
     dtype = compute_dtype(q.dtype)
@@ -48,10 +49,6 @@ def fused_attention(
         if any(tensor.requires_grad for tensor in inputs):
             return _FusedAttention.apply(call, *inputs)
     return forward(call, q, k, v, Z, mass, for_backward=False)[0]
-
-
-def _last_axis_dense(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 class _FusedAttention(torch.autograd.Function):

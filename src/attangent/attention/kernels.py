@@ -18,7 +18,7 @@ _aten = torch.ops.aten
 class TokenKernel(Protocol):
     """`saved` is whatever a forward pass wants its backward pass to have."""
 
-    def supports(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> bool: ...
+    def supports(self, q: Tensor, k: Tensor, v: Tensor) -> bool: ...
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float
@@ -43,8 +43,8 @@ class CpuFlash:
 
     _dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
-    def supports(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> bool:
-        return q.device.type == "cpu" and q.dtype in self._dtypes and k.shape[-1] == v.shape[-1]
+    def supports(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
+        return q.dtype in self._dtypes and k.shape[-1] == v.shape[-1]
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float
@@ -79,9 +79,8 @@ class CudaEfficient:
 
     _dtypes = (torch.float32, torch.bfloat16, torch.float16)
 
-    def supports(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> bool:
-        aligned = q.shape[-1] % 8 == 0 and v.shape[-1] % 8 == 0
-        return q.device.type == "cuda" and q.dtype in self._dtypes and aligned
+    def supports(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
+        return q.dtype in self._dtypes and q.shape[-1] % 8 == 0 and v.shape[-1] % 8 == 0
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float
@@ -136,11 +135,13 @@ def _aligned_bias(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     return padded[..., :length].expand(*q.shape[:3], length)
 
 
-KERNELS: tuple[TokenKernel, ...] = (CpuFlash(), CudaEfficient())
+KERNELS: dict[str, TokenKernel] = {"cpu": CpuFlash(), "cuda": CudaEfficient()}
+"""The fused attention of each type of device."""
 
 
 def kernel_for(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> TokenKernel | None:
     """The fused attention that can take these tokens; None where only the portable path can."""
-    if 0 in q.shape or 0 in k.shape or (mask.bias is not None and mask.bias.requires_grad):
+    kernel = KERNELS.get(q.device.type)
+    if kernel is None or q.numel() == 0 or k.numel() == 0 or not kernel.supports(q, k, v):
         return None
-    return next((kernel for kernel in KERNELS if kernel.supports(q, k, v, mask)), None)
+    return None if mask.bias is not None and mask.bias.requires_grad else kernel

@@ -30,6 +30,8 @@ def resolve_mask(mask: Any, causal: bool, q: Tensor, k: Tensor) -> Mask:
     keys up to i + Lk - Lq. Both may be given; a key must then pass both.
     """
     rows, columns = q.shape[-2], k.shape[-2]
+    if mask is None and not causal and columns:
+        return Mask()
     if mask is not None:
         mask = _checked(mask, (*q.shape[:3], columns), q.device)
     if columns == 0:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from attangent.attention._inputs import (
-    autocast_off,
+    all_fit,
     check_scale,
     check_share,
     check_softcap,
@@ -50,19 +50,39 @@ def ntk_attention(
     >>> ntk_attention(q, k, v, PrefixState.zero(Elu(4), heads=2), causal=True).shape
     torch.Size([1, 2, 5, 4])
     """
+    options = mask, causal, scale, dropout, softcap, generator
     if isinstance(q, Tensor) and torch.is_autocast_enabled(q.device.type):
         lower = torch.get_autocast_dtype(q.device.type)
         q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(lower) for tensor in (q, k, v))
-    check_tokens(q, k, v)
-    scale, softcap = check_scale(scale, q.shape[-1]), check_softcap(softcap)
-    dropout = check_share("dropout", dropout)
-    with autocast_off(q):
-        prefix = Weights(state.features, *state.weights())
-        check_state(q, v, prefix.features.dim, prefix.features.size, prefix.Z, prefix.k)
-        resolved = resolve_mask(mask, causal, q, k)
-        kernel = kernel_for(q, k, v, resolved) if dropout == 0 and softcap is None else None
+        with torch.autocast(q.device.type, enabled=False):
+            return _attend(q, k, v, state, *options)
+    return _attend(q, k, v, state, *options)
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Prefix,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    dropout: float,
+    softcap: float | None,
+    generator: torch.Generator | None,
+) -> Tensor:
+    features, (Z, mass) = state.features, state.weights()
+    if not all_fit(q, k, v, features.dim, features.size, Z, mass):
+        check_tokens(q, k, v)
+        check_state(q, v, features.dim, features.size, Z, mass)
+    scale = check_scale(scale, q.shape[-1])
+    prefix = Weights(features, Z, mass)
+    resolved = resolve_mask(mask, causal, q, k)
+    if dropout == 0 and softcap is None:
+        kernel = kernel_for(q, k, v, resolved)
         if kernel is not None:
             return fused_attention(kernel, q, k, v, prefix, resolved, scale)
-        return portable_attention(
-            q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator
-        )
+    dropout, softcap = check_share("dropout", dropout), check_softcap(softcap)
+    return portable_attention(
+        q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator
+    )
