@@ -126,16 +126,18 @@ class PrefixState(nn.Module):
     @property
     def Z(self) -> Tensor:
         """Z (heads, r, dv)."""
-        return self.Z_A @ self.Z_B if self.Z_full is None else self.Z_full
+        full = self.Z_full
+        return self.Z_A @ self.Z_B if full is None else full
 
     @property
     def k(self) -> Tensor:
         """k (heads, r), never negative where the map is positive."""
+        mass = self.mass
         if not self.features.positive:
-            return self.mass
-        if not (self.mass.requires_grad and torch.is_grad_enabled()):
-            return self.mass.abs()
-        return torch.where(self.mass >= 0, self.mass, -self.mass)
+            return mass
+        if not (mass.requires_grad and torch.is_grad_enabled()):
+            return mass.abs()
+        return torch.where(mass >= 0, mass, -mass)
 
     def weights(self) -> tuple[Tensor, Tensor]:
         """Z and k."""
