@@ -81,9 +81,10 @@ CONTESTANTS = [
 BENCHMARKS = [
     Benchmark(
         name="forecast",
-        about="Fitting a linear forecaster on every window of T times and some channels, look-back L, horizon "
-        "H, float64, and answering five windows. The baseline is scikit-learn's Ridge on the same windows.",
-        windows.", sizes=[SMALL, ETT],
+        about="Fitting a linear forecaster on every window of T times and some channels, look-back L, "
+        "horizon H, float64, and answering five windows. The baseline is scikit-learn's Ridge on the same "
+        "windows.",
+        sizes=[SMALL, ETT],
         contestants=CONTESTANTS,
         baseline="scikit-learn Ridge",
         reference=lambda size: sklearn_ridge(size)(),
