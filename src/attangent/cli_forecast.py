@@ -9,7 +9,7 @@ import typer
 from attangent._errors import AttangentError
 
 if TYPE_CHECKING:
-    from attangent.forecast.diagnose import Diagnosis
+    from attangent.forecast.diagnosis import Diagnosis
     from attangent.forecast.outlook import Outlook
 
 
@@ -64,7 +64,7 @@ def diagnose(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say what kind of series a CSV holds and which kind of model it rewards."""
-    from attangent.forecast.diagnose import diagnose as examine
+    from attangent.forecast.diagnosis import diagnose as examine
     from attangent.forecast.frames import read_frame
 
     table = read_frame(file, date, tuple(target or ()))

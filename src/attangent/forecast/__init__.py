@@ -13,35 +13,47 @@ from attangent.forecast.attention_forecasters import (
     PatchTST,
     VanillaTransformer,
 )
+from attangent.forecast.attention_model import AttentionModel, Remedies, train_attention
 from attangent.forecast.baselines import Persistence, SeasonalNaive, find_period
 from attangent.forecast.dataset import Dataset, from_frame, load_csv
+from attangent.forecast.diagnosis import Diagnosis, diagnose
 from attangent.forecast.forecaster import Forecaster
 from attangent.forecast.frames import Table, read_frame
 from attangent.forecast.linear import LinearForecaster
 from attangent.forecast.linear_sgd import DLinear, NLinear, RLinear
+from attangent.forecast.outlook import Outlook, forecast_frame
 from attangent.forecast.protocol import compare, errors_by_step, evaluate
+from attangent.forecast.ssm import ResidualSSM
 from attangent.forecast.training import Training
 
 __all__ = [
+    "AttentionModel",
     "DLinear",
     "Dataset",
+    "Diagnosis",
     "Encoder",
     "Forecaster",
     "InvertedTransformer",
     "LinearForecaster",
     "NLinear",
+    "Outlook",
     "PatchTST",
     "Persistence",
     "RLinear",
+    "Remedies",
+    "ResidualSSM",
     "SeasonalNaive",
     "Table",
     "Training",
     "VanillaTransformer",
     "compare",
+    "diagnose",
     "errors_by_step",
     "evaluate",
     "find_period",
+    "forecast_frame",
     "from_frame",
     "load_csv",
     "read_frame",
+    "train_attention",
 ]

@@ -28,7 +28,10 @@ from attangent.forecast import (
 )
 from attangent.forecast.windows import every_window
 
-ABSENT = "Set ATTANGENT_DATA to a folder that holds ett/ETTh1.csv.gz and ett/ETTh2.csv.gz to decide this."
+ABSENT = (
+    "Set ATTANGENT_DATA to a folder that holds ett/ETTh1.csv.gz and ett/ETTh2.csv.gz to decide this, and use "
+    "--force where a run without them is kept."
+)
 
 
 def ett(name: str) -> Dataset | None:

@@ -5,7 +5,7 @@ from sklearn.neural_network import MLPRegressor
 
 from attangent import AttangentError
 from attangent.forecast import read_frame
-from attangent.forecast.diagnose import diagnose
+from attangent.forecast.diagnosis import diagnose
 from tests.forecast.examples import autoregression, ett, logistic_map, setar, waves
 
 
