@@ -3,6 +3,7 @@
 from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
+from attangent.kernels.guarantee import Guarantee, concentration_bound, prefix_guarantee, require_unit_ball
 from attangent.kernels.limits import exp_limit, prefix_limit, relu_limit, softmax_limit
 from attangent.kernels.linearised import LinearisedRun, train_linearised
 from attangent.kernels.module_kernel import tangent_kernel
@@ -16,6 +17,7 @@ from attangent.kernels.tangent import Tangent
 
 __all__ = [
     "ExpNetwork",
+    "Guarantee",
     "KernelOperator",
     "LinearisedRun",
     "Network",
@@ -27,13 +29,16 @@ __all__ = [
     "Tangent",
     "Trajectory",
     "TwoLayerNetwork",
+    "concentration_bound",
     "descend",
     "exp_limit",
     "largest_eigenvalue",
     "log_gap",
     "predict_training",
+    "prefix_guarantee",
     "prefix_limit",
     "relu_limit",
+    "require_unit_ball",
     "smallest_eigenvalue",
     "softmax_limit",
     "solve",

@@ -16,7 +16,7 @@ class KrylovSpace:
 
     def __init__(self, operator: LinearOperator, start: Tensor):
         self._operator = operator
-        self._basis = [start / start.norm()]
+        self._basis = (start / start.norm())[None]  # rows; there is always one more than products
         self._diagonal: list[Tensor] = []
         self._beside: list[Tensor] = []
         self.complete = False
@@ -27,6 +27,9 @@ class KrylovSpace:
 
     def extend(self, steps: int) -> None:
         """Take up to `steps` more products."""
+        rows = self._basis.shape[1]
+        room = self._basis.new_empty(min(steps, rows), rows)
+        self._basis = torch.cat([self._basis[: len(self) + 1], room])
         for _ in range(steps):
             if self.complete:
                 return
@@ -35,21 +38,22 @@ class KrylovSpace:
     def ritz(self) -> tuple[Tensor, Tensor]:
         """Ritz values (k,) in rising order and Ritz vectors (N, k)."""
         values, vectors = torch.linalg.eigh(self._tridiagonal())
-        return values, torch.stack(self._basis[: len(self)]).T @ vectors
+        return values, self._basis[: len(self)].T @ vectors
 
     def ritz_values(self) -> Tensor:
         return torch.linalg.eigvalsh(self._tridiagonal())
 
     def _step(self) -> None:
-        vector = self._basis[-1]
+        k = len(self)
+        vector = self._basis[k]
         image = torch.as_tensor(self._operator.matvec(vector.numpy())).double()
         self._diagonal.append(vector @ image)
-        rest = _orthogonal(image, torch.stack(self._basis))
+        rest = _orthogonal(image, self._basis[: k + 1])
         norm = rest.norm()
-        self.complete = len(self) == len(vector) or norm <= 1e-12 * image.norm()
+        self.complete = k + 1 == len(vector) or bool(norm <= 1e-12 * image.norm())
         if not self.complete:
             self._beside.append(norm)
-            self._basis.append(rest / norm)
+            self._basis[k + 1] = rest / norm
 
     def _tridiagonal(self) -> Tensor:
         tridiagonal = torch.diag(torch.stack(self._diagonal))

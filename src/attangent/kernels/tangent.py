@@ -125,6 +125,28 @@ class Tangent:
         return neuron_blocks(self.m, self.points, self.layout.itemsize)
 
 
+def trace_kernel(tangent: Tangent) -> Tensor:
+    """sum_k K[(k, i), (k, j)] (n, n), the kernel traced over outputs, without the kernel: O(n^2 m).
+
+    (x_i.x_j) sum_r P_ir P_jr (v_r - mu_i).(v_r - mu_j), and for the direct part D + D' + d_out P P' with
+    D_ij = sum_r P_ir s_r x_i.(v_r - mu_i) P_jr.
+    """
+    n = tangent.points
+    total, direct = tangent.outputs.new_zeros(2, n, n)
+    for block in tangent.blocks():
+        P, v = tangent.gate(block), tangent.values(block)
+        toward = tangent.mu @ v  # mu_i.v_r
+        half = P * (0.5 * v.square().sum(dim=0) - toward)
+        total += half @ P.T + P @ half.T
+        same = P @ P.T
+        total += (tangent.mu @ tangent.mu.T) * same
+        if tangent.direct is not None:
+            centred = tangent.inputs @ v - (tangent.inputs * tangent.mu).sum(dim=1, keepdim=True)
+            crossed = (P * centred * tangent.direct[block]) @ P.T
+            direct += crossed + crossed.T + tangent.d_out * same
+    return (total * (tangent.inputs @ tangent.inputs.T) + direct) / tangent.width
+
+
 def neuron_blocks(m: int, points: int, itemsize: int) -> list[slice]:
     """Blocks of neurons for which a matrix (points, block) takes a few megabytes."""
     return list(blocks(m, block_size(points, _BLOCK_BYTES, itemsize, high=m)))

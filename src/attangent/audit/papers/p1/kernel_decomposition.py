@@ -11,7 +11,6 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.papers.p1.kernel_problem import (
     PrefixProblem,
     ordinary_problem,
-    prefix_constants,
     properties,
 )
 from attangent.audit.papers.p2.decomposition import _second_order_factor as second_order_factor
@@ -209,7 +208,7 @@ def minor_terms(settings: Settings, seed: int) -> Finding:
     unit = m * eta * p.paper.lambda_min * before
     C = {term: _column(steps, term) for term in _TERMS}
     second = (C["C2"].abs() / before / (m * eta**2)).max().item()
-    bound = 2 * math.log10(nd) + 16 * prefix_constants(p, settings).B * LOG10_E
+    bound = 2 * math.log10(nd) + 16 * p.bound(settings) * LOG10_E
     largest = p.exact.lambda_max**2
     return Finding(
         hypotheses=properties(p, settings),

@@ -13,7 +13,6 @@ from attangent.audit.papers.p1.kernel_problem import (
     in_unit_ball,
     log10,
     ordinary_problem,
-    prefix_constants,
     properties,
 )
 from attangent.audit.papers.p2.problem import LOG10_E
@@ -40,7 +39,7 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     exact = _changes(p, settings, moves["toward the targets"], "exact")
     entry = max(c.abs().max().item() / R for cs in changes.values() for R, c in cs.items())
     whole = max(c.norm().item() / R for cs in changes.values() for R, c in cs.items())
-    bound = math.log10(8) + 22 * prefix_constants(p, settings).B * LOG10_E
+    bound = math.log10(8) + 22 * p.bound(settings) * LOG10_E
     root = math.sqrt(p.size)
     spread = max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
     return Finding(
@@ -90,7 +89,7 @@ def _random_move(p: PrefixProblem, seed: int) -> Tensor:
 def _training_move(p: PrefixProblem) -> Tensor:
     """Each prefix vector along its own gradient."""
     U = p.network.gradient(p.X, p.Y)
-    return U / U.norm(dim=0)
+    return U / U.norm(dim=0).clamp(min=1e-300)
 
 
 @claim(
@@ -112,7 +111,7 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
         kind: torch.stack([_lambda_min(run.snapshots[t].kernel(p.X, kind=kind)) for t in looks])
         for kind in ("paper", "exact")
     }
-    needed = prefix_constants(p, settings)
+    needed = p.guarantee(settings)
     moved = run.movement.max().item()
     kept = lowest["paper"] / p.paper.lambda_min
     return Finding(

@@ -9,8 +9,15 @@ from torch import Tensor
 
 from attangent.audit.claim import Settings
 from attangent.audit.finding import Hypothesis
-from attangent.audit.papers.p2.problem import LOG10_E
-from attangent.kernels import PrefixNetwork, Trajectory, prefix_limit, unit_data
+from attangent.kernels import (
+    Guarantee,
+    PrefixNetwork,
+    Trajectory,
+    concentration_bound,
+    prefix_guarantee,
+    prefix_limit,
+    unit_data,
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,15 @@ class PrefixProblem:
         """m eta lambda at this rate with the lambda of one of the kernels."""
         return factor * spectrum.lambda_min / self.exact.lambda_max
 
+    def bound(self, settings: Settings) -> float:
+        """B, with the C of the settings or its infimum 10."""
+        C = settings.get("C", 10.0)
+        return concentration_bound(self.size, self.network.sigma, settings.delta, C)
+
+    def guarantee(self, settings: Settings) -> Guarantee:
+        """What the theorem asks for."""
+        return prefix_guarantee(self.network, self.X, self.Y, settings.delta, settings.get("C", 10.0))
+
     def train(self, settings: Settings, **record: Any) -> Trajectory:
         return self.network.descend(self.X, self.Y, self.rate(settings.rate), settings.steps, **record)
 
@@ -95,43 +111,9 @@ def _problem(settings: Settings, seed: int, X: Tensor, Y: Tensor) -> PrefixProbl
     return PrefixProblem(X, Y, network, exact, paper)
 
 
-@dataclass(frozen=True)
-class PrefixConstants:
-    """The constants of Definition I.1 with C at its infimum 10 and Omega(1) read as 1, as decimal logarithms.
-
-    Where the paper writes poly(n, d, e^B) the power is the one its proofs use.
-    """
-
-    B: float
-    log10_width: float
-    """lambda^-2 n^2 d^2 e^(30 B) sqrt(log(nd/delta)) (Lemma H.2)."""
-    log10_rate: float
-    """lambda / (m n^2 d^2 e^(16 B)) (Lemma I.4)."""
-    log10_radius: float
-    """R = lambda / (16 sqrt(nd) e^(22 B)) (Claim G.4)."""
-    log10_movement: float
-    """D = 2 lambda^-1 e^(20 B) sqrt(nd) |Y - F(0)|_F / m (Definition I.1)."""
-
-
-def prefix_constants(p: PrefixProblem, settings: Settings) -> PrefixConstants:
-    nd, m = p.size, settings.m
-    log_nd = math.log(nd / settings.delta)
-    B = max(settings.get("C", 10.0) * settings.sigma * math.sqrt(log_nd), 1.0)
-    log_lambda = log10(p.paper.lambda_min)
-    start = p.residual.norm().item()
-    e = B * LOG10_E
-    return PrefixConstants(
-        B=B,
-        log10_width=-2 * log_lambda + 2 * math.log10(nd) + 30 * e + 0.5 * math.log10(log_nd),
-        log10_rate=log_lambda - math.log10(m) - 2 * math.log10(nd) - 16 * e,
-        log10_radius=log_lambda - math.log10(16 * math.sqrt(nd)) - 22 * e,
-        log10_movement=math.log10(2 * math.sqrt(nd) * start / m) - log_lambda + 20 * e,
-    )
-
-
 def properties(p: PrefixProblem, settings: Settings) -> tuple[Hypothesis, ...]:
     """The general conditions of Definition I.1 against what is run here."""
-    needed = prefix_constants(p, settings)
+    needed = p.guarantee(settings)
     return (
         *in_unit_ball(p),
         Hypothesis("lambda_min of H* above round-off", ">=", 1e-12 * p.paper.lambda_max, p.paper.lambda_min),

@@ -65,7 +65,7 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
         L is about nd / exp(eta lambda C)^(1/(nd)), that is, log L is a straight line in C of slope
         -eta lambda / (nd), lambda being that of the kernel of Definition G.1.""",
     quick={
-        "n": 3, "d": 3, "sigma": 1.0, "rate": 1.0, "steps": 1000, "widths": [256, 1024], "tail": 0.3,
+        "n": 3, "d": 3, "sigma": 1.0, "rate": 1.0, "steps": 1500, "widths": [256, 1024], "tail": 0.3,
         "target": 1e-2, "factor": 4.0,
         "hard": {"n": 5, "d": 4, "sigma": 0.3, "m": 1024, "steps": 100, "candidates": 100},
     },

@@ -14,7 +14,6 @@ from attangent.audit.papers.p1.kernel_problem import (
     limit_ratio,
     log10,
     ordinary_problem,
-    prefix_constants,
     properties,
 )
 from attangent.audit.papers.p2.problem import LOG10_E, first_above, worst_ratio
@@ -208,7 +207,7 @@ _ORDINARY = {
 def weight_induction(settings: Settings, seed: int) -> Finding:
     p = ordinary_problem(settings, seed)
     run = p.train(settings)
-    needed = prefix_constants(p, settings)
+    needed = p.guarantee(settings)
     moved = run.movement.max().item()
     without_exponential = needed.log10_movement - 20 * needed.B * LOG10_E
     residual = (2 * run.loss).sqrt()
@@ -264,7 +263,7 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
 def gradient_induction(settings: Settings, seed: int) -> Finding:
     p = ordinary_problem(settings, seed)
     run = p.train(settings)
-    needed = prefix_constants(p, settings)
+    needed = p.guarantee(settings)
     residual = (2 * run.loss).sqrt()
     constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
     steepest = run.gradient_norm.max().item()

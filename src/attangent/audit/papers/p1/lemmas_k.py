@@ -12,7 +12,6 @@ from attangent.audit.papers.p1.kernel_problem import (
     in_unit_ball,
     log10,
     ordinary_problem,
-    prefix_constants,
 )
 from attangent.audit.papers.p2.perturbation import concentration
 from attangent.audit.papers.p2.problem import LOG10_E
@@ -50,7 +49,7 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
 )
 def beta_parts(settings: Settings, seed: int) -> Finding:
     p = ordinary_problem(settings, seed)
-    B = prefix_constants(p, settings).B
+    B = p.bound(settings)
     log_B, log_m, e = math.log10(B), math.log10(settings.m), B * LOG10_E
     bounds = (log_B, log_B + log_m / 2, math.log10(2) + log_B + log_m / 2, e - log_m, 4 * e, 6 * e)
     measured = {name: log10(value) for name, value in _values(p).items()}

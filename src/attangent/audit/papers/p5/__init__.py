@@ -1,0 +1,1 @@
+"""Claims of P5: why attention fails in time-series forecasting."""

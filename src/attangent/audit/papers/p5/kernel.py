@@ -1,0 +1,204 @@
+"""Section 5.1 and Appendices F and H: the kernel of the attention model and training under it."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.func import jacrev
+
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.p2.problem import LOG10_E, first_above, worst_ratio
+from attangent.audit.papers.p5.kernel_problem import (
+    CONSTANT,
+    ScalarProblem,
+    asked,
+    exponent,
+    scalar_problem,
+    sizes_of_data_and_weights,
+)
+from attangent.audit.registry import claim
+
+_SIZES = {"n": 4, "d": 8, "m": 2048, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 400}
+_LARGER = {"m": 32768, "steps": 4000}
+
+
+@claim(
+    "P5/definition-f.2",
+    place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
+    title="The kernel of the attention model, and when it is positive definite",
+    statement="""The kernel H_ij = (1/m) sum_r x_id x_jd Var_ir(x_i) Var_jr(x_j), with variances under the
+        attention of neuron r, is the Gram matrix of the model's gradients; it is assumed to be positive
+        definite.""",
+    quick={"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "counts": [2, 4, 8, 16, 32]},
+    full={"m": 16384, "counts": [2, 4, 8, 16, 32, 64, 128]},
+    seconds=0.3,
+)
+def kernel_definition(settings: Settings, seed: int) -> Finding:
+    p = scalar_problem(settings, seed)
+    J = jacrev(lambda w: _printed_model(p, w))(p.network.W).reshape(settings.n, -1)
+    distance = ((p.kernel - J @ J.T).norm() / (J @ J.T).norm()).item()
+    spectra = {n: scalar_problem(settings | {"n": n}, seed).eigenvalues for n in settings.counts}
+    relative = {n: (values[0] / values[-1]).clamp(min=1e-18).item() for n, values in spectra.items()}
+    many = spectra[settings.counts[-1]]
+    rank = int((many > 1e-13 * many[-1]).sum())
+    return Finding(
+        conclusions=(
+            Conclusion("relative distance of H to J J'", "<=", 1e-10, distance),
+            Conclusion(
+                f"lambda_min / lambda_max at n = {settings.n}", ">=", 1e-13, p.lambda_min / p.lambda_max
+            ),
+            Conclusion(
+                f"lambda_min / lambda_max at n = {settings.counts[-1]}",
+                ">=",
+                1e-13,
+                relative[settings.counts[-1]],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "lambda_min": p.lambda_min,
+            f"eigenvalues above 1e-13 lambda_max at n = {settings.counts[-1]}": rank,
+        },
+        figures=(
+            Figure(
+                "Smallest eigenvalue against the number of windows",
+                "windows n",
+                "lambda_min / lambda_max",
+                (Series.of("measured", list(relative), list(relative.values())),),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="Each neuron has one weight, and its variance is a smooth function of it: the spectrum of H "
+        "falls so fast that in double precision only ten to twenty directions exist, whatever the width. "
+        "The assumption is met for a handful of windows only.",
+    )
+
+
+def _printed_model(p: ScalarProblem, w: Tensor) -> Tensor:
+    """f(x, w, a) as Section 4.2 prints it, differentiable in w."""
+    S = torch.softmax((p.X[:, -1:] * w)[:, :, None] * p.X[:, None, :], dim=2)
+    return (S * p.X[:, None, :]).sum(dim=2) @ p.network.a[0] / math.sqrt(p.network.m)
+
+
+@claim(
+    "P5/lemma-5.1",
+    place="Section 5.1, Lemma 5.1 (Lemma F.4)",
+    title="Kernel convergence",
+    statement="""If no weight moves by more than R <= lambda / (n poly(exp(B^2), exp(D))), the kernel changes
+        by at most O(nR) exp(O(B^2 D)) in the Frobenius norm and lambda_min stays at least lambda/2.""",
+    quick={**_SIZES, "looks": 10},
+    full=_LARGER,
+    seconds=0.5,
+)
+def kernel_convergence(settings: Settings, seed: int) -> Finding:
+    p = scalar_problem(settings, seed)
+    at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
+    run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=at, drift_at=at)
+    looks = [t for t in at if t in run.snapshots]
+    lowest = torch.stack([torch.linalg.eigvalsh(run.snapshots[t].kernel(p.X))[0] for t in looks])
+    drift = max(run.kernel_drift.values())
+    moved = max(run.movement.max().item(), 1e-300)
+    B, D = sizes_of_data_and_weights(settings)
+    allowed = math.log10(max(p.lambda_min, 1e-300) / settings.n) - (B**2 + D) * LOG10_E
+    return Finding(
+        hypotheses=(
+            Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min),
+            Hypothesis("largest movement R", "<=", allowed, math.log10(moved), log10=True),
+        ),
+        conclusions=(
+            Conclusion(
+                "|H(t) - H(0)|_F / (nR)",
+                "<=",
+                exponent(settings),
+                math.log10(max(drift, 1e-300) / (settings.n * moved)),
+                log10=True,
+            ),
+            Conclusion("smallest lambda_min(H(t)) / lambda", ">=", 0.5, (lowest / p.lambda_min).min().item()),
+        ),
+        numbers={
+            "lambda": p.lambda_min,
+            "largest weight movement": moved,
+            "|H(t) - H(0)|_F / |H(0)|_F": drift / p.kernel.norm().item(),
+        },
+        figures=(
+            Figure(
+                "Smallest eigenvalue during training",
+                "step",
+                "lambda_min(H(t))",
+                (
+                    Series.of("measured", looks, lowest),
+                    Series.of("lambda/2", looks, [p.lambda_min / 2] * len(looks), "bound"),
+                ),
+            ),
+        ),
+    )
+
+
+@claim(
+    "P5/lemma-h.1",
+    place="Appendix H, Lemmas H.1-H.4",
+    title="Inductions for loss, gradient and weights",
+    statement="""The loss falls by (1 - eta lambda/2) a step; L(0) is O(n B^2); every gradient is at most
+        n^(3/2) m^(-1/2) exp(O(B^2 D)) |F - y|; and no weight ever moves by more than
+        n^(5/2) exp(O(B^2 D)) / (m^(1/2) lambda).""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=0.5,
+)
+def inductions(settings: Settings, seed: int) -> Finding:
+    p = scalar_problem(settings, seed)
+    run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
+    B, _ = sizes_of_data_and_weights(settings)
+    n, m = settings.n, settings.m
+    t = torch.arange(len(run.loss)).double()
+    bounds = run.loss[0] * (1 - settings.rate * p.lambda_min / p.lambda_max / 2) ** t
+    left = run.loss[1:] / run.loss[:-1]
+    steepest = (run.gradient_norm / (2 * run.loss).sqrt()).max().item()
+    moved = max(run.movement.max().item(), 1e-300)
+    gradient_bound = 1.5 * math.log10(n) - 0.5 * math.log10(m) + exponent(settings)
+    movement_bound = (
+        2.5 * math.log10(n) - 0.5 * math.log10(m) - math.log10(max(p.lambda_min, 1e-300)) + exponent(settings)
+    )
+    slack = 1 + 1e-9
+    return Finding(
+        hypotheses=asked(p, settings),
+        conclusions=(
+            Conclusion(
+                "H.1: largest share of the loss that a step leaves",
+                "<=",
+                slack * (1 - settings.rate * p.lambda_min / p.lambda_max / 2),
+                left.max().item(),
+            ),
+            Conclusion(
+                "H.1: largest L(t) / (1 - eta lambda/2)^t L(0)",
+                "<=",
+                slack,
+                worst_ratio(run.loss, bounds),
+                first_violation=first_above(run.loss, bounds * slack),
+            ),
+            Conclusion("H.2: L(0) / (n B^2)", "<=", CONSTANT, run.loss[0].item() / (n * B**2)),
+            Conclusion(
+                "H.3: largest |dL/dw_r| / |F - y|", "<=", gradient_bound, math.log10(steepest), log10=True
+            ),
+            Conclusion("H.4: largest |w_r(t) - w_r(0)|", "<=", movement_bound, math.log10(moved), log10=True),
+        ),
+        numbers={
+            "lambda": p.lambda_min,
+            "largest weight movement": moved,
+            "L(T) / L(0)": (run.loss[-1] / run.loss[0]).item(),
+        },
+        figures=(
+            Figure(
+                "Loss against its bound",
+                "step",
+                "L(t) / L(0)",
+                (
+                    Series.of("trained", t, run.loss / run.loss[0]),
+                    Series.of("(1 - eta lambda/2)^t", t, bounds / run.loss[0], "bound"),
+                ),
+                log_y=True,
+            ),
+        ),
+    )
