@@ -82,7 +82,7 @@ def ntk_forward(size: Size) -> Work:
 def authors_forward(size: Size) -> Work:
     _refuse_long(size)
     (q, k, v), state = tokens(size["L"]), state_of()
-    return forward(lambda: authors_formula(q, k, v, *state.weights()))
+    return forward(lambda: authors_formula(q, k, v, state.Z, state.k))
 
 
 def _refuse_long(size: Size) -> None:
@@ -113,7 +113,7 @@ def ntk_step(size: Size) -> Work:
 def authors_step(size: Size) -> Work:
     _refuse_long(size)
     (q, k, v), state = trained_tokens(size), state_of()
-    return training_step(lambda: authors_formula(q, k, v, *state.weights()), (q, k, v, *state.parameters()))
+    return training_step(lambda: authors_formula(q, k, v, state.Z, state.k), (q, k, v, *state.parameters()))
 
 
 def exact_step(size: Size) -> Tensor:

@@ -86,7 +86,7 @@ MASKS = ["none", "bool-keys", "bool-rows", "bool-full", "added-keys", "added-row
 def written_out(q, k, v, state, *, mask=None, causal=False, scale=None, softcap=None):
     """(e^A v + phi(q) Z) / (e^A 1 + phi(q) k) in float64 with plain exponentials, one query at a time."""
     q, k, v = q.double(), k.double(), v.double()
-    Z, mass = (weight.detach().double() for weight in state.weights())
+    Z, mass = state.Z.detach().double(), state.k.detach().double()
     features = state.features.double()
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for t in (k, v))

@@ -223,15 +223,21 @@ def test_cached_decoding_is_the_causal_pass_row_by_row():
     torch.testing.assert_close(ntk_attention(q[:, :, 4:], k, v, state, causal=True), whole[:, :, 4:])
 
 
-def test_long_inputs_are_cut_into_blocks_that_do_not_show(monkeypatch):
-    q, k, v = (t.requires_grad_() for t in tokens(3, 2, 2, 33, 33, 4))
-    state = make_state("learned-elu", 4, 2)
+@pytest.mark.parametrize("name", ["elu", "learned-elu", "anchors", "taylor-2"])
+@pytest.mark.parametrize("state_heads", [1, 2, 4])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_long_inputs_are_cut_into_blocks_that_do_not_show(name, state_heads, swapped, monkeypatch):
+    q, k, v = tokens(3, 4, 2, 33, 33, 4)
+    if swapped:
+        q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
+    q, k, v = (t.requires_grad_() for t in (q, k, v))
+    state = make_state(name, 4, state_heads)
     inputs = [q, k, v, *state.parameters()]
-    whole = ntk_attention(q, k, v, state)
+    whole = ntk_attention(q, k, v, state, causal=True)
     found = gradients(whole, inputs)
-    for block in (1, 50, 300, 1000):
+    for block in (1, 300, 2000):
         monkeypatch.setattr("attangent.attention.merge._BLOCK", block)
-        cut = ntk_attention(q, k, v, state)
+        cut = ntk_attention(q, k, v, state, causal=True)
         torch.testing.assert_close(cut, whole)
         for one, other in zip(gradients(cut, inputs), found, strict=True):
             torch.testing.assert_close(one, other)

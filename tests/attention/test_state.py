@@ -134,3 +134,22 @@ def test_prefixes_that_do_not_fit_are_refused(keys, values, message):
 def test_states_of_different_shapes_cannot_be_added():
     with pytest.raises(AttangentError, match="expected equal heads"):
         make_state("elu", 4, 2).add(make_state("elu", 4, 3))
+
+
+@pytest.mark.parametrize("name", ["elu", "anchors"])
+def test_masses_below_zero_are_reflected_in_every_path(name):
+    """Output and gradients of a state whose masses training has made negative; also with gradients twice."""
+    q, k, v = tokens(1, 2, 2, 3, 3, 4)
+    state = make_state(name, 4, 2)
+    with torch.no_grad():
+        state.mass += 0.5
+    upright = ntk_attention(q, k, v, state)
+    (wanted,) = torch.autograd.grad(upright.square().sum(), state.mass)
+    with torch.no_grad():
+        state.mass.neg_()
+    mirrored = ntk_attention(q, k, v, state)
+    (found,) = torch.autograd.grad(mirrored.square().sum(), state.mass, create_graph=True)
+    (plain,) = torch.autograd.grad(ntk_attention(q, k, v, state).square().sum(), state.mass)
+    torch.testing.assert_close(mirrored, upright)
+    torch.testing.assert_close(plain, -wanted)
+    torch.testing.assert_close(found, -wanted)

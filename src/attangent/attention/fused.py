@@ -45,7 +45,7 @@ def fused_attention(
     if Z.dtype != dtype or mass.dtype != dtype:
         Z, mass = Z.to(dtype), mass.to(dtype)
     if torch.is_grad_enabled():
-        inputs = (q, k, v, Z, mass, *state.features.parameters())
+        inputs = q, k, v, Z, mass, *state.features.trained()
         if any(tensor.requires_grad for tensor in inputs):
             return _FusedAttention.apply(call, *inputs)
     return forward(call, q, k, v, Z, mass, for_backward=False)[0]
@@ -139,13 +139,15 @@ def backward(
     q, k, v, Z, mass, *_ = inputs
     grad = grad if grad.stride(-1) == 1 else grad.contiguous()
     grads: tuple[Tensor | None, ...] = (None, None, None)
-    state_grads: Sequence[Tensor | None] = [None] * (len(inputs) - 3)
+    state_grads: list[Any] = [None] * (len(inputs) - 3)
     if any(wanted[:3]):
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
         grads = call.kernel.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
         prefix = Divided.of(call.features, Z, mass, call.scale)
         state_grads = prefix_gradients(prefix, Rows(q, out, total, sign, grad, grads[0]))
+        if call.features.positive:
+            state_grads[1] = torch.where(mass < 0, -state_grads[1], state_grads[1])
     return tuple(g if want else None for g, want in zip((*grads, *state_grads), wanted, strict=True))
 
 

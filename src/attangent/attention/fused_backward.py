@@ -46,22 +46,31 @@ def prefix_gradients(prefix: Divided, rows: Rows) -> list[Tensor]:
 
 
 def _block_gradients(prefix: Divided, rows: Rows) -> list[Tensor]:
-    x = prefix.inputs(rows.q)
+    """As written above, with e^(-t) moved from grad to phi and to dphi: one buffer less."""
+    x, heads = prefix.inputs(rows.q), len(prefix.Z)
+    grad, out = (part if part.dtype == x.dtype else part.to(x.dtype) for part in (rows.grad, rows.out))
     w, shift = prefix.features.evaluate(x, prefix.sizes)
-    gb = rows.grad.to(x.dtype) * _prefix_share(rows, shift).unsqueeze(-1)
-    db = torch.linalg.vecdot(gb, rows.out.to(x.dtype)).neg_().reshape(*w.shape[:-1], 1)
-    gb = by_state_head(gb, len(prefix.Z))
-    grad_w = times(gb, prefix.Z.mT).addcmul_(db, prefix.k.unsqueeze(-2))
+    per_row = *w.shape[:-1], 1
+    share = _prefix_share(rows, shift).reshape(per_row)
+    delta = torch.linalg.vecdot(grad, out).neg_().reshape(per_row)
+    grad, weighted = by_state_head(grad, heads), w * share
+    grad_Z, grad_k = _summed_products(weighted, grad), _summed_products(delta, weighted).squeeze(1)
+    del weighted
+    grad_w = times(grad, prefix.Z.mT).addcmul_(delta, prefix.k.unsqueeze(-2)).mul_(share)
     grad_x, of_map = prefix.features.pullback(x, w, grad_w)
     if rows.grad_q is not None:
-        rows.grad_q.add_(grad_x.view(rows.q.shape), alpha=prefix.gain)
-    grad_Z = torch.bmm(w[0].mT, gb[0]) if len(w) == 1 else (w.mT @ gb).sum(dim=0)
-    return [grad_Z, w.mul_(db).sum(dim=(0, 2)), *of_map]
+        rows.grad_q.add_(grad_x.reshape(rows.q.shape), alpha=prefix.gain)
+    return [grad_Z, grad_k, *of_map]
+
+
+def _summed_products(left: Tensor, right: Tensor) -> Tensor:
+    """left' right for each head, summed over the batch: (B, heads, rows, a) and (B, heads, rows, c)."""
+    return torch.bmm(left[0].mT, right[0]) if left.shape[0] == 1 else (left.mT @ right).sum(dim=0)
 
 
 def _prefix_share(rows: Rows, shift: Tensor | None) -> Tensor:
     """e^(shift - t) with the sign of the whole mass."""
     total = rows.total
-    exponent = total.neg() if shift is None else shift.view(total.shape) - total
+    exponent = total.neg() if shift is None else shift.reshape(total.shape) - total
     share = exponent.clamp_(max=largest_exponent(total.dtype)).exp_()
     return share if rows.sign is None else share.mul_(rows.sign)

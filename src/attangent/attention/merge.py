@@ -24,7 +24,8 @@ class Divided(NamedTuple):
     gain: float
 
     @classmethod
-    def of(cls, features: FeatureMap, Z: Tensor, k: Tensor, scale: float) -> "Divided":
+    def of(cls, features: FeatureMap, Z: Tensor, mass: Tensor, scale: float) -> "Divided":
+        k = mass.abs() if features.positive else mass
         sizes = features.row_sizes(Z, k)
         if sizes is not None:
             Z, k = Z / sizes.unsqueeze(-1), k / sizes

@@ -10,10 +10,10 @@ from attangent.attention.features.base import FeatureMap
 
 
 class Prefix(Protocol):
-    """Anything with a feature map of size r and weights Z (heads, r, dv), k (heads, r).
+    """Anything with a feature map of size r and weights Z (heads, r, dv), mass (heads, r).
 
-    `heads` divides the heads of the queries; consecutive query heads share one. Where the map is positive, k
-    must not be negative.
+    `heads` divides the heads of the queries; consecutive query heads share one. Where the map is positive the
+    masses enter as k = |mass|, otherwise as they are.
     """
 
     @property
@@ -23,14 +23,19 @@ class Prefix(Protocol):
 
 
 class Weights(NamedTuple):
-    """A prefix of given Z and k."""
+    """A prefix of given Z and mass."""
 
     features: FeatureMap
     Z: Tensor
-    k: Tensor
+    mass: Tensor
 
     def weights(self) -> tuple[Tensor, Tensor]:
-        return self.Z, self.k
+        return self.Z, self.mass
+
+
+def reflected(mass: Tensor) -> Tensor:
+    """|mass| with the slope 1 at 0, where that of abs is 0 and masses could not leave it."""
+    return torch.where(mass < 0, -mass, mass)
 
 
 def by_state_head(x: Tensor, heads: int) -> Tensor:
@@ -56,6 +61,7 @@ def prefix_terms(q: Tensor, state: Prefix, scale: float) -> tuple[Tensor, Tensor
     n is (B, H, L, dv), mass and shift (B, H, L, 1). Differentiable; the shift counts as a constant.
     """
     Z, k = (weight.to(q.dtype) for weight in state.weights())
+    k = reflected(k) if state.features.positive else k
     sizes = state.features.row_sizes(Z, k)
     if sizes is not None:
         Z, k = Z / sizes.unsqueeze(-1), k / sizes

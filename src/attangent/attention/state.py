@@ -11,6 +11,7 @@ from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention._inputs import check_prefix, describe
 from attangent.attention.features.base import FeatureMap, check_count
+from attangent.attention.prefix import reflected
 
 if TYPE_CHECKING:
     from attangent.attention.error import PrefixError
@@ -132,16 +133,11 @@ class PrefixState(nn.Module):
     @property
     def k(self) -> Tensor:
         """k (heads, r), never negative where the map is positive."""
-        mass = self.mass
-        if not self.features.positive:
-            return mass
-        if not (mass.requires_grad and torch.is_grad_enabled()):
-            return mass.abs()
-        return torch.where(mass >= 0, mass, -mass)
+        return reflected(self.mass) if self.features.positive else self.mass
 
     def weights(self) -> tuple[Tensor, Tensor]:
-        """Z and k."""
-        return self.Z, self.k
+        """Z and mass, as `Prefix` wants them."""
+        return self.Z, self.mass
 
     @property
     def heads(self) -> int:
@@ -155,7 +151,7 @@ class PrefixState(nn.Module):
     def add(self, other: "PrefixState") -> "PrefixState":
         """The state of both prefixes together: Z and k add up; different anchors stand side by side."""
         joined = self.features.joined(other.features)
-        (Z, k), (other_Z, other_k) = self.weights(), other.weights()
+        Z, k, other_Z, other_k = self.Z, self.k, other.Z, other.k
         if Z.shape[0] != other_Z.shape[0] or Z.shape[2] != other_Z.shape[2]:
             raise AttangentError(
                 f"states with Z {tuple(Z.shape)} and {tuple(other_Z.shape)} cannot be added, "

@@ -47,6 +47,10 @@ class TestEveryMap:
         for found, expected in zip((grad_x, *grads), wanted, strict=True):
             torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
 
+    def test_trained_weights_are_its_parameters(self, name, heads):
+        features = make_map(name, self.dim, heads)
+        assert [id(t) for t in features.trained()] == [id(p) for p in features.parameters()]
+
     def test_huge_inputs_leave_features_finite(self, name, heads):
         features = make_map(name, self.dim, heads).float()
         x = normal(2, 3, 5, self.dim, dtype=torch.float32, scale=100)

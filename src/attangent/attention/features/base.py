@@ -33,6 +33,10 @@ class FeatureMap(nn.Module):
         """What each key adds to the masses of a prefix state, (..., d) to (..., r)."""
         return self(keys)
 
+    def trained(self) -> tuple[Tensor, ...]:
+        """The map's own weights, in the order of `parameters()`."""
+        return ()
+
     def row_sizes(self, Z: Tensor, k: Tensor) -> Tensor | None:
         """Sizes (heads, r) by which `evaluate` wants the rows of [Z|k] divided; None for no division."""
         return None
@@ -46,7 +50,7 @@ class FeatureMap(nn.Module):
         return self.forward(x), None
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Gradients of x and of `parameters()` from the gradient of w, as `evaluate` gave it."""
+        """Gradients of x and of `trained()` from that of w, as `evaluate` gave it; w may be overwritten."""
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Elu(FeatureMap):
         return below.add_(x.relu(), alpha=self._scale)
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        return w.clamp(max=1).mul_(grad_w).mul_(self._scale), ()
+        return w.clamp_(max=1).mul_(grad_w).mul_(self._scale), ()
 
 
 class Printed(FeatureMap):

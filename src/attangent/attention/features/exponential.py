@@ -100,6 +100,9 @@ class Anchors(Exponential):
         raw = x @ self.keys.to(x.dtype).mT / math.sqrt(self.dim)
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
+    def trained(self) -> tuple[Tensor, ...]:
+        return (self.keys,)
+
     def encode(self, keys: Tensor) -> Tensor:
         nearest = torch.cdist(keys, self.keys.detach().to(keys.dtype)).argmin(dim=-1)
         return nn.functional.one_hot(nearest, self.size).to(keys.dtype)

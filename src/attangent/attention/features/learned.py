@@ -59,6 +59,9 @@ class Learned(FeatureMap):
         weight = (gain * dim**-0.5 * weight).to(dtype)
         return cls(weight, torch.zeros(shape[:-1], dtype=dtype), activation)
 
+    def trained(self) -> tuple[Tensor, ...]:
+        return self.weight, self.bias
+
     def forward(self, x: Tensor) -> Tensor:
         y = self._inner(x)
         hidden = F.elu(y) + 1 if self.activation == "elu" else F.gelu(y)

@@ -113,7 +113,7 @@ def ntk_attention_cost(settings: Settings, seed: int) -> Finding:
     for m in settings.lengths:
         P = drawn(m, d, seed=seed, stream=f"P{m}")
         state = PrefixState.from_prefix(phi, P @ W[1], P @ W[2])
-        Z, k = (weight.detach()[0] for weight in state.weights())
+        Z, k = state.Z.detach()[0], state.k.detach()[0]
         q, key, v = ((X @ w)[None, None] for w in W)
         ours = ntk_attention(q, key, v, state).detach()
         gaps.append((ours[0, 0] - algorithm_4(X, Z, k, *W, phi=phi)).abs().max().item())
