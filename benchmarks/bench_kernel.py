@@ -1,7 +1,9 @@
-"""The tangent kernel of SoftmaxNetwork against Jacobians by torch.func and a bare matrix product.
+"""The tangent kernel of SoftmaxNetwork against torch.func, neural-tangents and a bare matrix product.
 
 To add a contestant: a function of a size that returns the callable to be timed, and a line in CONTESTANTS.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -9,8 +11,10 @@ from torch.func import jacrev, vmap
 
 from attangent._random import generator
 from attangent.kernels import SoftmaxNetwork, unit_data
+from attangent.kernels.gram import Method
 from benchmarks.child import Work
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
+from benchmarks.neural_tangents import Arrays, neural_tangents
 
 SMALL = {"n": 16, "d": 8, "m": 1024}
 LARGE = {"n": 64, "d": 16, "m": 4096}
@@ -54,10 +58,29 @@ def vmap_jacrev(size: Size) -> Work:
     return kernel
 
 
+def by_method(method: Method) -> Callable[[Size], Work]:
+    """One of the algorithms behind `kernel`."""
+
+    def build(size: Size) -> Work:
+        network, X = network_and_points(size)
+        return lambda: network.kernel(X, method=method)
+
+    return build
+
+
+def arrays(size: Size) -> Arrays:
+    network, X = network_and_points(size)
+    return {"X": X.numpy(), "W": network.W.numpy(), "a": network.a.numpy()}
+
+
 CONTESTANTS = [
     Contestant("gemm", bare_gemm, same_work=False),
     Contestant("attangent", closed_form),
+    Contestant("attangent, syrk", by_method("syrk")),
+    Contestant("attangent, gemm", by_method("gemm")),
     Contestant("vmap(jacrev)", vmap_jacrev),
+    neural_tangents("neural-tangents, structured", "STRUCTURED_DERIVATIVES", "softmax", arrays),
+    neural_tangents("neural-tangents, default", "JACOBIAN_CONTRACTION", "softmax", arrays),
 ]
 
 BENCHMARKS = [
@@ -72,6 +95,8 @@ BENCHMARKS = [
         goals=[
             Goal("attangent", against="gemm", size=LARGE, at_most=0.65),
             Goal("attangent", against="vmap(jacrev)", size=LARGE, at_most=1 / 30),
+            Goal("attangent", against="neural-tangents, structured", size=LARGE, at_most=1 / 3),
+            Goal("attangent", against="neural-tangents, default", size=LARGE, at_most=1 / 3),
         ],
     )
 ]

@@ -183,15 +183,7 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
     )
 
 
-_ORDINARY = {
-    "n": 6,
-    "d": 4,
-    "m": 2048,
-    "sigma": 1.0,
-    "rate": 0.5,
-    "steps": 300,
-    "delta": 0.05,
-}
+_ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300, "delta": 0.05}
 
 
 @claim(
