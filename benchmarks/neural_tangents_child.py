@@ -1,4 +1,4 @@
-"""`python -m benchmarks.neural_tangents_child IMPLEMENTATION MODEL INPUTS`, by the Python of its environment."""
+"""`python -m benchmarks.neural_tangents_child IMPLEMENTATION MODEL INPUTS`: see `neural_tangents`."""
 
 import os
 import sys
