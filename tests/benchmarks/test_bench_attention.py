@@ -1,0 +1,43 @@
+import torch
+
+from benchmarks.bench_attention import BENCHMARKS, break_even, ntk_for_prefix, prefix_forward
+
+FORWARD, TRAINING, CURVE = BENCHMARKS
+TINY = {"L": 5}
+
+
+def test_contestants_of_the_same_work_agree_with_the_reference():
+    for benchmark in (FORWARD, TRAINING):
+        expected = benchmark.reference(TINY)
+        for contestant in benchmark.contestants:
+            if contestant.same_work:
+                gap = (contestant.build(TINY)().double() - expected).abs().max() / expected.abs().max()
+                assert gap < benchmark.tolerance
+
+
+def test_baseline_has_no_prefix_and_does_other_work():
+    for benchmark in (FORWARD, TRAINING):
+        plain = benchmark.contestant(benchmark.baseline)
+        assert not plain.same_work
+        assert not torch.allclose(plain.build(TINY)().double(), benchmark.reference(TINY), rtol=0.05)
+
+
+def test_both_ways_to_have_a_prefix_have_the_same_shape():
+    assert ntk_for_prefix({"m": 3})().shape == prefix_forward({"m": 3})().shape == (1, 8, 256, 64)
+
+
+def test_break_even_is_the_shortest_prefix_that_is_slower():
+    rows = [
+        {"contestant": "prefix attention", "size": {"m": m}, "ratio": ratio}
+        for m, ratio in ((1, 0.9), (16, 1.1), (64, 1.5))
+    ]
+    assert break_even([*rows, {"contestant": "ntk_attention", "size": {"m": 1}, "ratio": 1.0}]) == 16
+    assert break_even(rows[:1]) is None
+
+
+def test_goals_are_those_of_the_design():
+    bars = {(g.of, g.size["L"], g.against): g.at_most for g in FORWARD.goals}
+    assert bars["seconds", 256, "sdpa, no prefix"] == 1.25
+    assert bars["seconds", 1024, "sdpa, no prefix"] == bars["seconds", 4096, "sdpa, no prefix"] == 1.10
+    assert bars["seconds", 1024, "authors' formula"] == 0.25
+    assert CURVE.goals[0].at_most == 1 / 30
