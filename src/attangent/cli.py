@@ -120,8 +120,8 @@ def report(
     found = load(run)
     for path, reason in found.problems.items():
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
-    is_markdown = out is not None and out.suffix == ".md"
-    typer.echo(f"report: {write_markdown(found, out) if is_markdown else write_report(found, out)}")
+    place = write_markdown(found, out) if out and out.suffix == ".md" else write_report(found, out)
+    typer.echo(f"report: {place}")
 
 
 app.command()(forecast)

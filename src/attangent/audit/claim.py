@@ -58,7 +58,9 @@ class Claim:
     """One statement: its id, where it stands, what it says in our words, and how it is checked.
 
     `seconds` is a guess of one seed's time on one core in the quick profile; it only orders the work and
-    feeds the progress bar. `seeds` is how many seeds a profile runs unless the user says otherwise.
+    feeds the progress bar. `seeds` is how many seeds a profile runs unless the user says otherwise. `data`
+    names the files below ATTANGENT_DATA that the check reads; their digests join its settings, so that a
+    finding is computed anew when they come, go or change.
     """
 
     id: str
@@ -70,6 +72,7 @@ class Claim:
     full: Settings
     seeds: int = 3
     seconds: float = 1.0
+    data: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):

@@ -24,6 +24,7 @@ def claim(
     full: dict[str, Any] | None = None,
     seeds: int = 3,
     seconds: float = 1.0,
+    data: tuple[str, ...] = (),
 ) -> Callable[[Check], Check]:
     """Register the decorated check under `id`. `full` names only what differs from `quick`."""
 
@@ -41,6 +42,7 @@ def claim(
             full=settings | (full or {}),
             seeds=seeds,
             seconds=seconds,
+            data=data,
         )
         return check
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from attangent._errors import AttangentError
 from attangent.audit.claim import PROFILES, Claim
 from attangent.audit.code import code_version
+from attangent.audit.data import data_digests
 from attangent.audit.files import only_writer, real_folder
 from attangent.audit.progress import progress_bar
 from attangent.audit.record import Origin, Record
@@ -75,6 +76,8 @@ def _check(profile: str, seeds: int | None, jobs: int) -> None:
 
 def _jobs(claim: Claim, profile: str, seeds: int | None) -> Iterator[Job]:
     settings = claim.settings(profile)
+    if claim.data:
+        settings |= {"data": data_digests(claim.data)}
     code = code_version(claim.check.__module__)
     for seed in range(seeds if seeds is not None else claim.seeds):
         origin = Origin(
