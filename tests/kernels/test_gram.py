@@ -18,12 +18,14 @@ def layout(d_out, points=8, network=SoftmaxNetwork):
 
 
 def test_auto_takes_what_is_fastest_for_the_size():
-    few, many = layout(2), layout(16)
+    few, many = (replace(layout(outputs), points=64, m=65536) for outputs in (2, 16))
     assert choose(few, None, "auto") == "syrk"
     assert choose(few, few, "auto") == "gemm"
     assert choose(many, None, "auto") == "pairs"
     assert choose(many, many, "auto") == "pairs"
     assert choose(many, None, "gemm") == "gemm"
+    assert choose(layout(16), None, "auto") == "gemm"  # too small for anything clever
+    assert choose(replace(many, m=64), None, "auto") == "syrk"
 
 
 def test_a_kernel_that_does_not_fit_is_refused_before_the_work():

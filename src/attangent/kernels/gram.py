@@ -29,6 +29,8 @@ _SPANS = 8
 """Into how many spans of neurons the work is cut when it is spread over workers."""
 _OVERHEAD = 32 * 2**20
 """Bytes for gates that are held and for the buffers of the BLAS."""
+_WORK_FOR_SYRK, _WORK_FOR_PAIRS = 2**25, 2**27
+"""Multiplications below which what the cleverer algorithms do around their products is not worth it."""
 _PAIRS_FROM = {True: 6, False: 8}
 """The number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
 
@@ -77,9 +79,10 @@ def choose(left: Layout, right: Layout | None, method: Method) -> Method:
         raise AttangentError("method 'syrk' needs X2=None, a symmetric kernel: use 'gemm', 'pairs' or 'auto'")
     if method != "auto":
         return method
-    if left.d_out >= _PAIRS_FROM[right is None]:
+    work = left.rows * (right or left).rows * left.m
+    if work >= _WORK_FOR_PAIRS and left.d_out >= _PAIRS_FROM[right is None]:
         return "pairs"
-    return "syrk" if right is None else "gemm"
+    return "syrk" if right is None and work >= _WORK_FOR_SYRK else "gemm"
 
 
 def estimate(left: Layout, right: Layout | None, method: Method = "auto", jobs: int | None = 1) -> float:

@@ -154,11 +154,12 @@ def _tiles(n: int, n2: int, symmetric: bool) -> Iterator[tuple[range, slice]]:
 
 
 def _gate_products(P: Tensor, P2: Tensor, tile: range, symmetric: bool, out: Tensor) -> Tensor:
-    row = 0
+    row, n2 = 0, P2.shape[0]
     for i in tile:
-        partners = P2[i:] if symmetric else P2
-        torch.mul(P[i], partners, out=out[row : row + len(partners)])
-        row += len(partners)
+        first = i if symmetric else 0
+        stop = row + n2 - first
+        torch.mul(P[i], P2[first:], out=out[row:stop])
+        row = stop
     return out
 
 
