@@ -1,4 +1,8 @@
-"""The exact tangent kernel of PrefixNetwork against torch.func, neural-tangents and a bare matrix product."""
+"""The exact tangent kernel of PrefixNetwork against torch.func, neural-tangents and a bare matrix product.
+
+The structured implementation of neural-tangents is left out: on this network, whose weights enter twice, it
+took 8 GiB and ten thousand times the baseline at the small size already.
+"""
 
 import torch
 from torch import Tensor
@@ -60,14 +64,14 @@ BENCHMARKS = [
             Contestant("attangent", closed_form),
             Contestant("attangent, as printed", paper_form, same_work=False),
             Contestant("vmap(jacrev)", vmap_jacrev),
-            neural_tangents("neural-tangents, structured", "STRUCTURED_DERIVATIVES", "prefix", arrays),
+            neural_tangents("neural-tangents, default", "JACOBIAN_CONTRACTION", "prefix", arrays),
         ],
         baseline="gemm",
         reference=lambda size: vmap_jacrev(size)(),
         goals=[
             Goal("attangent", against="gemm", size=LARGE, at_most=0.75),
             Goal("attangent", against="vmap(jacrev)", size=LARGE, at_most=1 / 30),
-            Goal("attangent", against="neural-tangents, structured", size=LARGE, at_most=1 / 3),
+            Goal("attangent", against="neural-tangents, default", size=LARGE, at_most=1 / 3),
         ],
     )
 ]
