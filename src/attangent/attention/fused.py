@@ -19,7 +19,7 @@ from attangent.attention.features.base import FeatureMap
 from attangent.attention.fused_backward import Rows, prefix_gradients
 from attangent.attention.kernels import TokenKernel
 from attangent.attention.masks import Mask
-from attangent.attention.merge import Block, Divided, blocks_of, masses, merge_weights, times, whole_mass
+from attangent.attention.merge import Block, Divided, blocks_of, merge_weights, times, whole_mass
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
 
@@ -94,7 +94,7 @@ def _merge_(
     """Adds the prefix to `out` in place; the logarithm of the whole mass, where wanted, and its sign."""
     positive = prefix.features.positive
     w, shift = prefix.features.evaluate(prefix.inputs(q), prefix.sizes)
-    mass = masses(w, prefix.k).view(lse.shape)
+    mass = torch.linalg.vecdot(w, prefix.k.unsqueeze(-2)).view(lse.shape)
     shift = None if shift is None else shift.view(lse.shape)
     total = whole_mass(lse, mass, shift, positive) if for_backward else None
     keep, add, sign = merge_weights(lse, mass, shift, positive)
@@ -106,7 +106,7 @@ def _add_prefix_(out: Tensor, keep: Tensor, w: Tensor, Z: Tensor, add: Tensor) -
     """out = keep out + add (w Z), in place; w is spent."""
     if out.dtype == w.dtype and w.shape[0] == 1 and out.is_contiguous():
         out.mul_(keep)
-        w.mul_(add.view(*w.shape[:-1], 1))
+        w.mul_(add.reshape(w.shape[:-1]).unsqueeze(-1))
         out.view(Z.shape[0], w.shape[2], Z.shape[2]).baddbmm_(w[0], Z)
         return
     numerator, add = times(w, Z).view(out.shape), add.unsqueeze(-1)

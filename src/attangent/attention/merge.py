@@ -42,13 +42,6 @@ def times(w: Tensor, weights: Tensor) -> Tensor:
     return torch.bmm(w[0], weights).unsqueeze(0) if w.shape[0] == 1 else w @ weights
 
 
-def masses(w: Tensor, k: Tensor) -> Tensor:
-    """(B, heads, rows, r) times k (heads, r)."""
-    if w.shape[0] > 1:
-        return torch.linalg.vecdot(w, k.unsqueeze(-2))
-    return torch.bmm(w[0], k.unsqueeze(1).mT).view(w.shape[:-1])  # as rows, which BLAS takes faster
-
-
 def merge_weights(
     lse: Tensor, mass: Tensor, shift: Tensor | None, positive: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
