@@ -3,10 +3,9 @@
 import math
 
 import pytest
-import torch
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p5.kernel_problem import exponent, sizes_of_data_and_weights, windows
+from attangent.audit.papers.p5.kernel_problem import exponent, sizes_of_data_and_weights
 from attangent.kernels.factors import VarianceGate
 
 FOUND = {
@@ -46,16 +45,6 @@ def test_kernel_claim_finds_a_wrong_formula(monkeypatch):
     right = VarianceGate.__call__
     monkeypatch.setattr(VarianceGate, "__call__", lambda self, block: right(self, block) + 1e-6)
     assert check("P5/definition-f.2").verdict is Verdict.VIOLATED
-
-
-def test_windows_are_those_of_the_residual_model():
-    X, y = windows(20_000, 8, 0.0, seed=0)
-    assert torch.cov(X.T).sub(torch.eye(8)).abs().max() < 0.05
-    weights = torch.linalg.lstsq(X, y).solution[:, 0]
-    expected = torch.tensor([1 / 56] * 7 + [7 / 8]).double()
-    torch.testing.assert_close(weights, expected, rtol=1e-9, atol=1e-9)
-    noisy, _ = windows(20_000, 8, 0.1, seed=0)
-    assert (noisy - X).std().item() == pytest.approx(0.1, rel=0.02)
 
 
 def test_constants_are_those_of_the_definitions():

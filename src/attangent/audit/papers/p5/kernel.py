@@ -20,7 +20,7 @@ from attangent.audit.papers.p5.kernel_problem import (
 from attangent.audit.registry import claim
 
 _SIZES = {"n": 4, "d": 8, "m": 2048, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 400}
-_LARGER = {"m": 32768, "steps": 4000}
+_LARGER = {"m": 16384, "steps": 2000}
 
 
 @claim(

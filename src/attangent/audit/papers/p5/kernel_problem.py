@@ -10,6 +10,7 @@ from attangent._random import generator
 from attangent.audit.claim import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.audit.papers.p2.problem import LOG10_E
+from attangent.forecast.ssm import ResidualSSM
 from attangent.kernels import ScalarAttention
 
 CONSTANT = 2.0
@@ -39,25 +40,11 @@ class ScalarProblem:
         return factor / self.lambda_max
 
 
-def windows(n: int, d: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Windows x (n, d) and next values y (n, 1) of the residual state-space model.
-
-    Its features are orthonormal up to the d-th and the next is P_(d+1) = c.P, so that u ~ N(0, I) and
-    u_(d+1) = c.u with c = (1/(d(d-1)), ..., 1/(d(d-1)), (d-1)/d); noise is added to all values.
-    """
-    rng = generator(seed, "windows")
-    u = torch.randn(n, d, generator=rng, dtype=torch.float64)
-    c = torch.full((d, 1), 1 / (d * max(d - 1, 1)), dtype=torch.float64)
-    c[-1] = (d - 1) / d
-    added = noise * torch.randn(n, d + 1, generator=rng, dtype=torch.float64)
-    return u + added[:, :d], u @ c + added[:, d:]
-
-
 def scalar_problem(settings: Settings, seed: int) -> ScalarProblem:
-    X, y = windows(settings.n, settings.d, settings.noise, seed)
+    X, y = ResidualSSM(settings.d, settings.noise, seed).sample(settings.n, generator(seed, "windows"))
     network = ScalarAttention(settings.d, settings.m, 1.0, settings.get("init", "symmetric"), seed)
     H = network.kernel(X)
-    return ScalarProblem(X, y, network, H, torch.linalg.eigvalsh(H))
+    return ScalarProblem(X, y[:, None], network, H, torch.linalg.eigvalsh(H))
 
 
 def sizes_of_data_and_weights(settings: Settings) -> tuple[float, float]:
