@@ -6,6 +6,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ import attangent
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 MODULES = [module.name for module in pkgutil.walk_packages(attangent.__path__, "attangent.")]
 
 
@@ -20,12 +22,24 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+def run_block(text: str, page: Path, names: dict) -> None:
+    """Run an example; one that shows a session (>>>) must print what it shows."""
+    if ">>>" not in text:
+        exec(compile(text, page.name, "exec"), names)
+        return
+    example = doctest.DocTestParser().get_doctest(text, names, page.name, str(page), 0)
+    failed, _ = doctest.DocTestRunner(optionflags=FLAGS).run(example, clear_globs=False)
+    names.update(example.globs)
+    assert failed == 0
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_examples_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
     names: dict = {"__name__": "example"}
     for block in blocks(page):
-        exec(compile(block, page.name, "exec"), names)
+        run_block(block, page, names)
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
@@ -33,7 +47,7 @@ def test_examples_in_docstrings(name):
     module = importlib.import_module(name)
     public = {public: getattr(attangent, public) for public in attangent.__all__}
     failed, _ = doctest.testmod(
-        module, extraglobs={"torch": torch, **public, **vars(module)}, optionflags=doctest.ELLIPSIS
+        module, extraglobs={"torch": torch, "np": np, **public, **vars(module)}, optionflags=FLAGS
     )
     assert failed == 0
 

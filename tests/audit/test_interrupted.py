@@ -30,8 +30,18 @@ def start(out: Path, *more: str) -> subprocess.Popen:
         *more,
     ]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=listen_to_control_c,
     )
+
+
+def listen_to_control_c() -> None:
+    """A suite in the background hands down to its children that they ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def finish(process: subprocess.Popen) -> None:
