@@ -376,3 +376,18 @@ def test_what_does_not_fit_is_refused(change, message):
     given |= change
     with pytest.raises(AttangentError, match=message):
         ntk_attention(given.pop("q"), given.pop("k"), given.pop("v"), given.pop("state"), **given)
+
+
+@pytest.mark.parametrize("name", ["elu", "learned-elu"])
+def test_gradients_do_not_depend_on_which_of_them_are_asked_for(name):
+    q, k, v = tokens(1, 2, 2, 3, 4, 4)
+    state = make_state(name, 4, 2)
+    everything = [q, k, v, *state.parameters()]
+    for tensor in everything:
+        tensor.requires_grad_()
+    wanted = gradients(ntk_attention(q, k, v, state), everything)
+    for i, alone in enumerate(everything):
+        for tensor in everything:
+            tensor.requires_grad_(tensor is alone)
+        (found,) = gradients(ntk_attention(q, k, v, state), [alone])
+        torch.testing.assert_close(found, wanted[i])

@@ -145,7 +145,8 @@ def backward(
         grads = call.kernel.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
         prefix = Divided.of(call.features, Z, mass, call.scale)
-        state_grads = prefix_gradients(prefix, Rows(q, out, total, sign, grad, grads[0]))
+        grad_q = grads[0] if wanted[0] else None
+        state_grads = prefix_gradients(prefix, Rows(q, out, total, sign, grad, grad_q))
         if call.features.positive:
             state_grads[1] = torch.where(mass < 0, -state_grads[1], state_grads[1])
     return tuple(g if want else None for g, want in zip((*grads, *state_grads), wanted, strict=True))

@@ -56,6 +56,8 @@ def _block_gradients(prefix: Divided, rows: Rows) -> list[Tensor]:
     grad, weighted = by_state_head(grad, heads), w * share
     grad_Z, grad_k = _summed_products(weighted, grad), _summed_products(delta, weighted).squeeze(1)
     del weighted
+    if rows.grad_q is None and not prefix.features.trained():
+        return [grad_Z, grad_k]
     grad_w = times(grad, prefix.Z.mT).addcmul_(delta, prefix.k.unsqueeze(-2)).mul_(share)
     grad_x, of_map = prefix.features.pullback(x, w, grad_w)
     if rows.grad_q is not None:
