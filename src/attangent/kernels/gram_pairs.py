@@ -24,7 +24,7 @@ _TILE_ROWS = 1024
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _Kinds:
     """Where each kind of product of values stands among the rows of the sums."""
 
     quadratic: int
@@ -36,26 +36,26 @@ class _Columns:
         return self.quadratic + self.linear + self.direct
 
     @classmethod
-    def of(cls, layout: Layout) -> "_Columns":
+    def of(cls, layout: Layout) -> "_Kinds":
         d = layout.d_out
         linear = d + 1 if layout.centred or layout.direct else 0
         return cls(d * (d + 1) // 2, linear, d + 1 if layout.direct else 0)
 
 
 class Pairs:
-    """The kernel from sums (columns, pairs of points)."""
+    """The kernel from sums (kinds, pairs of points)."""
 
     def sums(self, left: Tangent, right: Tangent | None) -> list[Tensor]:
         n2 = (right or left).points
         size = _block_size(left.layout, n2)
-        columns = _Columns.of(left.layout)
-        total = left.outputs.new_zeros(columns.total, _pairs(left.points, n2, symmetric=right is None))
+        kinds = _Kinds.of(left.layout)
+        total = left.outputs.new_zeros(kinds.total, _pairs(left.points, n2, symmetric=right is None))
         gates = left.outputs.new_empty(_TILE_ROWS + n2, min(size, left.m))
         shift = _shift(left, right)
         for block in blocks(left.m, size):
             P = left.gate(block)
             P2 = P if right is None else right.gate(block)
-            products = _value_products(left, columns, shift, block)
+            products = _value_products(left, kinds, shift, block)
             for tile, pairs in _tiles(left.points, n2, symmetric=right is None):
                 room = gates[: pairs.stop - pairs.start, : P.shape[1]]
                 u = _gate_products(P, P2, tile, right is None, out=room)
@@ -77,11 +77,11 @@ class Pairs:
     def entries(self, left: Layout, right: Layout | None) -> tuple[int, int]:
         other = right or left
         n, n2 = left.points, other.points
-        columns = _Columns.of(left).total
-        workspace = min(left.m, _block_size(left, n2)) * (_TILE_ROWS + 2 * n2 + n + 2 * columns)
+        kinds = _Kinds.of(left).total
+        workspace = min(left.m, _block_size(left, n2)) * (_TILE_ROWS + 2 * n2 + n + 2 * kinds)
         temporaries = 3 + left.centred + 4 * left.direct
         finish = left.rows * other.rows + temporaries * n * other.rows + 3 * n * n2
-        return columns * _pairs(n, n2, symmetric=right is None), max(workspace, finish)
+        return kinds * _pairs(n, n2, symmetric=right is None), max(workspace, finish)
 
 
 class _Assembly:
@@ -90,17 +90,17 @@ class _Assembly:
     def __init__(self, left: Tangent, right: Tangent | None, total: Tensor):
         self.left, self.other, self.total = left, right or left, total
         self.symmetric = right is None
-        self.columns = _Columns.of(left.layout)
+        self.kinds = _Kinds.of(left.layout)
         self.scale = left.inputs @ self.other.inputs.T / left.width
         shift = _shift(left, right)
         self.mu, self.mu2 = left.mu - shift, self.other.mu - shift
-        self.index = _symmetric_index(left.points) if self.symmetric else None
-        start = self.columns.quadratic
-        *_, d = left.outputs.shape
-        if self.columns.linear:
+        self.index = _symmetric_index(left.points).to(total.device) if self.symmetric else None
+        start = self.kinds.quadratic
+        d = left.d_out
+        if self.kinds.linear:
             self.linear, self.one = self._full(start, start + d), self._full(start + d, start + d + 1)[0]
-        if self.columns.direct:
-            start += self.columns.linear
+        if self.kinds.direct:
+            start += self.kinds.linear
             self._make_direct(self._full(start, start + d), self._full(start + d, start + d + 1)[0])
 
     def _full(self, start: int, stop: int) -> Tensor:
@@ -117,11 +117,11 @@ class _Assembly:
     def rows(self, k: int, first: int) -> Tensor:
         """The kernel's rows of output k for outputs l >= first (l, n, n2)."""
         rows = self._quadratic(k, first)
-        if self.columns.linear:
+        if self.kinds.linear:
             rows -= self.mu[:, k, None] * self.linear[first:]
             rows -= self.mu2.T[first:, None, :] * (self.linear[k] - self.mu[:, k, None] * self.one)
         rows *= self.scale
-        if self.columns.direct:
+        if self.kinds.direct:
             rows += direct_rows(self.left, self.other, k, first, self.C, self.C2, self.one)
         return rows
 
@@ -163,15 +163,15 @@ def _gate_products(P: Tensor, P2: Tensor, tile: range, symmetric: bool, out: Ten
     return out
 
 
-def _value_products(tangent: Tangent, columns: _Columns, shift: Tensor, block: slice) -> Tensor:
+def _value_products(tangent: Tangent, kinds: _Kinds, shift: Tensor, block: slice) -> Tensor:
     v = tangent.values(block) - shift[:, None]
     d, size = v.shape
-    products = v.new_empty(columns.total, size)
+    products = v.new_empty(kinds.total, size)
     row = 0
     for k in range(d):
         torch.mul(v[k], v[k:], out=products[row : row + d - k])
         row += d - k
-    if columns.linear:
+    if kinds.linear:
         products[row : row + d], products[row + d] = v, 1
         row += d + 1
     if tangent.direct is not None:
