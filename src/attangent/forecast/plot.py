@@ -30,12 +30,20 @@ def _draw(panel: Any, frame: pd.DataFrame, outlook: Outlook) -> None:
     values = outlook.values
     past = frame[outlook.target].iloc[-3 * len(values) :]
     panel.plot(past.index, past.to_numpy(), color="#444444", lw=1, label="past")
-    for column in [name for name in values.columns if name.startswith("lower_")]:
-        percent = column.removeprefix("lower_")
+    levels = [name.removeprefix("lower_") for name in values.columns if name.startswith("lower_")]
+    for place, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
+        shade = 0.2 + 0.4 * place / len(levels)
+        lower, upper = values[f"lower_{level}"], values[f"upper_{level}"]
         panel.fill_between(
-            values.index, values[column], values[f"upper_{percent}"], alpha=0.2, color="#1f77b4", lw=0,
-            label=f"{percent} %",
-        )  # fmt: skip
+            values.index, lower, upper, color=_shaded("#1f77b4", shade), lw=0, label=f"{level} %"
+        )
     panel.plot(values.index, values["forecast"], color="#1f77b4", lw=1.5, label=outlook.model)
     panel.set_title(outlook.target)
     panel.legend(loc="upper left", frameon=False, fontsize=8)
+
+
+def _shaded(colour: str, share: float) -> tuple[float, ...]:
+    """`colour` mixed with white, so that overlapping bands and the legend show the same."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(share * part + 1 - share for part in to_rgb(colour))

@@ -87,7 +87,7 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
             ),
         ),
         conclusions=(
-            Conclusion("straight line in the tail, R^2", ">=", 0.999, min(law.fit for law in laws.values())),
+            Conclusion("straight line in the tail, R^2", ">=", 0.99, min(law.fit for law in laws.values())),
             Conclusion("slope / (-eta lambda / nd)", "<=", settings.factor, max(ratios)),
             Conclusion("slope / (-eta lambda / nd), from below", ">=", 1 / settings.factor, min(ratios)),
             Conclusion(
