@@ -46,7 +46,7 @@ class _ActivationNetwork(TwoLayerNetwork):
     def _tangent(self, X: Tensor) -> Tangent:
         scale = 1 / math.sqrt(self.m)
         outputs = torch.zeros(len(X), self.d_out, dtype=X.dtype, device=X.device)
-        for block in neuron_blocks(self.m, len(X), X.element_size()):
+        for block in neuron_blocks(self.m, max(len(X), self.d_out), X.element_size()):
             outputs += type(self).activation(X @ self.W[:, block]) @ self.a[:, block].T
         gate = ActivationGate(X, self.W, type(self).slope, scale)
         return Tangent(scale * outputs, X, gate, Rows(self.a), self.m, self.width)

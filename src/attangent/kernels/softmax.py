@@ -53,7 +53,7 @@ class SoftmaxNetwork(TwoLayerNetwork):
 def softmax_tangent(X: Tensor, W: Tensor, values: Factor, direct: Tensor | None = None) -> Tangent:
     """The tangent of F = m S v', S = softmax(X W): gate m S and centre mu = S v'."""
     m = W.shape[1]
-    stretches = neuron_blocks(m, len(X), X.element_size())
+    stretches = neuron_blocks(m, max(len(X), len(W)), X.element_size())
     if len(stretches) == 1:
         S = torch.softmax(X @ W, dim=1)
         mu, gate = S @ values(stretches[0]).T, Rows(m * S)

@@ -121,8 +121,9 @@ class Tangent:
         return torch.stack([self.push(U[:, block], block) for block in self.blocks()]).sum(dim=0)
 
     def blocks(self) -> list[slice]:
-        """Blocks of neurons for matrices of n rows."""
-        return neuron_blocks(self.m, self.points, self.layout.itemsize)
+        """Blocks of neurons for matrices of n, d_out or p rows."""
+        rows = max(self.points, self.d_out, self.inputs.shape[1])
+        return neuron_blocks(self.m, rows, self.layout.itemsize)
 
 
 def trace_kernel(tangent: Tangent) -> Tensor:
@@ -147,9 +148,9 @@ def trace_kernel(tangent: Tangent) -> Tensor:
     return (total * (tangent.inputs @ tangent.inputs.T) + direct) / tangent.width
 
 
-def neuron_blocks(m: int, points: int, itemsize: int) -> list[slice]:
-    """Blocks of neurons for which a matrix (points, block) takes a few megabytes."""
-    return list(blocks(m, block_size(points, _BLOCK_BYTES, itemsize, high=m)))
+def neuron_blocks(m: int, rows: int, itemsize: int) -> list[slice]:
+    """Blocks of neurons for which a matrix (rows, block) takes a few megabytes."""
+    return list(blocks(m, block_size(rows, _BLOCK_BYTES, itemsize, high=m)))
 
 
 def kernel_product(left: Tangent, right: Tangent, V: Tensor) -> Tensor:
