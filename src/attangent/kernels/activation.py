@@ -7,9 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attangent.kernels._inputs import check_size
 from attangent.kernels.factors import ActivationGate, Rows
-from attangent.kernels.initial import Init
 from attangent.kernels.network import TwoLayerNetwork
 from attangent.kernels.tangent import Tangent, neuron_blocks
 
@@ -24,20 +22,6 @@ class _ActivationNetwork(TwoLayerNetwork):
 
     activation: ClassVar[Callable[[Tensor], Tensor]]
     slope: ClassVar[Callable[[Tensor], Tensor]]
-
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        m: int,
-        sigma: float = 1.0,
-        init: Init = "symmetric",
-        seed: int = 0,
-        dtype: torch.dtype = torch.float64,
-    ):
-        self.d_in, self.d_out = check_size("d_in", d_in), check_size("d_out", d_out)
-        self.m, self.sigma = m, sigma
-        self._draw(d_in, d_out, init, seed, dtype)
 
     @property
     def width(self) -> float:

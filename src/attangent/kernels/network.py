@@ -27,6 +27,9 @@ Kind = Literal["exact", "paper"]
 class TwoLayerNetwork(ABC):
     """A network with hidden weights W (p, m) that are trained and signs a that are not.
 
+    `symmetric` initialisation makes pairs of neurons with equal w and opposite a, so that it starts at zero;
+    `independent` draws all of them. W is normal with deviation sigma.
+
     Points are rows: X is (n, d_in), outputs and targets are (n, d_out). Kernels are matrices over pairs
     (output, point) in output-major order: row l*n + i is output l at point i.
     """
@@ -37,6 +40,20 @@ class TwoLayerNetwork(ABC):
     sigma: float
     W: Tensor
     a: Tensor
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        m: int,
+        sigma: float = 1.0,
+        init: Init = "symmetric",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ):
+        self.d_in, self.d_out = check_size("d_in", d_in), check_size("d_out", d_out)
+        self.m, self.sigma = m, sigma
+        self._draw(d_in, d_out, init, seed, dtype)
 
     def _draw(self, weights: int, signs: int, init: Init, seed: int, dtype: torch.dtype) -> None:
         """Set W (weights, m) and a (signs, m)."""

@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.kernels._inputs import as_points, check_size
+from attangent.kernels._inputs import as_points
 from attangent.kernels.factors import Factor, Rows, SoftmaxGate
-from attangent.kernels.initial import Init
 from attangent.kernels.network import TwoLayerNetwork
 from attangent.kernels.tangent import Tangent, neuron_blocks
 
@@ -23,20 +22,6 @@ class SoftmaxNetwork(TwoLayerNetwork):
     >>> network.kernel(torch.eye(4)).shape
     torch.Size([8, 8])
     """
-
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        m: int,
-        sigma: float = 1.0,
-        init: Init = "symmetric",
-        seed: int = 0,
-        dtype: torch.dtype = torch.float64,
-    ):
-        self.d_in, self.d_out = check_size("d_in", d_in), check_size("d_out", d_out)
-        self.m, self.sigma = m, sigma
-        self._draw(d_in, d_out, init, seed, dtype)
 
     @property
     def width(self) -> float:
