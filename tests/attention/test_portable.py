@@ -1,13 +1,14 @@
 import math
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 from attangent.attention import merge_prefix, ntk_attention
 from attangent.attention.masks import Mask
-from attangent.attention.portable import token_part
+from attangent.attention.portable import attend_in_chunks, token_part
 
-from .cases import make_state, tokens
+from .cases import make_state, normal, tokens
 
 
 def test_token_part_is_attention_and_the_logsumexp_of_its_logits():
@@ -29,6 +30,16 @@ def test_any_attention_may_supply_output_and_logsumexp():
     torch.testing.assert_close(
         merge_prefix(q, out, lse, state, 0.5), ntk_attention(q, k, v, state, scale=0.5)
     )
+
+
+@pytest.mark.parametrize("most", [1, 40, 1000])
+def test_chunks_of_queries_do_not_show(most, monkeypatch):
+    Q, K, V = normal(2, 7, 4), normal(2, 9, 4, seed=1), normal(2, 9, 3, seed=2)
+    wanted = token_part(Q[None], K[None], V[None], Mask(), 0.5)
+    monkeypatch.setattr("attangent.attention.portable._LOGITS", most)
+    for found, whole in zip(attend_in_chunks(Q, K, V, 0.5), wanted, strict=True):
+        torch.testing.assert_close(found, whole[0])
+    assert (attend_in_chunks(Q, K[:, :0], V[:, :0], 0.5)[1] == -torch.inf).all()
 
 
 def test_merged_gradient_reaches_output_and_logsumexp():

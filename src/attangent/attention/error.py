@@ -7,8 +7,7 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
-from attangent.attention.masks import Mask
-from attangent.attention.portable import merge_prefix, token_part
+from attangent.attention.portable import attend_in_chunks, merge_prefix
 from attangent.attention.prefix import Prefix
 
 
@@ -42,15 +41,10 @@ def prefix_error(
     local_k = keys[:, :0] if token_keys is None else check_prefix("token_keys", token_keys, len(keys))
     local_v = values[:, :0] if token_values is None else check_prefix("token_values", token_values, len(keys))
     with torch.no_grad():
-        q, scale = queries.unsqueeze(0), check_scale(scale, queries.shape[-1])
+        scale = check_scale(scale, queries.shape[-1])
         whole = torch.cat([keys, local_k], dim=1), torch.cat([values, local_v], dim=1)
-        exact, _ = _attend(q, *whole, scale)
-        with_state = merge_prefix(q, *_attend(q, local_k, local_v, scale), state, scale)
+        exact, _ = attend_in_chunks(queries, *whole, scale)
+        output, lse = attend_in_chunks(queries, local_k, local_v, scale)
+        with_state = merge_prefix(queries[None], output[None], lse[None], state, scale)[0]
     gap = (with_state - exact).abs()
     return PrefixError(gap.max().item(), gap.mean().item())
-
-
-def _attend(q: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    none = torch.ones(1, 1, q.shape[2], dtype=torch.bool, device=q.device)
-    mask = Mask() if keys.shape[1] else Mask(empty=none)
-    return token_part(q, keys.unsqueeze(0), values.unsqueeze(0), mask, scale)

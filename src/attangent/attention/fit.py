@@ -6,8 +6,7 @@ from torch import Tensor
 from attangent._errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
 from attangent.attention.features.base import FeatureMap
-from attangent.attention.masks import Mask
-from attangent.attention.portable import token_part
+from attangent.attention.portable import attend_in_chunks
 from attangent.attention.prefix import query_gain
 from attangent.attention.state import PrefixState
 
@@ -59,7 +58,7 @@ def _problem(
     """phi(q)/(e^l + e^t) (heads, n, r), e^l/(e^l + e^t) (heads, n) and o (heads, n, dv), in float64."""
     Q, K, V = queries.double(), keys.double(), values.double()
     factor = check_scale(scale, Q.shape[-1])
-    output, lse = (part[0] for part in token_part(Q[None], K[None], V[None], Mask(), factor))
+    output, lse = attend_in_chunks(Q, K, V, factor)
     token_lse = torch.full_like(lse, -torch.inf) if token_lse is None else token_lse.double()
     if token_lse.shape != lse.shape:
         raise AttangentError(

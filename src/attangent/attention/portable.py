@@ -9,6 +9,8 @@ from attangent.attention._inputs import compute_dtype
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import Prefix, largest_exponent, prefix_terms
 
+_LOGITS = 1 << 23
+
 
 def token_part(
     q: Tensor,
@@ -40,6 +42,20 @@ def token_part(
         drawn = torch.rand(probabilities.shape, generator=generator, device=q.device, dtype=q.dtype)
         probabilities = probabilities * (drawn >= dropout) / (1 - dropout)
     return probabilities @ v, lse
+
+
+def attend_in_chunks(queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """`token_part` of queries (heads, n, d), keys (heads, m, d) and values (heads, m, dv), unmasked.
+
+    At most `_LOGITS` logits exist at once.
+    """
+    heads, m, _ = keys.shape
+    k, v = keys.unsqueeze(0), values.unsqueeze(0)
+    parts = []
+    for q in queries.unsqueeze(0).split(max(1, _LOGITS // max(1, heads * m)), dim=2):
+        nothing = torch.ones(1, 1, q.shape[2], dtype=torch.bool, device=q.device)
+        parts.append(token_part(q, k, v, Mask() if m else Mask(empty=nothing), scale))
+    return torch.cat([out for out, _ in parts], dim=2)[0], torch.cat([lse for _, lse in parts], dim=2)[0]
 
 
 def _masked(logits: Tensor, mask: Mask) -> Tensor:
