@@ -1,0 +1,100 @@
+"""Labelled images: a folder with one folder a class, as image data sets are usually laid out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from attangent._errors import AttangentError
+
+_KINDS = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
+
+
+@dataclass(frozen=True)
+class ImageTask:
+    """Image files, the index of each one's class, and the classes' names."""
+
+    files: tuple[Path, ...]
+    targets: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def take(self, indices: Iterable[int]) -> "ImageTask":
+        """The same task with these images only, in this order."""
+        chosen = list(indices)
+        files, targets = tuple(self.files[i] for i in chosen), tuple(self.targets[i] for i in chosen)
+        return ImageTask(files, targets, self.labels)
+
+
+def read_images(folder: Path, *, labels: Sequence[str] | None = None) -> ImageTask:
+    """The images below `folder`/CLASS/. With `labels` given (those of the training folder), others are refused."""
+    if not folder.is_dir():
+        raise AttangentError(f"there is no folder {folder}; give one that holds a folder of images a class")
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    names = tuple(labels) if labels is not None else tuple(classes)
+    unknown = sorted(set(classes) - set(names))
+    if unknown:
+        raise AttangentError(
+            f"{folder} has the classes {', '.join(unknown)}, expected only those of the training data: "
+            f"{', '.join(names)}"
+        )
+    found = [(path, names.index(name)) for name in classes for path in _images(folder / name)]
+    if len(classes) < 2 or not found:
+        raise AttangentError(f"{folder} has {len(found)} images in {len(classes)} classes, expected two classes")
+    return ImageTask(tuple(path for path, _ in found), tuple(target for _, target in found), names)
+
+
+def _images(folder: Path) -> list[Path]:
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in _KINDS)
+    if not found:
+        raise AttangentError(f"{folder} holds no image ({', '.join(sorted(_KINDS))})")
+    return found
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """How an image becomes pixel values: (x/255 - mean) / std at `size` x `size`."""
+
+    size: int
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+    @classmethod
+    def of(cls, config: Any, preprocessor: Mapping[str, Any]) -> "Pixels":
+        """What a model's config and its preprocessor_config.json say."""
+        size = config.image_size[0] if isinstance(config.image_size, list | tuple) else config.image_size
+        found = {"mean": preprocessor.get("image_mean"), "std": preprocessor.get("image_std")}
+        return cls(int(size), **{name: tuple(value) for name, value in found.items() if value})
+
+    def read(self, path: Path) -> Tensor:
+        """The pixel values of a file, (3, size, size)."""
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(path) as image:
+                resized = image.convert("RGB").resize((self.size, self.size), Image.Resampling.BILINEAR)
+        except (UnidentifiedImageError, OSError) as error:
+            raise AttangentError(f"{path} cannot be read as an image: {error}") from None
+        values = torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255).permute(2, 0, 1)
+        return (values - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+
+
+class EncodedImages(Dataset[dict[str, Any]]):
+    """Images read when they are asked for."""
+
+    def __init__(self, task: ImageTask, pixels: Pixels):
+        self._task, self._pixels = task, pixels
+
+    def __len__(self) -> int:
+        return len(self._task)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        values = self._pixels.read(self._task.files[index])
+        return {"pixel_values": values, "labels": self._task.targets[index]}

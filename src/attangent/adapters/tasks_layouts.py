@@ -1,0 +1,95 @@
+"""The layouts of labelled text files: SuperGLUE's, and plain columns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from attangent._errors import AttangentError
+
+_NOT_TEXT = {"idx", "id", "index", "label", "version"}
+_COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example as it stands in a file: text features and the name of the label."""
+
+    features: tuple[str, ...]
+    label: str
+
+
+def layout_of(record: dict[str, Any]) -> str:
+    """The layout that has these keys.
+
+    >>> layout_of({"premise": "", "choice1": "", "choice2": "", "question": "cause", "label": 0})
+    'copa'
+    """
+    keys = set(record)
+    if isinstance(record.get("passage"), dict):
+        return "multirc"
+    if {"premise", "choice1", "choice2", "question"} <= keys:
+        return "copa"
+    if {"question", "passage"} <= keys:
+        return "boolq"
+    if {"premise", "hypothesis"} <= keys:
+        return "cb"
+    return "columns"
+
+
+def _fields(record: dict[str, Any], *names: str) -> tuple[str, ...]:
+    missing = [name for name in names if not isinstance(record.get(name), str)]
+    if missing:
+        raise AttangentError(f"no text in {', '.join(missing)}; this layout needs {', '.join(names)}")
+    return tuple(record[name] for name in names)
+
+
+def _label(record: dict[str, Any]) -> str:
+    label = record.get("label")
+    if label is None or label == "" or label == -1:
+        raise AttangentError("no label; give rows with one (test files without labels cannot be used)")
+    return str(int(label)) if isinstance(label, bool) else str(label)
+
+
+def _boolq(record: dict[str, Any]) -> list[Row]:
+    return [Row(_fields(record, "question", "passage"), _label(record))]
+
+
+def _entailment(record: dict[str, Any]) -> list[Row]:
+    return [Row(_fields(record, "premise", "hypothesis"), _label(record))]
+
+
+def _copa(record: dict[str, Any]) -> list[Row]:
+    premise, question, first, second = _fields(record, "premise", "question", "choice1", "choice2")
+    return [Row((premise, _COPA_QUESTIONS.get(question, question), first, second), _label(record))]
+
+
+def _multirc(record: dict[str, Any]) -> list[Row]:
+    """One row an answer: question, answer and passage, labelled 1 where the answer is right."""
+    passage = record.get("passage")
+    if not isinstance(passage, dict) or not isinstance(passage.get("questions"), list):
+        raise AttangentError("no passage with questions; this layout has them nested in `passage`")
+    (text,) = _fields(passage, "text")
+    rows = []
+    for question in passage["questions"]:
+        (asked,) = _fields(question, "question")
+        for answer in question.get("answers", []):
+            rows.append(Row((asked, *_fields(answer, "text"), text), _label(answer)))
+    return rows
+
+
+def _columns(record: dict[str, Any]) -> list[Row]:
+    """Every text column but the label and the number of the row is a feature, in the file's order."""
+    names = [name for name, value in record.items() if name not in _NOT_TEXT and isinstance(value, str)]
+    if not names:
+        raise AttangentError(f"no text column among {', '.join(record) or 'none'}; name one `text`")
+    return [Row(tuple(record[name] for name in names), _label(record))]
+
+
+LAYOUTS: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
+    "boolq": _boolq,
+    "cb": _entailment,
+    "copa": _copa,
+    "multirc": _multirc,
+    "rte": _entailment,
+    "columns": _columns,
+}
