@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.kernels._inputs import as_points, as_targets, as_tensor, check_positive, check_size
+from attangent.kernels._inputs import as_points, as_targets, as_tensor
 
 LIKE = torch.zeros(1, dtype=torch.float32)
 
@@ -25,15 +25,3 @@ def test_targets_need_a_row_a_point():
 def test_what_is_not_an_array_is_refused_by_name(value):
     with pytest.raises(AttangentError, match=r"X is .*, expected a tensor"):
         as_tensor("X", value)
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.0, True, "3", None])
-def test_sizes_are_whole_and_positive(value):
-    with pytest.raises(AttangentError, match="m is"):
-        check_size("m", value)
-
-
-@pytest.mark.parametrize("value", [0, -0.5, float("inf"), float("nan"), True, "1", None])
-def test_rates_are_positive_numbers(value):
-    with pytest.raises(AttangentError, match="rate is"):
-        check_positive("rate", value)

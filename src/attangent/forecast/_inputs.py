@@ -1,6 +1,5 @@
 """Checks at the border of this room: series, windows and sizes, from arrays and frames."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,6 @@ from attangent._errors import AttangentError
 from attangent.forecast.calendar import frequency_of
 
 Array = NDArray[np.float64]
-
-
-def check_size(name: str, value: Any, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise AttangentError(f"{name} is {value!r}, expected a whole number of at least {least}")
-    return int(value)
-
-
-def check_between(name: str, value: Any, low: float, high: float) -> float:
-    if not isinstance(value, int | float) or not low <= value <= high or not math.isfinite(value):
-        raise AttangentError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")
-    return float(value)
 
 
 def as_values(name: str, data: Any) -> Array:

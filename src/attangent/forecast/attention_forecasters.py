@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import check_between, check_size
 from attangent.forecast.linear_sgd import standardise
 from attangent.forecast.training import TrainedForecaster, Training
 

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.forecast._inputs import check_between, check_size
 
 Optimiser = Literal["descent", "adam", "signs"]
 

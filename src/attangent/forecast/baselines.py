@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import check_size
 from attangent.forecast.forecaster import Forecaster
 
 Array = NDArray[np.float64]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attangent._checks import check_between
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import check_between
 from attangent.forecast.forecaster import Forecaster
 from attangent.forecast.windows import every_window
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import as_series, check_size
+from attangent.forecast._inputs import as_series
 from attangent.forecast.baselines import Persistence, SeasonalNaive
 from attangent.forecast.choose import default_lookback
 from attangent.forecast.forecaster import Forecaster

@@ -8,8 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import as_series, as_values, check_length, check_size, continued_index
+from attangent.forecast._inputs import as_series, as_values, check_length, continued_index
 from attangent.forecast.windows import every_window
 
 Array = NDArray[np.float64]

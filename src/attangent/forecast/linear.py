@@ -6,8 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from attangent._checks import check_between
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import check_between
 from attangent.forecast.forecaster import Forecaster
 from attangent.forecast.ridge import Moments, RidgePath
 from attangent.forecast.statistics import Normalise, WindowSums, anchor_row, normaliser, window_sums

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import check_size
 from attangent.forecast.training import TrainedForecaster, Training
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import check_between, check_size, continued_index
+from attangent.forecast._inputs import continued_index
 from attangent.forecast.choose import Choice, Standardised, choose, default_lookback, folds
 from attangent.forecast.conformal import window_scale
 from attangent.forecast.models import AUTO, make

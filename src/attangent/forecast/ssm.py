@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attangent._checks import check_between, check_size
 from attangent._random import generator
-from attangent.forecast._inputs import check_between, check_size
 
 
 def residual_weights(d: int) -> Tensor:

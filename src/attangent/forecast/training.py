@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.forecast._inputs import check_between, check_size
 from attangent.forecast.forecaster import Forecaster
 from attangent.forecast.windows import window_count
 

@@ -1,6 +1,5 @@
 """Checks of what a user hands to the room, made before any work is done."""
 
-import math
 from typing import Any
 
 import torch
@@ -38,35 +37,3 @@ def as_tensor(name: str, value: Any) -> Tensor:
     if tensor.is_complex() or not torch.isfinite(tensor).all():
         raise AttangentError(f"{name} has complex, NaN or infinite entries: expected finite real numbers")
     return tensor.to(torch.float64)
-
-
-def check_size(name: str, value: Any) -> int:
-    """`value` as a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise AttangentError(f"{name} is {value!r}, expected a whole number of at least 1")
-    return value
-
-
-def check_positive(name: str, value: Any) -> float:
-    """`value` as a finite number above zero."""
-    if not _is_number(value) or value <= 0:
-        raise AttangentError(f"{name} is {value!r}, expected a finite number above 0")
-    return float(value)
-
-
-def check_not_negative(name: str, value: Any) -> float:
-    """`value` as a finite number of at least zero."""
-    if not _is_number(value) or value < 0:
-        raise AttangentError(f"{name} is {value!r}, expected a finite number of at least 0")
-    return float(value)
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """`value` as one of `choices`."""
-    if value not in choices:
-        raise AttangentError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from attangent._checks import check_not_negative, check_positive, check_size
 from attangent._random import generator
-from attangent.icl._inputs import check_not_negative, check_positive, check_size
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 from attangent.icl.training import Recorder, Training, Watch, progress
 

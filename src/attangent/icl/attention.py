@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.icl._inputs import as_labels, as_tensor, check_positive, check_size
+from attangent.icl._inputs import as_labels, as_tensor
 from attangent.icl.certificate import Certificate, certify
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.heads import attention, gradient, logit_scale, mixture

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attangent._checks import check_positive
 from attangent._errors import AttangentError
-from attangent.icl._inputs import check_positive
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.health import zeta
 from attangent.icl.ridge import RidgeLimit

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.icl._inputs import as_tensor, check_size
+from attangent.icl._inputs import as_tensor
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit
 from attangent.icl.tasks import IN_DOMAIN, Tasks

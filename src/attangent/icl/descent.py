@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from attangent._checks import check_not_negative, check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.icl._inputs import check_not_negative, check_positive, check_size
 from attangent.icl.heads import attention, gradient, logit_scale, mixture
 from attangent.icl.training import Recorder, Training, progress
 

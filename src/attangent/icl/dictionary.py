@@ -8,9 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from attangent._checks import check_choice, check_not_negative, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.icl._inputs import as_matrix, as_tensor, check_choice, check_not_negative, check_size
+from attangent.icl._inputs import as_matrix, as_tensor
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 
 Representation = Callable[[Tensor], Any] | Tensor

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from attangent.icl._inputs import check_not_negative
+from attangent._checks import check_not_negative
 
 
 class InContextRidge(RegressorMixin, BaseEstimator):

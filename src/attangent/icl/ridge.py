@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._checks import check_not_negative
 from attangent._errors import AttangentError
-from attangent.icl._inputs import as_labels, check_not_negative
+from attangent.icl._inputs import as_labels
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 

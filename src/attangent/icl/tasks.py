@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from attangent.icl._inputs import check_choice, check_not_negative
+from attangent._checks import check_choice, check_not_negative
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.icl._inputs import as_labels, check_positive, check_size
+from attangent.icl._inputs import as_labels
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit
 from attangent.icl.tasks import IN_DOMAIN, Tasks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attangent.icl._inputs import check_not_negative, check_size
+from attangent._checks import check_not_negative, check_size
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.heads import logit_gradient, mixture
 from attangent.icl.training import Recorder, Training, progress

@@ -1,6 +1,5 @@
 """Checks of what a user hands to a network, made before any work is done."""
 
-import math
 from typing import Any
 
 import torch
@@ -42,18 +41,3 @@ def as_targets(value: Any, points: Tensor, columns: int, like: Tensor) -> Tensor
     if targets.shape[0] != points.shape[0]:
         raise AttangentError(f"Y has {targets.shape[0]} rows but X has {points.shape[0]}: one target a point")
     return targets
-
-
-def check_size(name: str, value: int) -> int:
-    """`value` as a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise AttangentError(f"{name} is {value!r}, expected a whole number of at least 1")
-    return value
-
-
-def check_positive(name: str, value: float) -> float:
-    """`value` as a finite number above zero."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
-        raise AttangentError(f"{name} is {value!r}, expected a finite number above 0")
-    return float(value)

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from attangent._checks import check_size
 from attangent._random import generator
-from attangent.kernels._inputs import check_size
 
 
 def unit_data(n: int, d_in: int, d_out: int, seed: int) -> tuple[Tensor, Tensor]:

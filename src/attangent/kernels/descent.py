@@ -7,8 +7,9 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
+from attangent._checks import check_positive
 from attangent._errors import AttangentError
-from attangent.kernels._inputs import as_points, as_targets, check_positive
+from attangent.kernels._inputs import as_points, as_targets
 
 
 class Network(Protocol):

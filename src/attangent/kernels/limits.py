@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.kernels._inputs import as_points, check_positive, check_size
+from attangent.kernels._inputs import as_points
 from attangent.kernels.network import Kind
 
 _DOUBLE = torch.zeros((), dtype=torch.float64)

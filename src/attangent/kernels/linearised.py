@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import jvp, vjp
 
+from attangent._checks import check_positive
 from attangent._errors import AttangentError
-from attangent.kernels._inputs import as_targets, check_positive
+from attangent.kernels._inputs import as_targets
 from attangent.kernels.functional import (
     Functional,
     Output,

@@ -9,9 +9,9 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 from torch import Tensor
 
+from attangent._checks import check_positive
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.kernels._inputs import check_positive
 from attangent.kernels.krylov import KrylovSpace
 from attangent.kernels.memory import check_limit, refuse_above
 from attangent.kernels.tangent import Tangent, kernel_product, trace_kernel

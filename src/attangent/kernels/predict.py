@@ -8,8 +8,9 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.kernels._inputs import as_tensor, check_positive, check_size
+from attangent.kernels._inputs import as_tensor
 from attangent.kernels.krylov import krylov_spectrum
 
 Steps = int | Sequence[int] | Tensor

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.kernels._inputs import check_size
+from attangent._checks import check_size
 from attangent.kernels.factors import Rows, VarianceGate
 from attangent.kernels.initial import Init
 from attangent.kernels.network import TwoLayerNetwork

@@ -1,0 +1,46 @@
+"""Checks of single values that every room makes before any work is done."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from attangent._errors import AttangentError
+
+
+def check_size(name: str, value: Any, least: int = 1) -> int:
+    """`value` as a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise AttangentError(f"{name} is {value!r}, expected a whole number of at least {least}")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """`value` as a finite number above zero."""
+    if not _is_number(value) or value <= 0:
+        raise AttangentError(f"{name} is {value!r}, expected a finite number above 0")
+    return float(value)
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """`value` as a finite number of at least zero."""
+    if not _is_number(value) or value < 0:
+        raise AttangentError(f"{name} is {value!r}, expected a finite number of at least 0")
+    return float(value)
+
+
+def check_between(name: str, value: Any, low: float, high: float) -> float:
+    """`value` as a finite number from `low` to `high`."""
+    if not _is_number(value) or not low <= value <= high:
+        raise AttangentError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """`value` as one of `choices`."""
+    if value not in choices:
+        raise AttangentError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
