@@ -17,7 +17,8 @@ def claims(monkeypatch):
         for claim in (make_claim("P1/lemma-1"), make_claim("P1/lemma-2"), make_claim("P2/lemma-3", crashing))
     }
     monkeypatch.setattr(registry, "_claims", mine)
-    monkeypatch.setattr(registry, "_load_papers", lambda: None)
+    monkeypatch.setattr(registry, "_paper_names", lambda: sorted({claim.paper for claim in mine.values()}))
+    monkeypatch.setattr(registry, "_load_paper", lambda paper: None)
 
 
 @pytest.fixture

@@ -19,5 +19,6 @@ def claims(monkeypatch):
         )
     }
     monkeypatch.setattr(registry, "_claims", mine)
-    monkeypatch.setattr(registry, "_load_papers", lambda: None)
+    monkeypatch.setattr(registry, "_paper_names", lambda: sorted({claim.paper for claim in mine.values()}))
+    monkeypatch.setattr(registry, "_load_paper", lambda paper: None)
     return mine

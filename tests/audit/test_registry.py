@@ -1,4 +1,7 @@
+import contextlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -48,3 +51,37 @@ def test_an_id_is_registered_once(claims):
     register = registry.claim("P1/lemma-1", place="p", title="t", statement="s", quick={})
     with pytest.raises(AttangentError, match="registered twice"):
         register(steady)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "papers"),
+    [
+        ("P2/lemma-3", ["P2"]),
+        ("P2/*", ["P2"]),
+        ("P2*", ["P2"]),
+        ("P?/lemma-*", ["P1", "P2", "P3"]),
+        ("P[12]/lemma-*", ["P1", "P2", "P3"]),
+        ("*lemma-3", ["P1", "P2", "P3"]),
+        ("nothing-like-it", []),
+    ],
+)
+def test_only_papers_that_may_match_are_loaded(claims, monkeypatch, pattern, papers):
+    loaded = []
+    monkeypatch.setattr(registry, "_load_paper", loaded.append)
+    with contextlib.suppress(AttangentError):
+        registry.select([pattern])
+    assert sorted(set(loaded)) == (papers or ["P1", "P2", "P3"])  # what is unknown is answered with all ids
+
+
+def test_a_paper_and_a_pattern_of_another_give_nothing(claims):
+    assert registry.select(["P1/lemma-1"], "P2") == []
+    assert [claim.id for claim in registry.select(iter(["*lemma-3"]))] == ["P2/lemma-3"]
+
+
+def test_asking_for_one_paper_leaves_the_others_alone():
+    code = (
+        "import sys; from attangent.audit import registry; registry.select([], 'P2'); "
+        "print([m for m in sys.modules if m.startswith('attangent.audit.papers.p1.') or m == 'sklearn'])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -2,7 +2,8 @@
 
 import difflib
 import pkgutil
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
@@ -51,45 +52,69 @@ def claim(
 
 def all_claims() -> dict[str, Claim]:
     """Every registered claim, ordered by paper and id."""
-    _load_papers()
-    return dict(sorted(_claims.items(), key=lambda item: claim_order(item[0])))
+    return _claims_of(_paper_names())
 
 
 def get(id: str) -> Claim:
     """The claim of this id."""
-    claims = all_claims()
+    claims = _claims_of(_papers_that_may_hold([id]))
     if id not in claims:
-        raise AttangentError(_unknown("claim id", id, claims))
+        raise AttangentError(_unknown("claim id", id))
     return claims[id]
 
 
 def select(patterns: Iterable[str] = (), paper: str | None = None) -> list[Claim]:
-    """Claims whose id is named or matches a pattern such as `P2/lemma-*`; all of them where none is given."""
-    claims = all_claims()
-    papers = sorted({claim.paper for claim in claims.values()})
-    if paper is not None and paper not in papers:
-        raise AttangentError(f"unknown paper {paper!r}, expected one of {', '.join(papers)}")
-    wanted = list(patterns)
-    for pattern in wanted:
+    """Claims whose id is named or matches a pattern such as `P2/lemma-*`; all of them where none is given.
+
+    Only the papers that may hold them are imported.
+    """
+    if paper is not None and paper not in _paper_names():
+        raise AttangentError(f"unknown paper {paper!r}, expected one of {', '.join(_paper_names())}")
+    named = list(patterns)
+    wanted = named or [f"{paper}/*" if paper else "*"]
+    claims = _claims_of(_papers_that_may_hold(wanted))
+    for pattern in named:
         if not any(fnmatchcase(id, pattern) for id in claims):
-            raise AttangentError(_unknown("claim id", pattern, claims))
+            raise AttangentError(_unknown("claim id", pattern))
     return [
         claim
         for id, claim in claims.items()
-        if (not wanted or any(fnmatchcase(id, pattern) for pattern in wanted))
-        and (paper is None or claim.paper == paper)
+        if any(fnmatchcase(id, pattern) for pattern in wanted) and paper in (None, claim.paper)
     ]
 
 
-def _unknown(what: str, given: str, claims: dict[str, Claim]) -> str:
+def _unknown(what: str, given: str) -> str:
+    claims = all_claims()
     close = difflib.get_close_matches(given, claims, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return f"unknown {what} {given!r}: {hint}valid ids: {', '.join(claims)}"
 
 
-@cache
-def _load_papers() -> None:
+def _claims_of(papers: Sequence[str]) -> dict[str, Claim]:
+    for paper in papers:
+        _load_paper(paper)
+    found = {id: claim for id, claim in _claims.items() if claim.paper in papers}
+    return dict(sorted(found.items(), key=lambda item: claim_order(item[0])))
+
+
+def _papers_that_may_hold(patterns: Iterable[str]) -> list[str]:
+    return [paper for paper in _paper_names() if any(_may_match(pattern, paper) for pattern in patterns)]
+
+
+def _may_match(pattern: str, paper: str) -> bool:
+    """Whether an id of the paper could match: what stands before the first wildcard decides."""
+    literal, start = re.split(r"[*?\[]", pattern, maxsplit=1)[0], f"{paper}/"
+    return literal.startswith(start) or start.startswith(literal)
+
+
+def _paper_names() -> list[str]:
     from attangent.audit import papers
 
-    for module in pkgutil.walk_packages(papers.__path__, papers.__name__ + "."):
+    return sorted(module.name.upper() for module in pkgutil.iter_modules(papers.__path__) if module.ispkg)
+
+
+@cache
+def _load_paper(paper: str) -> None:
+    package = import_module(f"attangent.audit.papers.{paper.lower()}")
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         import_module(module.name)

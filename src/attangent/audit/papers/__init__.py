@@ -1,1 +1,1 @@
-"""The claims, one package a paper; every module below is loaded by the registry."""
+"""The claims, one package a paper; the registry loads the modules of those it is asked for."""
