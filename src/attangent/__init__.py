@@ -10,10 +10,16 @@ from attangent._errors import AttangentError
 from attangent._version import __version__
 
 if TYPE_CHECKING:
+    from attangent.adapters import NTKConfig, attach, detach, load_adapter, save_adapter
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.kernels import predict_training, tangent_kernel
 
 _HOMES = {
+    "NTKConfig": "attangent.adapters",  # what an adapter is
+    "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
+    "detach": "attangent.adapters",  # and take it off again
+    "load_adapter": "attangent.adapters",  # attach what a folder holds
+    "save_adapter": "attangent.adapters",  # write an adapter to a folder
     "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
     "ntk_attention": "attangent.attention",  # attention with such a prefix
     "prefix_attention": "attangent.attention",  # attention with the prefix itself
@@ -23,11 +29,16 @@ _HOMES = {
 
 __all__ = [
     "AttangentError",
+    "NTKConfig",
     "PrefixState",
     "__version__",
+    "attach",
+    "detach",
+    "load_adapter",
     "ntk_attention",
     "predict_training",
     "prefix_attention",
+    "save_adapter",
     "tangent_kernel",
 ]
 

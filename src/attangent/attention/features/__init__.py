@@ -1,19 +1,21 @@
 """Feature maps phi for NTK-Attention, with phi(q).phi(k) in the place of exp(q.k/sqrt d)."""
 
 from attangent.attention.features.base import FeatureMap
+from attangent.attention.features.calibrated import Calibrated
 from attangent.attention.features.elementwise import Elu, Printed
 from attangent.attention.features.exponential import Anchors, Exponential, PositiveRandom
 from attangent.attention.features.learned import Learned
 from attangent.attention.features.taylor import Taylor, order_for, taylor_error
 
 BY_NAME: dict[str, type[FeatureMap]] = {
-    kind.name: kind for kind in (Elu, Printed, Taylor, PositiveRandom, Anchors, Learned)
+    kind.name: kind for kind in (Elu, Printed, Taylor, PositiveRandom, Anchors, Learned, Calibrated)
 }
 """Every map by the name under which states are saved."""
 
 __all__ = [
     "BY_NAME",
     "Anchors",
+    "Calibrated",
     "Elu",
     "Exponential",
     "FeatureMap",

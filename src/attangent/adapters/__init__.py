@@ -1,0 +1,24 @@
+"""NTK-Attention on Hugging Face models: a frozen model with a trainable prefix of unbounded length."""
+
+from attangent.adapters.attach import attach, detach
+from attangent.adapters.calibrate import calibrate
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.files import load_adapter, save_adapter
+from attangent.adapters.layers import attention_layers
+from attangent.adapters.record import states_of
+from attangent.adapters.switch import activate, active_adapters, delete, disabled
+
+__all__ = [
+    "NTKConfig",
+    "activate",
+    "active_adapters",
+    "attach",
+    "attention_layers",
+    "calibrate",
+    "delete",
+    "detach",
+    "disabled",
+    "load_adapter",
+    "save_adapter",
+    "states_of",
+]

@@ -1,0 +1,162 @@
+"""What the layers of a model do on a few batches: their units, and the keys and values of a prompt."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from attangent._errors import AttangentError
+from attangent.adapters.interface import token_logsumexp, token_mask
+from attangent.adapters.layers import bare
+from attangent.adapters.record import slots, states_of
+from attangent.adapters.states import CalibratedState
+from attangent.adapters.switch import disabled
+from attangent.attention.prefix import by_state_head, query_gain
+
+Batch = Mapping[str, Any]
+"""The inputs of a model by name."""
+
+
+class Recorder(Protocol):
+    """Is shown every call of a layer's attention."""
+
+    def __call__(
+        self, module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]
+    ) -> None: ...
+
+
+def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default") -> Any:
+    """Measure the units of the adapter's calibrated states on batches of the model's inputs.
+
+    For each head: the mean and the standard deviation of the queries, the standard deviation of the values
+    and the mean logsumexp of the logits, over tokens that are not padding, in the model without adapters.
+    Call it before training: trained weights belong to the units they were trained in.
+    """
+    states = {at: state for at, state in states_of(model, name).items() if isinstance(state, CalibratedState)}
+    if not states:
+        return model
+    measures = {layer: Measure(state.heads) for layer, state in states.items()}
+    run_recorded(model, batches, measures)
+    for layer, state in states.items():
+        if measures[layer].queries == 0:
+            raise AttangentError(f"the batches never reach layer {layer}: nothing to calibrate it on")
+        state.set_units(*measures[layer].units())
+    return model
+
+
+def run_recorded(model: Any, batches: Batch | Iterable[Batch], recorders: Mapping[str, Recorder]) -> None:
+    """Run the bare model on the batches and show the attention calls of each layer to its recorder."""
+    base = bare(model)
+    with torch.no_grad(), disabled(model), _recording(base, recorders), _evaluating(base):
+        for batch in _each(batches):
+            base(**_on_device(batch, base))
+
+
+@contextmanager
+def _recording(base: nn.Module, recorders: Mapping[str, Recorder]) -> Iterator[None]:
+    found = slots(base)
+    for layer, recorder in recorders.items():
+        found[layer].recorder = recorder
+    try:
+        yield
+    finally:
+        for layer in recorders:
+            found[layer].recorder = None
+
+
+@contextmanager
+def _evaluating(base: nn.Module) -> Iterator[None]:
+    training = [module for module in base.modules() if module.training]
+    base.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _each(batches: Batch | Iterable[Batch]) -> Iterator[Batch]:
+    count = 0
+    for batch in cast("Iterable[Batch]", [batches] if isinstance(batches, Mapping) else batches):
+        if not isinstance(batch, Mapping):
+            raise AttangentError(f"a batch is {type(batch).__name__}, expected the model's inputs by name")
+        count += 1
+        yield batch
+    if count == 0:
+        raise AttangentError("there is no batch, expected at least one")
+
+
+def _on_device(batch: Batch, base: nn.Module) -> dict[str, Any]:
+    device = next(base.parameters()).device
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+
+
+class Measure:
+    """Sums over the calls of one layer, from which its units follow; all in float64."""
+
+    def __init__(self, heads: int):
+        self.heads = heads
+        self.queries = 0
+        self.keys = 0
+        self.sums: dict[str, Tensor] = {}
+
+    def __call__(
+        self, module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]
+    ) -> None:
+        scale = options.get("scaling") or q.shape[-1] ** -0.5
+        valid_q, valid_k = valid_tokens(module, q, k, mask, options)
+        lse = token_logsumexp(module, q, k, v, mask, options)
+        x = by_state_head(q.double() * query_gain(scale, q.shape[-1]), self.heads)
+        groups = q.shape[1] // self.heads
+        real = valid_q[:, None, :].expand(-1, q.shape[1], -1).reshape(*x.shape[:3], 1)
+        level = by_state_head(lse.double().unsqueeze(-1), self.heads)
+        self._add("q", torch.where(real, x, 0).sum(dim=(0, 2)))
+        self._add("qq", torch.where(real, x.square(), 0).sum(dim=(0, 2)))
+        self._add("level", torch.where(real, level, 0).sum(dim=(0, 2, 3)))
+        self.queries += int(valid_q.sum()) * groups
+        v = torch.where(valid_k[:, None, :, None], v.double(), 0)
+        self._add("v", v.sum(dim=(0, 2)))
+        self._add("vv", v.square().sum(dim=(0, 2)))
+        self.keys += int(valid_k.sum())
+
+    def _add(self, name: str, term: Tensor) -> None:
+        self.sums[name] = self.sums[name] + term if name in self.sums else term
+
+    def units(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(mean, scale, level, value_scale), the arguments of `CalibratedState.set_units`."""
+        mean = self.sums["q"] / self.queries
+        scale = _spread(self.sums["q"], self.sums["qq"], self.queries)
+        values = _spread(self.sums["v"], self.sums["vv"], self.keys)
+        return (
+            mean,
+            scale,
+            self.sums["level"] / self.queries,
+            values.repeat_interleave(self.heads // len(values)),
+        )
+
+
+def _spread(total: Tensor, squares: Tensor, count: int) -> Tensor:
+    """The standard deviation over tokens and coordinates about each coordinate's mean, (heads)."""
+    variance = (squares / count - (total / count).square()).clamp(min=0).mean(dim=-1)
+    return variance.sqrt().clamp(min=1e-6)
+
+
+def valid_tokens(
+    module: nn.Module, q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]
+) -> tuple[Tensor, Tensor]:
+    """Which queries (B, Lq) and keys (B, Lk) are not padding: a key is where no query may see it.
+
+    Queries of a layer that attends to itself are valid with their keys; other queries are all taken.
+    """
+    options = {name: value for name, value in options.items() if name != "position_bias"}
+    seen, _ = token_mask(module, q, k, mask, options)
+    batch, rows, columns = q.shape[0], q.shape[2], k.shape[2]
+    keys = torch.ones(batch, columns, dtype=torch.bool, device=q.device)
+    if seen is not None:
+        seen = seen if seen.dtype == torch.bool else seen > torch.finfo(seen.dtype).min / 2
+        seen = seen[(None,) * (4 - seen.ndim)]
+        keys = seen.any(dim=-2).any(dim=1).expand(batch, columns)
+    queries = keys if rows == columns else torch.ones(batch, rows, dtype=torch.bool, device=q.device)
+    return queries, keys

@@ -1,0 +1,64 @@
+"""States as plain words and tensors, and back."""
+
+from typing import Any
+
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.adapters.states import AnchorState, AuthorsState, CalibratedState, LogMassState, State
+from attangent.attention import PrefixState
+from attangent.attention.features import BY_NAME
+
+_MAP = "features."
+_RAW: dict[str, type[PrefixState]] = {"raw": PrefixState, "authors": AuthorsState}
+_CALIBRATED: dict[str, type[CalibratedState]] = {
+    "calibrated": CalibratedState,
+    "log-mass": LogMassState,
+    "anchors": AnchorState,
+}
+_KINDS = {kind: name for name, kind in (_RAW | _CALIBRATED).items()}
+
+
+def describe_state(state: Any) -> dict[str, Any]:
+    """The kind of the state, and the name and settings of its map."""
+    kind = _KINDS.get(type(state))
+    if kind is None:
+        raise AttangentError(
+            f"a state is {type(state).__name__}, expected one of "
+            f"{', '.join(known.__name__ for known in _KINDS)} to be saved"
+        )
+    return {"kind": kind, "map": state.features.name, "settings": state.features.describe()}
+
+
+def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:
+    """The state that `describe_state` and its `state_dict` speak of; all of it, and nothing else."""
+    try:
+        kind, name, settings = described["kind"], described["map"], described["settings"]
+        of_map = {name.removeprefix(_MAP): t for name, t in tensors.items() if name.startswith(_MAP)}
+        features = BY_NAME[name].rebuild(settings, of_map)
+        own = {name: t for name, t in tensors.items() if not name.startswith(_MAP)}
+        return (
+            _raw(_RAW[kind], features, own) if kind in _RAW else _calibrated(_CALIBRATED[kind], features, own)
+        )
+    except (KeyError, TypeError) as error:
+        raise AttangentError(f"the description or tensors of the state are not whole: {error}") from None
+
+
+def _raw(kind: type[PrefixState], features: Any, own: dict[str, Tensor]) -> PrefixState:
+    mass = own.pop("mass")
+    Z = (own.pop("Z_A"), own.pop("Z_B")) if "Z_A" in own else own.pop("Z_full")
+    _check_empty(own)
+    state = kind(features, Z, mass.abs() if features.positive else mass)
+    state.mass.data.copy_(mass)
+    return state
+
+
+def _calibrated(kind: type[CalibratedState], features: Any, own: dict[str, Tensor]) -> CalibratedState:
+    parts = [own.pop(name) for name in ("Z", "mass", "value_scale")]
+    _check_empty(own)
+    return kind(features, *parts)
+
+
+def _check_empty(left: dict[str, Tensor]) -> None:
+    if left:
+        raise AttangentError(f"the state has unknown tensors {', '.join(sorted(left))}")

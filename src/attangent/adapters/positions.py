@@ -1,0 +1,44 @@
+"""Tokens behind a prompt that is now a state: their positions are those they would have behind it."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from attangent.adapters.record import Record
+
+_TABLES = ("wpe", "position_embeddings", "embed_positions")
+
+
+class _Shift:
+    """A hook before a module that is given positions: it adds the offset of the active adapters."""
+
+    def __init__(self, record: Record):
+        self.record = record
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        offset = self.record.offset
+        if offset == 0:
+            return None
+        if "position_ids" in kwargs:
+            return args, kwargs | {"position_ids": kwargs["position_ids"] + offset}
+        return tuple(value + offset if _are_positions(value) else value for value in args), kwargs
+
+
+def shift_positions(base: nn.Module, record: Record) -> list[Any]:
+    """Hooks on every module of the model that is given positions."""
+    hook = _Shift(record)
+    return [
+        module.register_forward_pre_hook(hook, with_kwargs=True)
+        for name, module in base.named_modules()
+        if takes_positions(name, module)
+    ]
+
+
+def takes_positions(name: str, module: nn.Module) -> bool:
+    """Whether the module is a rotary embedding or a table of positions."""
+    table = isinstance(module, nn.Embedding) and name.rpartition(".")[2] in _TABLES
+    return table or "RotaryEmbedding" in type(module).__name__
+
+
+def _are_positions(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.is_floating_point()

@@ -1,0 +1,42 @@
+"""What sits in an attention layer: the states of its adapters, and which of them are active."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from attangent.attention import Prefix
+
+NAME = "attangent_prefix"
+"""The name under which an attention module holds its slot."""
+
+
+class Slot(nn.Module):
+    """The prefix states of one attention layer by adapter name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states = nn.ModuleDict()
+        self.active: tuple[str, ...] = ()
+        self.enabled = True
+        self.recorder: Callable[..., None] | None = None
+
+    def current(self) -> Prefix | None:
+        """The prefix that acts now: that of the active adapters together; None for none."""
+        if not self.enabled:
+            return None
+        found = [self.states[name] for name in self.active if name in self.states]
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0]  # type: ignore[return-value]
+        from attangent.adapters.stack import stacked
+
+        return stacked(found)  # type: ignore[arg-type]
+
+    def extra_repr(self) -> str:
+        return f"active={list(self.active)}, enabled={self.enabled}"
+
+
+def slot_of(module: nn.Module) -> Slot | None:
+    """The slot of an attention module, None where nothing is attached."""
+    return module._modules.get(NAME)  # type: ignore[return-value]

@@ -1,0 +1,61 @@
+"""Which adapters act: activate one or several, disable all for a while, delete."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attangent._errors import AttangentError
+from attangent.adapters.record import check_known, record_of, slots
+
+
+def activate(model: Any, *names: str) -> Any:
+    """Let these adapters act, all at once, and train; the others rest.
+
+    Several prefixes stand side by side: their numerators and masses add up. No name leaves the model bare.
+    """
+    for name in names:
+        check_known(model, name)
+    record = record_of(model)
+    record.active = tuple(dict.fromkeys(names))
+    for slot in slots(model).values():
+        slot.active = record.active
+        for name, state in slot.states.items():
+            state.requires_grad_(name in names)
+    return model
+
+
+def active_adapters(model: Any) -> tuple[str, ...]:
+    """The names of the adapters that act."""
+    return record_of(model).active
+
+
+@contextmanager
+def disabled(model: Any) -> Iterator[Any]:
+    """The model without its adapters, for as long as the context lasts; it may be nested."""
+    before = record_of(model).enabled
+    set_enabled(model, False)
+    try:
+        yield model
+    finally:
+        set_enabled(model, before)
+
+
+def set_enabled(model: Any, enabled: bool) -> None:
+    """Let the active adapters act, or none."""
+    record_of(model).enabled = enabled
+    for slot in slots(model).values():
+        slot.enabled = enabled
+
+
+def delete(model: Any, name: str) -> Any:
+    """Remove one of several adapters; `detach` removes all and gives the model back as it was."""
+    check_known(model, name)
+    record = record_of(model)
+    if len(record.configs) == 1:
+        raise AttangentError(f"{name!r} is the only adapter: call attangent.detach(model) to remove it")
+    for slot in slots(model).values():
+        if name in slot.states:
+            del slot.states[name]
+    activate(model, *(active for active in record.active if active != name))
+    del record.configs[name]
+    return model

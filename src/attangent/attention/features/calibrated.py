@@ -1,0 +1,88 @@
+"""A map in the units of what it is applied to: centred and scaled inputs, features of a chosen size."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.attention.features.base import FeatureMap
+
+
+class Calibrated(FeatureMap):
+    """phi(x) = e^level inner((x - mean) / scale), with mean (heads, d), scale and level (heads).
+
+    Weights of order one in `inner` then act with order one on every head, however large its queries and its
+    logits are. The three are buffers, not trained; the level acts in log space and cannot overflow.
+
+    >>> from attangent.attention.features import Learned
+    >>> inner = Learned.draw(dim=4, size=8, seed=0, heads=2)
+    >>> Calibrated(inner, torch.zeros(2, 4), torch.ones(2), torch.zeros(2))(torch.randn(2, 3, 4)).shape
+    torch.Size([2, 3, 8])
+    """
+
+    name = "calibrated"
+    mean: Tensor
+    scale: Tensor
+    level: Tensor
+
+    def __init__(self, inner: FeatureMap, mean: Tensor, scale: Tensor, level: Tensor):
+        super().__init__(inner.dim, inner.size)
+        _check_units(inner, mean, scale, level)
+        self.inner = inner
+        self.positive = inner.positive
+        for name, buffer in (("mean", mean), ("scale", scale), ("level", level)):
+            self.register_buffer(name, buffer.detach().clone())
+
+    def trained(self) -> tuple[Tensor, ...]:
+        return self.inner.trained()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(self._inputs(x)) * self._level(x).exp()
+
+    def row_sizes(self, Z: Tensor, k: Tensor) -> Tensor | None:
+        return self.inner.row_sizes(Z, k)
+
+    def evaluate(self, x: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        w, shift = self.inner.evaluate(self._inputs(x), sizes)
+        level = self._level(x)
+        return w, level.expand(*w.shape[:-1], 1) if shift is None else shift + level
+
+    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        grad_x, of_map = self.inner.pullback(self._inputs(x), w, grad_w)
+        return grad_x * self._factor(x), of_map
+
+    def describe(self) -> dict[str, Any]:
+        return {"inner": self.inner.name, "settings": self.inner.describe()}
+
+    @classmethod
+    def rebuild(cls, described: dict[str, Any], tensors: dict[str, Any]) -> "Calibrated":
+        from attangent.attention.features import BY_NAME
+
+        own = {name: tensors[name] for name in ("mean", "scale", "level")}
+        of_inner = {name.removeprefix("inner."): t for name, t in tensors.items() if name not in own}
+        kind = BY_NAME.get(described["inner"])
+        if kind is None or kind is cls:
+            raise AttangentError(f"a calibrated map of {described['inner']!r} is not known")
+        return cls(kind.rebuild(described["settings"], of_inner), **own)
+
+    def _factor(self, x: Tensor) -> Tensor:
+        return self.scale.to(x.dtype).reciprocal()[:, None, None]
+
+    def _inputs(self, x: Tensor) -> Tensor:
+        factor = self._factor(x)
+        return torch.addcmul(-self.mean.to(x.dtype).unsqueeze(-2) * factor, x, factor)
+
+    def _level(self, x: Tensor) -> Tensor:
+        return self.level.to(x.dtype)[:, None, None]
+
+
+def _check_units(inner: FeatureMap, mean: Tensor, scale: Tensor, level: Tensor) -> None:
+    heads = mean.shape[0]
+    if mean.shape != (heads, inner.dim) or scale.shape != (heads,) or level.shape != (heads,):
+        raise AttangentError(
+            f"mean, scale and level are {tuple(mean.shape)}, {tuple(scale.shape)}, {tuple(level.shape)}, "
+            f"expected (heads, {inner.dim}), (heads,), (heads,)"
+        )
+    if not all(torch.isfinite(tensor).all() for tensor in (mean, scale, level)) or (scale <= 0).any():
+        raise AttangentError("mean, scale or level is not finite or scale not above 0")
