@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attangent.attention.merge import blocks_of, merge_weights, whole_mass
+from attangent.attention.merge import _BLOCK, blocks_of, merge_weights, whole_mass
 
 from .cases import normal
 
@@ -59,4 +59,4 @@ def test_blocks_cover_every_row_once_and_are_about_a_block_in_size(batch, heads,
         q[block] += 1
         largest = max(largest, q[block].numel() * size)
     assert (q == 1).all()
-    assert largest <= max(2 * 2**17, heads * size)
+    assert largest <= max(2 * _BLOCK, heads * size)

@@ -94,7 +94,9 @@ def _merge_(
     """Adds the prefix to `out` in place; the logarithm of the whole mass, where wanted, and its sign."""
     positive = prefix.features.positive
     w, shift = prefix.features.evaluate(prefix.inputs(q), prefix.sizes)
-    mass = torch.linalg.vecdot(w, prefix.k.unsqueeze(-2)).view(lse.shape)
+    mass = torch.linalg.vecdot(w, prefix.k.unsqueeze(-2))
+    if mass.shape != lse.shape:
+        mass = mass.view(lse.shape)
     shift = None if shift is None else shift.view(lse.shape)
     total = whole_mass(lse, mass, shift, positive) if for_backward else None
     keep, add, sign = merge_weights(lse, mass, shift, positive)
@@ -106,7 +108,8 @@ def _add_prefix_(out: Tensor, keep: Tensor, w: Tensor, Z: Tensor, add: Tensor) -
     """out = keep out + add (w Z), in place; w is spent."""
     if out.dtype == w.dtype and w.shape[0] == 1 and out.is_contiguous():
         out.mul_(keep)
-        w.mul_(add.reshape(w.shape[:-1]).unsqueeze(-1))
+        add = add if add.shape == w.shape[:-1] else add.reshape(w.shape[:-1])
+        w.mul_(add.unsqueeze(-1))
         out.view(Z.shape[0], w.shape[2], Z.shape[2]).baddbmm_(w[0], Z)
         return
     numerator, add = times(w, Z).view(out.shape), add.unsqueeze(-1)

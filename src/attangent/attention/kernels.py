@@ -13,6 +13,8 @@ from torch import Tensor
 from attangent.attention.masks import Mask
 
 _aten = torch.ops.aten
+_cpu_flash = _aten._scaled_dot_product_flash_attention_for_cpu.default
+_cpu_flash_backward = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
 class TokenKernel(Protocol):
@@ -49,9 +51,7 @@ class CpuFlash:
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float
     ) -> tuple[Tensor, Tensor, Any]:
-        out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(
-            q, k, v, 0.0, mask.causal, attn_mask=mask.bias, scale=scale
-        )
+        out, lse = _cpu_flash(q, k, v, 0.0, mask.causal, attn_mask=mask.bias, scale=scale)
         return out, lse, None
 
     def backward(
@@ -66,7 +66,7 @@ class CpuFlash:
         scale: float,
         saved: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return _aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        return _cpu_flash_backward(
             grad, q, k, v, out, lse, 0.0, mask.causal, attn_mask=mask.bias, scale=scale
         )
 
