@@ -1,0 +1,63 @@
+"""Diffusion with a softmax score estimator: processes, known targets, estimators, samplers, error terms."""
+
+from attangent.diffusion.dataset import ScoreData, draw_data, noised_data
+from attangent.diffusion.error_terms import ErrorTerms, Estimate, error_terms, hilbert_function
+from attangent.diffusion.estimator import ExactScore, ScoreEstimator, label_loss, relative_error, score_error
+from attangent.diffusion.features import InputMap, NaturalInputs, PaperInputs
+from attangent.diffusion.kernel import KernelScore
+from attangent.diffusion.mixture import GaussianMixture, Target
+from attangent.diffusion.mlp import MLPScore
+from attangent.diffusion.process import ForwardProcess
+from attangent.diffusion.quality import (
+    Coverage,
+    SampleQuality,
+    mmd,
+    mode_coverage,
+    sample_quality,
+    sliced_wasserstein,
+)
+from attangent.diffusion.rings import Rings
+from attangent.diffusion.sampler import sample
+from attangent.diffusion.schedule import ConstantSchedule, LinearSchedule, NumericSchedule, Schedule
+from attangent.diffusion.softmax import SoftmaxScore
+from attangent.diffusion.training import Adam, Course, Descent, checkpoints
+
+__all__ = [
+    "Adam",
+    "ConstantSchedule",
+    "Course",
+    "Coverage",
+    "Descent",
+    "ErrorTerms",
+    "Estimate",
+    "ExactScore",
+    "ForwardProcess",
+    "GaussianMixture",
+    "InputMap",
+    "KernelScore",
+    "LinearSchedule",
+    "MLPScore",
+    "NaturalInputs",
+    "NumericSchedule",
+    "PaperInputs",
+    "Rings",
+    "SampleQuality",
+    "Schedule",
+    "ScoreData",
+    "ScoreEstimator",
+    "SoftmaxScore",
+    "Target",
+    "checkpoints",
+    "draw_data",
+    "error_terms",
+    "hilbert_function",
+    "label_loss",
+    "mmd",
+    "mode_coverage",
+    "noised_data",
+    "relative_error",
+    "sample",
+    "sample_quality",
+    "score_error",
+    "sliced_wasserstein",
+]

@@ -1,0 +1,117 @@
+"""How good samples are: distances to true samples, and which modes they reach."""
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+import torch
+from scipy.stats import chi2
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.diffusion._inputs import as_points
+from attangent.diffusion.mixture import GaussianMixture
+
+
+def sliced_wasserstein(a: Any, b: Any, projections: int = 64, seed: int = 0) -> float:
+    """The root of the mean over directions of the squared Wasserstein-2 distance of the projections.
+
+    Two true samples of the same size are not at distance 0: compare with that floor.
+    """
+    a = as_points("a", a)
+    b = as_points("b", b, a.shape[1])
+    if len(a) != len(b):
+        raise AttangentError(f"a has {len(a)} points and b {len(b)}: give two samples of the same size")
+    directions = torch.randn(
+        a.shape[1], projections, generator=generator(seed, "slices"), dtype=torch.float64
+    )
+    directions = directions / directions.norm(dim=0)
+    gaps = (a @ directions).sort(dim=0).values - (b @ directions).sort(dim=0).values
+    return gaps.square().mean().sqrt().item()
+
+
+def mmd(a: Any, b: Any, bandwidth: float | None = None) -> float:
+    """Squared maximum mean discrepancy with the kernel exp(-|x - y|^2 / (2 bandwidth^2)), unbiased.
+
+    It is 0 on average, and so at times negative, for samples of one distribution. The bandwidth is the median
+    distance between the samples unless given.
+    """
+    a = as_points("a", a)
+    b = as_points("b", b, a.shape[1])
+    between = torch.cdist(a, b)
+    scale = between.median().item() if bandwidth is None else bandwidth
+    inside = sum(_mean_off_diagonal(_gaussian(torch.cdist(x, x), scale)) for x in (a, b))
+    return (inside - 2 * _gaussian(between, scale).mean()).item()
+
+
+def _gaussian(distance: Tensor, scale: float) -> Tensor:
+    return torch.exp(-0.5 * (distance / scale).square())
+
+
+def _mean_off_diagonal(K: Tensor) -> Tensor:
+    n = len(K)
+    return (K.sum() - K.diagonal().sum()) / (n * (n - 1))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Where samples lie among the modes of a mixture."""
+
+    covered: int
+    """Modes with at least half of the samples that are due to them."""
+    modes: int
+    strays: float
+    """The share of samples outside of the ellipsoids that hold 99 % of each component."""
+    imbalance: float
+    """Half the sum over modes of |share - weight|, strays left out: 0 is balanced."""
+
+
+def mode_coverage(samples: Any, target: GaussianMixture) -> Coverage:
+    """Each sample counted to its nearest component. Give the mixture at the samples' time: `target.at`."""
+    samples = as_points("samples", samples, target.d)
+    z = samples[:, None, :] - target.means
+    if target.axes is not None:
+        z = torch.einsum("kji,nkj->nki", target.axes, z)
+    distance, nearest = (z.square() / target.variances).sum(dim=2).min(dim=1)
+    inside = distance <= float(chi2.ppf(0.99, target.d))
+    counts = torch.bincount(nearest[inside], minlength=len(target.means)).double()
+    share = counts / counts.sum().clamp(min=1)
+    return Coverage(
+        covered=int((counts >= 0.5 * target.weights * len(samples)).sum()),
+        modes=len(target.means),
+        strays=1 - inside.double().mean().item(),
+        imbalance=0.5 * (share - target.weights).abs().sum().item(),
+    )
+
+
+@dataclass(frozen=True)
+class SampleQuality:
+    """Mean sliced Wasserstein distance of samples to true ones, beside that of true ones to each other."""
+
+    distance: float
+    floor: float
+
+    @property
+    def ratio(self) -> float:
+        """1 where the samples cannot be told from true ones."""
+        return self.distance / self.floor
+
+
+def sample_quality(samples: Any, truth: Any, groups: int = 8) -> SampleQuality:
+    """Samples and true samples cut into `groups` each: the mean over pairs of groups, to calm its noise.
+
+    The floor depends on the size of a group, and so does the distance: compare only equal sizes.
+    """
+    samples = as_points("samples", samples)
+    truth = as_points("truth", truth, samples.shape[1])
+    size = min(len(samples), len(truth)) // groups
+    if groups < 2 or size < 2:
+        raise AttangentError(f"{len(samples)} samples and {len(truth)} true ones cannot fill {groups} groups")
+    found, true = (x[: groups * size].split(size) for x in (samples, truth))
+    return SampleQuality(_mean_distance(product(found, true)), _mean_distance(combinations(true, 2)))
+
+
+def _mean_distance(pairs: Any) -> float:
+    distances = [sliced_wasserstein(a, b) for a, b in pairs]
+    return sum(distances) / len(distances)

@@ -1,0 +1,87 @@
+"""The paper's estimator: a two-layer softmax network trained on noisy labels."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Self
+
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.diffusion.dataset import ScoreData
+from attangent.diffusion.estimator import ScoreEstimator
+from attangent.diffusion.features import InputMap, PaperInputs
+from attangent.diffusion.process import ForwardProcess
+from attangent.diffusion.training import Course, Descent, Trainer, train
+from attangent.kernels import SoftmaxNetwork, largest_eigenvalue
+
+LAMBDA_TOLERANCE = 1e-6
+
+
+@dataclass(eq=False)
+class SoftmaxScore(ScoreEstimator):
+    """F(t, x) = m a softmax(W' z), z = inputs(t, x), W trained by GD or Adam (P2 Section 6.1).
+
+    >>> from attangent.diffusion import GaussianMixture, draw_data
+    >>> process, target = ForwardProcess(), GaussianMixture.ring()
+    >>> model = SoftmaxScore(process, m=64, trainer=Descent(steps=20)).fit(draw_data(target, process, 100))
+    >>> model.score(0.5, torch.zeros(3, 2)).shape
+    torch.Size([3, 2])
+    """
+
+    process: ForwardProcess
+    m: int = 256
+    sigma: float = 1.0
+    inputs: InputMap = field(default_factory=PaperInputs)
+    trainer: Trainer = field(default_factory=Descent)
+    keep: tuple[int, ...] = ()
+    """Steps to keep beside the trainer's own checkpoints, for `at`."""
+    seed: int = 0
+
+    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+        X = self.inputs(self.process, data.t, data.x)
+        start = self.start(data.d)
+        W = start.W.clone()
+        network = start.with_weights(W)
+
+        def gradients() -> list[Tensor]:
+            tangent = network.tangent(X)
+            return [tangent.pull_back(tangent.outputs - data.y)]
+
+        def validate() -> float:
+            assert validation is not None
+            Z = self.inputs(self.process, validation.t, validation.x)
+            return (network.forward(Z) - validation.y).square().sum(dim=1).mean().item()
+
+        network.W = W
+        optimiser = self.trainer.optimiser([W], lambda: curvature(start, X), self.m)
+        watch = None if validation is None else validate
+        self.course = train([W], gradients, optimiser, self.trainer, watch, self.keep)
+        self._d = data.d
+        return self._use(self.course.best_step)
+
+    def start(self, d: int) -> SoftmaxNetwork:
+        """The untrained network for data of this dimension: symmetric, so that it answers 0."""
+        columns = self.inputs.columns(d)
+        return SoftmaxNetwork(columns, d, self.m, self.sigma, "symmetric", self.seed)
+
+    def at(self, step: int) -> Self:
+        """The estimator as it was at a checkpoint of its training."""
+        return copy.copy(self)._use(step)
+
+    def _use(self, step: int) -> Self:
+        (W,) = self._course().weights(step)
+        self.network, self.step = self.start(self.d).with_weights(W), step
+        return self
+
+    def _course(self) -> Course:
+        if self._d is None:
+            raise AttangentError("this SoftmaxScore is not fitted: call fit(data) first")
+        return self.course
+
+    def _mean(self, t: Tensor, x: Tensor) -> Tensor:
+        return self.network.forward(self.inputs(self.process, t, x))
+
+
+def curvature(network: SoftmaxNetwork, X: Tensor) -> float:
+    """lambda_max(J J') of a network at X, by products alone."""
+    return network.width * largest_eigenvalue(network.kernel_operator(X), LAMBDA_TOLERANCE)
