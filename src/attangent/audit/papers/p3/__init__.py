@@ -1,0 +1,1 @@
+"""Claims of P3, two-stage learning."""
