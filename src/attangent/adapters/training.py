@@ -1,0 +1,207 @@
+"""One training run on transformers' Trainer: checkpoints, resumption, many processes, its numbers."""
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attangent._errors import AttangentError
+from attangent.adapters.memory import PeakMemory
+from attangent.adapters.methods import Kind, is_head, trained_sizes
+from attangent.attention.features.base import check_count
+
+Rows = Sequence[dict[str, Any]]
+Collate = Callable[[Rows], dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long and how fast, the same for every method but the learning rate.
+
+    batch: examples a step and process; the optimiser steps after `accumulate` of them.
+    head_rate: learning rate of a classifier beside the method's own; None is the method's.
+    checkpoint_steps: write a checkpoint every so many steps, to resume from; 0 is never.
+    """
+
+    epochs: float = 4.0
+    batch: int = 16
+    accumulate: int = 1
+    head_rate: float | None = 5e-3
+    weight_decay: float = 0.0
+    warmup: float = 0.1
+    bf16: bool = False
+    checkpoint_steps: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("batch", self.batch)
+        check_count("accumulate", self.accumulate)
+        if not self.epochs > 0:
+            raise AttangentError(f"epochs is {self.epochs}, expected a number above 0")
+        if self.head_rate is not None and not self.head_rate > 0:
+            raise AttangentError(f"head_rate is {self.head_rate}, expected a number above 0")
+        if self.weight_decay < 0 or not 0 <= self.warmup < 1:
+            raise AttangentError(
+                f"weight_decay is {self.weight_decay} and warmup {self.warmup}, expected at least 0 and in [0, 1)"
+            )
+        if self.checkpoint_steps < 0:
+            raise AttangentError(f"checkpoint_steps is {self.checkpoint_steps}, expected 0 or more")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model ready to train, its data, and where checkpoints go."""
+
+    model: Any
+    kind: Kind
+    rate: float
+    rows: Any
+    collate: Collate
+    folder: Path
+
+
+def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
+    """Train, going on from the last checkpoint in the folder if there is one; the trainer and what it took."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    trainer = make_trainer(job, training)
+    last = get_last_checkpoint(str(job.folder)) if job.folder.is_dir() else None
+    started = time.perf_counter()
+    with PeakMemory() as memory:
+        trained = trainer.train(resume_from_checkpoint=last)
+    numbers = {
+        "train_loss": float(trained.training_loss),
+        "steps": float(trained.global_step),
+        "seconds": time.perf_counter() - started,
+        "peak_megabytes": memory.bytes / 1e6,
+        **{name: float(size) for name, size in trained_sizes(job.model).items()},
+    }
+    if not math.isfinite(numbers["train_loss"]):
+        raise AttangentError(f"the loss became {numbers['train_loss']}; give a smaller learning rate than {job.rate}")
+    return trainer, numbers
+
+
+def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
+    """Loss on these rows, and accuracy where there are labels to hit."""
+    found = trainer.predict(rows, metric_key_prefix="score")
+    numbers = {"loss": float(found.metrics["score_loss"])}
+    if kind != "causal-lm":
+        logits = found.predictions[0] if isinstance(found.predictions, tuple) else found.predictions
+        numbers["accuracy"] = float(np.mean(np.argmax(logits, axis=-1) == found.label_ids))
+    return numbers
+
+
+def make_trainer(job: Job, training: Training) -> Any:
+    """transformers' Trainer with our optimiser groups and checkpoints of what is trained only."""
+    from transformers import PrinterCallback, TrainingArguments
+
+    steps = math.ceil(len(job.rows) / (training.batch * training.accumulate)) * training.epochs
+    arguments = TrainingArguments(
+        output_dir=str(job.folder),
+        num_train_epochs=training.epochs,
+        per_device_train_batch_size=training.batch,
+        per_device_eval_batch_size=max(training.batch, 32),
+        gradient_accumulation_steps=training.accumulate,
+        learning_rate=job.rate,
+        warmup_steps=int(training.warmup * steps),
+        bf16=training.bf16,
+        seed=training.seed,
+        data_seed=training.seed,
+        save_strategy="steps" if training.checkpoint_steps else "no",
+        save_steps=training.checkpoint_steps or 500,
+        save_total_limit=2,
+        logging_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        prediction_loss_only=job.kind == "causal-lm",
+        dataloader_pin_memory=torch.cuda.is_available(),
+        ddp_find_unused_parameters=all(p.requires_grad for p in job.model.parameters()),
+    )
+    trainer = trainer_class()(
+        model=job.model,
+        args=arguments,
+        train_dataset=job.rows,
+        data_collator=job.collate,
+        optimizers=(optimiser(job.model, job.rate, training), None),
+    )
+    trainer.remove_callback(PrinterCallback)
+    if job.kind != "causal-lm":
+        trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
+    return trainer
+
+
+def optimiser(model: nn.Module, rate: float, training: Training) -> torch.optim.Optimizer:
+    """AdamW with the classifier in a group of its own."""
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for name, p in trained if not is_head(name)], "lr": rate},
+        {"params": [p for name, p in trained if is_head(name)], "lr": training.head_rate or rate},
+    ]
+    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
+
+
+@cache
+def trainer_class() -> type[Any]:
+    """Trainer whose checkpoints hold the trained tensors alone, as safetensors."""
+    from safetensors.torch import load_file, save_file
+    from transformers import Trainer
+
+    class SmallCheckpoints(Trainer):
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            if self.args.should_save:
+                folder = Path(output_dir or str(self.args.output_dir))
+                folder.mkdir(parents=True, exist_ok=True)
+                model = self.accelerator.unwrap_model(self.model)
+                save_file(trained_tensors(model), folder / "trained.safetensors")
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+            model = self.accelerator.unwrap_model(self.model if model is None else model)
+            put_tensors(model, load_file(Path(resume_from_checkpoint) / "trained.safetensors"))
+
+    return SmallCheckpoints
+
+
+def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter that trains, and the buffers that stand beside one."""
+    found: dict[str, Tensor] = {}
+    for path, module in model.named_modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
+            own = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
+            found |= {f"{path}.{name}" if path else name: t.detach().cpu().contiguous().clone() for name, t in own.items()}
+    return found
+
+
+def put_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy tensors back to where `trained_tensors` took them from."""
+    places = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    expected = set(trained_tensors(model))
+    if set(tensors) != expected:
+        odd = sorted(set(tensors) ^ expected)
+        raise AttangentError(f"the checkpoint and the model differ in {', '.join(odd[:4])}; start in another folder")
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            places[name].copy_(tensor)
+
+
+def drop_checkpoints(folder: Path) -> None:
+    """Remove what only a cut-off run needs."""
+    for path in folder.glob("checkpoint-*"):
+        shutil.rmtree(path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=1) + "\n")
+    part.replace(path)
