@@ -1,0 +1,179 @@
+"""A model behind a prompt that is kept apart: its keys and values once, shared by every sequence of a batch.
+
+For a while the attention of every layer is answered by a function of ours, which puts in front of the tokens
+either the whole prompt or a state that stands for it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attangent.adapters.interface import token_mask
+from attangent.adapters.layers import attention_layers
+from attangent.attention import Prefix, ntk_attention
+from attangent.attention.fast import merged
+from attangent.attention.masks import resolve_mask
+from attangent.attention.portable import token_part
+
+_NAME = "attangent_compress"
+_HANDLER = "attangent_handler"
+_LOGITS = 1 << 23
+_PREFILL = 512
+
+
+class Call(NamedTuple):
+    """One call of a layer's attention: q (B, H, L, d), k and v (B, Hkv, Lk, d), and what tokens may see."""
+
+    layer: str
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Tensor | None
+    causal: bool
+    scale: float
+    softcap: float | None
+
+    def tokens(self) -> tuple[Tensor, Tensor]:
+        """Attention over the tokens alone: output (B, H, L, dv) and logsumexp (B, H, L)."""
+        resolved = resolve_mask(self.mask, self.causal, self.q, self.k)
+        return token_part(self.q, self.k, self.v, resolved, self.scale, softcap=self.softcap)
+
+    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The logits of these queries on these keys, as the layer computes them."""
+        raw = queries @ keys.mT * self.scale
+        return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
+
+
+Handler = Callable[[Call], Tensor]
+"""Answers a call with the attention's output (B, H, L, dv)."""
+
+
+@dataclass(frozen=True)
+class PromptCache:
+    """Keys and values (Hkv, m, d) of a prompt by layer, and the logits of the token behind it."""
+
+    layers: Mapping[str, tuple[Tensor, Tensor]]
+    logits: Tensor
+
+    @property
+    def length(self) -> int:
+        return next(iter(self.layers.values()))[0].shape[1]
+
+    @property
+    def number_of_bytes(self) -> int:
+        return sum(t.numel() * t.element_size() for pair in self.layers.values() for t in pair)
+
+
+@contextmanager
+def intercepted(model: Any, handler: Handler) -> Iterator[None]:
+    """Let `handler` answer the attention of every layer of the model; everything is put back at the end."""
+    _register()
+    layers = attention_layers(model)
+    configs = {id(layer.module.config): layer.module.config for layer in layers}
+    before = [(config, config._attn_implementation_internal) for config in configs.values()]
+    before.append((model.config, model.config._attn_implementation_internal))
+    for layer in layers:
+        setattr(layer.module, _HANDLER, (layer.name, handler))
+    for config, _ in before:
+        config._attn_implementation_internal = _NAME
+    try:
+        yield
+    finally:
+        for config, implementation in reversed(before):
+            config._attn_implementation_internal = implementation
+        for layer in layers:
+            delattr(layer.module, _HANDLER)
+
+
+def _register() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(_NAME, _handled)
+    AttentionMaskInterface.register(_NAME, sdpa_mask)
+
+
+def _handled(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    layer, handler = getattr(module, _HANDLER)
+    mask, causal = token_mask(module, query, key, attention_mask, options)
+    scale = options.get("scaling") or query.shape[-1] ** -0.5
+    call = Call(layer, query, key, value, mask, causal, scale, options.get("softcap"))
+    return handler(call).transpose(1, 2).contiguous(), None
+
+
+def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: None) -> PromptCache:
+    """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens."""
+    from transformers import DynamicCache
+
+    cache, logits = DynamicCache(), None
+    with torch.no_grad():
+        for chunk in ids[None].split(_PREFILL, dim=1):
+            logits = model(chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1]
+            told(chunk.shape[1])
+    assert logits is not None
+    pairs = [(layer.keys[0], layer.values[0]) for layer in cache.layers]  # type: ignore[index]
+    names = [layer.name for layer in attention_layers(model)]
+    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float())
+
+
+def prompt_part(
+    call: Call, keys: Tensor, values: Tensor, seen: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Attention of the call's queries over a prompt's keys (Hkv, m, d): output and logsumexp.
+
+    `seen` (B, m) tells which tokens of the prompt a sequence may see; all by default. At most `_LOGITS`
+    logits exist at once.
+    """
+    batch, heads, rows, dim = call.q.shape
+    groups = heads // len(keys)
+    q = call.q.reshape(batch, len(keys), groups * rows, dim)
+    at_once = max(1, _LOGITS // (batch * len(keys) * keys.shape[1]))
+    outs, lses = [], []
+    for part in q.split(at_once, dim=2):
+        logits = call.scores(part, keys)
+        if seen is not None:
+            logits = logits.masked_fill(~seen[:, None, None], -torch.inf)
+        lses.append(logits.logsumexp(dim=-1))
+        outs.append(logits.softmax(dim=-1) @ values)
+    out, lse = torch.cat(outs, dim=2), torch.cat(lses, dim=2)
+    return out.reshape(batch, heads, rows, -1), lse.reshape(batch, heads, rows)
+
+
+def whole_prompt(cache: PromptCache, seen: Tensor | None = None) -> Handler:
+    """Attention with the whole prompt in front of the tokens: exact."""
+
+    def handle(call: Call) -> Tensor:
+        return merged(call.tokens(), prompt_part(call, *cache.layers[call.layer], seen))[0].to(call.q.dtype)
+
+    return handle
+
+
+def with_states(states: Mapping[str, Prefix]) -> Handler:
+    """Attention with a state for each layer in front of the tokens."""
+
+    def handle(call: Call) -> Tensor:
+        _, q, k, v, mask, causal, scale, softcap = call
+        state = states[call.layer]
+        return ntk_attention(q, k, v, state, mask=mask, causal=causal, scale=scale, softcap=softcap)
+
+    return handle
+
+
+def run(model: Any, ids: Tensor, offset: int, handler: Handler | None, **options: Any) -> Any:
+    """The model's output on ids (B, L) whose first position is `offset`; the bare model's for no handler."""
+    positions = offset + torch.arange(ids.shape[1], device=ids.device)[None]
+    if handler is None:
+        return model(ids, position_ids=positions, use_cache=False, **options)
+    with intercepted(model, handler):
+        return model(ids, position_ids=positions, use_cache=False, **options)

@@ -1,0 +1,132 @@
+"""Prompts as token ids: plain text or the first messages of a chat, and how a question behind them looks."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent.adapters.layers import attention_layers
+from attangent.adapters.record import find_record
+
+Message = Mapping[str, str]
+Prompt = str | Sequence[Message]
+"""Plain text, or the first messages of a chat."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How text behind a prompt becomes tokens: as it is, or as a turn of a chat after these roles."""
+
+    roles: tuple[str, ...] = ()
+
+    def question(self, tokenizer: Any, text: str) -> Tensor:
+        """The tokens (L) of a question behind the prompt, up to where the answer begins."""
+        return tokens_of(tokenizer, self._turn(tokenizer, text) if self.roles else text)
+
+    def opening(self, tokenizer: Any) -> Tensor:
+        """The tokens (L) with which whatever follows the prompt begins; none behind plain text."""
+        if not self.roles:
+            return torch.zeros(0, dtype=torch.long)
+        mark = "attangent"
+        before, found, _ = self._turn(tokenizer, mark).partition(mark)
+        return tokens_of(tokenizer, before) if found else torch.zeros(0, dtype=torch.long)
+
+    def _turn(self, tokenizer: Any, text: str) -> str:
+        before = [{"role": role, "content": "."} for role in self.roles]
+        return _behind(tokenizer, before, [{"role": "user", "content": text}])
+
+
+def read_prompt(tokenizer: Any, prompt: Any) -> tuple[Tensor, Reader]:
+    """The tokens (m) of a prompt and the reader of what follows it."""
+    if isinstance(prompt, str):
+        ids, reader = tokens_of(tokenizer, prompt), Reader()
+    elif _are_messages(prompt):
+        _check_template(tokenizer)
+        text = tokenizer.apply_chat_template(list(prompt), tokenize=False)
+        ids, reader = tokens_of(tokenizer, text), Reader(tuple(message["role"] for message in prompt))
+    else:
+        raise AttangentError(
+            f"prompt is {type(prompt).__name__}, expected text or chat messages such as "
+            "[{'role': 'system', 'content': '...'}]"
+        )
+    if len(ids) == 0:
+        raise AttangentError("the prompt is empty, expected at least one token: there is nothing to compress")
+    return ids, reader
+
+
+def check_model(model: Any, tokenizer: Any) -> None:
+    """A bare causal language model that goes with this tokenizer."""
+    attention_layers(model)
+    name, config = type(model).__name__, model.config
+    causal = callable(getattr(model, "can_generate", None)) and model.can_generate()
+    if not causal or getattr(config, "is_encoder_decoder", False):
+        raise AttangentError(f"{name} is not a causal language model, expected one such as LlamaForCausalLM")
+    if find_record(model) is not None:
+        raise AttangentError(
+            f"{name} has adapters attached, expected a bare model: call attangent.detach first"
+        )
+    rows, words = model.get_input_embeddings().num_embeddings, len(tokenizer)
+    if words > rows:
+        raise AttangentError(
+            f"the tokenizer has {words} tokens and {name} knows {rows}: it belongs to another model; load "
+            "both from the same folder"
+        )
+
+
+def check_length(model: Any, length: int, behind: int) -> None:
+    """A prompt of `length` tokens fits into the context with `behind` more, and all layers see all of it."""
+    config = model.config
+    context = getattr(config, "max_position_embeddings", None)
+    if context is not None and length + behind > context:
+        raise AttangentError(
+            f"the prompt has {length} tokens and {behind} more are needed behind it, but the context of "
+            f"{type(model).__name__} is {context}: cut the prompt or compress its parts one by one"
+        )
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None) or (["sliding_attention"] if window else [])
+    if window is not None and "sliding_attention" in kinds and length + behind > window:
+        raise AttangentError(
+            f"{type(model).__name__} has layers that see only the last {window} tokens, and the prompt has "
+            f"{length}: a state would show them what they cannot see; expected a shorter prompt"
+        )
+
+
+def fingerprint(tokenizer: Any) -> str:
+    """A digest of the tokenizer's vocabulary."""
+    vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(vocabulary.encode()).hexdigest()[:16]
+
+
+def tokens_of(tokenizer: Any, text: str) -> Tensor:
+    """The tokens (L) of a text as it is, without special ones."""
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return torch.tensor(list(ids), dtype=torch.long)
+
+
+def _behind(tokenizer: Any, before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
+    """What the template writes for the messages `after`, behind those `before`, up to the answer."""
+    _check_template(tokenizer)
+    head = tokenizer.apply_chat_template(before, tokenize=False)
+    whole = tokenizer.apply_chat_template([*before, *after], tokenize=False, add_generation_prompt=True)
+    if not whole.startswith(head):
+        raise AttangentError(
+            "the chat template changes earlier messages when one is added, so that none can be compressed: "
+            "render the prompt yourself and give it as text"
+        )
+    return whole[len(head) :]
+
+
+def _check_template(tokenizer: Any) -> None:
+    if not getattr(tokenizer, "chat_template", None):
+        raise AttangentError("the prompt is a chat, but the tokenizer has no chat template: give it as text")
+
+
+def _are_messages(prompt: Any) -> bool:
+    if isinstance(prompt, str) or not isinstance(prompt, Sequence) or not prompt:
+        return False
+    return all(isinstance(m, Mapping) and {"role", "content"} <= set(m) for m in prompt)

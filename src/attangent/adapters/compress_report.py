@@ -1,0 +1,243 @@
+"""How much of a prompt's effect a compressed one kept: divergence, likelihood, agreement, answers."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent.adapters.compress_calibration import Calibration
+from attangent.adapters.compress_capture import (
+    Handler,
+    PromptCache,
+    intercepted,
+    run,
+    whole_prompt,
+    with_states,
+)
+from attangent.attention import Prefix
+
+_AT_ONCE = 4
+ANSWER_TOKENS = 24
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Means over the tokens of text that the model wrote behind the whole prompt.
+
+    divergence: KL(full || other) by name of the other, `compressed` or `none`, in nats a token;
+    loss: minus the log-likelihood of the text, by name, `full` too;
+    agreement: how often the likeliest next token is the same as with the full prompt.
+    """
+
+    divergence: dict[str, float]
+    loss: dict[str, float]
+    agreement: dict[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """KL(full || compressed) / KL(full || no prompt): 0 keeps everything, 1 nothing."""
+        return self.divergence["compressed"] / max(self.divergence["none"], 1e-12)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question answered with the full prompt, with the compressed one and with none."""
+
+    question: str
+    full: str
+    compressed: str
+    none: str
+    expected: str | None = None
+
+    @property
+    def told(self) -> set[str]:
+        """The words that the full prompt brings in: in its answer, not in the question nor without it."""
+        return _words(self.full) - _words(self.question) - _words(self.none)
+
+    def holds(self, answer: str) -> bool:
+        """Whether an answer has what was expected, or else most of what the full prompt brings in."""
+        if self.expected is not None:
+            return self.expected.casefold() in answer.casefold()
+        return not self.told or 2 * len(self.told & _words(answer)) >= len(self.told)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the full prompt answers and the compressed one does not."""
+        return self.holds(self.full) and not self.holds(self.compressed)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What compression kept and what it costs. Sizes are in tokens of a KV cache, times in seconds."""
+
+    prompt_tokens: int
+    size: int
+    method: str
+    fidelity: Fidelity
+    seconds: dict[str, float]
+    bytes_of_cache: int
+    bytes_of_states: int
+    answers: tuple[Answer, ...] = ()
+    decode: dict[str, float] = field(default_factory=dict)
+    """Seconds of one decoding step with the full prompt, the compressed one and none."""
+
+    @property
+    def lost(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.lost]
+
+    @property
+    def warnings(self) -> list[str]:
+        found = []
+        if self.fidelity.ratio > 0.5:
+            found.append(
+                f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: "
+                "try a larger size or distillation"
+            )
+        if self.lost:
+            found.append(
+                f"{len(self.lost)} of {len(self.answers)} answers were lost, the first to "
+                f"{self.lost[0].question!r}: try a larger size or distillation"
+            )
+        return found
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """A table: what is measured, with the full prompt, the compressed one, none."""
+        d, loss, agree = self.fidelity.divergence, self.fidelity.loss, self.fidelity.agreement
+        rows = [
+            ("tokens in front", str(self.prompt_tokens), str(self.size), "0"),
+            ("KL from the full prompt", "0", f"{d['compressed']:.4f}", f"{d['none']:.4f}"),
+            ("the same, relative", "0", f"{self.fidelity.ratio:.3f}", "1"),
+            ("loss on its text", *(f"{loss[name]:.3f}" for name in ("full", "compressed", "none"))),
+            ("same next token", "100%", f"{agree['compressed']:.1%}", f"{agree['none']:.1%}"),
+            ("bytes", f"{self.bytes_of_cache:,}", f"{self.bytes_of_states:,}", "0"),
+        ]
+        if self.decode:
+            times = (f"{1e3 * self.decode[name]:.1f} ms" for name in ("full", "compressed", "none"))
+            rows.append(("one decoding step", *times))
+        rows += [(answer.question, answer.full, answer.compressed, answer.none) for answer in self.answers]
+        return rows
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "ratio": self.fidelity.ratio,
+            "answers": [asdict(answer) | {"lost": answer.lost} for answer in self.answers],
+            "warnings": self.warnings,
+        }
+
+
+def measure_fidelity(
+    model: Any,
+    cache: PromptCache,
+    states: Mapping[str, Prefix],
+    text: Calibration,
+    told: Callable[[int], Any] = lambda sequences: None,
+) -> Fidelity:
+    """Compare the model behind the states and behind nothing with the model behind the whole prompt."""
+    sums = _Sums()
+    with torch.no_grad():
+        for start in range(0, len(text), _AT_ONCE):
+            ids, valid = (part[start : start + _AT_ONCE] for part in (text.ids, text.valid))
+            said = {
+                "full": _log_chances(model, ids, valid, cache.length, whole_prompt(cache)),
+                "compressed": _log_chances(model, ids, valid, cache.length, with_states(states)),
+                "none": _log_chances(model, ids, valid, 0, None),
+            }
+            sums.add(said, ids, valid)
+            told(len(ids))
+    return sums.means()
+
+
+def _log_chances(model: Any, ids: Tensor, valid: Tensor, offset: int, handler: Handler | None) -> Tensor:
+    """(T, vocabulary) over the valid tokens."""
+    return run(model, ids, offset, handler).logits[valid].float().log_softmax(dim=-1)
+
+
+class _Sums:
+    """Running sums over tokens, for each way to have the prompt."""
+
+    def __init__(self) -> None:
+        self.count = self.predicted = 0
+        self.totals: dict[tuple[str, str], float] = {}
+
+    def add(self, said: Mapping[str, Tensor], ids: Tensor, valid: Tensor) -> None:
+        full = said["full"]
+        following = ids.roll(-1, dims=1)[valid]
+        real = (valid & valid.roll(-1, dims=1) & (torch.arange(ids.shape[1]) < ids.shape[1] - 1))[valid]
+        self.count += len(full)
+        self.predicted += int(real.sum())
+        for name, other in said.items():
+            loss = -other.gather(1, following[:, None])[real].sum()
+            self._plus("loss", name, loss)
+            if name != "full":
+                self._plus("divergence", name, (full.exp() * (full - other)).sum())
+                self._plus("agreement", name, (full.argmax(dim=1) == other.argmax(dim=1)).sum())
+
+    def _plus(self, what: str, name: str, value: Tensor) -> None:
+        self.totals[what, name] = self.totals.get((what, name), 0.0) + value.item()
+
+    def means(self) -> Fidelity:
+        def of(what: str, count: int) -> dict[str, float]:
+            return {name: total / max(count, 1) for (w, name), total in self.totals.items() if w == what}
+
+        return Fidelity(of("divergence", self.count), of("loss", self.predicted), of("agreement", self.count))
+
+
+def answer_all(
+    model: Any,
+    tokenizer: Any,
+    questions: Sequence[tuple[str, str | None]],
+    tokens_of: Callable[[str], Tensor],
+    cache: PromptCache,
+    states: Mapping[str, Prefix],
+    tokens: int = ANSWER_TOKENS,
+    told: Callable[[], Any] = lambda: None,
+) -> tuple[Answer, ...]:
+    """Answers to questions (text, expected words or None) by the likeliest tokens, three ways."""
+    handlers = {"full": whole_prompt(cache), "compressed": with_states(states), "none": None}
+    found = []
+    for question, expected in questions:
+        ids = tokens_of(question)
+        said = {
+            name: continuation(model, tokenizer, ids, 0 if handler is None else cache.length, handler, tokens)
+            for name, handler in handlers.items()
+        }
+        found.append(Answer(question, **said, expected=expected))
+        told()
+    return tuple(found)
+
+
+def continuation(
+    model: Any, tokenizer: Any, ids: Tensor, offset: int, handler: Handler | None, tokens: int
+) -> str:
+    """The likeliest tokens behind `ids` (L), as text, up to the end of the text or `tokens` of them."""
+    if handler is None:
+        return _greedy(model, tokenizer, ids, offset, tokens)
+    with intercepted(model, handler):
+        return _greedy(model, tokenizer, ids, offset, tokens)
+
+
+def _greedy(model: Any, tokenizer: Any, ids: Tensor, offset: int, tokens: int) -> str:
+    from transformers import DynamicCache
+
+    cache, given, said = DynamicCache(), ids[None], []
+    with torch.no_grad():
+        while len(said) < tokens:
+            positions = offset + torch.arange(given.shape[1])[None]
+            out = model(
+                given, past_key_values=cache, use_cache=True, position_ids=positions, logits_to_keep=1
+            )
+            said.append(int(out.logits[0, -1].argmax()))
+            if said[-1] == getattr(tokenizer, "eos_token_id", None):
+                said.pop()
+                break
+            offset += given.shape[1]
+            given = torch.tensor([[said[-1]]])
+    return tokenizer.decode(said).strip()
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
