@@ -10,6 +10,7 @@ import typer
 
 from attangent import __version__
 from attangent._errors import AttangentError
+from attangent.cli_compress import compress, generate
 from attangent.cli_forecast import diagnose, forecast
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def report(
     typer.echo(f"report: {place}")
 
 
+app.command()(compress)
+app.command()(generate)
 app.command()(forecast)
 app.command()(diagnose)
 
