@@ -142,11 +142,13 @@ def make_trainer(job: Job, training: Training) -> Any:
 
 
 def optimiser(model: nn.Module, rate: float, training: Training) -> torch.optim.Optimizer:
-    """AdamW with the classifier in a group of its own."""
+    """AdamW with the classifier in a group of its own; where only that trains, it has the method's rate."""
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    head = [p for name, p in trained if is_head(name)]
+    others = [p for name, p in trained if not is_head(name)]
     groups = [
-        {"params": [p for name, p in trained if not is_head(name)], "lr": rate},
-        {"params": [p for name, p in trained if is_head(name)], "lr": training.head_rate or rate},
+        {"params": others, "lr": rate},
+        {"params": head, "lr": (training.head_rate or rate) if others else rate},
     ]
     return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
 
