@@ -1,0 +1,28 @@
+"""Writing a picture to a file by the ending of its name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attangent._errors import AttangentError
+
+ENDINGS = (".png", ".svg", ".pdf")
+
+
+def check_picture(path: str | Path) -> Path:
+    """The path, where its ending is that of a picture."""
+    if Path(path).suffix.lower() not in ENDINGS:
+        raise AttangentError(
+            f"the plot is to be written to {path}, expected a name ending in {', '.join(ENDINGS)}"
+        )
+    return Path(path)
+
+
+def write_picture(path: str | Path, panels: int, draw: Callable[[list[Any]], None]) -> None:
+    """Draw on `panels` axes beside each other and write the figure."""
+    file = check_picture(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.5 * panels, 3.2), layout="constrained")
+    draw(list(figure.subplots(1, panels, squeeze=False)[0]))
+    figure.savefig(file, dpi=120)
