@@ -42,7 +42,8 @@ class Losses(NamedTuple):
 
 
 class ReluAttention:
-    """f = (h + g) / 2 with h = (1/L) sum_(i<L) y_i relu(x_i1' W x_L1), and g likewise with V and x_.2 (Eq. 2).
+    """f = (h + g) / 2 with h = (1/L) sum_(i<L) y_i relu(x_i1' W x_L1), and g likewise with V and x_.2 (Eq.
+    2).
 
     The loss of a prompt is softplus(-y_L f). Variants: `paper` as printed; `bias` adds an output bias to g;
     `signed` gives both networks a second head of value -1, so that
@@ -97,8 +98,9 @@ class ReluAttention:
     def gradient(self, prompts: Prompts | QPrompts, weights: Weights | None = None) -> Weights:
         """The gradient of K in closed form.
 
-        dV = mean_n[ -sigmoid(-y_L f) y_L / (2L) sum_i y_i 1(x_i' V x_L > 0) x_i x_L' ], likewise W. Proposition 2
-        prints this without y_i y_L. The indicator is 0 at 0, as in autograd; the paper has 1 there.
+        dV = mean_n[ -sigmoid(-y_L f) y_L / (2L) sum_i y_i 1(x_i' V x_L > 0) x_i x_L' ], likewise W.
+        Proposition 2 prints this without y_i y_L. The indicator is 0 at 0, as in autograd; the paper has 1
+        there.
         """
         return self.evaluate(prompts, weights)[2]
 

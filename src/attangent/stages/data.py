@@ -20,8 +20,9 @@ PROTOTYPE_LABELS = (1.0, -1.0, -1.0)
 class Part:
     """One part of n prompts as its virtual network sees it.
 
-    context (..., n, T, d): the tokens; labels (..., n, T): their labels, times their counts where equal tokens
-    are gathered; query (..., n, d); shown (..., n): whether the prompt has this part; L: the prompt length.
+    context (..., n, T, d): the tokens; labels (..., n, T): their labels, times their counts where equal
+    tokens are gathered; query (..., n, d); shown (..., n): whether the prompt has this part; L: the prompt
+    length.
     """
 
     context: Tensor
@@ -85,7 +86,8 @@ class Prompts:
 class QPrompts:
     """Prompts known by their Q parts alone; the P network sees nothing and answers 0.
 
-    counts (..., n, 3): how often each prototype stands in the context; kinds (..., n): which one is the query.
+    counts (..., n, 3): how often each prototype stands in the context; kinds (..., n): which one is the
+    query.
     """
 
     counts: Tensor

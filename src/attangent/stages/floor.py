@@ -30,22 +30,22 @@ class QLossBounds(NamedTuple):
 def q_loss_bounds(p: float, L: int) -> QLossBounds:
     """Bounds on the least K2 = E softplus(-y_L g) over all V, for prompts of length L with P(y = +1) = p.
 
-    For a query q let a = z'Vq and b = zeta'Vq. The context shows z, z + zeta and z - zeta with labels +1, -1, -1
-    and probabilities p, (1-p)/2, (1-p)/2, so that
+    For a query q let a = z'Vq and b = zeta'Vq. The context shows z, z + zeta and z - zeta with labels +1,
+    -1, -1 and probabilities p, (1-p)/2, (1-p)/2, so that
 
         E g = (1 - 1/L) (p relu(a) - (1-p)/2 (relu(a+b) + relu(a-b))).
 
     *Lower bound, p <= 1/2.* relu is convex: relu(a+b) + relu(a-b) >= 2 relu(a), hence
-    E g <= (1 - 1/L) (2p - 1) relu(a) <= 0 for every query. softplus is convex: on the query z the mean loss is
-    at least softplus(-E g) >= log 2. On a negative query a context of z alone, which has probability p^(L-1),
-    gives g >= 0 and a loss of at least log 2. Together K2 >= log 2 (p + (1-p) p^(L-1)). For p > 1/2 only
-    contexts of a single class are sure to mislead: K2 >= log 2 (p (1-p)^(L-1) + (1-p) p^(L-1)).
+    E g <= (1 - 1/L) (2p - 1) relu(a) <= 0 for every query. softplus is convex: on the query z the mean loss
+    is at least softplus(-E g) >= log 2. On a negative query a context of z alone, which has probability
+    p^(L-1), gives g >= 0 and a loss of at least log 2. Together K2 >= log 2 (p + (1-p) p^(L-1)). For p >
+    1/2 only contexts of a single class are sure to mislead: K2 >= log 2 (p (1-p)^(L-1) + (1-p) p^(L-1)).
 
-    *Upper bound.* V = a zz'/u^4 + c zeta zeta'/r^4 answers z by (a/L) (n_z - n_+ - n_-) and, for c > a, z + zeta
-    by (a n_z - (a + c) n_+) / L, where n_. counts the tokens of the context, and z - zeta likewise. As c grows
-    only contexts without the query's own token keep a loss on negative queries; their probability is
-    ((1+p)/2)^(L-1). The bound is the limit c -> infinity at the best a >= 0, which is 0 for p <= 1/2: then
-    K2 -> log 2 (p + (1-p) ((1+p)/2)^(L-1)). See `constructions.paper_solution`.
+    *Upper bound.* V = a zz'/u^4 + c zeta zeta'/r^4 answers z by (a/L) (n_z - n_+ - n_-) and, for c > a, z +
+    zeta by (a n_z - (a + c) n_+) / L, where n_. counts the tokens of the context, and z - zeta likewise. As
+    c grows only contexts without the query's own token keep a loss on negative queries; their probability
+    is ((1+p)/2)^(L-1). The bound is the limit c -> infinity at the best a >= 0, which is 0 for p <= 1/2:
+    then K2 -> log 2 (p + (1-p) ((1+p)/2)^(L-1)). See `constructions.paper_solution`.
 
     >>> q_loss_bounds(0.5, 1025).lower == 0.5 * math.log(2)
     True
@@ -86,7 +86,7 @@ class QLoss(NamedTuple):
 
 
 def q_loss(weights: Weights, data: TwoStageData, variant: Variant = "paper") -> QLoss:
-    """The exact K2 of V (..., heads, d, d) over the distribution of prompts: a sum over all counts, no sampling."""
+    """The exact K2 of V (..., heads, d, d) over the distribution of prompts: a sum over all counts."""
     if data.L > LARGEST_L:
         raise AttangentError(
             f"L is {data.L}, expected at most {LARGEST_L} for a sum over all counts: "
@@ -101,7 +101,7 @@ def q_loss(weights: Weights, data: TwoStageData, variant: Variant = "paper") -> 
 
 
 def answers_by_counts(weights: Weights, data: TwoStageData, variant: Variant, counts: Tensor) -> Tensor:
-    """(..., n, 3): g for contexts with these counts (n, 3) of the prototypes, for each prototype as the query."""
+    """(..., n, 3): g for contexts with counts (n, 3) of the prototypes, for each prototype as the query."""
     values = counts.new_tensor(VALUES[variant])
     scores = (data.prototypes @ weights.V @ data.prototypes.T).clamp_min(0)  # (..., heads, token, query)
     pooled = torch.einsum("h,...hkq->...kq", values, scores)

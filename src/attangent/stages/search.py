@@ -29,8 +29,8 @@ def minimise_q_loss(
 ) -> Weights:
     """V, and the bias of that variant, with the least K2 that the method finds on drawn prompts.
 
-    A random V may see no token with any query and then has no gradient, hence several `starts`; all of them are
-    returned, along a leading axis. `steps` counts steps of Adam at `rate`, or iterations of L-BFGS.
+    A random V may see no token with any query and then has no gradient, hence several `starts`; all of them
+    are returned, along a leading axis. `steps` counts steps of Adam at `rate`, or iterations of L-BFGS.
     """
     check_choice("method", method, ("adam", "lbfgs"))
     check_size("steps", steps)

@@ -33,9 +33,9 @@ class Stage:
 class NoisySGD:
     """U <- (1 - eta lam) U - eta (grad L(U) + xi) with xi ~ N(0, tau_xi^2) and U_0 ~ N(0, tau_0^2) (Eq. 4).
 
-    `noise_std` is tau_xi; left out it is tau_0 sqrt(1 - (1 - eta lam)^2) / eta with the first stage's eta, which
-    keeps the noise weights at the standard deviation tau_0 (the technical assumption in Lemma 7's proof). Decay
-    and noise act on W and V; the bias of that variant takes plain gradient steps from 0.
+    `noise_std` is tau_xi; left out it is tau_0 sqrt(1 - (1 - eta lam)^2) / eta with the first stage's eta,
+    which keeps the noise weights at the standard deviation tau_0 (the technical assumption in Lemma 7's
+    proof). Decay and noise act on W and V; the bias of that variant takes plain gradient steps from 0.
     """
 
     stages: tuple[Stage, ...]
@@ -174,7 +174,7 @@ def _xi(like: Weights, std: float, rng: torch.Generator) -> Weights:
 
 
 def _course(moments: list[Moment], config: NoisySGD) -> Course:
-    """Records of every moment; norms are of the signal over all heads, traces and singular values of W and V."""
+    """Norms are of the signal over all heads; traces and singular values of the whole W and V."""
     by_step = {moment.step: moment for moment in moments}
     measured = Losses(*(torch.stack(parts) for parts in zip(*(m.losses for m in moments), strict=True)))
     W, V = (torch.stack([m.weights[i][..., 0, :, :] for m in moments]) for i in (0, 1))
