@@ -175,3 +175,8 @@ def _encoded(name: str, model: Any, parts: Any, max_tokens: int) -> tuple[list[l
     pixels = Pixels.of(model.config, preprocessor_of(name))
     images = [EncodedImages(part, pixels) for part in parts]
     return [[part[i] for i in range(len(part))] for part in images], stack
+
+
+def pool_size(path: Path) -> int:
+    """How many examples a file or a folder of images holds."""
+    return len(read_images(path) if path.is_dir() else read_task(path))
