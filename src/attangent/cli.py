@@ -12,6 +12,7 @@ from attangent import __version__
 from attangent._errors import AttangentError
 from attangent.cli_compress import compress, generate
 from attangent.cli_forecast import diagnose, forecast
+from attangent.cli_tune import compare, tune
 
 if TYPE_CHECKING:
     from attangent.audit import Run
@@ -129,6 +130,8 @@ app.command()(compress)
 app.command()(generate)
 app.command()(forecast)
 app.command()(diagnose)
+app.command()(tune)
+app.command()(compare)
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
