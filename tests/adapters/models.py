@@ -12,10 +12,8 @@ _SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "
 _TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _DECODER = _SIZES | _TOKENS | {"intermediate_size": 48, "max_position_embeddings": 64}
 _ENCODER = _SIZES | {"intermediate_size": 48, "max_position_embeddings": 64, "pad_token_id": 0}
-_VISION = {
-    **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48},
-    **{"image_size": 8, "patch_size": 4, "num_labels": 3},
-}
+_LAYERS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+_VISION = _LAYERS | {"image_size": 8, "patch_size": 4, "num_labels": 3}
 
 
 def _decoder(name: str, **own: Any) -> Callable[[], Any]:

@@ -1,5 +1,8 @@
 """NTK-Attention on Hugging Face models: a frozen model with a trainable prefix of unbounded length."""
 
+from importlib import import_module
+from typing import Any
+
 from attangent.adapters.attach import attach, detach
 from attangent.adapters.calibrate import calibrate
 from attangent.adapters.config import NTKConfig
@@ -22,3 +25,9 @@ __all__ = [
     "save_adapter",
     "states_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "peft":  # loaded on first use: it imports peft
+        return import_module("attangent.adapters.peft")
+    raise AttributeError(f"module 'attangent.adapters' has no attribute {name!r}")

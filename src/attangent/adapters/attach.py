@@ -10,13 +10,14 @@ from attangent._errors import AttangentError
 from attangent.adapters import interface
 from attangent.adapters.calibrate import Batch, calibrate
 from attangent.adapters.config import NTKConfig
+from attangent.adapters.heads import BASE, add_head, modules_named, show_head
 from attangent.adapters.layers import Layer, bare, chosen_layers
 from attangent.adapters.positions import shift_positions
 from attangent.adapters.prompts import start_from_prompt
 from attangent.adapters.record import Record, drop_record, find_record, put_record, record_of
 from attangent.adapters.slot import NAME, Slot, slot_of
 from attangent.adapters.states import new_state
-from attangent.adapters.switch import activate
+from attangent.adapters.switch import activate, delete
 from attangent.attention import Prefix
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -43,24 +44,38 @@ def attach(
     _check_new(base, config, name, prompt, states)
     layers = chosen_layers(base, config)
     made = _made(config, layers, states)
-    record = find_record(base) or _prepared(base)
-    for layer in layers:
-        if layer.name in made:
-            _slot(layer).states[name] = _placed(made[layer.name], layer.module)
-    record.configs[name] = config
-    _thaw(base, config)
+    kept = modules_named(base, config.modules_to_save)
+    install(base, config, name, made)
+    if kept:
+        add_head(base, name, kept)
     activate(model, name)
-    if calibration is not None:
-        calibrate(model, calibration, name)
-    if prompt is not None:
-        start_from_prompt(model, config, layers, prompt, name)
+    try:
+        if calibration is not None:
+            calibrate(model, calibration, name)
+        if prompt is not None:
+            start_from_prompt(model, layers, prompt, name)
+    except BaseException:
+        _undo(model, name)
+        raise
     return model
+
+
+def install(
+    base: nn.Module, config: NTKConfig, name: str, states: Mapping[str, Any], kind: type[Slot] = Slot
+) -> None:
+    """Put ready states into slots of this kind and lead attention through them; nothing is activated."""
+    record = find_record(base) or _prepared(base)
+    modules = dict(base.named_modules())
+    for layer, state in states.items():
+        _slot(modules[layer], kind).states[name] = _placed(state, modules[layer])
+    record.configs[name] = config
 
 
 def detach(model: Any) -> Any:
     """Take all adapters off: the model is as it was before the first `attach`, bit for bit."""
     base = bare(model)
     record = record_of(base)
+    show_head(base, BASE)
     for module in list(base.modules()):
         if slot_of(module) is not None:
             del module._modules[NAME]
@@ -118,7 +133,8 @@ def _prepared(base: nn.Module) -> Record:
     interface.register()
     record = Record()
     record.trainable = [name for name, parameter in base.named_parameters() if parameter.requires_grad]
-    base.requires_grad_(False)
+    if not hasattr(base, "peft_config"):  # peft has frozen its model already, and LoRA weights stay trained
+        base.requires_grad_(False)
     for config in _attention_configs(base):
         original = config._attn_implementation
         record.implementations.append((config, original))
@@ -128,6 +144,13 @@ def _prepared(base: nn.Module) -> Record:
     return record
 
 
+def _undo(model: Any, name: str) -> None:
+    if len(record_of(model).configs) == 1:
+        detach(model)
+    else:
+        delete(model, name)
+
+
 def _attention_configs(base: nn.Module) -> list[Any]:
     """Every config from which some module reads its attention implementation, once."""
     configs = (getattr(module, "config", None) for module in base.modules())
@@ -135,11 +158,11 @@ def _attention_configs(base: nn.Module) -> list[Any]:
     return list(found.values())
 
 
-def _slot(layer: Layer) -> Slot:
-    if slot_of(layer.module) is None:
-        layer.module.add_module(NAME, Slot())
-    slot = slot_of(layer.module)
-    assert slot is not None
+def _slot(module: nn.Module, kind: type[Slot]) -> Slot:
+    slot = slot_of(module)
+    if slot is None:
+        slot = kind()
+        module.add_module(NAME, slot)
     return slot
 
 
@@ -147,12 +170,3 @@ def _placed(state: Any, module: nn.Module) -> nn.Module:
     """The state on the layer's device, in at least float32."""
     weight = next(iter(module.parameters()), None)
     return state if weight is None else state.to(weight.device)
-
-
-def _thaw(base: nn.Module, config: NTKConfig) -> None:
-    for name in config.modules_to_save:
-        found = [module for path, module in base.named_modules() if path == name or path.endswith(f".{name}")]
-        if not found:
-            raise AttangentError(f"modules_to_save names {name!r}, expected a module of the model")
-        for module in found:
-            module.requires_grad_(True)

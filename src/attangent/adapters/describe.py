@@ -1,7 +1,9 @@
 """States as plain words and tensors, and back."""
 
+import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
@@ -9,6 +11,8 @@ from attangent.adapters.states import AnchorState, AuthorsState, CalibratedState
 from attangent.attention import PrefixState
 from attangent.attention.features import BY_NAME
 
+LARGEST_STATE = 1 << 28
+"""More numbers than any tensor of a state has."""
 _MAP = "features."
 _RAW: dict[str, type[PrefixState]] = {"raw": PrefixState, "authors": AuthorsState}
 _CALIBRATED: dict[str, type[CalibratedState]] = {
@@ -27,7 +31,21 @@ def describe_state(state: Any) -> dict[str, Any]:
             f"a state is {type(state).__name__}, expected one of "
             f"{', '.join(known.__name__ for known in _KINDS)} to be saved"
         )
-    return {"kind": kind, "map": state.features.name, "settings": state.features.describe()}
+    shapes = {name: list(tensor.shape) for name, tensor in state.state_dict().items()}
+    return {"kind": kind, "map": state.features.name, "settings": state.features.describe(), "shapes": shapes}
+
+
+def blank_state(described: Any) -> State:
+    """A state of the described kind and shapes, to be filled."""
+    shapes = described.get("shapes") if isinstance(described, dict) else None
+    if not isinstance(shapes, dict) or not all(_is_shape(shape) for shape in shapes.values()):
+        raise AttangentError(f"the description of a state has the shapes {shapes!r}, expected lists of sizes")
+    return rebuild_state(described, {name: torch.ones(shape) for name, shape in shapes.items()})
+
+
+def _is_shape(shape: Any) -> bool:
+    sizes = isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
+    return sizes and math.prod(shape) <= LARGEST_STATE
 
 
 def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attangent._version import __version__
 from attangent.adapters.attach import attach
 from attangent.adapters.card import model_card
 from attangent.adapters.describe import describe_state
+from attangent.adapters.heads import fill_head, head_of
 from attangent.adapters.layers import bare
 from attangent.adapters.reading import read_adapter
 from attangent.adapters.record import record_of, states_of
-from attangent.adapters.words import CARD, CONFIG, FORMAT, PEFT_TYPE, TENSOR, WEIGHTS
+from attangent.adapters.words import CARD, CONFIG, FORMAT, PEFT_TYPE, ROOT, TENSOR, WEIGHTS
 
 
 def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Path:
@@ -28,7 +29,7 @@ def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
     base, folder = bare(model), Path(folder)
     states = states_of(model, name)
     config = record_of(model).configs[name]
-    tensors = _tensors(states) | saved_modules(base, config.modules_to_save)
+    tensors = _tensors(states) | {ROOT + key: tensor for key, tensor in head_of(model, name).items()}
     base_name = getattr(base.config, "_name_or_path", "") or ""
     described = {
         "peft_type": PEFT_TYPE,
@@ -38,6 +39,7 @@ def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
         "task_type": None,
         "inference_mode": True,
         "ntk": config.as_dict(),
+        "modules_to_save": list(config.modules_to_save) or None,
         "states": {layer: describe_state(state) for layer, state in states.items()},
         "versions": _versions(),
     }
@@ -59,24 +61,8 @@ def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
     """
     adapter = read_adapter(bare(model), folder)
     attach(model, adapter.config, name, states=adapter.states)
-    parameters = dict(bare(model).named_parameters()) | dict(bare(model).named_buffers())
-    with torch.no_grad():
-        for path, tensor in adapter.modules.items():
-            parameters[path].copy_(tensor)
+    fill_head(model, name, adapter.modules)
     return model
-
-
-def saved_modules(base: nn.Module, names: tuple[str, ...]) -> dict[str, Tensor]:
-    """The tensors of the modules with these names, under the names they have in a file."""
-    wanted = tuple(names)
-    paths = [
-        path
-        for path, _ in base.named_modules()
-        if path.endswith(tuple(f".{n}" for n in wanted)) or path in wanted
-    ]
-    state = base.state_dict()
-    inside = {key: t for key, t in state.items() if any(key.startswith(f"{path}.") for path in paths)}
-    return {f"base_model.model.{key}": tensor for key, tensor in inside.items()}
 
 
 def _tensors(states: dict[str, Any]) -> dict[str, Tensor]:

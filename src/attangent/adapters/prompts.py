@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from attangent._errors import AttangentError
 from attangent.adapters.calibrate import Batch, run_recorded, valid_tokens
-from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
 from attangent.adapters.record import states_of
 from attangent.adapters.states import CalibratedState
@@ -37,9 +36,7 @@ class KeysAndValues:
         return keys.repeat_interleave(groups, dim=0), values.repeat_interleave(groups, dim=0)
 
 
-def start_from_prompt(
-    model: Any, config: NTKConfig, layers: Sequence[Layer], prompt: Batch, name: str
-) -> None:
+def start_from_prompt(model: Any, layers: Sequence[Layer], prompt: Batch, name: str) -> None:
     """Set the adapter's states to the prompt's keys and values (P1 Eq. 7), in place."""
     seen = {layer.name: KeysAndValues() for layer in layers}
     run_recorded(model, prompt, seen)

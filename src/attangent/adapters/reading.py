@@ -1,6 +1,7 @@
 """Adapter files read with suspicion: nothing in them is believed before it is checked against the model."""
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from os import PathLike
@@ -12,17 +13,16 @@ from torch import Tensor, nn
 from attangent._errors import AttangentError
 from attangent.adapters.attach import check_state_fits
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.describe import rebuild_state
+from attangent.adapters.describe import LARGEST_STATE, rebuild_state
 from attangent.adapters.layers import Layer, attention_layers
 from attangent.adapters.words import CONFIG, FORMAT, ROOT, WEIGHTS
 
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
-    *("ntk", "states", "versions", "auto_mapping", "revision", "peft_version"),
+    *("ntk", "states", "versions", "auto_mapping", "revision", "peft_version", "modules_to_save"),
 }
 _STATE_NAME = re.compile(re.escape(ROOT) + r"(?P<layer>.+)\.attangent_prefix\.states\.(?P<tensor>.+)")
 _LARGEST_CONFIG = 1 << 24
-_LARGEST_STATE = 1 << 28
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -39,7 +39,7 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> Adapter:
     """The adapter in the folder (or on the hub), checked against the model."""
     described_at, weights_at = _located(folder)
     described = _read_config(described_at)
-    config = _ntk_config(described, described_at)
+    config = _ntk_config(described, described_at, base)
     layers = {layer.name: layer for layer in attention_layers(base)}
     of_states, of_modules = _read_tensors(weights_at, base, layers, config)
     descriptions = described["states"]
@@ -89,12 +89,16 @@ def _read_config(path: Path) -> dict[str, Any]:
     return described
 
 
-def _ntk_config(described: dict[str, Any], path: Path) -> NTKConfig:
+def _ntk_config(described: dict[str, Any], path: Path, base: nn.Module) -> NTKConfig:
+    """The settings; of the modules peft would save, those that the model has."""
     settings, states = described.get("ntk"), described.get("states")
     if not isinstance(settings, dict) or not isinstance(states, dict) or not states:
         raise AttangentError(f"{path} has no settings 'ntk' or no 'states', expected both")
     try:
-        return NTKConfig.from_dict(settings)
+        ends = {module.rpartition(".")[2] for module, _ in base.named_modules()}
+        also = [name for name in described.get("modules_to_save") or [] if name in ends]
+        names = dict.fromkeys([*settings.get("modules_to_save", []), *also])
+        return NTKConfig.from_dict(settings | {"modules_to_save": list(names)})
     except (AttangentError, TypeError) as error:
         raise AttangentError(f"{path}: {error}") from None
 
@@ -130,12 +134,9 @@ def _check_size(name: str, tensor: str, shape: tuple[int, ...], layers: dict[str
             f"the adapter has a state for layer {name}, which the model does not have; it has "
             f"{', '.join(list(layers)[:3])}, ...: is it the model the adapter was made for?"
         )
-    count = 1
-    for size in shape:
-        count *= size
-    if count > _LARGEST_STATE:
+    if math.prod(shape) > LARGEST_STATE:
         raise AttangentError(
-            f"layer {name}: {tensor} has the shape {shape}, expected fewer than {_LARGEST_STATE:,} numbers"
+            f"layer {name}: {tensor} has the shape {shape}, expected fewer than {LARGEST_STATE:,} numbers"
         )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
@@ -25,6 +25,10 @@ class Record:
     trainable: list[str] = field(default_factory=list)
     """Names of the parameters that were trained."""
     hooks: list[Any] = field(default_factory=list)
+    heads: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """Tensors of the modules saved with an adapter, by adapter; see `heads`."""
+    shown: str = ""
+    """Whose of them the model's parameters hold."""
 
     @property
     def offset(self) -> int:

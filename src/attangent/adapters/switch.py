@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent.adapters.heads import head_to_show, show_head
 from attangent.adapters.record import check_known, record_of, slots
 
 
@@ -21,6 +22,7 @@ def activate(model: Any, *names: str) -> Any:
         slot.active = record.active
         for name, state in slot.states.items():
             state.requires_grad_(name in names)
+    show_head(model, head_to_show(record))
     return model
 
 
@@ -42,9 +44,11 @@ def disabled(model: Any) -> Iterator[Any]:
 
 def set_enabled(model: Any, enabled: bool) -> None:
     """Let the active adapters act, or none."""
-    record_of(model).enabled = enabled
+    record = record_of(model)
+    record.enabled = enabled
     for slot in slots(model).values():
         slot.enabled = enabled
+    show_head(model, head_to_show(record))
 
 
 def delete(model: Any, name: str) -> Any:
@@ -58,4 +62,5 @@ def delete(model: Any, name: str) -> Any:
             del slot.states[name]
     activate(model, *(active for active in record.active if active != name))
     del record.configs[name]
+    record.heads.pop(name, None)
     return model
