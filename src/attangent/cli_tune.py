@@ -23,10 +23,11 @@ def tune(
     task: Annotated[str, typer.Option(help="classification or causal-lm.")] = "classification",
     method: Annotated[str, typer.Option(help="ntk, lora, prefix, head, full or ntk+lora.")] = "ntk",
     config: Annotated[
-        Path | None, typer.Option(help="A TOML file with [method], [method.ntk] and [training].")
+        Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")
     ] = None,
     layout: Annotated[
-        str | None, typer.Option(help="boolq, cb, copa, multirc, rte or columns; known by the keys by default.")
+        str | None,
+        typer.Option(help="boolq, cb, copa, multirc, rte or columns; known by the keys by default."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature, or of a whole text.")] = 128,
     top: Annotated[int | None, typer.Option(help="Adapt only the last so many layers.")] = None,
@@ -39,8 +40,8 @@ def tune(
 ) -> None:
     """Tune a model on files and save the adapter, its metrics and settings.
 
-    A run that was cut off goes on from its last checkpoint when the same command is given again. Under `torchrun`
-    or `accelerate launch` it uses all their processes.
+    A run that was cut off goes on from its last checkpoint when the same command is given again. Under
+    `torchrun` or `accelerate launch` it uses all their processes.
     """
     from attangent.adapters.compare_settings import training_of
     from attangent.adapters.finetune import Tuning, finetune
@@ -78,14 +79,16 @@ def compare(
     max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature.")] = 128,
     epochs: Annotated[float, typer.Option(help="Passes over the training data.")] = 4.0,
     top: Annotated[int | None, typer.Option(help="Adapt the last so many layers of an encoder.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds, each with a split; 5 by default.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, each with a split; 5 by default.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No line for each run, only the table.")] = False,
 ) -> None:
     """Compare tuning methods: mean and spread of accuracy over seeds, parameters, seconds and memory.
 
-    Give either --config, or --model with --train and --eval. Methods get the budget of LoRA with rank 8. A comparison
-    that was cut off goes on where it stopped.
+    Give either --config, or --model with --train and --eval: then methods get the budget of LoRA with rank 8.
+    A comparison that was cut off goes on where it stopped.
     """
     from dataclasses import replace
 
@@ -129,7 +132,9 @@ def _from_options(
     validation = max(total // 5, 1)
     name = train.name.split(".")[0]
     trial = Trial(name, (train,), total - validation, validation, held, (evaluate,), None, max_tokens)
-    entrants = equal_entrants(model, [part.strip() for part in methods.split(",") if part.strip()], trial, top)
+    entrants = equal_entrants(
+        model, [part.strip() for part in methods.split(",") if part.strip()], trial, top
+    )
     return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top)
 
 
@@ -145,7 +150,9 @@ def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise AttangentError(f"{path} is not TOML: {error}") from None
     if set(found) - known:
-        raise AttangentError(f"{path} has {', '.join(sorted(set(found) - known))}, expected {', '.join(sorted(known))}")
+        raise AttangentError(
+            f"{path} has {', '.join(sorted(set(found) - known))}, expected {', '.join(sorted(known))}"
+        )
     return found
 
 
@@ -166,7 +173,8 @@ def _print_mean(found: list[dict[str, Any]], tuning: "Tuning", out: Path) -> Non
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     typer.echo(
         f"{tuning.method.name}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
-        f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; saved in {out}"
+        f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
+        f"saved in {out}"
     )
 
 

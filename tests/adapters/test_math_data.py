@@ -115,7 +115,7 @@ def test_files(tmp_path):
     with pytest.raises(AttangentError, match=r"row 2: the answer does not end in '#### '"):
         read_problems(path)
     path.write_text(json.dumps({"problem": "?", "solution": "none"}))
-    with pytest.raises(AttangentError, match="no .boxed answer"):
+    with pytest.raises(AttangentError, match=r"no .boxed answer"):
         read_problems(path)
     path.write_text(json.dumps({"text": "?"}))
     with pytest.raises(AttangentError, match="expected question and answer"):

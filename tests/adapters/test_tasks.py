@@ -63,10 +63,15 @@ def test_multirc_is_one_example_an_answer(tmp_path):
 
 def test_rte_is_read_by_name(tmp_path):
     rows = [{**CB, "label": "not_entailment"}, CB]
-    assert read_task(write(tmp_path / "r.jsonl", rows), layout="rte").labels == ("entailment", "not_entailment")
+    assert read_task(write(tmp_path / "r.jsonl", rows), layout="rte").labels == (
+        "entailment",
+        "not_entailment",
+    )
 
 
-@pytest.mark.parametrize(("row", "name"), [(CB, "cb"), (COPA, "copa"), (BOOLQ, "boolq"), (MULTIRC, "multirc")])
+@pytest.mark.parametrize(
+    ("row", "name"), [(CB, "cb"), (COPA, "copa"), (BOOLQ, "boolq"), (MULTIRC, "multirc")]
+)
 def test_layouts_are_known_by_their_keys(row, name):
     assert layout_of(row) == name
 
@@ -74,7 +79,9 @@ def test_layouts_are_known_by_their_keys(row, name):
 def test_columns_of_a_csv_in_their_order(tmp_path):
     with (tmp_path / "t.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerows([("id", "title", "body", "label"), (1, "a,b", 'say "x"\nmore', "10"), (2, "c", "d", "9")])
+        writer.writerows(
+            [("id", "title", "body", "label"), (1, "a,b", 'say "x"\nmore', "10"), (2, "c", "d", "9")]
+        )
     task = read_task(tmp_path / "t.csv")
     assert task.examples[0].features == ("a,b", 'say "x"\nmore')
     assert task.labels == ("9", "10")  # numbers by size
@@ -116,7 +123,9 @@ def test_bad_rows_are_named(tmp_path, rows, message):
 
 def test_labels_the_training_data_lacks_are_refused(tmp_path):
     path = write(tmp_path / "x.jsonl", [{**CB, "label": "odd"}, CB])
-    with pytest.raises(AttangentError, match=r"has the labels odd, expected only those of the training data: entail"):
+    with pytest.raises(
+        AttangentError, match=r"has the labels odd, expected only those of the training data: entail"
+    ):
         read_task(path, labels=("entailment", "neutral"))
 
 

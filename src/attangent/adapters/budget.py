@@ -23,7 +23,9 @@ def with_budget(model: Any, method: Method, kind: Kind, budget: int) -> Method:
 
     That number is a line in the size (rank, tokens or features), so that two sizes tell the line.
     """
-    if method.name in ("head", "full") or (method.name == "ntk" and method.ntk.features not in ("learned", "anchors")):
+    if method.name in ("head", "full") or (
+        method.name == "ntk" and method.ntk.features not in ("learned", "anchors")
+    ):
         return method
     small, larger = (parameter_count(model, _sized(method, size), kind) for size in (2, 3))
     size = max(2 + round((budget - small) / (larger - small)), 1 + (method.name == "ntk"))
@@ -40,7 +42,9 @@ def _sized(method: Method, size: int) -> Method:
     raise AttangentError(f"{method.name} has two sizes; give them in a TOML file")
 
 
-def equal_entrants(model_name: str, names: Sequence[str], trial: Trial, top: int | None) -> tuple[Entrant, ...]:
+def equal_entrants(
+    model_name: str, names: Sequence[str], trial: Trial, top: int | None
+) -> tuple[Entrant, ...]:
     """The methods of these names, all with the budget of LoRA r=8 on this model."""
     from attangent.adapters.compare import split_task
     from attangent.adapters.tasks_images import ImageTask

@@ -126,7 +126,9 @@ def one_run(
 ) -> Run:
     """Train the entrant at this rate on the stage and score it."""
     method = entrant.at(rate)
-    calibration = [stage.collate(stage.train[i : i + 32]) for i in range(0, min(CALIBRATION, len(stage.train)), 32)]
+    calibration = [
+        stage.collate(stage.train[i : i + 32]) for i in range(0, min(CALIBRATION, len(stage.train)), 32)
+    ]
     model = adapt(copy.deepcopy(stage.model), method, stage.kind, seed, calibration)
     training = replace(comparison.training, seed=seed, checkpoint_steps=0)
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +148,9 @@ def split_task(trial: Trial, seed: int) -> tuple[Any, Any, Any]:
     order = torch.randperm(len(pool), generator=generator(seed, "split")).tolist()
     needed = trial.train + trial.validation + (0 if trial.eval_files else trial.test)
     if needed > len(pool):
-        raise AttangentError(f"task {trial.name} has {len(pool)} examples, {needed} were asked for; ask for fewer")
+        raise AttangentError(
+            f"task {trial.name} has {len(pool)} examples, {needed} were asked for; ask for fewer"
+        )
     train, rest = order[: trial.train], order[trial.train :]
     validation = rest[: trial.validation]
     if not trial.eval_files:
@@ -166,7 +170,9 @@ def _read(trial: Trial, files: tuple[Path, ...], labels: tuple[str, ...] | None 
     return read_task(files, layout=trial.layout, labels=labels)
 
 
-def _encoded(name: str, model: Any, parts: Any, max_tokens: int) -> tuple[list[list[dict[str, Any]]], Collate]:
+def _encoded(
+    name: str, model: Any, parts: Any, max_tokens: int
+) -> tuple[list[list[dict[str, Any]]], Collate]:
     if isinstance(parts[0], TextTask):
         tokenizer = load_tokenizer(name)
         pad_with(model, tokenizer)

@@ -66,7 +66,7 @@ class Trial:
 class Comparison:
     """Methods on tasks, each with several seeds.
 
-    top: adapt the last so many layers of an encoder; what lies below is computed once a split. None: all layers.
+    top: adapt the last so many layers of an encoder; what lies below is computed once a split. None: all.
     """
 
     model: str
@@ -137,4 +137,6 @@ def _trial(name: str, given: Mapping[str, Any], folder: Path) -> Trial:
 def _check_names(given: Mapping[str, Any], known: set[str], what: str) -> None:
     unknown = sorted(set(given) - known)
     if unknown:
-        raise AttangentError(f"unknown settings {', '.join(unknown)} of {what}, expected some of {', '.join(sorted(known))}")
+        raise AttangentError(
+            f"unknown settings {', '.join(unknown)} of {what}, expected some of {', '.join(sorted(known))}"
+        )

@@ -34,7 +34,9 @@ def _row(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def paired(comparison: Comparison, runs: Sequence[Run], first: str, second: str, tasks: Sequence[str]) -> dict[str, float]:
+def paired(
+    comparison: Comparison, runs: Sequence[Run], first: str, second: str, tasks: Sequence[str]
+) -> dict[str, float]:
     """The first entrant's accuracy less the second's, over the seeds both have done on each of the tasks.
 
     `error` is the standard error of the mean over tasks: the root of the summed squared errors of the tasks
@@ -44,7 +46,11 @@ def paired(comparison: Comparison, runs: Sequence[Run], first: str, second: str,
     means, errors = [], []
     for task in tasks:
         by = {(run["entrant"], run["seed"]): run["test"]["accuracy"] for run in chosen if run["task"] == task}
-        gaps = [by[first, s] - by[second, s] for s in range(comparison.seeds) if {(first, s), (second, s)} <= set(by)]
+        gaps = [
+            by[first, s] - by[second, s]
+            for s in range(comparison.seeds)
+            if {(first, s), (second, s)} <= set(by)
+        ]
         if len(gaps) > 1:
             means.append(statistics.fmean(gaps))
             errors.append(statistics.stdev(gaps) / math.sqrt(len(gaps)))
@@ -63,6 +69,7 @@ def table_text(comparison: Comparison, runs: Sequence[Run]) -> str:
         spread = "" if math.isnan(row["sd"]) else f" ± {row['sd']:.3f}"
         lines.append(
             f"| {row['task']} | {row['entrant']} | {row['accuracy']:.3f}{spread} | {row['seeds']} "
-            f"| {row['rate']:g} | {row['parameters']:,.0f} | {row['seconds']:.1f} | {row['peak_megabytes']:.0f} |"
+            f"| {row['rate']:g} | {row['parameters']:,.0f} | {row['seconds']:.1f} "
+            f"| {row['peak_megabytes']:.0f} |"
         )
     return "\n".join(lines)

@@ -13,7 +13,9 @@ from attangent.adapters.tasks import TextTask
 Encoded = dict[str, Any]
 
 
-def encode_task(task: TextTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None) -> list[Encoded]:
+def encode_task(
+    task: TextTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None
+) -> list[Encoded]:
     """Token ids and labels: the first `max_tokens` tokens of each feature, joined (P1 Appendix B.1)."""
     if max_tokens < 1:
         raise AttangentError(f"max_tokens is {max_tokens}, expected at least 1")
@@ -25,16 +27,16 @@ def encode_task(task: TextTask, tokenizer: Any, max_tokens: int, model_limit: in
                 f"example {number} has {len(row['input_ids'])} tokens with {max_tokens} a feature, the model "
                 f"takes {model_limit}; give a smaller max_tokens"
             )
-    return [
-        {**row, "labels": example.label} for row, example in zip(rows, task.examples, strict=True)
-    ]
+    return [{**row, "labels": example.label} for row, example in zip(rows, task.examples, strict=True)]
 
 
 def _cut(text: str, tokenizer: Any, max_tokens: int) -> str:
     """The text up to the end of its `max_tokens`-th token."""
     if not tokenizer.is_fast:
         raise AttangentError(f"{type(tokenizer).__name__} has no offsets; give a model with a tokenizer.json")
-    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
+        "offset_mapping"
+    ]
     return text if len(offsets) <= max_tokens else text[: offsets[max_tokens - 1][1]]
 
 

@@ -1,6 +1,6 @@
 """Tune a model on files: read, encode, adapt, train, score, save. What `attangent tune` calls.
 
-Runs unchanged on one process or under `torchrun` and `accelerate launch`: transformers' Trainer does the rest.
+Runs unchanged on one process or under `torchrun` and `accelerate launch`, as transformers' Trainer does.
 """
 
 import os
@@ -37,7 +37,7 @@ class Tuning:
 
     train, evaluate: .jsonl or .csv files, or folders with a folder of images a class.
     task: `classification` or `causal-lm`; images are always classified.
-    max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, longer is refused).
+    max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, more is refused).
     """
 
     model: str
@@ -57,7 +57,9 @@ class Tuning:
             if not path.exists():
                 raise AttangentError(f"there is no {path}; give a .jsonl or .csv file, or a folder of images")
         if self.train.is_dir() != self.evaluate.is_dir():
-            raise AttangentError(f"{self.train} and {self.evaluate} are a folder and a file, expected two alike")
+            raise AttangentError(
+                f"{self.train} and {self.evaluate} are a folder and a file, expected two alike"
+            )
 
     @property
     def kind(self) -> Kind:
@@ -126,7 +128,9 @@ def prepare(tuning: Tuning) -> Prepared:
     readers = {"classification": _texts, "causal-lm": _completions, "image-classification": _images}
     model, tokenizer, collate, rows, held = readers[tuning.kind](tuning)
     count = min(CALIBRATION, len(rows))
-    batches = [collate([rows[i] for i in range(start, min(start + 32, count))]) for start in range(0, count, 32)]
+    batches = [
+        collate([rows[i] for i in range(start, min(start + 32, count))]) for start in range(0, count, 32)
+    ]
     calibration = [{name: value for name, value in batch.items() if name != "labels"} for batch in batches]
     adapted = adapt(model, tuning.method, tuning.kind, tuning.training.seed, calibration)
     return Prepared(adapted, tokenizer, collate, rows, held)
@@ -138,7 +142,9 @@ def _texts(tuning: Tuning) -> tuple[Any, ...]:
     tokenizer = load_tokenizer(tuning.model)
     model = load_model(tuning.model, tuning.kind, data.labels, tuning.training.seed)
     pad_with(model, tokenizer)
-    rows, others = (encode_task(task, tokenizer, tuning.max_tokens, model_limit(model)) for task in (data, held))
+    rows, others = (
+        encode_task(task, tokenizer, tuning.max_tokens, model_limit(model)) for task in (data, held)
+    )
     return model, tokenizer, Padding(tokenizer.pad_token_id), rows, others
 
 
@@ -146,7 +152,9 @@ def _completions(tuning: Tuning) -> tuple[Any, ...]:
     pairs = [read_completions(path) for path in (tuning.train, tuning.evaluate)]
     tokenizer = load_tokenizer(tuning.model)
     model = load_model(tuning.model, tuning.kind)
-    rows, held = (encode_completions(part, tokenizer, tuning.max_tokens, model_limit(model)) for part in pairs)
+    rows, held = (
+        encode_completions(part, tokenizer, tuning.max_tokens, model_limit(model)) for part in pairs
+    )
     return model, tokenizer, Padding(tokenizer.pad_token_id), rows, held
 
 

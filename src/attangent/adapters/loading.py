@@ -38,7 +38,9 @@ def load_tokenizer(model: str | Path) -> Any:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:
-        raise AttangentError(f"the tokenizer of {model} has neither a padding nor an end token; add one to it")
+        raise AttangentError(
+            f"the tokenizer of {model} has neither a padding nor an end token; add one to it"
+        )
     return tokenizer
 
 

@@ -1,7 +1,7 @@
 """Math word problems for causal models: prompts, the answer in a completion, exact match (P1 Section 5).
 
-GSM8K rows have a question and an answer that ends in `#### 72`; MATH rows have a problem and a solution with its
-answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...", as in the instruction data that P1
+GSM8K rows have a question and an answer that ends in `#### 72`; MATH rows have a problem and a solution with
+its answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...", as in the instructions that P1
 trains on.
 """
 
@@ -19,7 +19,8 @@ from attangent.adapters.encoding import Completion
 from attangent.adapters.tasks import read_records
 
 PROMPT = (
-    "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+    "Below is an instruction that describes a task. "
+    "Write a response that appropriately completes the request.\n\n"
     "### Instruction:\n{question}\n\n### Response: Let's think step by step."
 )
 _SAYS = re.compile(r"the answer is:?\s*", re.IGNORECASE)
@@ -124,7 +125,21 @@ def same_answer(given: str | None, expected: str) -> bool:
     return first == second or (_number(first) is not None and _number(first) == _number(second))
 
 
-_REMOVED = ("\\left", "\\right", "\\!", "\\,", "\\;", "\\ ", "\\$", "$", "\\%", "%", "^\\circ", "^{\\circ}", " ")
+_REMOVED = (
+    "\\left",
+    "\\right",
+    "\\!",
+    "\\,",
+    "\\;",
+    "\\ ",
+    "\\$",
+    "$",
+    "\\%",
+    "%",
+    "^\\circ",
+    "^{\\circ}",
+    " ",
+)
 
 
 def normalised(answer: str) -> str:
@@ -160,7 +175,9 @@ class MathScore:
 def score_answers(completions: Sequence[str], problems: Sequence[Problem]) -> MathScore:
     """Exact match of the completions' answers."""
     if len(completions) != len(problems) or not problems:
-        raise AttangentError(f"{len(completions)} completions for {len(problems)} problems, expected one each")
+        raise AttangentError(
+            f"{len(completions)} completions for {len(problems)} problems, expected one each"
+        )
     answers = tuple(extract_answer(text) for text in completions)
     right = [same_answer(answer, problem.answer) for answer, problem in zip(answers, problems, strict=True)]
     return MathScore(sum(right) / len(right), answers)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 import torch
@@ -17,7 +17,18 @@ MethodName = Literal["ntk", "lora", "prefix", "head", "full", "ntk+lora"]
 Kind = Literal["classification", "causal-lm", "image-classification"]
 
 _HEADS = ("classifier", "score", "classification_head")
-_QUERY_AND_VALUE = {"query", "value", "q_proj", "v_proj", "q_lin", "v_lin", "q", "v", "c_attn", "query_key_value"}
+_QUERY_AND_VALUE = {
+    "query",
+    "value",
+    "q_proj",
+    "v_proj",
+    "q_lin",
+    "v_lin",
+    "q",
+    "v",
+    "c_attn",
+    "query_key_value",
+}
 _RATES = {"lora": 2e-3, "prefix": 1e-2, "head": 1e-2, "full": 5e-5}
 
 
@@ -25,14 +36,14 @@ _RATES = {"lora": 2e-3, "prefix": 1e-2, "head": 1e-2, "full": 5e-5}
 class Method:
     """What is trained beside the head.
 
-    name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained keys and
-        values a layer, P-tuning v2), `head` (the classifier alone), `full` (every weight), or `ntk+lora`.
+    name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained keys
+        and values a layer, P-tuning v2), `head` (the classifier alone), `full` (every weight), or `ntk+lora`.
     top: only the last so many layers; None is all of them. peft's `prefix` knows only all.
     learning_rate: None is the method's own default.
     """
 
     name: MethodName = "ntk"
-    ntk: NTKConfig = NTKConfig()
+    ntk: NTKConfig = field(default_factory=NTKConfig)
     rank: int = 8
     tokens: int = 16
     top: int | None = None
@@ -40,9 +51,11 @@ class Method:
 
     def __post_init__(self) -> None:
         if self.name not in get_args(MethodName):
-            raise AttangentError(f"method is {self.name!r}, expected one of {', '.join(get_args(MethodName))}")
-        for field in ("rank", "tokens"):
-            check_count(field, getattr(self, field))
+            raise AttangentError(
+                f"method is {self.name!r}, expected one of {', '.join(get_args(MethodName))}"
+            )
+        for size in ("rank", "tokens"):
+            check_count(size, getattr(self, size))
         if self.top is not None:
             check_count("top", self.top)
         if self.top is not None and self.ntk.layers is not None:
@@ -65,18 +78,23 @@ class Method:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Method":
         """The method with these settings; `ntk` holds those of NTKConfig. An unknown one is refused."""
-        known = {field.name for field in fields(cls)}
+        known = {setting.name for setting in fields(cls)}
         unknown = sorted(set(settings) - known)
         if unknown:
             raise AttangentError(
-                f"unknown settings {', '.join(unknown)} of a method, expected some of {', '.join(sorted(known))}"
+                f"unknown settings {', '.join(unknown)} of a method, "
+                f"expected some of {', '.join(sorted(known))}"
             )
         ntk = NTKConfig.from_dict(dict(settings.get("ntk", {})))
         return cls(**{**settings, "ntk": ntk})
 
 
 def adapt(
-    model: Any, method: Method, kind: Kind, seed: int, calibration: Iterable[Mapping[str, Tensor]] | None = None
+    model: Any,
+    method: Method,
+    kind: Kind,
+    seed: int,
+    calibration: Iterable[Mapping[str, Tensor]] | None = None,
 ) -> Any:
     """The model with what the method trains added and unfrozen, its head too, and everything else frozen.
 
@@ -93,12 +111,12 @@ def adapt(
     return adapted
 
 
-def _added(
-    model: Any, method: Method, kind: Kind, head: str | None, seed: int, calibration: Any
-) -> Any:
+def _added(model: Any, method: Method, kind: Kind, head: str | None, seed: int, calibration: Any) -> Any:
     if method.name == "head":
         if head is None:
-            raise AttangentError(f"{type(model).__name__} has no head of its own to train; choose another method")
+            raise AttangentError(
+                f"{type(model).__name__} has no head of its own to train; choose another method"
+            )
         return model
     if method.name == "prefix":
         return _with_prefix(model, method, kind)

@@ -1,7 +1,7 @@
-"""Labelled texts from files: jsonl or csv, plain or gzipped, in a SuperGLUE layout or with columns of one's own.
+"""Labelled texts from files: jsonl or csv, plain or gzipped, in a SuperGLUE layout or with any columns.
 
-An example has one or more text features, as the data set has them (P1 Appendix B.1): BoolQ has a question and a
-passage, COPA a premise, a question and two choices. Encoding cuts each feature by itself; see `encoding`.
+An example has one or more text features, as the data set has them (P1 Appendix B.1): BoolQ has a question and
+a passage, COPA a premise, a question and two choices. Encoding cuts each by itself; see `encoding`.
 """
 
 import csv
@@ -41,7 +41,9 @@ class TextTask:
         if not self.examples:
             raise AttangentError("a task has no examples, expected at least one")
         if len(self.labels) < 2:
-            raise AttangentError(f"all examples have the label {self.labels[0]!r}, expected at least two labels")
+            raise AttangentError(
+                f"all examples have the label {self.labels[0]!r}, expected at least two labels"
+            )
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -82,7 +84,9 @@ def read_task(
 
 def _names(rows: list[Row]) -> tuple[str, ...]:
     found = {row.label for row in rows}
-    return tuple(sorted(found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name)))
+    return tuple(
+        sorted(found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+    )
 
 
 def _labelled(path: Path, layout: str | None) -> list[Row]:
@@ -107,8 +111,8 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
     kind = Path(path.name.removesuffix(".gz")).suffix
     if kind not in _KINDS:
         raise AttangentError(f"{path.name} ends in {kind or 'nothing'}, expected one of {', '.join(_KINDS)}")
-    opened = gzip.open(path, "rt", encoding="utf-8", newline="") if path.suffix == ".gz" else None
-    with opened or path.open(encoding="utf-8", newline="") as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
         if kind == ".csv":
             yield from csv.DictReader(file)
         elif kind == ".json":
@@ -119,7 +123,9 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
 def _checked(found: Any, path: Path) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise AttangentError(f"{path} does not hold a list of objects; give one, or one object a line as .jsonl")
+        raise AttangentError(
+            f"{path} does not hold a list of objects; give one, or one object a line as .jsonl"
+        )
     return found
 
 
@@ -129,5 +135,7 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise AttangentError(f"{path}, row {number} is not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise AttangentError(f"{path}, row {number} is {type(row).__name__}, expected an object with named fields")
+        raise AttangentError(
+            f"{path}, row {number} is {type(row).__name__}, expected an object with named fields"
+        )
     return row

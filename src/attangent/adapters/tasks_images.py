@@ -34,10 +34,12 @@ class ImageTask:
 
 
 def read_images(folder: Path, *, labels: Sequence[str] | None = None) -> ImageTask:
-    """The images below `folder`/CLASS/. With `labels` given (those of the training folder), others are refused."""
+    """The images below `folder`/CLASS/. Where `labels` (those of the training data) are given, no others."""
     if not folder.is_dir():
         raise AttangentError(f"there is no folder {folder}; give one that holds a folder of images a class")
-    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    classes = sorted(
+        path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
     names = tuple(labels) if labels is not None else tuple(classes)
     unknown = sorted(set(classes) - set(names))
     if unknown:
@@ -47,7 +49,9 @@ def read_images(folder: Path, *, labels: Sequence[str] | None = None) -> ImageTa
         )
     found = [(path, names.index(name)) for name in classes for path in _images(folder / name)]
     if len(classes) < 2 or not found:
-        raise AttangentError(f"{folder} has {len(found)} images in {len(classes)} classes, expected two classes")
+        raise AttangentError(
+            f"{folder} has {len(found)} images in {len(classes)} classes, expected two classes"
+        )
     return ImageTask(tuple(path for path, _ in found), tuple(target for _, target in found), names)
 
 

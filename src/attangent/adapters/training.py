@@ -51,7 +51,8 @@ class Training:
             raise AttangentError(f"head_rate is {self.head_rate}, expected a number above 0")
         if self.weight_decay < 0 or not 0 <= self.warmup < 1:
             raise AttangentError(
-                f"weight_decay is {self.weight_decay} and warmup {self.warmup}, expected at least 0 and in [0, 1)"
+                f"weight_decay is {self.weight_decay} and warmup {self.warmup}, "
+                "expected at least 0 and a share in [0, 1)"
             )
         if self.checkpoint_steps < 0:
             raise AttangentError(f"checkpoint_steps is {self.checkpoint_steps}, expected 0 or more")
@@ -70,7 +71,7 @@ class Job:
 
 
 def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
-    """Train, going on from the last checkpoint in the folder if there is one; the trainer and what it took."""
+    """Train, from the last checkpoint in the folder if there is one; the trainer and what it took."""
     from transformers.trainer_utils import get_last_checkpoint
 
     trainer = make_trainer(job, training)
@@ -86,7 +87,9 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
         **{name: float(size) for name, size in trained_sizes(job.model).items()},
     }
     if not math.isfinite(numbers["train_loss"]):
-        raise AttangentError(f"the loss became {numbers['train_loss']}; give a smaller learning rate than {job.rate}")
+        raise AttangentError(
+            f"the loss became {numbers['train_loss']}; give a smaller learning rate than {job.rate}"
+        )
     return trainer, numbers
 
 
@@ -179,8 +182,14 @@ def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for path, module in model.named_modules():
         if any(p.requires_grad for p in module.parameters(recurse=False)):
-            own = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
-            found |= {f"{path}.{name}" if path else name: t.detach().cpu().contiguous().clone() for name, t in own.items()}
+            own = {
+                **dict(module.named_parameters(recurse=False)),
+                **dict(module.named_buffers(recurse=False)),
+            }
+            found |= {
+                f"{path}.{name}" if path else name: t.detach().cpu().contiguous().clone()
+                for name, t in own.items()
+            }
     return found
 
 
@@ -190,7 +199,9 @@ def put_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     expected = set(trained_tensors(model))
     if set(tensors) != expected:
         odd = sorted(set(tensors) ^ expected)
-        raise AttangentError(f"the checkpoint and the model differ in {', '.join(odd[:4])}; start in another folder")
+        raise AttangentError(
+            f"the checkpoint and the model differ in {', '.join(odd[:4])}; start in another folder"
+        )
     with torch.no_grad():
         for name, tensor in tensors.items():
             places[name].copy_(tensor)

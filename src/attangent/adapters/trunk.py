@@ -1,8 +1,8 @@
-"""Compute once what does not train: a frozen encoder's lower layers, whose outputs are then the training data.
+"""Compute once what does not train: a frozen encoder's lower layers, whose outputs are then the data.
 
-When only the top layers of an encoder are adapted, the layers below give the same hidden states in every epoch
-and for every method. `split_trunk` cuts a model there: the trunk turns examples into hidden states once, the top
-is a model of its own that takes those hidden states for its embeddings.
+When only the top layers of an encoder are adapted, the layers below give the same hidden states in every
+epoch and for every method. `split_trunk` cuts a model there: the trunk turns examples into hidden states,
+once; the top is a model of its own that takes those hidden states for its embeddings.
 """
 
 import copy
@@ -31,9 +31,12 @@ class Trunk:
     field: str
 
     def encode(
-        self, rows: Sequence[Encoded], collate: Callable[[Sequence[Encoded]], dict[str, Tensor]], batch: int = 32
+        self,
+        rows: Sequence[Encoded],
+        collate: Callable[[Sequence[Encoded]], dict[str, Tensor]],
+        batch: int = 32,
     ) -> list[Encoded]:
-        """Hidden states in place of tokens or pixels; labels and masks stay. Rows of like length run together."""
+        """Hidden states in place of tokens or pixels; labels and masks stay. Like lengths run together."""
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].get("attention_mask", ())))
         found: dict[int, Encoded] = {}
         for start in range(0, len(order), batch):
@@ -101,6 +104,6 @@ def encoder_layers(model: Any) -> nn.ModuleList:
             if isinstance(found, nn.ModuleList) and isinstance(getattr(base, "embeddings", None), nn.Module):
                 return found
     raise AttangentError(
-        f"{type(model).__name__} cannot be cut below its top layers: no embeddings followed by a list of layers "
-        "was found; BERT, RoBERTa, ViT and DeiT can. Train without a cached trunk"
+        f"{type(model).__name__} cannot be cut below its top layers: no embeddings followed by a list of "
+        "layers was found; BERT, RoBERTa, ViT and DeiT can. Train without a cached trunk"
     )
