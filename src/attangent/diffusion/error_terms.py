@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ class Estimate:
 class ErrorTerms:
     """E|F_nn - F*|^2 at one step and the four terms of Claim G.1, over the test points.
 
-    `step` steps of descent; F_ntk is the kernel predictor with the same labels, F~_ntk the one with the pseudo
+    F_ntk is the kernel predictor after as many steps with the same labels, F~_ntk the one with the pseudo
     labels F_H(x_i) + y_i - F*(x_i), F_H a function of the kernel's Hilbert space.
     """
 
@@ -109,7 +110,7 @@ def _terms(
     step: int, network: Tensor, kernel: Tensor, relabelled: Tensor, reached: Tensor, true: Tensor
 ) -> ErrorTerms:
     chain = [network, kernel, relabelled, reached, true]
-    parts = [(a - b).square().sum(dim=1) for a, b in zip(chain, chain[1:], strict=False)]
+    parts = [(a - b).square().sum(dim=1) for a, b in pairwise(chain)]
     total = (network - true).square().sum(dim=1)
     return ErrorTerms(
         step=step,

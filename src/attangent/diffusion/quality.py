@@ -1,5 +1,6 @@
 """How good samples are: distances to true samples, and which modes they reach."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -23,12 +24,18 @@ def sliced_wasserstein(a: Any, b: Any, projections: int = 64, seed: int = 0) -> 
     b = as_points("b", b, a.shape[1])
     if len(a) != len(b):
         raise AttangentError(f"a has {len(a)} points and b {len(b)}: give two samples of the same size")
-    directions = torch.randn(
-        a.shape[1], projections, generator=generator(seed, "slices"), dtype=torch.float64
-    )
-    directions = directions / directions.norm(dim=0)
-    gaps = (a @ directions).sort(dim=0).values - (b @ directions).sort(dim=0).values
-    return gaps.square().mean().sqrt().item()
+    return _gap(*(_projected(x, projections, seed) for x in (a, b)))
+
+
+def _projected(x: Tensor, projections: int = 64, seed: int = 0) -> Tensor:
+    """The points along random directions, sorted (projections, points)."""
+    rng = generator(seed, "slices")
+    directions = torch.randn(projections, x.shape[1], generator=rng, dtype=torch.float64)
+    return (directions / directions.norm(dim=1, keepdim=True) @ x.T).sort(dim=1).values
+
+
+def _gap(a: Tensor, b: Tensor) -> float:
+    return (a - b).square().mean().sqrt().item()
 
 
 def mmd(a: Any, b: Any, bandwidth: float | None = None) -> float:
@@ -108,10 +115,10 @@ def sample_quality(samples: Any, truth: Any, groups: int = 8) -> SampleQuality:
     size = min(len(samples), len(truth)) // groups
     if groups < 2 or size < 2:
         raise AttangentError(f"{len(samples)} samples and {len(truth)} true ones cannot fill {groups} groups")
-    found, true = (x[: groups * size].split(size) for x in (samples, truth))
-    return SampleQuality(_mean_distance(product(found, true)), _mean_distance(combinations(true, 2)))
+    found, true = ([_projected(part) for part in x[: groups * size].split(size)] for x in (samples, truth))
+    return SampleQuality(_mean_gap(product(found, true)), _mean_gap(combinations(true, 2)))
 
 
-def _mean_distance(pairs: Any) -> float:
-    distances = [sliced_wasserstein(a, b) for a, b in pairs]
-    return sum(distances) / len(distances)
+def _mean_gap(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
+    gaps = [_gap(a, b) for a, b in pairs]
+    return sum(gaps) / len(gaps)

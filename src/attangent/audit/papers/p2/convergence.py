@@ -144,9 +144,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
     run = p.train(settings)
     needed = constants(p, settings)
     contraction = settings.rate * p.lambda_min / p.lambda_max
-    t = torch.arange(len(run.loss)).double()
-    quarter = run.loss[0] * (1 - contraction / 4) ** t
-    half = run.loss[0] * (1 - contraction / 2) ** t
+    quarter, half = (_falling(run.loss, contraction / part) for part in (4, 2))
     moved = run.movement.max().item()
     scaled_gradient = run.rate * run.gradient_norm
     return Finding(
@@ -186,19 +184,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"lambda_min": p.lambda_min, "largest weight movement": moved},
-        figures=(
-            Figure(
-                "What the induction controls",
-                "step",
-                "relative to its start or bound",
-                (
-                    Series.of("loss / L(0)", t, run.loss / run.loss[0]),
-                    Series.of("(1 - m eta lambda/4)^t", t, quarter / run.loss[0], "bound"),
-                    Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
-                ),
-                log_y=True,
-            ),
-        ),
+        figures=(_induction_figure(run.loss, quarter, scaled_gradient),),
         remark="The print assumes a fall by 1 - m eta lambda/2 and concludes 1 - m eta lambda/4, so that the "
         "induction as stated does not feed itself; the stronger fall is measured in the last line.",
     )
@@ -260,3 +246,23 @@ def _errors_along_top(p: Problem, settings: Settings, factor: float) -> Tensor:
     Y = settings.start * top.reshape(settings.d_out, -1).T
     loss = p.network.descend(p.X, Y, p.rate(factor), settings.steps).loss
     return (loss[1:] / loss[0]).sqrt()
+
+
+def _falling(loss: Tensor, share: float) -> Tensor:
+    """(1 - share)^t L(0) for every step t of `loss`."""
+    return loss[0] * (1 - share) ** torch.arange(len(loss)).double()
+
+
+def _induction_figure(loss: Tensor, bound: Tensor, scaled_gradient: Tensor) -> Figure:
+    t = range(len(loss))
+    return Figure(
+        "What the induction controls",
+        "step",
+        "relative to its start or bound",
+        (
+            Series.of("loss / L(0)", t, loss / loss[0]),
+            Series.of("(1 - m eta lambda/4)^t", t, bound / loss[0], "bound"),
+            Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
+        ),
+        log_y=True,
+    )

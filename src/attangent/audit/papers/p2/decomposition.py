@@ -250,21 +250,7 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
             "|C2| / |C1|, largest": (C[:, 2] / C[:, 1]).abs().max().item(),
             "C3 / |C1|, largest": (C[:, 3] / C[:, 1]).abs().max().item(),
         },
-        figures=(
-            Figure(
-                "The terms in units of m eta lambda |r|^2",
-                "step",
-                "size",
-                (
-                    Series.of("-C1, progress", range(len(steps)), -C[:, 1] / unit),
-                    Series.of("|C0|", range(len(steps)), C[:, 0].abs() / unit + 1e-300),
-                    Series.of("|C2|", range(len(steps)), C[:, 2].abs() / unit + 1e-300),
-                    Series.of("C3", range(len(steps)), C[:, 3] / unit),
-                    Series.of("bound 0.1 of |C0|", range(len(steps)), torch.full_like(unit, 0.1), "bound"),
-                ),
-                log_y=True,
-            ),
-        ),
+        figures=(_terms_figure(C / unit[:, None]),),
         remark="C1 is measured at -2 m eta r'H(t)r, as its first-order part predicts; Claim E.5 restates it "
         "without the factor 1.6.",
     )
@@ -281,3 +267,21 @@ def _over_time(name: str, bound: float, values: Tensor) -> Conclusion:
 def _power(name: str, bound: float, values: Tensor) -> Conclusion:
     largest = values.abs().max().item()
     return Conclusion(name, "<=", bound, math.log10(largest) if largest > 0 else -math.inf, log10=True)
+
+
+def _terms_figure(C: Tensor) -> Figure:
+    """The terms C0 to C3, one column each, already in units of m eta lambda |r|^2."""
+    steps = range(len(C))
+    return Figure(
+        "The terms in units of m eta lambda |r|^2",
+        "step",
+        "size",
+        (
+            Series.of("-C1, progress", steps, -C[:, 1]),
+            Series.of("|C0|", steps, C[:, 0].abs() + 1e-300),
+            Series.of("|C2|", steps, C[:, 2].abs() + 1e-300),
+            Series.of("C3", steps, C[:, 3]),
+            Series.of("bound 0.1 of |C0|", steps, [0.1] * len(steps), "bound"),
+        ),
+        log_y=True,
+    )

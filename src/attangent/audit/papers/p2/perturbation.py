@@ -65,23 +65,21 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             "|H|_F": p.kernel.norm().item(),
             "log10 of the slack": math.log10(p.size) + 10 * B * LOG10_E - math.log10(frobenius),
         },
-        figures=(
-            Figure(
-                "Change of the kernel",
-                "move R of every neuron",
-                "|H(W) - H(W~)|_F",
-                tuple(
-                    Series.of(
-                        f"{name} move",
-                        settings.radii,
-                        [v * R for v, R in zip(values, settings.radii, strict=True)],
-                    )
-                    for name, values in per_radius.items()
-                ),
-                log_x=True,
-                log_y=True,
-            ),
+        figures=(_change_figure(settings.radii, per_radius),),
+    )
+
+
+def _change_figure(radii: list[float], per_radius: dict[str, list[float]]) -> Figure:
+    return Figure(
+        "Change of the kernel",
+        "move R of every neuron",
+        "|H(W) - H(W~)|_F",
+        tuple(
+            Series.of(f"{name} move", radii, [v * R for v, R in zip(values, radii, strict=True)])
+            for name, values in per_radius.items()
         ),
+        log_x=True,
+        log_y=True,
     )
 
 

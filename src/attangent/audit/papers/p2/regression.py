@@ -35,7 +35,6 @@ def kernel_update(settings: Settings, seed: int) -> Finding:
     as_printed = _descend(mH, y, run.rate, settings.steps, derived=False)
     # At the network's rate the true gradient's descent blows up; its own scale is the square of the kernel's.
     derived = _descend(mH, y, settings.rate / (settings.m * p.lambda_max) ** 2, settings.steps, derived=True)
-    t = range(settings.steps + 1)
     return Finding(
         conclusions=(
             Conclusion(
@@ -64,19 +63,7 @@ def kernel_update(settings: Settings, seed: int) -> Finding:
                 1 - run.rate * (settings.m * p.lambda_max) ** 2
             ),
         },
-        figures=(
-            Figure(
-                "Two updates of the kernel predictor against the network",
-                "step",
-                "loss",
-                (
-                    Series.of("network", t, run.loss),
-                    Series.of("Eq. (25) as printed", t[::15], as_printed[::15], "points"),
-                    Series.of("true gradient, at its own rate", t, derived),
-                ),
-                log_y=True,
-            ),
-        ),
+        figures=(_updates_figure(run.loss, as_printed, derived),),
         remark="The gradient of the loss is m H* (m H* gamma - vec Y). The printed update is descent in "
         "function space, and it is the one that follows the network.",
     )
@@ -243,3 +230,18 @@ def _neuron_features(p: Problem) -> Tensor:
     S = p.network.probabilities(p.X)
     v = p.network.a[:, None, :] - (S @ p.network.a.T).T[:, :, None]
     return (v * p.network.m * S).reshape(p.size, -1)
+
+
+def _updates_figure(network: Tensor, as_printed: Tensor, derived: Tensor) -> Figure:
+    t = range(len(network))
+    return Figure(
+        "Two updates of the kernel predictor against the network",
+        "step",
+        "loss",
+        (
+            Series.of("network", t, network),
+            Series.of("Eq. (25) as printed", t[::15], as_printed[::15], "points"),
+            Series.of("true gradient, at its own rate", t, derived),
+        ),
+        log_y=True,
+    )

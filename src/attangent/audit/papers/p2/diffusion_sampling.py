@@ -1,0 +1,235 @@
+"""Section 6.1: samples drawn with the learned score, and the time at which the score is to be asked."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._random import generator
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.papers.p2.diffusion_error import (
+    reference_function,
+    terms_figure,
+    terms_over_training,
+)
+from attangent.audit.papers.p2.diffusion_problem import (
+    INPUTS,
+    MIXTURE,
+    NETWORK,
+    DiffusionProblem,
+    diffusion_problem,
+    network,
+)
+from attangent.audit.registry import claim
+from attangent.diffusion import (
+    ExactScore,
+    ForwardProcess,
+    SoftmaxScore,
+    mmd,
+    mode_coverage,
+    sample,
+    sample_quality,
+)
+from attangent.diffusion.sampler import Scorer
+
+_SIZES = {
+    **MIXTURE,
+    **NETWORK,
+    "n": 512,
+    "m": 256,
+    "steps": 200,
+    "samples": 2000,
+    "walk": 60,
+    "shown": [3, 20, 200],
+}
+
+
+@claim(
+    "P2/sampling",
+    place="Section 6.1, the backward process with s_theta",
+    title="Sampling with the learned score",
+    statement="""The backward process with the learned score in the place of the true one, started in N(0, I),
+        can be used to draw samples of the data.""",
+    quick={**_SIZES, "reference": 256, "reference_steps": 300, "test": 2000},
+    full={
+        "n": 2048,
+        "m": 512,
+        "steps": 1000,
+        "shown": [3, 30, 1000],
+        "samples": 20000,
+        "walk": 300,
+        "reference": 1024,
+        "reference_steps": 1000,
+    },
+    seconds=4.0,
+)
+def sampling(settings: Settings, seed: int) -> Finding:
+    problem = diffusion_problem(settings, seed)
+    models = {name: _trained(problem, settings, inputs) for name, inputs in INPUTS.items()}
+    truth = _true_samples(problem, settings.samples)
+    draws = {name: _over_training(problem, settings, model) for name, model in models.items()}
+    distance = {
+        name: {step: sample_quality(found, truth).ratio for step, found in steps.items()}
+        for name, steps in draws.items()
+    }
+    exact = _draw(ExactScore(problem.process, problem.target), problem, settings)
+    start = torch.randn(truth.shape, generator=generator(seed, "start"), dtype=torch.float64)
+    noise = sample_quality(start, truth).ratio
+    last = settings.shown[-1]
+    marginal = problem.target.at(problem.process, problem.process.T0)
+    found = {name: mode_coverage(steps[last], marginal) for name, steps in draws.items()}
+    papers = models["paper's inputs"]
+    terms = terms_over_training(problem, papers, reference_function(problem, papers, settings), every=3)
+    return Finding(
+        conclusions=(
+            *(
+                Conclusion(f"modes reached, {name}", ">=", cover.modes, cover.covered)
+                for name, cover in found.items()
+            ),
+            *(
+                Conclusion(f"distance to true samples / that of noise, {name}", "<=", 0.5, d[last] / noise)
+                for name, d in distance.items()
+            ),
+            Conclusion(
+                "distance with natural inputs / with the paper's",
+                "<=",
+                1.0,
+                distance["natural inputs"][last] / distance["paper's inputs"][last],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            **{f"distance / floor, {name}": d[last] for name, d in distance.items()},
+            "distance / floor, exact score": sample_quality(exact, truth).ratio,
+            "distance / floor, noise": noise,
+            "floor": sample_quality(exact, truth).floor,
+            **{f"strays, {name}": cover.strays for name, cover in found.items()},
+            **{f"MMD^2, {name}": mmd(steps[last][:1000], truth[:1000]) for name, steps in draws.items()},
+            "MMD^2, exact score": mmd(exact[:1000], truth[:1000]),
+        },
+        figures=(
+            _scatter(truth, draws, settings.shown),
+            terms_figure(terms),
+            _distance_figure(distance),
+        ),
+        remark="All distances are sliced Wasserstein ones at time T0, where the samplers stop.",
+    )
+
+
+def _trained(problem: DiffusionProblem, settings: Settings, inputs: Any) -> SoftmaxScore:
+    return network(problem, settings, inputs=inputs, keep=tuple(settings.shown)).fit(problem.data)
+
+
+def _true_samples(problem: DiffusionProblem, n: int) -> Tensor:
+    rng = generator(problem.seed, "true samples")
+    return problem.process.noised(problem.target.draw(n, rng), problem.process.T0, rng)
+
+
+def _over_training(problem: DiffusionProblem, settings: Settings, model: SoftmaxScore) -> dict[int, Tensor]:
+    return {step: _draw(model.at(step), problem, settings) for step in settings.shown}
+
+
+def _draw(score: Scorer, problem: DiffusionProblem, settings: Settings) -> Tensor:
+    walk, seed = settings.walk, problem.seed
+    return sample(score, problem.process, settings.samples, "sde", steps=walk, seed=seed, quiet=True)
+
+
+def _scatter(truth: Tensor, draws: dict[str, dict[int, Tensor]], shown: list[int], each: int = 120) -> Figure:
+    """Panels: a column for the truth and one for each training step, a row for each input map."""
+    columns = [
+        ("true samples", [truth, truth]),
+        *((f"after {step} steps", [draws[name][step] for name in INPUTS]) for step in shown),
+    ]
+    series = []
+    for place, (label, rows) in enumerate(columns):
+        shifted = [
+            rows[row][:each].clamp(-1.3, 1.3) + torch.tensor([2.8 * place, -2.8 * row]) for row in (0, 1)
+        ]
+        series.append(Series.of(label, *torch.cat(shifted).T, "points"))
+    return Figure(
+        "Samples over training: the paper's inputs above, natural inputs below",
+        "first coordinate, panels side by side",
+        "second coordinate",
+        tuple(series),
+    )
+
+
+def _distance_figure(distance: dict[str, dict[int, float]]) -> Figure:
+    curves = tuple(Series.of(name, list(d), list(d.values())) for name, d in distance.items())
+    return Figure(
+        "Samples get better with training",
+        "training step",
+        "sliced Wasserstein distance / floor",
+        curves,
+        log_x=True,
+        log_y=True,
+    )
+
+
+@dataclass(frozen=True)
+class PrintedClock:
+    """The score asked at the time u = T - t that the backward process has run, as printed."""
+
+    inner: Scorer
+    process: ForwardProcess
+
+    @property
+    def d(self) -> int:
+        return self.inner.d
+
+    def score(self, t: Any, x: Any) -> Tensor:
+        return self.inner.score((self.process.T - t).clamp(min=self.process.T0), x)
+
+
+@claim(
+    "P2/sampling-printed-time",
+    place="Section 6.1, the backward process with s_theta(y(t), t)",
+    title="The time at which the score is asked",
+    statement="""The implementable backward process asks the estimator for s_theta(y(t), t), with t the time
+        that the backward process has run.""",
+    quick={**MIXTURE, "n": 2, "test": 2, "samples": 4000, "walk": 100},
+    full={"samples": 20000, "walk": 500},
+    seconds=1.0,
+)
+def printed_time(settings: Settings, seed: int) -> Finding:
+    problem = diffusion_problem(settings, seed)
+    exact = ExactScore(problem.process, problem.target)
+    truth = _true_samples(problem, settings.samples)
+    right = _draw(exact, problem, settings)
+    printed = _draw(PrintedClock(exact, problem.process), problem, settings)
+    distances = {
+        "score at T - t": sample_quality(right, truth).ratio,
+        "score at t, as printed": sample_quality(printed, truth).ratio,
+    }
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "exact score at t: distance to true samples / floor",
+                "<=",
+                1.2,
+                distances["score at t, as printed"],
+            ),
+            Conclusion(
+                "exact score at T - t: distance to true samples / floor",
+                "<=",
+                1.2,
+                distances["score at T - t"],
+                claimed=False,
+            ),
+        ),
+        numbers={f"distance / floor, {name}": ratio for name, ratio in distances.items()},
+        figures=(
+            Figure(
+                "Samples of the exact score",
+                "first coordinate",
+                "second coordinate",
+                tuple(
+                    Series.of(label, *found[:200].clamp(-4, 4).T, "points")
+                    for label, found in (("asked at t", printed), ("asked at T - t", right))
+                ),
+            ),
+        ),
+        remark="Eq. (4) and the score it replaces have T - t; with t the process does not lead to the data.",
+    )
