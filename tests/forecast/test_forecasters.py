@@ -7,8 +7,10 @@ from sklearn.base import clone
 
 from attangent import AttangentError
 from attangent.forecast import (
+    Autoformer,
     DLinear,
     Encoder,
+    Informer,
     InvertedTransformer,
     LinearForecaster,
     NLinear,
@@ -23,6 +25,7 @@ from tests.forecast.examples import waves
 
 SHORT = Training(epochs=2, batches=4, rate=1e-3)
 TINY = Encoder(width=8, heads=2, layers=1)
+ONE_HEAD = Encoder(width=8, heads=1, layers=1)
 
 MAKERS = {
     "persistence": lambda: Persistence(24, 6),
@@ -36,6 +39,8 @@ MAKERS = {
     "transformer": lambda: VanillaTransformer(24, 6, TINY, SHORT),
     "itransformer": lambda: InvertedTransformer(24, 6, TINY, SHORT),
     "patchtst": lambda: PatchTST(24, 6, TINY, SHORT),
+    "informer": lambda: Informer(24, 6, TINY, SHORT),
+    "autoformer": lambda: Autoformer(24, 6, ONE_HEAD, SHORT),
 }
 
 

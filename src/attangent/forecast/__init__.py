@@ -17,6 +17,7 @@ from attangent.forecast.attention_model import AttentionModel, Remedies, train_a
 from attangent.forecast.baselines import Persistence, SeasonalNaive, find_period
 from attangent.forecast.dataset import Dataset, from_frame, load_csv
 from attangent.forecast.diagnosis import Diagnosis, diagnose
+from attangent.forecast.encoder_decoders import Autoformer, Informer
 from attangent.forecast.forecaster import Forecaster
 from attangent.forecast.frames import Table, read_frame
 from attangent.forecast.linear import LinearForecaster
@@ -28,11 +29,13 @@ from attangent.forecast.training import Training
 
 __all__ = [
     "AttentionModel",
+    "Autoformer",
     "DLinear",
     "Dataset",
     "Diagnosis",
     "Encoder",
     "Forecaster",
+    "Informer",
     "InvertedTransformer",
     "LinearForecaster",
     "NLinear",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from attangent._errors import AttangentError
 from attangent.forecast.attention_forecasters import InvertedTransformer, PatchTST, VanillaTransformer
 from attangent.forecast.baselines import Persistence, SeasonalNaive
+from attangent.forecast.encoder_decoders import Autoformer, Informer
 from attangent.forecast.forecaster import Forecaster
 from attangent.forecast.linear import LinearForecaster
 from attangent.forecast.linear_sgd import DLinear, NLinear, RLinear
@@ -24,6 +25,8 @@ MODELS: dict[str, Maker] = {
     "transformer": VanillaTransformer,
     "itransformer": InvertedTransformer,
     "patchtst": PatchTST,
+    "informer": Informer,
+    "autoformer": Autoformer,
 }
 
 AUTO = ("persistence", "seasonal", "linear", "linear-mean", "linear-none")
