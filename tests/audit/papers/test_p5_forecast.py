@@ -126,7 +126,7 @@ def data():
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(("id", "verdict"), REAL.items(), ids=REAL)
 def test_what_the_audit_finds_on_real_data(id, verdict):
-    finding = check(id, batches=30)
+    finding = check(id, models={"transformer": 30})
     assert finding.verdict == verdict
 
 
@@ -136,7 +136,7 @@ def test_figure_1a_would_fall_if_a_better_model_stood_for_the_transformer(monkey
         return {"transformer": LinearForecaster(settings.lookback + 100, settings.horizon)}
 
     monkeypatch.setattr(real, "_forecasters", stand_in)
-    finding = check("P5/figure-1a", models=["transformer"], series=["ETTh1"])
+    finding = check("P5/figure-1a", models={"transformer": 60}, series=["ETTh1"])
     assert finding.verdict is Verdict.VIOLATED
 
 

@@ -189,16 +189,19 @@ def inductions(settings: Settings, seed: int) -> Finding:
             "largest weight movement": moved,
             "L(T) / L(0)": (run.loss[-1] / run.loss[0]).item(),
         },
-        figures=(
-            Figure(
-                "Loss against its bound",
-                "step",
-                "L(t) / L(0)",
-                (
-                    Series.of("trained", t, run.loss / run.loss[0]),
-                    Series.of("(1 - eta lambda/2)^t", t, bounds / run.loss[0], "bound"),
-                ),
-                log_y=True,
-            ),
+        figures=(_loss_figure(run.loss, bounds),),
+    )
+
+
+def _loss_figure(loss: Tensor, bounds: Tensor) -> Figure:
+    t = range(len(loss))
+    return Figure(
+        "Loss against its bound",
+        "step",
+        "L(t) / L(0)",
+        (
+            Series.of("trained", t, loss / loss[0]),
+            Series.of("(1 - eta lambda/2)^t", t, bounds / loss[0], "bound"),
         ),
+        log_y=True,
     )

@@ -21,7 +21,7 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
     statement="""With a positive definite kernel and a wide enough network, L(t) <= (1 - eta lambda/2)^t
         L(0), so that L(T) <= epsilon after T = log(L(0)/epsilon)/(eta lambda/2) steps.""",
     quick={**_LAZY, "epsilon": 1e-2, "most_steps": 500, "crowd": 32, "crowd_steps": 100},
-    full={"n": 4, "m": 4096, "most_steps": 100_000, "crowd": 256, "crowd_steps": 3000},
+    full={"n": 4, "m": 4096, "most_steps": 10_000, "crowd": 64, "crowd_steps": 1000},
     seconds=1.5,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
@@ -81,7 +81,7 @@ _CROWD = {"n": 32, "d": 8, "m": 32, "noise": 0.01, "delta": 0.05, "rate": 1.0, "
     title="Hidden weights take the sign of the output weights",
     statement="After long training w_r has the sign of a_r with probability at least 1 - delta.",
     quick={**_CROWD, "widths": [2, 512], "width_steps": 100},
-    full={"n": 256, "m": 64, "steps": 20_000, "widths": [2, 8, 1024, 16384], "width_steps": 5000},
+    full={"n": 64, "m": 64, "steps": 20_000, "widths": [2, 8, 256, 2048], "width_steps": 2500},
     seconds=2.0,
 )
 def asymmetry(settings: Settings, seed: int) -> Finding:
@@ -125,7 +125,7 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     statement="""For every neuron with a_r = -1 after training and x ~ N(0, I), the expected attention on
         x_d is at most that on any other x_k.""",
     quick={**_CROWD, "draws": 20_000, "grid": [-2.0, -0.5, 0.5, 2.0]},
-    full={"n": 256, "m": 256, "steps": 20_000, "draws": 200_000},
+    full={"n": 128, "m": 256, "steps": 15_000, "draws": 200_000},
     seconds=2.0,
 )
 def residual_feature(settings: Settings, seed: int) -> Finding:
