@@ -78,14 +78,6 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
     sampled = [error(hyper, m, L, settings, seed) for m in lengths]
     polynomial = [error(PolynomialAttention(even_order(settings, m)), m, L, settings, seed) for m in lengths]
     together = [error(hyper, m, m, settings, seed) for m in lengths]
-    span = math.log(lengths[-1] / lengths[0])
-    counts = {
-        "HyperAttention": [multiplications(hyper, n, settings.d) for n in settings.token_lengths],
-        "polynomial": [
-            multiplications(PolynomialAttention(even_order(settings, lengths[-1])), n, settings.d)
-            for n in settings.token_lengths
-        ],
-    }
     return Finding(
         hypotheses=(
             Hypothesis("bound of the entries", "<=", math.sqrt(math.log(lengths[0])), settings.bound),
@@ -98,29 +90,9 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
                 1.0,
                 max(e * m for e, m in zip(polynomial, lengths, strict=True)),
             ),
-            *(
-                Conclusion(
-                    f"exponent of the operations in L, {name}",
-                    "<=",
-                    settings.exponent,
-                    last_exponent(settings.token_lengths, numbers),
-                )
-                for name, numbers in counts.items()
-            ),
-            Conclusion(
-                f"c in error ~ m^-c, HyperAttention, L = {L}",
-                ">=",
-                1.0,
-                math.log(sampled[0] / sampled[-1]) / span,
-                claimed=False,
-            ),
-            Conclusion(
-                "c in error ~ m^-c, HyperAttention, L = m",
-                ">=",
-                1.0,
-                math.log(together[0] / together[-1]) / span,
-                claimed=False,
-            ),
+            *_operations(settings, hyper),
+            _decay(f"L = {L}", lengths, sampled),
+            _decay("L = m", lengths, together),
         ),
         numbers={
             f"error, HyperAttention, m = {lengths[-1]}": sampled[-1],
@@ -140,6 +112,36 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
         remark="The polynomial method keeps 1/m. HyperAttention, which the proof names, has the error of a "
         "sample: it falls with m only as the prefix outweighs a fixed number of tokens, and not at "
         "all where L grows with m.",
+    )
+
+
+def _operations(settings: Settings, hyper: HyperAttention) -> list[Conclusion]:
+    """How the multiplications of each method grow with the number of tokens."""
+    methods = {
+        "HyperAttention": hyper,
+        "polynomial": PolynomialAttention(even_order(settings, settings.lengths[-1])),
+    }
+    return [
+        Conclusion(
+            f"exponent of the operations in L, {name}",
+            "<=",
+            settings.exponent,
+            last_exponent(
+                settings.token_lengths,
+                [multiplications(method, n, settings.d) for n in settings.token_lengths],
+            ),
+        )
+        for name, method in methods.items()
+    ]
+
+
+def _decay(tokens: str, lengths: list[int], errors: list[float]) -> Conclusion:
+    return Conclusion(
+        f"c in error ~ m^-c, HyperAttention, {tokens}",
+        ">=",
+        1.0,
+        math.log(errors[0] / errors[-1]) / math.log(lengths[-1] / lengths[0]),
+        claimed=False,
     )
 
 

@@ -113,17 +113,19 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
             "log10 compute to the target, shortest prefix": math.log10(first.compute_to(target)),
             "log10 compute to the target, longest prefix": math.log10(last.compute_to(target)),
         },
-        figures=(
-            Figure(
-                "Loss against compute",
-                "compute m d n T",
-                "loss",
-                tuple(Series.of(f"m = {m}", law.compute[::10], law.loss[::10]) for m, law in laws.items()),
-                log_y=True,
-            ),
-        ),
+        figures=(_compute_figure(laws),),
         remark="The law is exponential in the tail, where one direction is left. Its rate is that of the "
         "exact kernel, doubled because the loss is a square; the printed one is off by a factor that depends "
         "on the data (hard data: those of P1/theorem-3.2). With the rate eta ~ 1/m that stability asks for, "
         "a longer prefix takes the same steps and so more compute for the same loss.",
+    )
+
+
+def _compute_figure(laws: dict[int, Law]) -> Figure:
+    return Figure(
+        "Loss against compute",
+        "compute m d n T",
+        "loss",
+        tuple(Series.of(f"m = {m}", law.compute[::10], law.loss[::10]) for m, law in laws.items()),
+        log_y=True,
     )
