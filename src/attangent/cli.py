@@ -75,8 +75,6 @@ def audit(
         _print_claims(ids or [], paper, json_)
         return
     from attangent.audit import run
-    from attangent.audit.report import write_report
-    from attangent.audit.results import load
 
     try:
         found = run(
@@ -93,16 +91,7 @@ def audit(
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)
         raise typer.Exit(130) from None
-    report_path = write_report(load(found.folder))
-    if json_:
-        typer.echo(json.dumps({**found.as_json(), "report": str(report_path)}, indent=1))
-    elif not quiet:
-        _print_run(found, report_path)
-    for note in found.problems.values():
-        typer.echo(f"set aside: {note}", err=True)
-    for failure in found.failures:
-        last = failure["traceback"].strip().splitlines()[-1]
-        typer.echo(f"crashed: {failure['claim']} seed {failure['seed']}: {last}", err=True)
+    _tell(found, json_, quiet)
     if found.failures:
         raise typer.Exit(1)
 
@@ -154,6 +143,23 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
         typer.echo(json.dumps(rows, indent=1))
         return
     _print_table(("claim", "place", "title"), [(claim.id, claim.place, claim.title) for claim in claims])
+
+
+def _tell(found: "Run", as_json: bool, quiet: bool) -> None:
+    """Write the report; print what was found, then what was set aside and what crashed."""
+    from attangent.audit.report import write_report
+    from attangent.audit.results import load
+
+    report_path = write_report(load(found.folder))
+    if as_json:
+        typer.echo(json.dumps({**found.as_json(), "report": str(report_path)}, indent=1))
+    elif not quiet:
+        _print_run(found, report_path)
+    for note in found.problems.values():
+        typer.echo(f"set aside: {note}", err=True)
+    for failure in found.failures:
+        last = failure["traceback"].strip().splitlines()[-1]
+        typer.echo(f"crashed: {failure['claim']} seed {failure['seed']}: {last}", err=True)
 
 
 _STYLES = {"holds": "green", "measured": "cyan", "violated": "red", "open": "yellow"}
