@@ -39,9 +39,10 @@ class DiffusionProblem:
 def diffusion_problem(settings: Settings, seed: int, n: int | None = None) -> DiffusionProblem:
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
-    sizes = (n or settings.n, settings.get("validation", 256), settings.test)
-    parts = (_draw(target, process, size, seed, purpose) for purpose, size in enumerate(sizes))
-    return DiffusionProblem(process, target, *parts, seed)
+    data = _draw(target, process, n or settings.n, seed, 0)
+    validation = _draw(target, process, settings.get("validation", 256), seed, 1)
+    test = _draw(target, process, settings.test, seed, 2)
+    return DiffusionProblem(process, target, data, validation, test, seed)
 
 
 def _draw(target: GaussianMixture, process: ForwardProcess, n: int, seed: int, purpose: int) -> ScoreData:

@@ -24,6 +24,7 @@ from attangent.audit.papers.p2.diffusion_problem import (
 )
 from attangent.audit.registry import claim
 from attangent.diffusion import (
+    Coverage,
     ExactScore,
     ForwardProcess,
     SoftmaxScore,
@@ -70,52 +71,47 @@ def sampling(settings: Settings, seed: int) -> Finding:
     models = {name: _trained(problem, settings, inputs) for name, inputs in INPUTS.items()}
     truth = _true_samples(problem, settings.samples)
     draws = {name: _over_training(problem, settings, model) for name, model in models.items()}
-    distance = {
-        name: {step: sample_quality(found, truth).ratio for step, found in steps.items()}
-        for name, steps in draws.items()
-    }
-    exact = _draw(ExactScore(problem.process, problem.target), problem, settings)
-    start = torch.randn(truth.shape, generator=generator(seed, "start"), dtype=torch.float64)
-    noise = sample_quality(start, truth).ratio
-    last = settings.shown[-1]
+    ends = {name: steps[settings.shown[-1]] for name, steps in draws.items()}
+    ends["exact score"] = _draw(ExactScore(problem.process, problem.target), problem, settings)
+    ends["noise"] = torch.randn(truth.shape, generator=generator(seed, "start"), dtype=torch.float64)
+    ratios = {name: sample_quality(found, truth).ratio for name, found in ends.items()}
     marginal = problem.target.at(problem.process, problem.process.T0)
-    found = {name: mode_coverage(steps[last], marginal) for name, steps in draws.items()}
+    reached = {name: mode_coverage(ends[name], marginal) for name in INPUTS}
     papers = models["paper's inputs"]
     terms = terms_over_training(problem, papers, reference_function(problem, papers, settings), every=3)
     return Finding(
-        conclusions=(
-            *(
-                Conclusion(f"modes reached, {name}", ">=", cover.modes, cover.covered)
-                for name, cover in found.items()
-            ),
-            *(
-                Conclusion(f"distance to true samples / that of noise, {name}", "<=", 0.5, d[last] / noise)
-                for name, d in distance.items()
-            ),
-            Conclusion(
-                "distance with natural inputs / with the paper's",
-                "<=",
-                1.0,
-                distance["natural inputs"][last] / distance["paper's inputs"][last],
-                claimed=False,
-            ),
-        ),
+        conclusions=_sampling_conclusions(ratios, reached),
         numbers={
-            **{f"distance / floor, {name}": d[last] for name, d in distance.items()},
-            "distance / floor, exact score": sample_quality(exact, truth).ratio,
-            "distance / floor, noise": noise,
-            "floor": sample_quality(exact, truth).floor,
-            **{f"strays, {name}": cover.strays for name, cover in found.items()},
-            **{f"MMD^2, {name}": mmd(steps[last][:1000], truth[:1000]) for name, steps in draws.items()},
-            "MMD^2, exact score": mmd(exact[:1000], truth[:1000]),
+            **{f"distance / floor, {name}": ratio for name, ratio in ratios.items()},
+            **{f"strays, {name}": cover.strays for name, cover in reached.items()},
+            **{f"MMD^2, {name}": mmd(found[:1000], truth[:1000]) for name, found in ends.items()},
         },
         figures=(
             _scatter(truth, draws, settings.shown),
             terms_figure(terms),
-            _distance_figure(distance),
+            _distance_figure(draws, truth),
         ),
-        remark="All distances are sliced Wasserstein ones at time T0, where the samplers stop.",
+        remark="All distances are sliced Wasserstein ones at time T0, where the samplers stop; the floor is "
+        "that of true samples to true samples.",
     )
+
+
+def _sampling_conclusions(ratios: dict[str, float], reached: dict[str, Coverage]) -> tuple[Conclusion, ...]:
+    modes = [
+        Conclusion(f"modes reached, {name}", ">=", cover.modes, cover.covered)
+        for name, cover in reached.items()
+    ]
+    distances = [
+        Conclusion(
+            f"distance to true samples / that of noise, {name}", "<=", 0.5, ratios[name] / ratios["noise"]
+        )
+        for name in INPUTS
+    ]
+    natural, papers = ratios["natural inputs"], ratios["paper's inputs"]
+    ours = Conclusion(
+        "distance with natural inputs / with the paper's", "<=", 1.0, natural / papers, claimed=False
+    )
+    return (*modes, *distances, ours)
 
 
 def _trained(problem: DiffusionProblem, settings: Settings, inputs: Any) -> SoftmaxScore:
@@ -147,7 +143,7 @@ def _scatter(truth: Tensor, draws: dict[str, dict[int, Tensor]], shown: list[int
         shifted = [
             rows[row][:each].clamp(-1.3, 1.3) + torch.tensor([2.8 * place, -2.8 * row]) for row in (0, 1)
         ]
-        series.append(Series.of(label, *torch.cat(shifted).T, "points"))
+        series.append(_dots(label, torch.cat(shifted)))
     return Figure(
         "Samples over training: the paper's inputs above, natural inputs below",
         "first coordinate, panels side by side",
@@ -156,8 +152,15 @@ def _scatter(truth: Tensor, draws: dict[str, dict[int, Tensor]], shown: list[int
     )
 
 
-def _distance_figure(distance: dict[str, dict[int, float]]) -> Figure:
-    curves = tuple(Series.of(name, list(d), list(d.values())) for name, d in distance.items())
+def _dots(label: str, points: Tensor) -> Series:
+    return Series.of(label, points[:, 0], points[:, 1], "points")
+
+
+def _distance_figure(draws: dict[str, dict[int, Tensor]], truth: Tensor) -> Figure:
+    curves = tuple(
+        Series.of(name, list(steps), [sample_quality(found, truth).ratio for found in steps.values()])
+        for name, steps in draws.items()
+    )
     return Figure(
         "Samples get better with training",
         "training step",
@@ -225,9 +228,9 @@ def printed_time(settings: Settings, seed: int) -> Finding:
                 "Samples of the exact score",
                 "first coordinate",
                 "second coordinate",
-                tuple(
-                    Series.of(label, *found[:200].clamp(-4, 4).T, "points")
-                    for label, found in (("asked at t", printed), ("asked at T - t", right))
+                (
+                    _dots("asked at t", printed[:200].clamp(-4, 4)),
+                    _dots("asked at T - t", right[:200].clamp(-4, 4)),
                 ),
             ),
         ),

@@ -18,7 +18,7 @@ from attangent.audit.papers.p2.diffusion_problem import (
 )
 from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
-from attangent.diffusion import KernelScore, SoftmaxScore, checkpoints, relative_error, score_error
+from attangent.diffusion import InputMap, KernelScore, SoftmaxScore, checkpoints, relative_error, score_error
 from attangent.kernels import softmax_limit
 
 
