@@ -12,7 +12,7 @@ from attangent.adapters.calibrate import Batch, calibrate
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.heads import BASE, add_head, modules_named, show_head
 from attangent.adapters.layers import Layer, bare, chosen_layers
-from attangent.adapters.positions import shift_positions
+from attangent.adapters.positions import check_offset, shift_positions
 from attangent.adapters.prompts import start_from_prompt
 from attangent.adapters.record import Record, drop_record, find_record, put_record, record_of
 from attangent.adapters.slot import NAME, Slot, slot_of
@@ -43,6 +43,7 @@ def attach(
     base = bare(model)
     _check_new(base, config, name, prompt, states)
     layers = chosen_layers(base, config)
+    check_offset(base, config.position_offset)
     made = _made(config, layers, states)
     kept = modules_named(base, config.modules_to_save)
     install(base, config, name, made)
@@ -69,6 +70,8 @@ def install(
     for layer, state in states.items():
         _slot(modules[layer], kind).states[name] = _placed(state, modules[layer])
     record.configs[name] = config
+    if config.position_offset and not record.hooks:
+        record.hooks = shift_positions(base, record)
 
 
 def detach(model: Any) -> Any:
@@ -140,7 +143,6 @@ def _prepared(base: nn.Module) -> Record:
         record.implementations.append((config, original))
         config._attn_implementation_internal = interface.name_for(original)
     put_record(base, record)
-    record.hooks = shift_positions(base, record)
     return record
 
 

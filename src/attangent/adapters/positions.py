@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attangent._errors import AttangentError
 from attangent.adapters.record import Record
 
 _TABLES = ("wpe", "position_embeddings", "embed_positions")
@@ -32,6 +33,15 @@ def shift_positions(base: nn.Module, record: Record) -> list[Any]:
         for name, module in base.named_modules()
         if takes_positions(name, module)
     ]
+
+
+def check_offset(base: nn.Module, offset: int) -> None:
+    """Refuse an offset in a model that gives no module positions, such as one with relative biases only."""
+    if offset and not any(takes_positions(name, module) for name, module in base.named_modules()):
+        raise AttangentError(
+            f"position_offset is {offset}, but {type(base).__name__} has no rotary embedding and no table of "
+            "positions: its tokens cannot be moved, use position_offset=0"
+        )
 
 
 def takes_positions(name: str, module: nn.Module) -> bool:

@@ -33,9 +33,10 @@ class Record:
     @property
     def offset(self) -> int:
         """How many positions the tokens are moved by the adapters that act."""
-        if not self.enabled:
-            return 0
-        return max((self.configs[name].position_offset for name in self.active), default=0)
+        offset = 0
+        for name in self.active if self.enabled else ():
+            offset = max(offset, self.configs[name].position_offset)
+        return offset
 
 
 def find_record(model: Any) -> Record | None:
