@@ -1,7 +1,8 @@
-"""Models and tokenizers for the tests of compression: a tiny random Llama, and stories260K where it is at hand."""
+"""Models and tokenizers for the tests of compression: a tiny random Llama, and stories260K if at hand."""
 
 import os
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -172,7 +173,7 @@ class Stories:
             raw = letter.encode()
             found += [self.ids[raw]] if raw in self.ids else [byte + 3 for byte in raw]
         while True:
-            pairs = [self.words[a] + self.words[b] for a, b in zip(found, found[1:], strict=False)]
+            pairs = [self.words[a] + self.words[b] for a, b in pairwise(found)]
             best = max(
                 (i for i, pair in enumerate(pairs) if pair in self.ids),
                 key=lambda i: self.scores[self.ids[pairs[i]]],
@@ -187,9 +188,10 @@ class Stories:
 
 
 STORY = (
-    "Once upon a time there was a little girl named Lily. She had a red ball and a big dog named Max. One day "
-    "Lily and Max went to the park. They saw a tall tree with many green leaves. A small bird sat in the tree. "
-    "The bird was sad because it had lost its mom. Lily wanted to help the bird. She asked Max to look for the "
-    "mom bird. Max ran fast and looked everywhere. At last he found the mom bird near the pond. The little bird "
-    "was very happy and sang a song. Lily clapped her hands and laughed. Then they all went home and ate cake."
+    "Once upon a time there was a little girl named Lily. She had a red ball and a big dog named Max. One "
+    "day Lily and Max went to the park. They saw a tall tree with many green leaves. A small bird sat in the "
+    "tree. The bird was sad because it had lost its mom. Lily wanted to help the bird. She asked Max to look "
+    "for the mom bird. Max ran fast and looked everywhere. At last he found the mom bird near the pond. The "
+    "little bird was very happy and sang a song. Lily clapped her hands and laughed. Then they all went home "
+    "and ate cake."
 )

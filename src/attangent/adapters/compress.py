@@ -162,7 +162,7 @@ class Compressor:
             return self._compressed(self._whole(), len(self.ids), method, exact=True)
         if method != "elu" and size <= SINKS:
             raise AttangentError(
-                f"size is {size}, expected more than the {SINKS} first tokens, which are kept"
+                f"size is {size}, expected more than the {SINKS} first tokens, always kept"
             )
         cache, text = self.cache, self.text
         with self._stage("fitting", len(cache.layers)) as done:
@@ -214,7 +214,7 @@ class Compressor:
                     lambda question: self.reader.question(self.tokenizer, question),
                     cache,
                     compressed.states,
-                    told=lambda: done(1),
+                    told=done,
                 )
         return Report(
             prompt_tokens=len(self.ids),

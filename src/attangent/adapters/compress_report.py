@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attangent.adapters.compress_calibration import Calibration
@@ -20,6 +22,7 @@ from attangent.adapters.compress_capture import (
 from attangent.attention import Prefix
 
 _AT_ONCE = 4
+_ASKED_AT_ONCE = 16
 ANSWER_TOKENS = 24
 
 
@@ -194,49 +197,48 @@ def answer_all(
     cache: PromptCache,
     states: Mapping[str, Prefix],
     tokens: int = ANSWER_TOKENS,
-    told: Callable[[], Any] = lambda: None,
+    told: Callable[[int], Any] = lambda answered: None,
 ) -> tuple[Answer, ...]:
     """Answers to questions (text, expected words or None) by the likeliest tokens, three ways."""
-    handlers = {"full": whole_prompt(cache), "compressed": with_states(states), "none": None}
     found = []
-    for question, expected in questions:
-        ids = tokens_of(question)
-        said = {
-            name: continuation(model, tokenizer, ids, 0 if handler is None else cache.length, handler, tokens)
-            for name, handler in handlers.items()
-        }
-        found.append(Answer(question, **said, expected=expected))
-        told()
+    for start in range(0, len(questions), _ASKED_AT_ONCE):
+        some = questions[start : start + _ASKED_AT_ONCE]
+        rows = [tokens_of(question) for question, _ in some]
+        full = continuations(model, tokenizer, rows, cache.length, whole_prompt(cache), tokens)
+        compressed = continuations(model, tokenizer, rows, cache.length, with_states(states), tokens)
+        none = continuations(model, tokenizer, rows, 0, None, tokens)
+        said = zip(some, full, compressed, none, strict=True)
+        found += [Answer(question, a, b, c, expected) for (question, expected), a, b, c in said]
+        told(len(some))
     return tuple(found)
 
 
-def continuation(
-    model: Any, tokenizer: Any, ids: Tensor, offset: int, handler: Handler | None, tokens: int
-) -> str:
-    """The likeliest tokens behind `ids` (L), as text, up to the end of the text or `tokens` of them."""
-    if handler is None:
-        return _greedy(model, tokenizer, ids, offset, tokens)
-    with intercepted(model, handler):
-        return _greedy(model, tokenizer, ids, offset, tokens)
+def continuations(
+    model: Any, tokenizer: Any, rows: Sequence[Tensor], offset: int, handler: Handler | None, tokens: int
+) -> list[str]:
+    """The likeliest `tokens` behind each row of ids, as text, up to the end of the text."""
+    with nullcontext() if handler is None else intercepted(model, handler), torch.no_grad():
+        said = _likeliest(model, rows, offset, tokens)
+    end = getattr(tokenizer, "eos_token_id", None)
+    cut = [row[: row.index(end)] if end in row else row for row in said.tolist()]
+    return [tokenizer.decode(row).strip() for row in cut]
 
 
-def _greedy(model: Any, tokenizer: Any, ids: Tensor, offset: int, tokens: int) -> str:
+def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int) -> Tensor:
+    """(rows, tokens); rows of different lengths are padded at their beginnings."""
     from transformers import DynamicCache
 
-    cache, given, said = DynamicCache(), ids[None], []
-    with torch.no_grad():
-        while len(said) < tokens:
-            positions = offset + torch.arange(given.shape[1])[None]
-            out = model(
-                given, past_key_values=cache, use_cache=True, position_ids=positions, logits_to_keep=1
-            )
-            said.append(int(out.logits[0, -1].argmax()))
-            if said[-1] == getattr(tokenizer, "eos_token_id", None):
-                said.pop()
-                break
-            offset += given.shape[1]
-            given = torch.tensor([[said[-1]]])
-    return tokenizer.decode(said).strip()
+    longest, cache = max(len(row) for row in rows), DynamicCache()
+    given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows])
+    seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long()
+    positions = offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
+    said = []
+    while len(said) < tokens:
+        out = model(given, attention_mask=seen, past_key_values=cache, use_cache=True, position_ids=positions)
+        given = out.logits[:, -1:].argmax(dim=-1)
+        said.append(given)
+        seen, positions = F.pad(seen, (0, 1), value=1), positions[:, -1:] + 1
+    return torch.cat(said, dim=1)
 
 
 def _words(text: str) -> set[str]:
