@@ -97,7 +97,7 @@ def _merge_(
     mass = torch.linalg.vecdot(w, prefix.k.unsqueeze(-2))
     if mass.shape != lse.shape:
         mass = mass.view(lse.shape)
-    shift = None if shift is None else shift.view(lse.shape)
+    shift = None if shift is None else shift.reshape(lse.shape)
     total = whole_mass(lse, mass, shift, positive) if for_backward else None
     keep, add, sign = merge_weights(lse, mass, shift, positive)
     _add_prefix_(out, keep.unsqueeze(-1), w, prefix.Z, add)
