@@ -39,8 +39,8 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     statement="""Softmax networks learn the score of a diffusion process better than networks with other
         activations: their performance is superior.""",
     quick={**MIXTURE, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
-    full={"n": 4096, "m": 1024, "steps": 1500, "test": 20000, "validation": 1024},
-    seconds=6.0,
+    full={"n": 2048, "m": 512, "steps": 600, "test": 20000, "validation": 1024},
+    seconds=5.0,
 )
 def comparison(settings: Settings, seed: int) -> Finding:
     problem = diffusion_problem(settings, seed)
