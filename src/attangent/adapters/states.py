@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
@@ -41,6 +42,7 @@ class CalibratedState(nn.Module):
 
     def __init__(self, features: Calibrated, Z: Tensor, mass: Tensor, value_scale: Tensor):
         super().__init__()
+        _check_parts(features, Z, mass, value_scale)
         self.features = features
         self.Z = nn.Parameter(Z.detach().clone())
         self.mass = nn.Parameter(mass.detach().clone())
@@ -83,6 +85,19 @@ class CalibratedState(nn.Module):
 
     def _filled(self, k: Tensor) -> Tensor:
         return F.pad(k, (0, self.features.size - k.shape[1])) if k.shape[1] < self.features.size else k
+
+
+def _check_parts(features: Calibrated, Z: Tensor, mass: Tensor, value_scale: Tensor) -> None:
+    heads, size = len(features.mean), features.size
+    fits = Z.ndim == 3 and Z.shape[:2] == (heads, size) and value_scale.shape == (heads,)
+    if not fits or mass.shape not in ((heads, 1), (heads, size)):
+        raise AttangentError(
+            f"Z, mass and value_scale are {tuple(Z.shape)}, {tuple(mass.shape)}, {tuple(value_scale.shape)}, "
+            f"expected ({heads}, {size}, value size), ({heads}, {size}) or ({heads}, 1), ({heads},)"
+        )
+    tensors = Z, mass, value_scale, *features.state_dict().values()
+    if not all(t.is_floating_point() and torch.isfinite(t).all() for t in tensors):
+        raise AttangentError("a tensor of the state is not of floating point or has NaN or infinite entries")
 
 
 class LogMassState(CalibratedState):
