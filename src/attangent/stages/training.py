@@ -2,10 +2,9 @@
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -100,10 +99,8 @@ class Moment:
         return self.signal.plus(self.noise)
 
 
-class Observer(Protocol):
-    """Sees every step before it is taken: its number and rate, the gradient and the noise xi."""
-
-    def __call__(self, step: int, rate: float, gradient: Weights, xi: Weights) -> None: ...
+Observer = Callable[[int, float, Weights, Weights], None]
+"""Sees every step before it is taken: its number and rate, the gradient and the noise xi."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +108,8 @@ class Course:
     """What was recorded: losses, norms and traces (records, runs) at `steps`, and the end of every stage."""
 
     steps: Tensor
+    times: Tensor
+    """(records,): the sum of the learning rates so far."""
     losses: Losses
     norm_W: Tensor
     norm_V: Tensor
@@ -180,6 +179,7 @@ def _course(moments: list[Moment], config: NoisySGD) -> Course:
     W, V = (torch.stack([m.weights[i][..., 0, :, :] for m in moments]) for i in (0, 1))
     return Course(
         torch.tensor(list(by_step)),
+        torch.tensor([0.0, *config.rates()], dtype=torch.float64).cumsum(0)[list(by_step)],
         measured,
         torch.stack([m.signal.W.flatten(-3).norm(dim=-1) for m in moments]),
         torch.stack([m.signal.V.flatten(-3).norm(dim=-1) for m in moments]),
