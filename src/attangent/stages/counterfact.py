@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.stages.corpus import Fact, FactCorpus
+from attangent.stages.corpus import Example, FactCorpus
 
 _NEEDED = ("prompt", "subject", "ground_truth", "target_new", "rephrase_prompt")
 
@@ -24,28 +25,73 @@ def load_counterfact(
 ) -> FactCorpus:
     """True facts of CounterFact from JSON files (also .gz): `facts` of them drawn by seed, or all.
 
-    The type of a fact is the wording of its prompt without the subject; its answers are all those (true or
-    false) that the files give for that wording, in at least `least` records. A fact is trained on its prompt
-    and its paraphrase; for the share `held_out` of the facts the paraphrase is held out instead.
+    A fact is trained on its prompt and its paraphrase; for the share `held_out` of the facts the paraphrase
+    is held out instead. The type of a prompt is its wording without the subject, and its answers are all that
+    the files give for that wording, true or false; wordings with fewer than `least` records are left out.
     """
     if not 0 <= held_out <= 1:
         raise AttangentError(f"held_out is {held_out}, expected a share between 0 and 1")
-    records = _by_wording(read_json(paths, _NEEDED))
-    frequent = {wording: found for wording, found in records.items() if len(found) >= least}
-    types = {
-        wording: tuple(sorted({found[key] for found in all_of_it for key in ("ground_truth", "target_new")}))
-        for wording, all_of_it in frequent.items()
-    }
-    every = [(wording, record) for wording, found in frequent.items() for record in found]
-    wanted = len(every) if facts is None else facts
-    if not 1 <= wanted <= len(every):
-        raise AttangentError(f"{wanted} facts were asked for, the files hold 1 to {len(every)} usable ones")
-    random = generator(seed, "facts of counterfact")
-    drawn = torch.randperm(len(every), generator=random)[:wanted].tolist()
+    worded = [_worded(record) for record in _once(read_json(paths, _NEEDED))]
+    types = _types(worded, least)
+    usable = [fact for fact in worded if fact[0].wording in types]
+    wanted = len(usable) if facts is None else facts
+    if not 1 <= wanted <= len(usable):
+        raise AttangentError(f"{wanted} facts were asked for, the files hold 1 to {len(usable)} usable ones")
+    drawn = torch.randperm(len(usable), generator=generator(seed, "facts of counterfact"))[:wanted].tolist()
+    prompts = [usable[place][0] for place in drawn]
+    paraphrases = [usable[place][1] for place in drawn]
     apart = int(held_out * wanted)
-    chosen = tuple(_fact(*every[place], apart=number < apart) for number, place in enumerate(drawn))
-    used = {fact.type for fact in chosen}
-    return FactCorpus(chosen, {name: types[name] for name in types if name in used}, "CounterFact")
+    return FactCorpus(
+        training=_examples(prompts + paraphrases[apart:], types),
+        held_out=_examples(paraphrases[:apart], types),
+        types=types,
+        source="CounterFact",
+    )
+
+
+@dataclass(frozen=True)
+class _Worded:
+    prompt: str
+    wording: str
+    true: str
+    false: str
+
+
+def _once(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records whose prompt names the subject, each prompt once."""
+    named = [record for record in records if record["subject"] in record["prompt"]]
+    return list({record["prompt"]: record for record in reversed(named)}.values())[::-1]
+
+
+def _worded(record: dict[str, Any]) -> tuple[_Worded, _Worded]:
+    """The prompt of a record and its paraphrase."""
+    subject, answers = record["subject"], (record["ground_truth"], record["target_new"])
+    prompts = record["prompt"], _own_sentence(record["rephrase_prompt"], subject)
+    first, second = (_Worded(prompt, prompt.replace(subject, "{}", 1), *answers) for prompt in prompts)
+    return first, second
+
+
+def _own_sentence(paraphrase: str, subject: str) -> str:
+    """The paraphrase without the unrelated sentence that CounterFact puts before it."""
+    before, found, after = paraphrase.rpartition(subject)
+    return before.rpartition(". ")[2] + found + after
+
+
+def _types(worded: list[tuple[_Worded, _Worded]], least: int) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[_Worded]] = {}
+    for prompt in (prompt for fact in worded for prompt in fact):
+        found.setdefault(prompt.wording, []).append(prompt)
+    return {
+        wording: tuple(sorted({answer for prompt in prompts for answer in (prompt.true, prompt.false)}))
+        for wording, prompts in found.items()
+        if len(prompts) >= least
+    }
+
+
+def _examples(prompts: list[_Worded], types: dict[str, tuple[str, ...]]) -> tuple[Example, ...]:
+    return tuple(
+        Example(prompt.prompt, prompt.true, prompt.wording) for prompt in prompts if prompt.wording in types
+    )
 
 
 def read_json(paths: str | Path | Iterable[str | Path], needed: Iterable[str]) -> list[dict[str, Any]]:
@@ -69,30 +115,3 @@ def _records(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     except json.JSONDecodeError as error:
         raise AttangentError(f"{path} is not JSON: {error}; expected a list or one record a line") from error
-
-
-def _by_wording(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Records by their prompt without the subject; a prompt that comes twice counts once."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for record in records:
-        if record["subject"] in record["prompt"]:
-            wording = record["prompt"].replace(record["subject"], "{}", 1)
-            found.setdefault(wording, {}).setdefault(record["prompt"], record)
-    return {wording: list(prompts.values()) for wording, prompts in found.items()}
-
-
-def _fact(wording: str, record: dict[str, Any], *, apart: bool) -> Fact:
-    prompt, paraphrase = record["prompt"], _own_sentence(record["rephrase_prompt"], record["subject"])
-    return Fact(
-        subject=record["subject"],
-        type=wording,
-        answer=record["ground_truth"],
-        prompts=(prompt,) if apart else (prompt, paraphrase),
-        held_out=(paraphrase,) if apart else (),
-    )
-
-
-def _own_sentence(paraphrase: str, subject: str) -> str:
-    """The paraphrase without the unrelated sentence that CounterFact puts before it."""
-    before, found, after = paraphrase.rpartition(subject)
-    return before.rpartition(". ")[2] + found + after

@@ -89,13 +89,21 @@ class FactModel:
 
     @torch.no_grad()
     def _read(self, batch: Batch) -> tuple[Tensor, ...]:
-        logs = self.log_probabilities(batch)
-        predicted, is_type = logs.argmax(-1), self.vocabulary.is_type[batch.type]
-        right_type = is_type[torch.arange(len(batch)), predicted].double()
-        right_answer = (predicted == batch.answer).double()
-        return right_type, right_answer, *split_loss(logs, batch.answer, is_type)
+        logs, is_type = self.log_probabilities(batch), self.vocabulary.is_type[batch.type]
+        right = _judged(logs, batch.answer, is_type)
+        return *(part.double() for part in right), *split_loss(logs, batch.answer, is_type)
+
+    @torch.no_grad()
+    def judge(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Which answers are of the right type, and which are right, (prompts) each."""
+        return _judged(self.log_probabilities(batch), batch.answer, self.vocabulary.is_type[batch.type])
 
     @torch.no_grad()
     def answers(self, batch: Batch) -> list[str]:
         """The most likely token after each prompt."""
         return [self.vocabulary.words[place] for place in self.log_probabilities(batch).argmax(-1).tolist()]
+
+
+def _judged(log_probabilities: Tensor, answer: Tensor, is_type: Tensor) -> tuple[Tensor, Tensor]:
+    predicted = log_probabilities.argmax(-1)
+    return is_type.gather(-1, predicted[..., None])[..., 0], predicted == answer

@@ -8,7 +8,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.stages.corpus import Fact, FactCorpus
+from attangent.stages.corpus import Example, FactCorpus
 from attangent.stages.counterfact import read_json
 
 _KINDS = (
@@ -55,12 +55,9 @@ def load_hotpotqa(
         )
     order = torch.randperm(len(questions), generator=generator(seed, "questions of hotpotqa"))[:wanted]
     every = list(questions.items())
-    chosen = tuple(_fact(*every[place]) for place in order.tolist())
+    drawn = [every[place] for place in order.tolist()]
+    chosen = tuple(Example(question, answer, question_kind(question)) for question, answer in drawn)
     types: dict[str, set[str]] = {}
-    for fact in chosen:
-        types.setdefault(fact.type, set()).add(fact.answer)
-    return FactCorpus(chosen, {name: tuple(sorted(found)) for name, found in types.items()}, "HotpotQA")
-
-
-def _fact(question: str, answer: str) -> Fact:
-    return Fact(subject=question, type=question_kind(question), answer=answer, prompts=(question,))
+    for example in chosen:
+        types.setdefault(example.type, set()).add(example.answer)
+    return FactCorpus(chosen, (), {name: tuple(sorted(found)) for name, found in types.items()}, "HotpotQA")

@@ -7,7 +7,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.stages.corpus import Fact, FactCorpus
+from attangent.stages.corpus import Example, FactCorpus
 
 DIRECT = (
     "the {relation} of {subject} is",
@@ -30,8 +30,8 @@ _SYLLABLES = [onset + vowel for onset, vowel in product("bdfgklmnprstvz", "aeiou
 class TypedFacts:
     """Sizes of a made-up corpus: every relation takes one of `answers` answers that no other relation has.
 
-    A fact is worded in each of `wordings` ways; the last of them (another one for each fact, so that all
-    wordings occur in training) is held out. With `links` > 0 a question is about the link of its subject:
+    A fact is worded in each of `wordings` ways, one of which is held out: another one for each fact, so that
+    all wordings occur in training. With `links` > 0 a question is about the link of its subject:
     the answer depends on both, as in questions of two hops.
     """
 
@@ -64,23 +64,31 @@ class TypedFacts:
         relations, links = _take(words, self.relations), _take(words, max(self.links, 1))
         types = {relation: tuple(_take(words, self.answers)) for relation in relations}
         questions = list(product(relations, links))
-        facts: list[Fact] = []
+        facts: list[tuple[str, str, str, str]] = []
         for subject in _take(words, self.subjects):
             chosen = torch.randperm(len(questions), generator=random)[: self.facts_per_subject]
-            for relation, link in (questions[place] for place in chosen):
+            for relation, link in (questions[place] for place in chosen.tolist()):
                 answer = types[relation][int(torch.randint(self.answers, (), generator=random))]
-                facts.append(self._fact(len(facts), subject, relation, link, answer))
-        return FactCorpus(tuple(facts), types, "two-hop facts" if self.links else "typed facts")
+                facts.append((subject, relation, link, answer))
+        return self._worded(facts, types)
 
     @property
     def _words_needed(self) -> int:
         return self.relations * (1 + self.answers) + max(self.links, 1) + self.subjects
 
-    def _fact(self, number: int, subject: str, relation: str, link: str, answer: str) -> Fact:
-        wordings = (TWO_HOPS if self.links else DIRECT)[: self.wordings]
-        prompts = [wording.format(relation=relation, subject=subject, link=link) for wording in wordings]
-        held_out = prompts.pop(number % self.wordings)
-        return Fact(subject, relation, answer, tuple(prompts), (held_out,))
+    def _worded(
+        self, facts: list[tuple[str, str, str, str]], types: dict[str, tuple[str, ...]]
+    ) -> FactCorpus:
+        """Every fact in all wordings; the number of the fact says which one is held out."""
+        training, held_out = [], []
+        for number, (subject, relation, link, answer) in enumerate(facts):
+            for place, wording in enumerate((TWO_HOPS if self.links else DIRECT)[: self.wordings]):
+                prompt = wording.format(subject=subject, relation=relation, link=link)
+                apart = place == number % self.wordings
+                (held_out if apart else training).append(Example(prompt, answer, relation))
+        return FactCorpus(
+            tuple(training), tuple(held_out), types, "two-hop facts" if self.links else "typed facts"
+        )
 
 
 def _distinct_words(count: int, random: torch.Generator) -> list[str]:

@@ -1,0 +1,129 @@
+"""Figures 5 and 7: a GPT-2 trained on facts answers with the right type first, then rightly."""
+
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.papers.p3.language_problem import (
+    COUNTERFACT,
+    HOTPOTQA,
+    MADE_UP,
+    REAL,
+    TWO_HOPS,
+    TYPED,
+    from_the_paper,
+    remark,
+    trained,
+)
+from attangent.audit.registry import claim
+from attangent.stages.detector import Stage, StageDetector
+from attangent.stages.language import LanguageRun
+
+STATEMENT = """A GPT-2 trained from scratch on {} first answers with the right type (at least .95 of the
+    answers) while most answers are wrong, and only later with the right answer (most of them)."""
+BARS = {"few": 0.3, "most": 0.85, "warmup": 1.5, "window": 3}
+
+
+def two_stages(settings: Settings, seed: int, source: str) -> Finding:
+    """Accuracies and the split of the loss over the epochs, and what the detector makes of them."""
+    run = trained(settings, seed)
+    detector = _detector(run, settings)
+    stages = {stage.name: stage for stage in detector.stages}
+    at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"])
+    end = run.checkpoints["end"].reading
+    in_order = detector.order == ("syntax", "semantics")
+    conclusions = [
+        Conclusion("syntax, best reading", ">=", settings.syntax_at, float(max(run.readings["syntax"]))),
+        Conclusion("semantics when syntax is reached", "<=", settings.few, at_syntax.reading.semantics),
+        Conclusion("syntax at the end", ">=", settings.syntax_at, end.syntax),
+        Conclusion("semantics at the end", ">=", settings.most, end.semantics),
+        Conclusion("the detector finds syntax, then semantics (1 if so)", "==", 1.0, float(in_order)),
+        *_unseen(run, settings),
+    ]
+    return Finding(
+        conclusions=tuple(conclusions),
+        hypotheses=(from_the_paper(run, source),),
+        numbers=_numbers(run, settings, stages),
+        figures=_figures(run, source),
+        remark=remark(run, source),
+    )
+
+
+def _detector(run: LanguageRun, settings: Settings) -> StageDetector:
+    """Syntax by -log p(type), semantics by -log p(answer | type)."""
+    detector = StageDetector(["syntax", "semantics"], warmup=settings.warmup, window=settings.window)
+    columns = (run.readings[name].tolist() for name in ("epoch", "type_loss", "answer_loss"))
+    for epoch, type_loss, answer_loss in zip(*columns, strict=True):
+        detector.update(epoch, {"syntax": type_loss, "semantics": answer_loss})
+    return detector
+
+
+def _unseen(run: LanguageRun, settings: Settings) -> list[Conclusion]:
+    if "held-out semantics" not in run.readings:
+        return []
+    measured = float(run.readings["held-out semantics"].iloc[-1])
+    return [Conclusion("semantics on held-out paraphrases", ">=", settings.most, measured, claimed=False)]
+
+
+def _numbers(run: LanguageRun, settings: Settings, stages: dict[str, Stage]) -> dict[str, float]:
+    steps = {
+        f"epoch of the {event} of {name}": getattr(stage, event)
+        for name, stage in stages.items()
+        for event in ("onset", "completion")
+    }
+    return {
+        "examples": float(len(run.corpus.training)),
+        "epoch at which syntax is reached": run.first("syntax", settings.syntax_at),
+        f"epoch at which semantics reaches {settings.few}": run.first("semantics", settings.few),
+        "the most frequent answer of each type": run.corpus.most_frequent,
+        **{name: float("nan") if step is None else step for name, step in steps.items()},
+    }
+
+
+def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
+    frame = run.readings
+
+    def curves(names: dict[str, str]) -> tuple[Series, ...]:
+        return tuple(
+            Series.of(label, frame["epoch"], frame[name]) for name, label in names.items() if name in frame
+        )
+
+    accuracies = {
+        "syntax": "right type",
+        "semantics": "right answer",
+        "held-out syntax": "right type, held-out paraphrases",
+        "held-out semantics": "right answer, held-out paraphrases",
+    }
+    losses = {"type_loss": "-log p(type)", "answer_loss": "-log p(answer | type)"}
+    return (
+        Figure(f"Answers over training ({run.corpus.source})", "epoch", "share", curves(accuracies)),
+        Figure(f"The loss in two parts ({run.corpus.source})", "epoch", "nats", curves(losses)),
+    )
+
+
+@claim(
+    "P3/figure-5",
+    place="Section 5, Figure 5",
+    title="Syntax before semantics in a GPT-2 trained on CounterFact",
+    statement=STATEMENT.format("CounterFact"),
+    quick={**MADE_UP, **TYPED, **BARS},
+    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 12, "readings_per_epoch": 4, "few": 0.5},
+    seeds=2,
+    seconds=9.0,
+    data=COUNTERFACT,
+)
+def counterfact(settings: Settings, seed: int) -> Finding:
+    return two_stages(settings, seed, "CounterFact")
+
+
+@claim(
+    "P3/figure-7",
+    place="Appendix C.2, Figure 7",
+    title="Syntax before semantics in a GPT-2 trained on HotpotQA",
+    statement=STATEMENT.format("HotpotQA"),
+    quick={**MADE_UP, **TWO_HOPS, **BARS},
+    full={"source": "HotpotQA", "epochs": 24, "subjects": 200},
+    seeds=1,
+    seconds=9.0,
+    data=HOTPOTQA,
+)
+def hotpotqa(settings: Settings, seed: int) -> Finding:
+    return two_stages(settings, seed, "HotpotQA")
