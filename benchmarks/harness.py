@@ -26,7 +26,7 @@ __all__ = ["Benchmark", "Contestant", "Disagreement", "Goal", "Outside", "Unavai
 
 Size = Mapping[str, int]
 Clock = Callable[[], float]
-FULL = Effort(rounds=9, least_seconds=0.1)
+FULL = Effort(rounds=9, least_seconds=0.1, enough_seconds=60.0)
 QUICK = Effort(rounds=3, least_seconds=0.02)
 
 
@@ -223,7 +223,7 @@ class Race:
         baseline = self.benchmark.baseline
         times, base = self.samples.get(name), self.samples.get(baseline)
         peak, base_peak = self.peaks.get(name), self.peaks.get(baseline)
-        by_round = [t / b for t, b in zip(times, base, strict=True)] if times and base else None
+        by_round = [t / b for t, b in zip(times, base, strict=False)] if times and base else None
         return {
             "name": self.benchmark.name,
             "size": dict(self.size),

@@ -16,10 +16,14 @@ from benchmarks.entrants import Entrant
 
 @dataclass(frozen=True)
 class Effort:
-    """How many interleaved rounds, and how long a single measurement lasts at least."""
+    """How many interleaved rounds, and how long a single measurement lasts at least.
+
+    A contestant that has been measured twice and for `enough_seconds` in all sits the later rounds out.
+    """
 
     rounds: int
     least_seconds: float
+    enough_seconds: float = math.inf
 
 
 @contextmanager
@@ -72,15 +76,23 @@ def interleave(
     for turn in range(effort.rounds):
         for name in _rotated(list(repeats), turn):
             tick(f"{name}, round {turn + 1} of {effort.rounds}")
-            if name not in excuses:
+            if name not in excuses and not _measured_enough(samples[name], repeats[name], effort):
                 with excuses.allowed(name):
                     samples[name].append(entrants[name].seconds(repeats[name]) / repeats[name])
     return {name: times for name, times in samples.items() if name not in excuses}
 
 
+def _measured_enough(samples: list[float], repeats: int, effort: Effort) -> bool:
+    return len(samples) >= 2 and sum(samples) * repeats >= effort.enough_seconds
+
+
 def enough_repeats(entrant: Entrant, least_seconds: float) -> int:
-    """Calls in a row that last at least `least_seconds`, found after a call that is not counted."""
-    entrant.seconds(1)
+    """Calls in a row that last at least `least_seconds`, found after a call that is not counted.
+
+    One that lasts a hundred times as long is not tried again.
+    """
+    if entrant.seconds(1) >= 100 * least_seconds:
+        return 1
     repeats = 1
     while (taken := entrant.seconds(repeats)) < least_seconds:
         wanted = math.ceil(1.1 * repeats * least_seconds / taken) if taken > 0 else 10 * repeats

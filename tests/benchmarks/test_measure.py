@@ -85,6 +85,14 @@ def test_who_becomes_unavailable_leaves_and_the_others_go_on(field):
     assert samples == {"A": [1.0, 1.0, 1.0]}
 
 
+def test_slow_work_is_measured_twice_and_then_sits_out(field):
+    entrants = {"A": field.entrant("A", lambda call: 40.0), "B": field.entrant("B", lambda call: 10.0)}
+    effort = Effort(rounds=9, least_seconds=0.1, enough_seconds=60.0)
+    samples = interleave(entrants, effort, Excuses(), quiet)
+    assert samples == {"A": [40.0] * 2, "B": [10.0] * 6}
+    assert "".join(field.log) == "AB" + "AB" + "BA" + "BBBB"  # calls this long are not warmed up twice
+
+
 def test_no_entrant_gives_no_samples():
     assert interleave({}, Effort(rounds=2, least_seconds=0.1), Excuses(), quiet) == {}
 

@@ -124,7 +124,9 @@ def test_saturation_is_named_with_the_way_out():
 def test_dependent_heads_are_named():
     dictionary = Dictionary.random(K=12, d=6, m=4, N=6, tau=0.1)
     with pytest.warns(InitialisationWarning, match="numerically dependent"):
-        OneLayerAttention(dictionary, heads=6, logit_std=1e-8)
+        alike = OneLayerAttention(dictionary, heads=6, logit_std=1e-8)
+    assert alike.health().zeta < 1e-12 < OneLayerAttention(dictionary, heads=6).health().zeta
+    assert any("numerically dependent" in complaint for complaint in alike.health().complaints)
 
 
 def test_zeta_is_the_least_eigenvalue():
