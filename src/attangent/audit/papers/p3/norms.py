@@ -19,7 +19,7 @@ from attangent.stages.training import NoisySGD, Stage, train
     statement="""Where the gradient has norm at most K its rows have norm at most a constant times
         K/sqrt(d), and so have the rows of the signal weights with K/lambda in place of K.""",
     quick={"dimensions": [8, 16, 32, 64], "L": 33, "N": 200, "std": 0.1, "runs": 6, "frame": "axes"},
-    full={"dimensions": [8, 16, 32, 64, 128, 256], "N": 2000, "runs": 10},
+    full={"dimensions": [8, 16, 32, 64, 128, 256], "runs": 10},
     seconds=0.5,
 )
 def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:

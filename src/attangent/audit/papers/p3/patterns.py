@@ -24,7 +24,7 @@ from attangent.stages.data import Part
         of a prompt.""",
     quick={"d": 16, "lengths": [65, 257, 1025, 4097], "prompts": 20, "tau_0": 1.0, "signal": 1.0},
     full={"d": 32, "lengths": [65, 257, 1025, 4097, 16385], "prompts": 40},
-    seconds=1.0,
+    seconds=0.3,
 )
 def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
     flips = {"P": [], "Q": []}
@@ -112,8 +112,8 @@ def _flips_by_turning(part: Part, noise: Tensor, norm: float) -> Tensor:
         "r": 1.0,
         "labels": "data",
     },
-    full={"lengths": [33, 129, 513, 2049, 8193], "draws": 1000},
-    seconds=1.5,
+    full={"lengths": [33, 129, 513, 2049, 4097], "draws": 300},
+    seconds=0.6,
 )
 def noise_answers_little(settings: Settings, seed: int) -> Finding:
     drawn = {labels: _noise_answers(settings, seed, labels) for labels in ("data", "independent")}

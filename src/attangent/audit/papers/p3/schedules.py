@@ -20,7 +20,7 @@ from attangent.stages.training import Course, Stage
     quick={**COUNTED, "second_steps": 1000, "gap": 0.03},
     full={"runs": 20, "second_steps": 2000},
     seeds=1,
-    seconds=5.0,
+    seconds=4.0,
 )
 def constant_rate(settings: Settings, seed: int) -> Finding:
     annealed, _ = two_stages(settings, seed)
@@ -57,7 +57,7 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
     quick={**COUNTED, "second_steps": 1000},
     full={"runs": 20, "second_steps": 2000},
     seeds=1,
-    seconds=5.0,
+    seconds=4.0,
 )
 def small_rate(settings: Settings, seed: int) -> Finding:
     annealed, _ = two_stages(settings, seed)

@@ -48,7 +48,7 @@ from attangent.stages.training import Course, NoisySGD, Stage, train
         "fresh": 200_000,
     },
     seeds=1,
-    seconds=10.0,
+    seconds=8.0,
 )
 def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
     course, _ = two_stages(settings, seed)
@@ -223,7 +223,7 @@ def _stage_figure(course: Course) -> Figure:
     },
     full={"decay_times": 300.0, "N": 256},
     seeds=1,
-    seconds=2.0,
+    seconds=0.7,
 )
 def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
     scale = Assumption1.of(settings, settings.d)

@@ -25,7 +25,7 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     quick={**COUNTED, "second_steps": 2000},
     full={"second_rate": 1.0, "second_steps": 8000, "runs": 20},
     seeds=1,
-    seconds=8.0,
+    seconds=4.5,
 )
 def two_stages_counted(settings: Settings, seed: int) -> Finding:
     course, model = two_stages(settings, seed)
@@ -127,7 +127,7 @@ def _spectra(course: Course) -> Figure:
     quick={**COUNTED, "second_steps": 800},
     full={"second_rate": 1.0, "second_steps": 8000, "runs": 20},
     seeds=1,
-    seconds=4.0,
+    seconds=2.0,
 )
 def traces(settings: Settings, seed: int) -> Finding:
     course, _ = two_stages(settings, seed)
