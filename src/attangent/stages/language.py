@@ -119,7 +119,11 @@ def _epochs(model: FactModel, examples: Batch, training: LanguageTraining) -> It
     """Trains as it is iterated; yields the epoch, from 0 on, whenever a reading is due."""
     random = generator(training.seed, "order of the facts")
     optimiser = torch.optim.AdamW(
-        model.gpt2.parameters(), training.rate, betas=(0.9, 0.98), weight_decay=training.weight_decay
+        model.gpt2.parameters(),
+        training.rate,
+        betas=(0.9, 0.98),
+        weight_decay=training.weight_decay,
+        fused=True,
     )
     warmup = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min(1.0, (step + 1) / (training.warmup_steps + 1))

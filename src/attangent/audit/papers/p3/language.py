@@ -105,7 +105,7 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
     title="Syntax before semantics in a GPT-2 trained on CounterFact",
     statement=STATEMENT.format("CounterFact"),
     quick={**MADE_UP, **TYPED, **BARS},
-    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 12, "readings_per_epoch": 4, "few": 0.5},
+    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 8, "readings_per_epoch": 4, "few": 0.5},
     seeds=2,
     seconds=9.0,
     data=COUNTERFACT,

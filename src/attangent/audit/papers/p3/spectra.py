@@ -173,7 +173,7 @@ def _open(run: LanguageRun, source: str) -> Finding:
         **REAL,
         "source": "CounterFact",
         "facts": 8000,
-        "epochs": 12,
+        "epochs": 8,
         "readings_per_epoch": 4,
         "rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
     },

@@ -39,11 +39,13 @@ class Answers:
 
     @property
     def syntax_first(self) -> float:
-        """Of the right types that attention brings, the most that are back while most right answers are not."""
-        back = [
-            shares - shares[0] for shares in (self.right_type.double().mean(1), self.right.double().mean(1))
-        ]
-        syntax, semantics = (part / part[-1] for part in back)
+        """Of the right types that attention brings, the most that are back while half the right answers are
+        not; nan where attention brings next to none."""
+        shares = [part.double().mean(1) for part in (self.right_type, self.right)]
+        brought = [part - part[0] for part in shares]
+        if min(part[-1] for part in brought) < 0.05:
+            return float("nan")
+        syntax, semantics = (part / part[-1] for part in brought)
         return float(syntax[semantics <= 0.5].max())
 
 
@@ -71,7 +73,7 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
         "rhos": [0.1, 0.5, 0.8, 0.9, 0.92, 0.94, 0.95, 0.97, 0.98, 1.0],
         "share": 0.5,
     },
-    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 12, "readings_per_epoch": 4},
+    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 8, "readings_per_epoch": 4},
     seeds=1,
     seconds=10.0,
     data=COUNTERFACT,
