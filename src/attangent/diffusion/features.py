@@ -25,9 +25,9 @@ class InputMap(Protocol):
 class PaperInputs:
     """(constant, time u, x / reach) scaled into the ball: the paper's (t, x(t)) with a constant coordinate.
 
-    u runs from 0 at T0 to 1 at T in log t. Without the constant F(W, 0) = 0 whatever W is. Nothing is assumed
-    of the data: take it for single Gaussians and where nothing is known. Points beyond `reach` are drawn
-    back to it.
+    u runs from 0 at T0 to 1 at T in log t. Without the constant F(W, 0) = 0 whatever W is. Points beyond
+    `reach` are drawn back to it. Nothing is assumed of the data; small times, where the target changes within
+    the width of the noise, are learned last.
     """
 
     reach: float = 2.0
@@ -53,7 +53,8 @@ class NaturalInputs:
 
     The posterior mean of a mixture with spherical components of variance v is a softmax that is linear in
     alpha x / (alpha^2 v + 1 - alpha^2); `floor` stands for v. z -> z / (1 + |z|) brings it into the ball.
-    Take it for data in clusters. A single wide Gaussian has a posterior mean linear in x: this map bends it.
+    Take it first: small times are seen enlarged. A high gain bends the map, which costs accuracy where the
+    posterior mean is linear, as for a single wide Gaussian.
     """
 
     gain: float = 0.3

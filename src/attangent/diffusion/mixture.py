@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.diffusion._inputs import as_points, as_times
+from attangent.diffusion._inputs import as_double, as_points, as_times
 from attangent.diffusion.process import ForwardProcess
 
 
@@ -59,8 +59,7 @@ class GaussianMixture:
         """Components of equal deviation `sd` around the rows of `means`."""
         means = as_points("means", means)
         variances = torch.full_like(means, check_positive("sd", sd) ** 2)
-        chosen = torch.ones(len(means)) if weights is None else torch.as_tensor(weights)
-        return cls(chosen.double(), means, variances)
+        return cls(_weights(weights, len(means)), means, variances)
 
     @classmethod
     def ring(cls, modes: int = 4, radius: float = 0.7, sd: float = 0.1) -> "GaussianMixture":
@@ -72,7 +71,7 @@ class GaussianMixture:
     @classmethod
     def gaussian(cls, mean: Any, sd: float) -> "GaussianMixture":
         """A single Gaussian."""
-        return cls.spherical(torch.as_tensor(mean)[None], sd)
+        return cls.spherical(as_double("mean", mean)[None], sd)
 
     @classmethod
     def around(cls, points: Any, sd: float) -> "GaussianMixture":
@@ -83,13 +82,12 @@ class GaussianMixture:
     def full(cls, means: Any, covariances: Any, weights: Any = None) -> "GaussianMixture":
         """Components with covariance matrices (k, d, d)."""
         means = as_points("means", means)
-        covariances = torch.as_tensor(covariances).double()
+        covariances = as_double("covariances", covariances)
         k, d = means.shape
         if covariances.shape != (k, d, d):
             raise AttangentError(f"covariances has shape {tuple(covariances.shape)}, expected {(k, d, d)}")
         variances, axes = torch.linalg.eigh((covariances + covariances.mT) / 2)
-        chosen = torch.ones(k) if weights is None else torch.as_tensor(weights)
-        return cls(chosen.double(), means, variances, axes)
+        return cls(_weights(weights, k), means, variances, axes)
 
     @property
     def d(self) -> int:
@@ -136,3 +134,8 @@ class GaussianMixture:
         """log(weight_k p_t(x | k)) (points, k)."""
         quadratic = (z.square() / variance + torch.log(2 * math.pi * variance)).sum(dim=2)
         return self.weights.log() - 0.5 * quadratic
+
+
+def _weights(given: Any, k: int) -> Tensor:
+    """One weight a component, equal ones unless given."""
+    return torch.ones(k, dtype=torch.float64) if given is None else as_double("weights", given)
