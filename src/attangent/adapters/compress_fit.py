@@ -19,8 +19,7 @@ from attangent.attention.features import Anchors, Elu
 _MASS_RIDGE = 1e-4
 _VALUE_RIDGE = 1e-2
 _PICK_RIDGE = 1e-3
-_CANDIDATES = 4
-_HANDFULS = 16
+_PICKED_ON = 1024
 _SMALLEST_MASS = 1e-8
 _ROWS = 1 << 25
 
@@ -78,16 +77,27 @@ class _Fitter:
     states: dict[str, PrefixState] = field(default_factory=dict)
 
     def __call__(self, call: Call) -> Tensor:
-        output, lse = call.tokens()
-        if self.method == "elu":
-            state = _elu_state(call, self.valid, *self.cache.layers[call.layer], lse)
-        else:
-            problems = _problems(call, self.valid, *self.cache.layers[call.layer], output, lse)
-            solved = [METHODS[self.method](problem, self.size) for problem in problems]
-            state = _state(solved, call.softcap)
+        prompt = self.cache.layers[call.layer]
+        state, output = fit_layer(call, self.valid, *prompt, self.size, self.method)
         self.states[call.layer] = state
         self.told(call.layer)
-        return merge_prefix(call.q, output, lse, state, call.scale).to(call.q.dtype)
+        return output
+
+
+def fit_layer(
+    call: Call, valid: Tensor, keys: Tensor, values: Tensor, size: int, method: str = "anchors"
+) -> tuple[PrefixState, Tensor]:
+    """The state of one layer for a prompt of keys and values (Hkv, m, d), and attention's output with it.
+
+    `valid` (B, L) tells which of the call's queries count.
+    """
+    output, lse = call.tokens()
+    if method == "elu":
+        state = _elu_state(call, valid, keys, values, lse)
+    else:
+        problems = _problems(call, valid, keys, values, output, lse)
+        state = _state([METHODS[method](problem, size) for problem in problems], call.softcap)
+    return state, merge_prefix(call.q, output, lse, state, call.scale).to(call.q.dtype)
 
 
 def _problems(call: Call, valid: Tensor, keys: Tensor, values: Tensor, output: Tensor, lse: Tensor) -> Any:
@@ -163,25 +173,28 @@ def most_attended(problem: Problem, size: int) -> Tensor:
 
 
 def pick(problem: Problem, size: int) -> Tensor:
-    """Tokens chosen one handful after another, each for what the ones before leave unexplained, in order.
+    """Tokens chosen one after another, each for what the ones before leave unexplained, in order.
 
-    Explained is, by ridge regression on the attention to the chosen tokens, what the whole prompt gives each
-    query: its mass and its output. Candidates are the most attended tokens, `_CANDIDATES` times as many.
+    Explained is, by least squares on the attention to the chosen tokens, what the whole prompt gives each
+    query: its mass and its output. The next token is the one that explains most of the rest: orthogonal least
+    squares, by a pivoted Cholesky factor of the tokens' Gram matrix, which never exists as a whole. The
+    first tokens come first. `_PICKED_ON` queries decide.
     """
-    candidates = most_attended(problem, min(len(problem.keys), _CANDIDATES * size))
-    weights = problem.weights[:, candidates]
-    gram, told = weights.mT @ weights, weights.mT @ _given(problem)
-    ridge = _PICK_RIDGE * gram.diagonal().mean()
-    chosen = torch.arange(SINKS)
-    while len(chosen) < size:
-        inner = gram[chosen][:, chosen].double()
-        inner.diagonal().add_(ridge)
-        explained = gram[:, chosen] @ torch.linalg.solve(inner, told[chosen].double()).float()
-        scores = (told - explained).square().sum(dim=1) / (gram.diagonal() + ridge)
-        scores[chosen] = -torch.inf
-        more = scores.topk(min(max(1, size // _HANDFULS), size - len(chosen))).indices
-        chosen = torch.cat([chosen, more])
-    return candidates[chosen.sort().values]
+    rows = slice(None, None, max(1, len(problem.weights) // _PICKED_ON))
+    weights = problem.weights[rows]
+    left, told = weights.square().sum(dim=0), weights.mT @ _given(problem)[rows]
+    ridge = _PICK_RIDGE * left.mean()
+    factor, chosen = weights.new_zeros(weights.shape[1], size), torch.zeros(size, dtype=torch.long)
+    for step in range(size):
+        scores = told.square().sum(dim=1) / (left.clamp(min=0) + ridge)
+        scores[chosen[:step]] = -torch.inf
+        best = step if step < SINKS else int(scores.argmax())
+        column = weights.mT @ weights[:, best] - factor[:, :step] @ factor[best, :step]
+        factor[:, step] = column / (column[best].clamp(min=0) + ridge).sqrt()
+        told = told - torch.outer(factor[:, step], told[best] / (column[best].clamp(min=0) + ridge).sqrt())
+        left = left - factor[:, step].square()
+        chosen[step] = best
+    return chosen.sort().values
 
 
 def _given(problem: Problem) -> Tensor:

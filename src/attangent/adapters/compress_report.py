@@ -140,18 +140,28 @@ def measure_fidelity(
     told: Callable[[int], Any] = lambda sequences: None,
 ) -> Fidelity:
     """Compare the model behind the states and behind nothing with the model behind the whole prompt."""
-    sums = _Sums()
+    return compare_fidelity(model, cache, [states], text, told)[0]
+
+
+def compare_fidelity(
+    model: Any,
+    cache: PromptCache,
+    several: Sequence[Mapping[str, Prefix]],
+    text: Calibration,
+    told: Callable[[int], Any] = lambda sequences: None,
+) -> list[Fidelity]:
+    """`measure_fidelity` of several states of one prompt, for which the full prompt is asked only once."""
+    sums = [_Sums() for _ in several]
     with torch.no_grad():
         for start in range(0, len(text), _AT_ONCE):
             ids, valid = (part[start : start + _AT_ONCE] for part in (text.ids, text.valid))
-            said = {
-                "full": _log_chances(model, ids, valid, cache.length, whole_prompt(cache)),
-                "compressed": _log_chances(model, ids, valid, cache.length, with_states(states)),
-                "none": _log_chances(model, ids, valid, 0, None),
-            }
-            sums.add(said, ids, valid)
+            full = _log_chances(model, ids, valid, cache.length, whole_prompt(cache))
+            none = _log_chances(model, ids, valid, 0, None)
+            for each, states in zip(sums, several, strict=True):
+                said = _log_chances(model, ids, valid, cache.length, with_states(states))
+                each.add({"full": full, "compressed": said, "none": none}, ids, valid)
             told(len(ids))
-    return sums.means()
+    return [each.means() for each in sums]
 
 
 def _log_chances(model: Any, ids: Tensor, valid: Tensor, offset: int, handler: Handler | None) -> Tensor:

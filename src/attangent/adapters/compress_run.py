@@ -68,7 +68,7 @@ def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1
     from transformers import DynamicCache
 
     with torch.no_grad():
-        found = {"full": timed(_filled(cache, batch)), "none": timed(DynamicCache())}
+        found = {"full": timed(filled_cache(cache, batch)), "none": timed(DynamicCache())}
         compressed.attach(model)
         try:
             found["compressed"] = timed(DynamicCache())
@@ -77,7 +77,7 @@ def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1
     return found
 
 
-def _filled(cache: Any, batch: int) -> Any:
+def filled_cache(cache: Any, batch: int) -> Any:
     """A cache of transformers that holds the prompt for each sequence of a batch."""
     from transformers import DynamicCache
 
