@@ -4,10 +4,7 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
-from scipy.stats import binom
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -65,16 +62,26 @@ def best_common_part(p: float, L: int) -> float:
     """The a of the upper bound: 0 for p <= 1/2, else the least of a convex function."""
     if p <= 0.5:
         return 0.0
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(_limit_loss, bounds=(0.0, 1e4), args=(p, L), method="bounded")
     return float(found.x)
 
 
 def _limit_loss(a: float, p: float, L: int) -> float:
     """K2 of V = a zz'/u^4 + c zeta zeta'/r^4 as c goes to infinity."""
-    positives = np.arange(L)
-    right = np.logaddexp(0, -a / L * (2 * positives - (L - 1))) @ binom.pmf(positives, L - 1, p)
-    alone = np.logaddexp(0, a / L * positives) @ binom.pmf(positives, L - 1, 2 * p / (1 + p))
+    positives = torch.arange(L, dtype=torch.float64)
+    right = softplus(-a / L * (2 * positives - (L - 1))) @ _binomial(positives, L - 1, p)
+    alone = softplus(a / L * positives) @ _binomial(positives, L - 1, 2 * p / (1 + p))
     return float(p * right + (1 - p) * ((1 + p) / 2) ** (L - 1) * alone)
+
+
+def _binomial(successes: Tensor, trials: int, chance: float) -> Tensor:
+    """The probability of these numbers of successes."""
+    ways = math.lgamma(trials + 1) - torch.lgamma(successes + 1) - torch.lgamma(trials - successes + 1)
+    shares = torch.tensor((chance, 1 - chance), dtype=torch.float64)
+    counts = torch.stack((successes, trials - successes), -1)
+    return (ways + torch.special.xlogy(counts, shares).sum(-1)).exp()
 
 
 class QLoss(NamedTuple):
