@@ -1,7 +1,6 @@
 """How low the loss of the hard part can go: bounds, and the exact loss of any V."""
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -116,7 +115,6 @@ def answers_by_counts(weights: Weights, data: TwoStageData, variant: Variant, co
     return answers + weights.bias[..., None, None]
 
 
-@lru_cache(maxsize=4)
 def _count_table(tokens: int, p: float) -> tuple[Tensor, Tensor]:
     """All counts (n, 3) of the prototypes among `tokens` tokens and their probabilities (n,)."""
     first, second = torch.triu_indices(tokens + 1, tokens + 1).double()
