@@ -1,7 +1,8 @@
 """Compressed prompts on SmolLM2-135M: decoding speed as a benchmark, and what they keep as a table.
 
-`python -m benchmarks.bench_compress` measures how much of four prompts the closed form and its rivals keep at
-64 and 128 virtual tokens, then distils the one with facts, and writes benchmarks/compress_results.json.
+`python -m benchmarks.bench_compress` measures how much of four prompts the closed form keeps at 64 and 128
+virtual tokens, and KV selection at 64; with `--distill STEPS` it distils the prompt with questions instead.
+Rows are kept in benchmarks/compress_results.json, those of other prompts untouched.
 """
 
 import argparse
@@ -35,7 +36,7 @@ FOLDER = Path(__file__).parent / ".envs" / "smollm2"
 RESULTS = Path(__file__).with_name("compress_results.json")
 STATE = 64
 DECODING = {"prompt": 4000, "batch": 8}
-FITS = (("anchors", 64), ("select", 64), ("merge", 64), ("anchors", 128), ("select", 128))
+FITS = (("anchors", 64), ("select", 64), ("anchors", 128))
 
 
 def smollm2_folder() -> Path:
@@ -232,30 +233,36 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return means
 
 
-def write(rows: Sequence[dict[str, Any]]) -> None:
+def write(new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put rows into the file of results, in the place of those of the same prompt, method and size."""
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["prompt"], row["method"], row["size"]
+
+    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
+    replaced = {key(row) for row in new}
+    rows = [row for row in old if key(row) not in replaced] + list(new)
     RESULTS.write_text(json.dumps({"rows": rows, "means": summary(rows)}, indent=1) + "\n")
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("prompts", nargs="*", help=f"some of {', '.join(PROMPTS)}; all by default")
-    parser.add_argument("--distill", type=int, default=60, help="steps on the facts; 0 for none")
+    parser.add_argument("--distill", type=int, default=0, help="steps on prompts with questions")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     model, tokenizer = smollm2()
-    rows: list[dict[str, Any]] = []
     for name in given.prompts or PROMPTS:
         prompt = _available(PROMPTS[name])
-        if prompt is None:
+        if prompt is None or (given.distill and not prompt.questions):
             continue
         job = Compressor(model, tokenizer, prompt.content)
-        rows += measure_prompt(job, prompt)
-        write(rows)
-        if prompt.questions and given.distill:
-            rows.append(measure_distilled(job, prompt, given.distill))
-            write(rows)
-    for name, ratio in summary(rows).items():
+        write(
+            [measure_distilled(job, prompt, given.distill)] if given.distill else measure_prompt(job, prompt)
+        )
+    for name, ratio in summary(write([])).items():
         print(f"mean ratio of {name}: {ratio:.3f}")
 
 

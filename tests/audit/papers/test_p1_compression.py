@@ -1,0 +1,74 @@
+"""Appendix C of P1: what the claim on compression finds, and that it can find the opposite."""
+
+import pytest
+import torch
+
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors
+from attangent.audit import Verdict, registry
+from attangent.audit.papers.p1.compression_problem import Compression, equivalents, trained_reader
+
+ID = "P1/appendix-c-compression"
+
+
+@pytest.fixture(scope="module")
+def claim():
+    return registry.get(ID)
+
+
+@pytest.fixture(scope="module")
+def finding(claim):
+    return claim.check(claim.quick, 1)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return Compression.draw(trained_reader(12, 2, 8, 60, seed=0), 128, 8, seed=0)
+
+
+def test_the_authors_map_does_not_compress_a_prompt_and_fitted_anchors_do(finding):
+    assert finding.verdict is Verdict.VIOLATED
+    assert finding.numbers["ratio, elu, Eq. (7)"] > 0.4
+    assert finding.numbers["ratio, anchors, fitted"] < 0.01
+    assert (
+        finding.numbers["ratio, Taylor of order 4, Eq. (7)"]
+        < finding.numbers["ratio, Taylor of order 2, Eq. (7)"]
+    )
+    assert finding.numbers["size in tokens, elu, Eq. (7)"] == 4.5
+    assert len(finding.figures) == 2
+
+
+def test_it_holds_for_maps_that_do_compress(claim):
+    settings = claim.quick | {"claimed": ["anchors, fitted"], "sizes": [24], "steps": 30, "m": 256}
+    assert claim.check(settings, 1).verdict is Verdict.HOLDS
+
+
+def test_anchors_that_are_too_few_do_not(claim):
+    settings = claim.quick | {"claimed": ["anchors, fitted"], "sizes": [5], "steps": 30, "tolerance": 0.01}
+    assert claim.check(settings, 1).verdict is Verdict.VIOLATED
+
+
+def test_all_tokens_as_anchors_keep_everything(problem):
+    whole = PrefixState(Anchors(problem.keys), problem.values, torch.ones(2, 128))
+    assert problem.ratio(whole) < 1e-6
+    assert equivalents(whole) == pytest.approx(128 * 17 / 16)
+    empty = PrefixState(Anchors(problem.keys), 0 * problem.values, torch.zeros(2, 128))
+    assert problem.ratio(empty) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_trained_model_reads_its_prompt(problem):
+    """Behind the prompt the held-out text is likelier than without it."""
+    from attangent.adapters.compress_capture import prompt_part
+    from attangent.attention.fast import merged
+
+    text = problem.held_out
+    call = problem.model.call(text[:, :-1])
+    tokens = call.tokens()
+    full = merged(tokens, prompt_part(call, problem.keys, problem.values))[0]
+    losses = [
+        torch.nn.functional.cross_entropy(
+            problem.model.logits(text[:, :-1], attended).flatten(0, 1), text[:, 2:].flatten()
+        ).item()
+        for attended in (full, tokens[0])
+    ]
+    assert losses[0] < losses[1] - 0.1
