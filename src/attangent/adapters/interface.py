@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attangent.adapters.decoding import Folded, decode, one_query
 from attangent.adapters.slot import slot_of
 from attangent.attention import Prefix, merge_prefix, ntk_attention
 from attangent.attention.masks import resolve_mask
@@ -45,6 +46,9 @@ def _sdpa_with_prefix(
     prefix = _prefix(module, query, key, value, attention_mask, options)
     if prefix is None:
         return _original("sdpa", module)(module, query, key, value, attention_mask, **options)
+    decoded = _decoded(module, query, key, value, prefix, attention_mask, options)
+    if decoded is not None:
+        return decoded.transpose(1, 2).contiguous(), None
     mask, causal = token_mask(module, query, key, attention_mask, options)
     out = ntk_attention(
         query,
@@ -58,6 +62,32 @@ def _sdpa_with_prefix(
         softcap=options.get("softcap"),
     )
     return out.transpose(1, 2).contiguous(), None
+
+
+def _decoded(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    prefix: Prefix,
+    mask: Tensor | None,
+    options: dict[str, Any],
+) -> Tensor | None:
+    """The output for one new query, by folded weights; None where the general path must do it.
+
+    What is folded is kept from one new token to the next, and only then: layers that are not causal have no
+    beginning of a text to fold anew at.
+    """
+    slot = slot_of(module)
+    assert slot is not None
+    if not one_query(query, key, value, options) or not getattr(module, "is_causal", False):
+        slot.folded = None
+        return None
+    scale = options.get("scaling") or query.shape[-1] ** -0.5
+    if slot.folded is None or key.shape[2] == 1 or not slot.folded.is_fresh():
+        slot.folded = Folded.of(prefix, scale)
+    alone, heads = slot.folded.alone, slot.folded.heads
+    return None if alone is None else decode(query, key, value, alone, heads, mask, scale)
 
 
 def _eager_with_prefix(

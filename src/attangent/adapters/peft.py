@@ -81,7 +81,7 @@ class NTKSlot(Slot, BaseTunerLayer):
 
     def set_adapter(self, adapter_names: str | list[str], inference_mode: bool = False) -> None:
         super().set_adapter(adapter_names, inference_mode)
-        self.active = tuple(self.active_adapters)
+        self.active, self.folded = tuple(self.active_adapters), None
 
     def enable_adapters(self, enabled: bool) -> None:
         super().enable_adapters(enabled)

@@ -1,9 +1,11 @@
 """What sits in an attention layer: the states of its adapters, and which of them are active."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import nn
 
+from attangent.adapters.decoding import Folded
 from attangent.attention import Prefix
 
 NAME = "attangent_prefix"
@@ -19,6 +21,7 @@ class Slot(nn.Module):
         self.active: tuple[str, ...] = ()
         self.enabled = True
         self.recorder: Callable[..., None] | None = None
+        self.folded: Folded | None = None
 
     def current(self) -> Prefix | None:
         """The prefix that acts now: that of the active adapters together; None for none."""
@@ -32,6 +35,10 @@ class Slot(nn.Module):
         from attangent.adapters.stack import stacked
 
         return stacked(found)  # type: ignore[arg-type]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies do not take folded weights along."""
+        return {**self.__dict__, "folded": None}
 
     def extra_repr(self) -> str:
         return f"active={list(self.active)}, enabled={self.enabled}"

@@ -19,7 +19,7 @@ def activate(model: Any, *names: str) -> Any:
     record = record_of(model)
     record.active = tuple(dict.fromkeys(names))
     for slot in slots(model).values():
-        slot.active = record.active
+        slot.active, slot.folded = record.active, None
         for name, state in slot.states.items():
             state.requires_grad_(name in names)
     show_head(model, head_to_show(record))
