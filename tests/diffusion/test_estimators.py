@@ -68,6 +68,13 @@ def test_wrong_points_are_refused(estimator):
 def test_before_fit_it_says_so(make):
     with pytest.raises(AttangentError, match="not fitted"):
         make().score(0.5, torch.zeros(4, 2))
+    with pytest.raises(AttangentError, match="not fitted"):
+        make().at(3)
+
+
+def test_the_exact_score_has_no_steps():
+    with pytest.raises(AttangentError, match="not trained in steps"):
+        ExactScore(PROCESS, TARGET).at(3)
 
 
 def test_the_exact_score_has_no_error():

@@ -31,7 +31,7 @@ def test_exact_score_is_the_gradient_of_the_log_density(target, process):
 @given(t=st.floats(0.01, 6), x=st.floats(-3, 3))
 def test_posterior_mean_in_one_dimension_by_quadrature(t, x):
     target = TARGETS["one dimension"]
-    x0 = torch.linspace(-3, 3, 6001, dtype=torch.float64)[:, None]
+    x0 = torch.linspace(-5, 5, 10_001, dtype=torch.float64)[:, None]
     time = torch.tensor(t, dtype=torch.float64)
     noise = (x - PROCESS.alpha(time) * x0[:, 0]).square() / PROCESS.variance(time)
     weights = torch.softmax(target.log_density(PROCESS, 0.0, x0) - 0.5 * noise, dim=0)

@@ -1,5 +1,6 @@
 """What every score estimator offers: fit, posterior_mean, score."""
 
+import copy
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -21,9 +22,21 @@ class ScoreEstimator(ABC):
     @property
     def d(self) -> int:
         """The dimension of the data, known once the estimator is fitted."""
+        return self._require_fitted()
+
+    def at(self, step: int) -> Self:
+        """The estimator after `step` steps of its training, where they were kept."""
+        self._require_fitted()
+        return copy.copy(self)._use(step)
+
+    def _require_fitted(self) -> int:
         if self._d is None:
             raise AttangentError(f"this {type(self).__name__} is not fitted: call fit(data) first")
         return self._d
+
+    def _use(self, step: int) -> Self:
+        """Answer with the weights of this step from now on."""
+        raise AttangentError(f"{type(self).__name__} is not trained in steps")
 
     @abstractmethod
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:

@@ -68,20 +68,16 @@ class KernelScore(ScoreEstimator):
         self.validation = {step: label_loss(self.at(step), validation) for step in tried}
         return self._use(min(tried, key=lambda step: self.validation[step]))
 
-    def at(self, step: int) -> Self:
-        """The estimator after another number of steps."""
-        return copy.copy(self)._use(step)
-
     def relabelled(self, y: Tensor) -> Self:
         """The estimator for other labels of the same points, without another eigendecomposition."""
-        other = copy.copy(self)
+        other = self.at(self.step)
         other._fitted = self._fitted.relabelled(y)
         return other._use(self.step)
 
     @property
     def squared_norm(self) -> float:
         """|F|^2 in the kernel's Hilbert space."""
-        assert self.d
+        self._require_fitted()
         return self._function.squared_norm
 
     def _use(self, step: int) -> Self:

@@ -1,6 +1,5 @@
 """A ReLU network of equal size, to compare with."""
 
-import copy
 import math
 from dataclasses import dataclass, field
 from typing import Self
@@ -59,10 +58,6 @@ class MLPScore(ScoreEstimator):
         watch = None if validation is None else validate
         self.course = train(weights, gradients, optimiser, self.trainer, watch, self.keep)
         return self._use(self.course.best_step)
-
-    def at(self, step: int) -> Self:
-        """The estimator as it was at a checkpoint of its training."""
-        return copy.copy(self)._use(step)
 
     @property
     def size(self) -> int:

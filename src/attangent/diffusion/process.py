@@ -23,8 +23,8 @@ class ForwardProcess:
     the data is left.
 
     >>> process = ForwardProcess(T=5.0)
-    >>> process.alpha(torch.tensor(2.0)).item() == math.exp(-1.0)
-    True
+    >>> process.alpha(torch.tensor([0.0, 2.0]))
+    tensor([1.0000, 0.3679])
     """
 
     schedule: Schedule = ConstantSchedule(1.0)  # noqa: RUF009 (frozen)

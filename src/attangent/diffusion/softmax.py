@@ -1,17 +1,15 @@
 """The paper's estimator: a two-layer softmax network trained on noisy labels."""
 
-import copy
 from dataclasses import dataclass, field
 from typing import Self
 
 from torch import Tensor
 
-from attangent._errors import AttangentError
 from attangent.diffusion.dataset import ScoreData
 from attangent.diffusion.estimator import ScoreEstimator
 from attangent.diffusion.features import InputMap, PaperInputs
 from attangent.diffusion.process import ForwardProcess
-from attangent.diffusion.training import Course, Descent, Trainer, train
+from attangent.diffusion.training import Descent, Trainer, train
 from attangent.kernels import SoftmaxNetwork, largest_eigenvalue
 
 LAMBDA_TOLERANCE = 1e-6
@@ -40,8 +38,8 @@ class SoftmaxScore(ScoreEstimator):
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
         X = self.inputs(self.process, data.t, data.x)
         start = self.start(data.d)
-        W = start.W.clone()
-        network = start.with_weights(W)
+        network = start.with_weights(start.W.clone())
+        W = network.W  # moved in place by the training
 
         def gradients() -> list[Tensor]:
             tangent = network.tangent(X)
@@ -52,7 +50,6 @@ class SoftmaxScore(ScoreEstimator):
             Z = self.inputs(self.process, validation.t, validation.x)
             return (network.forward(Z) - validation.y).square().sum(dim=1).mean().item()
 
-        network.W = W
         optimiser = self.trainer.optimiser([W], lambda: curvature(start, X), self.m)
         watch = None if validation is None else validate
         self.course = train([W], gradients, optimiser, self.trainer, watch, self.keep)
@@ -64,19 +61,10 @@ class SoftmaxScore(ScoreEstimator):
         columns = self.inputs.columns(d)
         return SoftmaxNetwork(columns, d, self.m, self.sigma, "symmetric", self.seed)
 
-    def at(self, step: int) -> Self:
-        """The estimator as it was at a checkpoint of its training."""
-        return copy.copy(self)._use(step)
-
     def _use(self, step: int) -> Self:
-        (W,) = self._course().weights(step)
+        (W,) = self.course.weights(step)
         self.network, self.step = self.start(self.d).with_weights(W), step
         return self
-
-    def _course(self) -> Course:
-        if self._d is None:
-            raise AttangentError("this SoftmaxScore is not fitted: call fit(data) first")
-        return self.course
 
     def _mean(self, t: Tensor, x: Tensor) -> Tensor:
         return self.network.forward(self.inputs(self.process, t, x))

@@ -40,10 +40,10 @@ _SIZES = {
     **NETWORK,
     "n": 512,
     "m": 256,
-    "steps": 200,
+    "steps": 300,
     "samples": 2000,
     "walk": 60,
-    "shown": [3, 20, 200],
+    "shown": [3, 30, 300],
 }
 
 
