@@ -67,10 +67,10 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
             _ratio_figure(settings, formula, ratios, fitted, curves),
             _cost_figure(settings),
         ),
-        remark="Ratio 0 keeps the prompt's whole effect, 1 none of it. By Equation (7) the authors' map, with "
-        "Z of d x d, loses most of it; Taylor features keep it while logits are small, at a size that grows "
-        "with the order towards that of the prompt. Exponential features at tokens of the prompt, with masses "
-        "and values fitted to attention itself, keep it in a state far smaller.",
+        remark="Ratio 0 keeps the prompt's whole effect, 1 none of it. By Equation (7) the authors' map, "
+        "with Z of d x d, loses most of it; Taylor features keep it while logits are small, at a size that "
+        "grows with the order towards that of the prompt. Exponential features at tokens of the prompt, with "
+        "masses and values fitted to attention itself, keep it in a state far smaller.",
     )
 
 
