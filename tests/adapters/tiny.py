@@ -15,8 +15,8 @@ def save_bert(folder: Path, layers: int = 2, **own: Any) -> Path:
     tokenizer = _tokenizer(template=True)
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "num_hidden_layers": layers}
-    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=48, **sizes | dropout | own)
+    loud = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.3}
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=48, **sizes | loud | own)
     return _saved(BertForMaskedLM(config), tokenizer, folder)
 
 

@@ -4,20 +4,24 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.data import Sampler
 
 from attangent._errors import AttangentError
+from attangent._random import generator
 from attangent.adapters.memory import PeakMemory
 from attangent.adapters.methods import Kind, is_head, trained_sizes
 from attangent.attention.features.base import check_count
+
+_SCORED_AT_ONCE = 32
 
 Rows = Sequence[dict[str, Any]]
 Collate = Callable[[Rows], dict[str, Tensor]]
@@ -79,8 +83,9 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     started = time.perf_counter()
     with PeakMemory() as memory:
         trained = trainer.train(resume_from_checkpoint=last)
+    own = torch.tensor(trained.training_loss, device=trainer.args.device)
     numbers = {
-        "train_loss": float(trained.training_loss),
+        "train_loss": float(trainer.accelerator.reduce(own, "mean")),
         "steps": float(trained.global_step),
         "seconds": time.perf_counter() - started,
         "peak_megabytes": memory.bytes / 1e6,
@@ -94,40 +99,59 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
 
 
 def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
-    """Loss on these rows, and accuracy where there are labels to hit."""
-    found = trainer.predict(rows, metric_key_prefix="score")
-    numbers = {"loss": float(found.metrics["score_loss"])}
-    if kind != "causal-lm":
-        logits = found.predictions[0] if isinstance(found.predictions, tuple) else found.predictions
-        numbers["accuracy"] = float(np.mean(np.argmax(logits, axis=-1) == found.label_ids))
-    return numbers
+    """Mean loss over examples, or over tokens that are learnt, and accuracy where there are labels to hit.
+
+    Every process takes its share of the rows, and each row counts once.
+    """
+    accelerator = trainer.accelerator
+    model = accelerator.unwrap_model(trainer.model).eval()
+    own = range(accelerator.process_index, len(rows), accelerator.num_processes)
+    totals = torch.zeros(3, dtype=torch.float64)
+    for start in range(0, len(own), _SCORED_AT_ONCE):
+        batch = trainer.data_collator([rows[i] for i in own[start : start + _SCORED_AT_ONCE]])
+        batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
+        labels = batch.pop("labels")
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            logits = model(**batch).logits.float()
+        totals += _tally(logits, labels, kind).double().cpu()
+    loss, hits, count = accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
+    found = {"loss": loss / count}
+    return found if kind == "causal-lm" else {**found, "accuracy": hits / count}
+
+
+def _tally(logits: Tensor, labels: Tensor, kind: Kind) -> Tensor:
+    """Summed loss, hits and how many were counted."""
+    if kind == "causal-lm":
+        logits, labels = logits[:, -labels.shape[1] :][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+    loss = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
+    counted = labels != -100
+    return torch.stack([loss, (logits.argmax(-1) == labels)[counted].sum(), counted.sum()])
 
 
 def make_trainer(job: Job, training: Training) -> Any:
     """transformers' Trainer with our optimiser groups and checkpoints of what is trained only."""
     from transformers import PrinterCallback, TrainingArguments
 
-    steps = math.ceil(len(job.rows) / (training.batch * training.accumulate)) * training.epochs
     arguments = TrainingArguments(
         output_dir=str(job.folder),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch,
-        per_device_eval_batch_size=max(training.batch, 32),
         gradient_accumulation_steps=training.accumulate,
         learning_rate=job.rate,
-        warmup_steps=int(training.warmup * steps),
+        warmup_steps=training.warmup,  # below 1 it is a share of all steps
         bf16=training.bf16,
+        use_cpu=not torch.accelerator.is_available(),
         seed=training.seed,
         data_seed=training.seed,
         save_strategy="steps" if training.checkpoint_steps else "no",
         save_steps=training.checkpoint_steps or 500,
         save_total_limit=2,
         logging_strategy="no",
+        logging_nan_inf_filter=False,
         report_to=[],
         disable_tqdm=True,
         remove_unused_columns=False,
         label_names=["labels"],
-        prediction_loss_only=job.kind == "causal-lm",
         dataloader_pin_memory=torch.cuda.is_available(),
         ddp_find_unused_parameters=all(p.requires_grad for p in job.model.parameters()),
     )
@@ -156,13 +180,37 @@ def optimiser(model: nn.Module, rate: float, training: Training) -> torch.optim.
     return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
 
 
+class SeededOrder(Sampler[int]):
+    """Every example once an epoch, ordered by seed and epoch alone: the same for any number of processes.
+
+    >>> list(SeededOrder(4, seed=0)) == list(SeededOrder(4, seed=0))
+    True
+    """
+
+    def __init__(self, count: int, seed: int):
+        self.count, self.seed, self.epoch = count, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[int]:
+        draw = generator(self.seed, f"order of epoch {self.epoch}")
+        yield from torch.randperm(self.count, generator=draw).tolist()
+
+
 @cache
 def trainer_class() -> type[Any]:
-    """Trainer whose checkpoints hold the trained tensors alone, as safetensors."""
+    """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
     from safetensors.torch import load_file, save_file
     from transformers import Trainer
 
     class SmallCheckpoints(Trainer):
+        def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
+            return SeededOrder(len(train_dataset or self.train_dataset), self.args.seed)
+
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             if self.args.should_save:
                 folder = Path(output_dir or str(self.args.output_dir))
