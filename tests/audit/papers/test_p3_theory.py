@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p3 import elementary, identities, patterns, schedules, specialised, stage_runs
+from attangent.audit.papers.p3 import elementary, hard_part, identities, patterns, schedules, stage_runs
 from attangent.audit.papers.p3.problem import STAGES, Assumption1, exponent, two_stages
 from attangent.stages import ReluAttention
 from attangent.stages.floor import QLossBounds
@@ -155,19 +155,19 @@ def test_hard_part_learned_below_the_bound_is_found_out(monkeypatch):
 
 
 def test_unbalanced_prompts_make_the_hard_part_learnable(monkeypatch):
-    monkeypatch.setattr(specialised, "two_stages", _run_with_norms(1.0, 9.0))
+    monkeypatch.setattr(hard_part, "two_stages", _run_with_norms(1.0, 9.0))
     changes = {"lengths": [1025], "search_steps": 150, "starts": 8}
     assert check("P3/theorem-3", p=0.6, **changes).verdict is Verdict.HOLDS
     assert check("P3/theorem-3", p=0.5, **changes).verdict is Verdict.VIOLATED
 
 
 def test_a_floor_set_too_high_is_found_out(monkeypatch):
-    monkeypatch.setattr(specialised, "q_loss_bounds", lambda p, L: QLossBounds(0.4, 0.5))
+    monkeypatch.setattr(hard_part, "q_loss_bounds", lambda p, L: QLossBounds(0.4, 0.5))
     assert not line(check("P3/theorem-3", search_steps=150), "least (K2 - floor)").kept
 
 
 def test_weights_that_do_not_grow_violate_c1(monkeypatch):
-    monkeypatch.setattr(specialised, "two_stages", _run_with_norms(9.0, 1.0))
+    monkeypatch.setattr(hard_part, "two_stages", _run_with_norms(9.0, 1.0))
     assert not line(check("P3/theorem-3"), "(c.1)").kept
 
 

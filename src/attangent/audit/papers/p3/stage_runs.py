@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from attangent._random import generator
 from attangent.audit.claim import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p3.problem import STAGES, signal_norm, spread, two_stage_data, two_stages
@@ -33,7 +34,9 @@ def two_stages_counted(settings: Settings, seed: int) -> Finding:
     W, V = signal_norm(first.signal.W), signal_norm(first.signal.V)
     moved = signal_norm(last.signal.W - first.signal.W) / W
     K1, K2 = (torch.stack([getattr(end.losses, name) for end in course.ends]) for name in ("K1", "K2"))
-    fresh = model.losses(two_stage_data(settings).sample(1000, runs=settings.runs, seed=seed + 10_000))
+    fresh = model.losses(
+        two_stage_data(settings).sample(1000, runs=settings.runs, seed=generator(seed, "fresh prompts"))
+    )
     return Finding(
         hypotheses=(
             Hypothesis(
