@@ -85,7 +85,12 @@ def signal_norm_bound(settings: Settings, seed: int) -> Finding:
     data = TwoStageData(settings.d, settings.L, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, runs=settings.runs, seed=seed)
     watched = _GradientNorms()
-    config = NoisySGD((Stage(settings.rate, settings.steps),), settings.weight_decay, settings.std)
+    config = NoisySGD(
+        (Stage(settings.rate, settings.steps),),
+        settings.weight_decay,
+        settings.std,
+        record_every=max(1, settings.steps // 100),
+    )
     prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
     course = train(model, prompts, config, seed=seed, observer=watched)
     bounds = settings.gradient_factor * torch.stack(watched.norms) / settings.weight_decay
