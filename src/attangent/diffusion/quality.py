@@ -6,7 +6,7 @@ from itertools import combinations, product
 from typing import Any
 
 import torch
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 from torch import Tensor
 
 from attangent._errors import AttangentError
@@ -81,7 +81,7 @@ def mode_coverage(samples: Any, target: GaussianMixture) -> Coverage:
     if target.axes is not None:
         z = torch.einsum("kji,nkj->nki", target.axes, z)
     distance, nearest = (z.square() / target.variances).sum(dim=2).min(dim=1)
-    inside = distance <= float(chi2.ppf(0.99, target.d))
+    inside = distance <= 2 * float(gammaincinv(target.d / 2, 0.99))  # the 99 % quantile of chi^2
     counts = torch.bincount(nearest[inside], minlength=len(target.means)).double()
     share = counts / counts.sum().clamp(min=1)
     return Coverage(

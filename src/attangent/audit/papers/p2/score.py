@@ -3,7 +3,6 @@
 from typing import get_args
 
 import torch
-from scipy.integrate import solve_ivp
 from torch import Tensor
 
 from attangent._random import generator
@@ -119,6 +118,7 @@ def _bayes_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor, gr
 
 def _moment_gap(process: ForwardProcess) -> float:
     """dm = -g m/2 and dv = g (1 - v) from m = 1 and v = 0, solved numerically."""
+    from scipy.integrate import solve_ivp
 
     def slope(t: float, moments: list[float]) -> list[float]:
         g = process.schedule.g(torch.tensor(t, dtype=torch.float64)).item()
