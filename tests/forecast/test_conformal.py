@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast import LinearForecaster, Persistence, load_csv
-from attangent.forecast.conformal import Residuals, interval, rolling_coverage
+from attangent.forecast import Persistence, read_frame
+from attangent.forecast.choose import folds, try_model
+from attangent.forecast.conformal import Residuals, Rolling, interval, recalibrate
 from tests.forecast.examples import ett
 
 
@@ -44,21 +45,63 @@ def test_interval_covers_as_often_as_coverage_says():
     )
 
 
-def test_rolling_calibration_uses_only_the_known_past():
-    scaled = np.ones((400, 5, 1))
-    scaled[200:] = 3.0  # the series grows restless at window 200
-    found = rolling_coverage(Residuals(scaled), 200, [0.8], every=10, memory=50)
-    # nothing of the change is known for 5 windows, then the quantile must move over 50 * 0.2 of them
-    assert 0.7 < found[0.8] < 1.0
-    assert rolling_coverage(Residuals(scaled[:200]), 100, [0.8])[0.8] == 1.0
+def stepped(windows, change, low=1.0, high=3.0):
+    """Residuals (windows, 5, 1) with a spread that changes at one window."""
+    draws = np.abs(np.random.default_rng(0).normal(size=(windows, 5, 1)))
+    draws[:change] *= low
+    draws[change:] *= high
+    return Residuals(draws)
 
 
-@pytest.mark.parametrize("horizon", [24, 96, 336])
-def test_coverage_on_ett(horizon):
-    data = load_csv(ett("ETTh1"), split="ett")
-    model = LinearForecaster(336, horizon).fit(data.part("train"), data.part("validation", 336))
-    series = np.concatenate((data.part("validation", 336), data.part("test")))
-    residuals = Residuals.of(model, series)
-    covered = rolling_coverage(residuals, data.ends[1] - data.ends[0], [0.8, 0.95], every=96)
-    assert covered[0.8] == pytest.approx(0.8, abs=0.03)
-    assert covered[0.95] == pytest.approx(0.95, abs=0.03)
+def test_calibration_uses_only_what_is_known():
+    first, later = stepped(300, 300), stepped(1000, 0)  # the second fold is three times as restless
+    plan = Rolling(memory=300, every=10, step=0.0)
+    found = recalibrate([first, later], 0.8, delay=50, plan=plan)
+    quiet = first.quantile(0.8, 300)
+    blind = float((later.scaled[:50] <= quiet).mean())
+    assert blind < 0.5  # until something of the change is known
+    at_once = recalibrate([first, later], 0.8, delay=0, plan=plan)
+    assert found.coverage < at_once.coverage < 0.8
+    assert found.level == 0.8
+
+
+def test_the_level_moves_until_intervals_cover_what_they_say():
+    rng = np.random.default_rng(1)
+    growing = np.abs(rng.normal(size=(4000, 5, 1))) * np.linspace(1, 8, 4000)[:, None, None]
+    parts = [Residuals(growing[:1000]), Residuals(growing[1000:])]
+    fixed = recalibrate(parts, 0.8, delay=5, plan=Rolling(step=0.0))
+    moving = recalibrate(parts, 0.8, delay=5)
+    assert fixed.coverage < 0.75
+    assert moving.coverage == pytest.approx(0.8, abs=0.02)
+    assert moving.level > 0.8
+    calm = recalibrate([stepped(1000, 1000), stepped(1000, 1000)], 0.8, delay=5)
+    assert calm.level == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_level_is_never_asked_that_residuals_cannot_answer():
+    far_off = [
+        Residuals(np.ones((30, 1, 1))),
+        Residuals(np.full((600, 1, 1), 9.0) * np.arange(1, 601)[:, None, None]),
+    ]
+    found = recalibrate(far_off, 0.9, delay=1, plan=Rolling(memory=30, every=5, step=0.5))
+    assert found.level <= 30 / 31
+    assert np.isfinite(Residuals(far_off[1].scaled[-30:]).quantile(found.level)).all()
+
+
+def test_folds_too_short_for_a_level_wait_for_more_then_refuse():
+    short = [Residuals(np.abs(np.random.default_rng(k).normal(size=(2, 6, 1)))) for k in range(3)]
+    assert 0 <= recalibrate(short, 0.95, delay=6).coverage <= 1
+    with pytest.raises(AttangentError, match="needs 19 held-out values, there are 12"):
+        recalibrate(short[:2], 0.95, delay=6)
+
+
+@pytest.mark.parametrize("name", ["ETTh1", "ETTh2"])
+@pytest.mark.parametrize(("target", "horizon"), [("OT", 24), ("MUFL", 96)])
+def test_coverage_on_ett(name, target, horizon):
+    """Of the test months, 11520 to 14400, by models fitted and residuals known before."""
+    series = read_frame(ett(name)).frame[target].to_numpy(dtype=np.float64)[:14400]
+    trials = [try_model("linear", series, fold, 0, 336, horizon) for fold in folds(14400, 336, horizon)]
+    earlier = [trial.residuals for trial in trials[:3]]
+    test = trials[3].residuals + trials[4].residuals
+    for level in (0.8, 0.95):
+        assert recalibrate([*earlier, test], level, horizon).coverage == pytest.approx(level, abs=0.03)

@@ -55,6 +55,8 @@ class Trial:
     mae: float
     mae_by_step: Array
     residuals: Residuals
+    stride: int
+    """The windows that were scored begin so many times apart."""
 
 
 def folds(length: int, lookback: int, horizon: int) -> list[Fold]:
@@ -89,7 +91,7 @@ def try_model(name: str, series: Array, fold: Fold, number: int, lookback: int, 
         absolutes, count = absolutes + np.abs(error).sum(axis=0), count + len(error)
     residuals = Residuals.of(fitted.forecaster, part, stride)
     mae = absolutes / count
-    return Trial(name, number, squares / (count * horizon), float(mae.mean()), mae, residuals)
+    return Trial(name, number, squares / (count * horizon), float(mae.mean()), mae, residuals, stride)
 
 
 @dataclass(frozen=True)

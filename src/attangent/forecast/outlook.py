@@ -1,8 +1,7 @@
 """From a table to forecasts with intervals, an honest expected error and the reason for the model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent.forecast._inputs import continued_index
 from attangent.forecast.choose import Choice, Standardised, choose, default_lookback, folds
-from attangent.forecast.conformal import window_scale
+from attangent.forecast.conformal import Residuals, recalibrate, window_scale
 from attangent.forecast.models import AUTO, make
 
 Array = NDArray[np.float64]
@@ -24,7 +23,7 @@ class Outlook:
 
     `values` has the column `forecast` and for each level `lower_80`, `upper_80`. `expected` was measured on
     the last fold, which neither fitted nor chose the model: mae, rmse, the mae of persistence there, and the
-    coverage of the intervals.
+    coverage of the intervals, which were calibrated anew as the fold went on.
     """
 
     target: str
@@ -87,8 +86,10 @@ def _outlook(
     why = choice.why if model == "auto" else f"{model} was asked for"
     fitted = Standardised.fit(make(chosen, lookback, horizon), values)
     trials = choice.of(chosen)
-    earlier = sum((t.residuals for t in trials[1:-1]), start=trials[0].residuals)
-    columns = _columns(fitted, values[-lookback:], earlier + trials[-1].residuals, levels)
+    delay = -(-horizon // trials[-1].stride)
+    calibrated = {level: recalibrate([t.residuals for t in trials], level, delay) for level in levels}
+    residuals = sum((t.residuals for t in trials[1:]), start=trials[0].residuals)
+    columns = _columns(fitted, values[-lookback:], residuals, {k: v.level for k, v in calibrated.items()})
     table = pd.DataFrame(columns, index=continued_index(series.index, horizon))
     persistence = choice.of("persistence")[-1]
     last = folds(len(values), lookback, horizon)[-1]
@@ -100,19 +101,22 @@ def _outlook(
         "mae at the last step": float(trials[-1].mae_by_step[-1]),
         "held out": float(last.end - last.origin),
     }
-    for level in levels:
-        expected[f"coverage at {level:g}"] = trials[-1].residuals.coverage(level, earlier)
+    for level, found in calibrated.items():
+        expected[f"coverage at {level:g}"] = found.coverage
     return Outlook(str(series.name), chosen, why, table, expected, choice)
 
 
 def _columns(
-    fitted: Standardised, window: Array, residuals: Any, levels: Sequence[float]
+    fitted: Standardised, window: Array, residuals: Residuals, asked: Mapping[float, float]
 ) -> dict[str, Array]:
+    """The forecast and its intervals; `asked` maps each level to the one asked of the residuals."""
     inputs = fitted.apply(window)
     centre = fitted.forecaster.predict(inputs) * fitted.scale + fitted.mean
     columns = {"forecast": centre}
-    for level in levels:
-        half = window_scale(inputs[None, :, None])[0] * residuals.quantile(level) * fitted.scale
+    scale = window_scale(inputs[None, :, None])[0] * fitted.scale
+    half = np.zeros_like(scale)
+    for level in sorted(asked):
+        half = np.maximum(half, scale * residuals.quantile(asked[level]))  # levels move apart, never across
         percent = f"{100 * level:g}"
         columns[f"lower_{percent}"], columns[f"upper_{percent}"] = centre - half[:, 0], centre + half[:, 0]
     return columns
