@@ -1,0 +1,175 @@
+"""Prefix states on a Hugging Face model against peft's LoRA in training, and the bare model in decoding."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._random import generator
+from attangent.adapters import NTKConfig, attach
+from benchmarks.child import Unavailable, Work
+from benchmarks.harness import Benchmark, Contestant, Goal, Size
+
+VOCABULARY = 4096
+BATCH = 16
+LAYERS = 6
+NEW_TOKENS = 64
+LENGTHS = [{"L": 32}, {"L": 128}]
+
+
+def draw_ids(rows: int, length: int) -> Tensor:
+    return torch.randint(5, VOCABULARY, (rows, length), generator=generator(0, "bench adapters"))
+
+
+def encoder(dropout: float) -> Any:
+    """A BERT of MiniLM's sizes, 6 layers of 384 with 12 heads of 32, with random weights, two classes."""
+    try:
+        from transformers import BertConfig, BertForSequenceClassification
+    except ImportError as error:
+        raise Unavailable(str(error)) from None
+    torch.manual_seed(0)
+    config = BertConfig(
+        hidden_size=384,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=12,
+        intermediate_size=1536,
+        vocab_size=VOCABULARY,
+        attention_probs_dropout_prob=dropout,
+        hidden_dropout_prob=dropout,
+    )
+    return BertForSequenceClassification(config).train()
+
+
+def batch_of(length: int) -> dict[str, Tensor]:
+    """Sentences of half to full length, padded on the right, with labels."""
+    ids = draw_ids(BATCH, length)
+    lengths = torch.linspace(length / 2, length, BATCH).long()
+    mask = (torch.arange(length) < lengths[:, None]).long()
+    return {"input_ids": ids * mask, "attention_mask": mask, "labels": torch.arange(BATCH) % 2}
+
+
+def with_lora(model: Any, batch: dict[str, Tensor]) -> Any:
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    config = LoraConfig(
+        task_type=TaskType.SEQ_CLS, r=8, target_modules=["query", "value"], modules_to_save=["classifier"]
+    )
+    return get_peft_model(model, config).train()
+
+
+def with_prefix(features: Any) -> Callable[[Any, dict[str, Tensor]], Any]:
+    def adapted(model: Any, batch: dict[str, Tensor]) -> Any:
+        config = NTKConfig(features=features, modules_to_save=("classifier",))
+        return attach(model, config, calibration=batch)
+
+    return adapted
+
+
+def training_step(adapt: Callable[[Any, dict[str, Tensor]], Any], dropout: float) -> Callable[[Size], Work]:
+    """Forward, backward and a step of AdamW on what is trained."""
+
+    def build(size: Size) -> Work:
+        batch = batch_of(size["L"])
+        model = adapt(encoder(dropout), batch)
+        optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
+
+        def step() -> Tensor:
+            loss = model(**batch).loss
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            return loss.detach()
+
+        return step
+
+    return build
+
+
+def decoder() -> Any:
+    """A Llama of 6 layers of 512 with 8 heads on 4 KV heads, with random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=512,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        intermediate_size=1408,
+        vocab_size=VOCABULARY,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def decoding(adapt: Callable[[Any], Any]) -> Callable[[Size], Work]:
+    """64 new tokens, greedily, after a prompt of 32."""
+
+    def build(size: Size) -> Work:
+        model = adapt(decoder())
+        given = {"input_ids": draw_ids(size["B"], 32), "attention_mask": torch.ones(size["B"], 32).long()}
+        options = {
+            "min_new_tokens": NEW_TOKENS,
+            "max_new_tokens": NEW_TOKENS,
+            "do_sample": False,
+            "pad_token_id": 0,
+        }
+        return lambda: model.generate(**given, **options)
+
+    return build
+
+
+def bare(model: Any) -> Any:
+    return model
+
+
+def prefixed(features: Any) -> Callable[[Any], Any]:
+    def adapted(model: Any) -> Any:
+        return attach(model, NTKConfig(features=features), calibration={"input_ids": draw_ids(4, 32)})
+
+    return adapted
+
+
+def _training(name: str, dropout: float, about: str) -> Benchmark:
+    def goal(size: Size, at_most: float, of: Any) -> Goal:
+        return Goal("ntk learned", "peft LoRA r=8", size, at_most=at_most, of=of)
+
+    return Benchmark(
+        name=name,
+        about="A training step (forward, backward, AdamW) of a BERT of MiniLM's sizes, 16 padded sentences "
+        f"of up to L tokens, float32, {about}. All six layers have the adapter; the classifier is trained too.",
+        sizes=LENGTHS,
+        contestants=[
+            Contestant("peft LoRA r=8", training_step(with_lora, dropout), same_work=False),
+            Contestant("ntk learned", training_step(with_prefix("learned"), dropout), same_work=False),
+            Contestant("ntk anchors", training_step(with_prefix("anchors"), dropout), same_work=False),
+            Contestant("ntk elu", training_step(with_prefix("elu"), dropout), same_work=False),
+        ],
+        baseline="peft LoRA r=8",
+        threads=2,
+        goals=[
+            *(goal(size, 1.15, "seconds") for size in LENGTHS),
+            *(goal(size, 1.1, "peak_bytes") for size in LENGTHS),
+        ],
+    )
+
+
+BENCHMARKS = [
+    _training("adapters-training", 0.0, "no dropout"),
+    _training("adapters-training-dropout", 0.1, "dropout 0.1 as the model's config has it"),
+    Benchmark(
+        name="adapters-decoding",
+        about=f"{NEW_TOKENS} tokens, greedily, after a prompt of 32, by a Llama of 6 layers of 512 (8 heads, "
+        "4 KV heads), B sequences at once, float32.",
+        sizes=[{"B": 1}, {"B": 8}],
+        contestants=[
+            Contestant("bare model", decoding(bare), same_work=False),
+            Contestant("ntk learned", decoding(prefixed("learned")), same_work=False),
+            Contestant("ntk anchors", decoding(prefixed("anchors")), same_work=False),
+            Contestant("ntk elu", decoding(prefixed("elu")), same_work=False),
+        ],
+        baseline="bare model",
+        threads=2,
+        goals=[Goal("ntk learned", "bare model", {"B": size}, at_most=1 / 0.95) for size in (1, 8)],
+    ),
+]
