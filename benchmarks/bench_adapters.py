@@ -137,7 +137,7 @@ def _training(name: str, dropout: float, about: str) -> Benchmark:
     return Benchmark(
         name=name,
         about="A training step (forward, backward, AdamW) of a BERT of MiniLM's sizes, 16 padded sentences "
-        f"of up to L tokens, float32, {about}. All six layers have the adapter; the classifier is trained too.",
+        f"of up to L tokens, float32, {about}. All layers have the adapter; the classifier is trained too.",
         sizes=LENGTHS,
         contestants=[
             Contestant("peft LoRA r=8", training_step(with_lora, dropout), same_work=False),
