@@ -72,6 +72,13 @@ def test_before_fit_it_says_so(make):
         make().at(3)
 
 
+@pytest.mark.parametrize("make", [maker for name, maker in MAKERS.items() if name != "exact"])
+def test_validation_data_of_another_dimension_are_refused(make):
+    other = draw_data(GaussianMixture.gaussian([0.0], 1.0), PROCESS, 5)
+    with pytest.raises(AttangentError, match="validation has 1 coordinates but data has 2"):
+        make().fit(DATA, other)
+
+
 def test_the_exact_score_has_no_steps():
     with pytest.raises(AttangentError, match="not trained in steps"):
         ExactScore(PROCESS, TARGET).at(3)
@@ -134,7 +141,9 @@ def test_gradient_of_the_mlp_descends():
         (lambda: Adam(patience=0), "patience is 0"),
         (lambda: MLPScore(PROCESS, 0), "hidden is 0"),
         (lambda: KernelScore(PROCESS, 2.5), "m is 2.5"),
-        (lambda: softmax(m=33).fit(DATA), "even number"),
+        (lambda: KernelScore(PROCESS, 64, steps=0), "steps is 0"),
+        (lambda: softmax(m=33), "even number"),
+        (lambda: softmax(sigma=0.0), "sigma is"),
     ],
 )
 def test_bad_options_are_refused(make, message):

@@ -44,6 +44,11 @@ class ScoreData:
         """The same points with their true labels E[x(0) | x(t)]."""
         return self.with_labels(target.posterior_mean(process, self.t, self.x))
 
+    def check_beside(self, validation: Self | None) -> None:
+        """Refuse validation data of another dimension."""
+        if validation is not None and validation.d != self.d:
+            raise AttangentError(f"validation has {validation.d} coordinates but data has {self.d}")
+
     def split(self, share: float = 0.2) -> tuple[Self, Self]:
         """The first 1 - share of the rows for training, the rest for validation."""
         cut = round((1 - share) * len(self))

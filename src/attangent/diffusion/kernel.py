@@ -10,13 +10,12 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import aslinearoperator
 from torch import Tensor
 
-from attangent._checks import check_positive
-from attangent._errors import AttangentError
+from attangent._checks import check_positive, check_size
 from attangent.diffusion.dataset import ScoreData
 from attangent.diffusion.estimator import ScoreEstimator, label_loss
 from attangent.diffusion.features import InputMap, PaperInputs
 from attangent.diffusion.process import ForwardProcess
-from attangent.diffusion.softmax import LAMBDA_TOLERANCE, SoftmaxScore, curvature
+from attangent.diffusion.softmax import LAMBDA_TOLERANCE, SoftmaxScore, check_even, curvature
 from attangent.diffusion.training import checkpoints
 from attangent.kernels import (
     Prediction,
@@ -48,9 +47,11 @@ class KernelScore(ScoreEstimator):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.m != math.inf:
+            check_even("m", self.m)
+        check_positive("sigma", self.sigma)
         check_positive("rate", self.rate)
-        if self.m != math.inf and not isinstance(self.m, int):
-            raise AttangentError(f"m is {self.m!r}, expected an even whole number or math.inf")
+        check_size("steps", self.steps)
 
     @classmethod
     def like(cls, softmax: SoftmaxScore, rate: float = 1.0, steps: int = 300) -> Self:
@@ -58,15 +59,13 @@ class KernelScore(ScoreEstimator):
         return cls(softmax.process, softmax.m, softmax.sigma, softmax.inputs, steps, rate, softmax.seed)
 
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+        data.check_beside(validation)
         X = self.inputs(self.process, data.t, data.x)
-        self._d = data.d
         self._fitted = self._wide(X, data.y) if self.m == math.inf else self._finite(X, data.y)
-        self._use(self.steps)
-        if validation is None:
-            return self
-        tried = checkpoints(self.steps, 60)
-        self.validation = {step: label_loss(self.at(step), validation) for step in tried}
-        return self._use(min(tried, key=lambda step: self.validation[step]))
+        self._d = data.d
+        tried = [] if validation is None else checkpoints(self.steps, 60)
+        self.validation = {step: label_loss(self.at(step), validation) for step in tried if validation}
+        return self._use(min(tried, key=lambda step: self.validation[step], default=self.steps))
 
     def relabelled(self, y: Tensor) -> Self:
         """The estimator for other labels of the same points, without another eigendecomposition."""

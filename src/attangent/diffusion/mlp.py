@@ -40,8 +40,8 @@ class MLPScore(ScoreEstimator):
         return cls(softmax.process, hidden, softmax.inputs, trainer, softmax.keep, softmax.seed)
 
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
-        self._d = data.d
-        weights = self._draw(self.inputs.columns(data.d))
+        data.check_beside(validation)
+        weights = self._draw(self.inputs.columns(data.d), data.d)
         X = self.inputs(self.process, data.t, data.x)
 
         def gradients() -> list[Tensor]:
@@ -57,6 +57,7 @@ class MLPScore(ScoreEstimator):
         optimiser = self.trainer.optimiser(weights, lambda: 1.0, 1)
         watch = None if validation is None else validate
         self.course = train(weights, gradients, optimiser, self.trainer, watch, self.keep)
+        self._d = data.d
         return self._use(self.course.best_step)
 
     @property
@@ -68,7 +69,7 @@ class MLPScore(ScoreEstimator):
         self._weights, self.step = self.course.weights(step), step
         return self
 
-    def _draw(self, columns: int) -> list[Tensor]:
+    def _draw(self, columns: int, d: int) -> list[Tensor]:
         """He initialisation of the hidden layer, a small output layer, no offsets."""
         rng = generator(self.seed, "mlp weights")
 
@@ -76,8 +77,8 @@ class MLPScore(ScoreEstimator):
             return deviation * torch.randn(rows, into, generator=rng, dtype=torch.float64)
 
         U = normal(self.hidden, columns, math.sqrt(2 / columns))
-        V = normal(self.d, self.hidden, math.sqrt(1 / self.hidden))
-        return [U, U.new_zeros(self.hidden), V, V.new_zeros(self.d)]
+        V = normal(d, self.hidden, math.sqrt(1 / self.hidden))
+        return [U, U.new_zeros(self.hidden), V, V.new_zeros(d)]
 
     def _mean(self, t: Tensor, x: Tensor) -> Tensor:
         return _forward(self._weights, self.inputs(self.process, t, x))

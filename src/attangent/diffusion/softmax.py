@@ -1,10 +1,12 @@
 """The paper's estimator: a two-layer softmax network trained on noisy labels."""
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor
 
+from attangent._checks import check_positive, check_size
+from attangent._errors import AttangentError
 from attangent.diffusion.dataset import ScoreData
 from attangent.diffusion.estimator import ScoreEstimator
 from attangent.diffusion.features import InputMap, PaperInputs
@@ -35,7 +37,12 @@ class SoftmaxScore(ScoreEstimator):
     """Steps to keep beside the trainer's own checkpoints, for `at`."""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check_even("m", self.m)
+        check_positive("sigma", self.sigma)
+
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+        data.check_beside(validation)
         X = self.inputs(self.process, data.t, data.x)
         start = self.start(data.d)
         network = start.with_weights(start.W.clone())
@@ -68,6 +75,13 @@ class SoftmaxScore(ScoreEstimator):
 
     def _mean(self, t: Tensor, x: Tensor) -> Tensor:
         return self.network.forward(self.inputs(self.process, t, x))
+
+
+def check_even(name: str, value: Any) -> int:
+    """`value` as an even whole number: symmetric neurons come in pairs."""
+    if check_size(name, value) % 2:
+        raise AttangentError(f"{name} is {value}, expected an even number: symmetric neurons come in pairs")
+    return value
 
 
 def curvature(network: SoftmaxNetwork, X: Tensor) -> float:
