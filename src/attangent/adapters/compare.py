@@ -21,7 +21,7 @@ from attangent.adapters.loading import load_model, load_tokenizer, model_limit, 
 from attangent.adapters.methods import Kind, adapt
 from attangent.adapters.tasks import TextTask, read_task
 from attangent.adapters.tasks_images import EncodedImages, ImageTask, Pixels, read_images
-from attangent.adapters.training import Collate, Job, score, train
+from attangent.adapters.training import Collate, Job, Training, score, train
 from attangent.adapters.trunk import split_trunk
 
 Run = dict[str, Any]
@@ -94,7 +94,7 @@ def _missing_runs(comparison: Comparison, trial: Trial, seed: int, runs: list[Ru
         for rate in rates:
             if rate is not None and (entrant.label, rate) not in done:
                 stage = stage or set_stage(comparison, trial, seed)
-                yield one_run(comparison, trial, stage, entrant, rate, seed)
+                yield one_run(trial.name, stage, entrant, rate, comparison.training, seed)
 
 
 @dataclass(frozen=True)
@@ -121,21 +121,19 @@ def set_stage(comparison: Comparison, trial: Trial, seed: int) -> Stage:
     return Stage(model, kind, collate, *rows)
 
 
-def one_run(
-    comparison: Comparison, trial: Trial, stage: Stage, entrant: Entrant, rate: float, seed: int
-) -> Run:
+def one_run(task: str, stage: Stage, entrant: Entrant, rate: float, training: Training, seed: int) -> Run:
     """Train the entrant at this rate on the stage and score it."""
     method = entrant.at(rate)
+    count = min(CALIBRATION, len(stage.train))
     calibration = [
-        stage.collate(stage.train[i : i + 32]) for i in range(0, min(CALIBRATION, len(stage.train)), 32)
+        stage.collate(stage.train[start : min(start + 32, count)]) for start in range(0, count, 32)
     ]
     model = adapt(copy.deepcopy(stage.model), method, stage.kind, seed, calibration)
-    training = replace(comparison.training, seed=seed, checkpoint_steps=0)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(model, stage.kind, rate, stage.train, stage.collate, Path(folder))
-        trainer, numbers = train(job, training)
+        trainer, numbers = train(job, replace(training, seed=seed, checkpoint_steps=0))
         found = {name: score(trainer, rows, stage.kind) for name, rows in _held_out(stage)}
-    return {"task": trial.name, "entrant": entrant.label, "rate": rate, "seed": seed, **found, **numbers}
+    return {"task": task, "entrant": entrant.label, "rate": rate, "seed": seed, **found, **numbers}
 
 
 def _held_out(stage: Stage) -> list[tuple[str, list[dict[str, Any]]]]:

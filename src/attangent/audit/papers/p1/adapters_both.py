@@ -1,0 +1,108 @@
+"""P1 Section 4.2: NTK-Attention and LoRA change different parts of a model and can be combined."""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._random import generator
+from attangent.adapters.attach import attach
+from attangent.adapters.compare import Run, Stage
+from attangent.adapters.compare_settings import Entrant
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.methods import Method, adapt
+from attangent.adapters.record import states_of
+from attangent.adapters.switch import disabled
+from attangent.adapters.training import Training
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Finding
+from attangent.audit.papers.p1.adapters_problem import best_runs, language_stage
+from attangent.audit.registry import claim
+
+
+@claim(
+    "P1/appendix-c-orthogonal",
+    place="Section 4.2",
+    title="NTK-Attention and LoRA together",
+    statement="""NTK-Attention and LoRA can be used in one model: a zero state leaves the LoRA model as it is,
+        switching the state off gives the LoRA model back, both train at once, and together they fit the
+        training data within a tenth as well as the better of the two alone.""",
+    quick={
+        "width": 32,
+        "pretrain": 1000,
+        "pretrain_epochs": 3,
+        "train": 300,
+        "validation": 100,
+        "test": 400,
+        "epochs": 4,
+        "batch": 16,
+        "rank": 4,
+        "features": 14,
+        "lora_rate": 0.01,
+        "ntk_rate": 0.02,
+        "both_rate": 0.01,
+        "slack": 1.1,
+    },
+    full={"width": 64, "pretrain": 4000, "pretrain_epochs": 6, "train": 1000, "epochs": 8},
+    seeds=2,
+    seconds=6.0,
+)
+def together(settings: Settings, seed: int) -> Finding:
+    stage = language_stage(settings, seed)
+    state = NTKConfig(size=settings.features)
+    entrants = (
+        Entrant("LoRA", Method("lora", rank=settings.rank), (settings.lora_rate,)),
+        Entrant("NTK", Method("ntk", ntk=state), (settings.ntk_rate,)),
+        Entrant("both", Method("ntk+lora", ntk=state, rank=settings.rank), (settings.both_rate,)),
+    )
+    runs = best_runs(stage, entrants, Training(epochs=settings.epochs, batch=settings.batch), seed)
+    zero, off = differences(stage, settings, seed)
+    return Finding(
+        conclusions=(
+            Conclusion("largest change of the LoRA model by a zero state", "<=", 0.0, zero),
+            Conclusion("largest difference to the LoRA model with the state off", "<=", 0.0, off),
+            Conclusion("numbers trained by both less the sum of the two", "==", 0.0, _surplus(runs)),
+            Conclusion(
+                "training loss of both / of the better alone",
+                "<=",
+                settings.slack,
+                runs["both"]["train_loss"] / min(runs["LoRA"]["train_loss"], runs["NTK"]["train_loss"]),
+            ),
+            Conclusion("test accuracy of both less the better alone", ">=", 0.0, _lead(runs), claimed=False),
+        ),
+        numbers={f"test accuracy, {label}": run["test"]["accuracy"] for label, run in runs.items()}
+        | {f"training loss, {label}": run["train_loss"] for label, run in runs.items()},
+    )
+
+
+def _surplus(runs: dict[str, Run]) -> float:
+    return runs["both"]["parameters"] - runs["LoRA"]["parameters"] - runs["NTK"]["parameters"]
+
+
+def _lead(runs: dict[str, Run]) -> float:
+    alone = max(runs[label]["test"]["accuracy"] for label in ("LoRA", "NTK"))
+    return runs["both"]["test"]["accuracy"] - alone
+
+
+def differences(stage: Stage, settings: Settings, seed: int) -> tuple[float, float]:
+    """How far a zero state moves a LoRA model's logits, and how far a state does that is switched off."""
+    batch: dict[str, Any] = stage.collate(stage.test[:64])
+    draw = generator(seed, "shaken")
+    lora = adapt(copy.deepcopy(stage.model), Method("lora", rank=settings.rank), stage.kind, seed).eval()
+    _shake([p for name, p in lora.named_parameters() if "lora_B" in name], draw)
+    with torch.no_grad():
+        expected = lora(**batch).logits
+        attach(lora, NTKConfig(size=settings.features, share=0.0), calibration=batch)
+        zero = lora(**batch).logits
+        _shake([p for state in states_of(lora).values() for p in state.parameters()], draw)
+        with disabled(lora):
+            off = lora(**batch).logits
+    return float((zero - expected).abs().max()), float((off - expected).abs().max())
+
+
+def _shake(parameters: Iterable[Tensor], draw: torch.Generator) -> None:
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter += torch.randn(parameter.shape, generator=draw)

@@ -1,0 +1,146 @@
+"""P1 Section 5, Figure 2: math inference with NTK-Attention, LoRA and no tuning."""
+
+import copy
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent._random import generator
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.encoding import stack
+from attangent.adapters.methods import Method, adapt
+from attangent.adapters.training import Job, Training, train
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.papers.p1.adapters_problem import PUBLISHED, gain
+from attangent.audit.registry import claim
+
+SIZE = 10
+PLUS, EQUALS, ASKS, SAYS, FIRST = range(SIZE, SIZE + 5)
+
+
+def problems(count: int, seed: int, stream: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sums a + b modulo ten: what the base model is trained on, and the same asked in other words.
+
+    The base model has seen `start a + b = c`; the questions to tune on read `start asks a b says c`.
+    """
+    a, b = torch.randint(SIZE, (2, count), generator=generator(seed, stream))
+    start, plus, equals, asks, says = (torch.full_like(a, t) for t in (FIRST, PLUS, EQUALS, ASKS, SAYS))
+    answer = (a + b) % SIZE
+    return torch.stack([start, a, plus, b, equals, answer], 1), torch.stack(
+        [start, asks, a, b, says, answer], 1
+    )
+
+
+def _rows(tokens: torch.Tensor) -> list[dict[str, Any]]:
+    labels = tokens.clone()
+    labels[:, :-1] = -100
+    mask = torch.ones_like(tokens)
+    return [
+        {"input_ids": row, "attention_mask": ones, "labels": label}
+        for row, ones, label in zip(tokens, mask, labels, strict=True)
+    ]
+
+
+def exact_match(model: Any, tokens: torch.Tensor) -> float:
+    """The share of questions whose greedy answer is right."""
+    device = next(model.parameters()).device
+    prompts = tokens[:, :-1].to(device)
+    with torch.no_grad():
+        answers = (
+            model.eval()(input_ids=prompts, attention_mask=torch.ones_like(prompts)).logits[:, -1].argmax(-1)
+        )
+    return float((answers.cpu() == tokens[:, -1]).float().mean())
+
+
+def base_model(settings: Settings, seed: int) -> Any:
+    """A small Llama that can add in the first format."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=FIRST + 1,
+            hidden_size=settings.width,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            intermediate_size=2 * settings.width,
+            max_position_embeddings=8,
+        )
+        model = LlamaForCausalLM(config)
+        return _tuned(
+            model, problems(settings.pretrain, seed, "base")[0], 3e-3, settings.pretrain_epochs, seed
+        )
+
+
+def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: int) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(model, "causal-lm", rate, _rows(tokens), stack, Path(folder))
+        train(job, Training(epochs=epochs, batch=32, seed=seed))
+    return model
+
+
+@claim(
+    "P1/figure-2",
+    place="Section 5, Figure 2",
+    title="Math inference: NTK-Attention against LoRA and no tuning",
+    statement="""A causal model tuned with NTK-Attention as published answers at least as many math problems
+        exactly as one tuned with LoRA, and as the model untuned. A rival's lead counts where it is beyond
+        the 95 % interval.""",
+    quick={
+        "width": 48,
+        "pretrain": 2000,
+        "pretrain_epochs": 8,
+        "train": 300,
+        "test": 400,
+        "epochs": 6,
+        "rank": 4,
+        "features": 14,
+        "lora_rate": 0.01,
+        "published_rate": 0.001,
+        "ntk_rate": 0.03,
+    },
+    full={"width": 64, "pretrain": 4000, "pretrain_epochs": 20, "train": 1000, "epochs": 10},
+    seeds=2,
+    seconds=9.0,
+)
+def arithmetic(settings: Settings, seed: int) -> Finding:
+    base = base_model(settings, seed)
+    questions = problems(settings.train, seed, "questions")[1]
+    held = problems(settings.test, seed, "test questions")[1]
+    calibration = [{"input_ids": questions[:64], "attention_mask": torch.ones_like(questions[:64])}]
+    methods = {
+        "LoRA": (Method("lora", rank=settings.rank), settings.lora_rate),
+        "NTK as published": (PUBLISHED, settings.published_rate),
+        "NTK, calibrated": (Method("ntk", ntk=NTKConfig(size=settings.features)), settings.ntk_rate),
+    }
+    found = {"no tuning": exact_match(base, held)}
+    for label, (method, rate) in methods.items():
+        adapted = adapt(copy.deepcopy(base), method, "causal-lm", seed, calibration)
+        found[label] = exact_match(_tuned(adapted, questions, rate, settings.epochs, seed), held)
+    familiar = exact_match(base, problems(settings.test, seed, "familiar")[0])
+    return _finding(found, settings.test, familiar)
+
+
+def _finding(found: dict[str, float], tests: int, familiar: float) -> Finding:
+    conclusions = []
+    for ours, claimed in (("NTK as published", True), ("NTK, calibrated", False)):
+        for rival in ("LoRA", "no tuning"):
+            runs = ({"test": {"accuracy": found[label]}} for label in (ours, rival))
+            measured, upper = gain(*runs, tests)
+            name = f"exact match of {ours} less that of {rival}"
+            conclusions.append(Conclusion(f"upper end of {name}", ">=", 0.0, upper, claimed=claimed))
+            conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
+    bars = Series.of("exact match", range(len(found)), list(found.values()), "bars")
+    return Finding(
+        conclusions=tuple(conclusions),
+        numbers={
+            **{f"exact match, {label}": value for label, value in found.items()},
+            "exact match of the base model in the format it knows": familiar,
+        },
+        figures=(Figure("Sums asked in new words", "", "exact match", (bars,), ticks=tuple(found)),),
+        remark="A small Llama that adds modulo ten is asked in a format it has not seen.",
+    )
