@@ -13,6 +13,8 @@ from attangent._errors import AttangentError
 
 _MEDIAN_SPREAD = 1.2533
 """The standard error of a median of w readings is this times their standard deviation over sqrt(w)."""
+_MOST_READINGS = 200
+"""So many of the latest readings say where the plateau is and how noisy it is."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,10 @@ class Sensitivity:
     """How a fall is told from noise and drift.
 
     Levels are medians of `window` readings; whatever is read before step `warmup` is left out. A group's
-    plateau is its first level. Its onset is where the level has lost the share `drop` of the way from the
-    plateau to the group's floor, and three standard errors of the plateau, for `patience` readings in a row.
-    Its completion is where the level has gone the share `done` of that way; or, where it levels off above the
+    plateau is its first level, and after four windows the median of its readings. Its onset is where
+    the level has lost the share `drop` of the way from the plateau to the group's floor, and five standard
+    errors of a level, for `patience` readings in a row; it is said once there are two windows to tell by. Its
+    completion is where the level has gone the share `done` of that way; or, where it levels off above the
     floor, the share `done` of the way to where it stayed for `settle` readings.
     """
 
@@ -149,7 +152,7 @@ class _Group:
         self.losses: list[float] = []
         self.levels: list[float] = []
         self.warmup_readings = 0
-        self.plateau = self.noise = math.nan
+        self.plateau = math.nan
         self.onset: float | None = None
         self.completion: float | None = None
         self.low_since: int | None = None
@@ -169,20 +172,20 @@ class _Group:
             self.warmup_readings = len(self.steps)
         if len(self.steps) - self.warmup_readings < self.sensitivity.window:
             return []
-        latest = np.array(self.losses[-self.sensitivity.window :])
-        self.levels.append(float(np.median(latest)))
-        if len(self.levels) == 1:
-            self.plateau, self.noise = self.levels[0], _noise(latest)
+        self.levels.append(float(np.median(self.losses[-self.sensitivity.window :])))
         return self._look_for_onset() if self.onset is None else self._look_for_completion(self.onset)
 
     def _look_for_onset(self) -> list[Event]:
-        self.plateau = max(self.plateau, self.levels[-1])
-        error = _MEDIAN_SPREAD * self.noise / math.sqrt(self.sensitivity.window)
-        if self.levels[-1] >= self.plateau - max(self.sensitivity.drop * self._way, 3 * error):
+        counted = np.array(self.losses[self.warmup_readings :][-_MOST_READINGS:])
+        error = _MEDIAN_SPREAD * _noise(counted) / math.sqrt(self.sensitivity.window)
+        settled = len(counted) >= 4 * self.sensitivity.window
+        self.plateau = max(float(np.median(counted)), -math.inf if settled else self.levels[0])
+        if self.levels[-1] >= self.plateau - max(self.sensitivity.drop * self._way, 5 * error):
             self.low_since = None
             return []
         self.low_since = len(self.levels) - 1 if self.low_since is None else self.low_since
-        if len(self.levels) - self.low_since < self.sensitivity.patience:
+        low = len(self.levels) - self.low_since
+        if low < self.sensitivity.patience or len(self.levels) <= self.sensitivity.window:
             return []
         self.onset = self._step_of(self.low_since)
         return [Event(self.name, "onset", self.onset), *self._look_for_completion(self.onset)]
