@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.adapters.compress_calibration import Calibration, one_piece_each, pieces, sample
+from attangent.adapters.compress_calibration import Calibration, pieces, recitations, sample, sentences_of
 from attangent.adapters.compress_capture import prefill
 from tests.adapters.compress_cases import tiny_llama
 
@@ -40,12 +40,23 @@ def test_no_text_is_refused():
         Calibration(torch.zeros(2, 3).long(), torch.ones(3, 2, dtype=torch.bool))
 
 
-@given(length=st.integers(5, 500), count=st.integers(1, 30))
-def test_windows_cover_the_prompt_and_all_see_its_first_tokens(length, count):
-    seen = one_piece_each(length, count, width=16)
-    assert seen.shape == (count, length)
-    assert seen[:, :4].all()
-    assert seen.any(dim=0).all()
+def test_a_batch_is_as_long_as_its_longest_sequence():
+    found = Calibration.of([torch.arange(1, 5), torch.arange(1, 8), torch.arange(1, 3)])
+    ids, valid = found.batch([0, 2])
+    assert ids.tolist() == [[1, 2, 3, 4], [1, 2, 0, 0]]
+    assert valid.sum() == 6
+
+
+def test_sentences_are_asked_for_by_their_first_half():
+    text = "The cook is Pavel Dorn. Soup!\nThe dog is called Pepper: a white dog"
+    sentences = sentences_of(text)
+    assert sentences == ["The cook is Pavel Dorn.", "The dog is called Pepper:", "a white dog"]
+
+    def letters(text):
+        return torch.tensor([ord(letter) for letter in text])
+
+    (found,) = recitations(sentences, [1], letters, lambda text: letters(f"<{text}>"))
+    assert "".join(map(chr, found.tolist())) == "<The dog?>The dog is called Pepper: a white dog"
 
 
 def test_samples_are_those_of_the_model_with_the_prompt_in_its_input():

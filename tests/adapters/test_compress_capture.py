@@ -98,20 +98,6 @@ def test_few_logits_at_once_give_the_same(monkeypatch):
         assert torch.allclose(run(model, text, 33, whole_prompt(cache)).logits, whole, atol=1e-4)
 
 
-def test_a_sequence_that_may_see_only_some_tokens_does_not_depend_on_the_others():
-    model, prompt, text = tiny_llama(layers=1), draw(1, 20)[0], draw(2, 5, seed=1)
-    cache = prefill(model, prompt)
-    seen = torch.zeros(2, 20, dtype=torch.bool)
-    seen[0, :10], seen[1, 10:] = True, True
-    with torch.no_grad():
-        before = run(model, text, 20, whole_prompt(cache, seen)).logits
-        for keys, values in cache.layers.values():
-            keys[:, 10:], values[:, 10:] = 1.0, -1.0
-        after = run(model, text, 20, whole_prompt(cache, seen)).logits
-    assert torch.equal(before[0], after[0])
-    assert not torch.allclose(before[1], after[1])
-
-
 def test_the_model_is_as_it_was_afterwards_even_after_an_error():
     model, text = tiny_llama(), draw(1, 6)
     before = model(text).logits

@@ -10,6 +10,7 @@ from attangent.adapters.compress_capture import prefill
 from attangent.adapters.compress_fit import (
     METHODS,
     Problem,
+    _given,
     fit_anchors,
     fit_merged,
     fit_selected,
@@ -73,6 +74,23 @@ def test_tokens_much_alike_are_not_all_picked_however_attended(seed):
     masses = non_negative(weights, given.share, 1e-4)
     plain = given.keys[attended], masses, fitted_values(given, weights, masses, given.values[attended])
     assert error(given, fit_anchors(given, 16), chosen) < 0.6 * error(given, plain, attended)
+
+
+def unexplained(given, chosen):
+    """What least squares on the attention to the chosen tokens leaves of what the prompt gives."""
+    design, wanted = given.weights[:, chosen].double(), _given(given).double()
+    return (wanted - design @ torch.linalg.lstsq(design, wanted).solution).square().sum().item()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_picked_token_is_the_one_that_explains_most(seed, monkeypatch):
+    monkeypatch.setattr("attangent.adapters.compress_fit._PICK_RIDGE", 1e-9)
+    given = problem(n=200, m=14, seed=seed)
+    chosen = [0, 1, 2, 3]
+    while len(chosen) < 9:
+        others = [j for j in range(14) if j not in chosen]
+        chosen.append(min(others, key=lambda j: unexplained(given, [*chosen, j])))
+        assert pick(given, len(chosen)).tolist() == sorted(chosen)
 
 
 @given(seed=st.integers(0, 50), size=st.integers(5, 23))

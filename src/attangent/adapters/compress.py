@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
+from attangent._random import generator
 from attangent.adapters.compress_calibration import (
     LENGTH,
     SINKS,
     Calibration,
-    one_piece_each,
     pieces,
+    recitations,
     sample,
+    sentences_of,
 )
 from attangent.adapters.compress_capture import PromptCache, prefill
 from attangent.adapters.compress_distill import Distillation, distill_states
@@ -29,6 +31,7 @@ from attangent.adapters.compress_prompt import (
     check_model,
     fingerprint,
     read_prompt,
+    tokens_of,
 )
 from attangent.adapters.compress_report import Report, answer_all, measure_fidelity
 from attangent.adapters.compressed import CompressedPrompt, composed
@@ -41,7 +44,8 @@ Told = Callable[[str, int, int], Any]
 
 _METHODS = (*METHODS, "elu")
 _PIECES = 16
-_ASKED = 24
+_SENTENCES = 96
+_MORE_SAMPLES = 36
 _HELD_OUT = 8
 _FIRST_SIZE = 16
 
@@ -131,24 +135,26 @@ class Compressor:
     def text(self) -> Calibration:
         """What the states are fitted on."""
         if self.calibration is not None:
-            given = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in self.calibration]
-            return Calibration.of(
-                [piece for ids in given for piece in pieces(torch.tensor(list(ids)).long())]
-            )
-        return Calibration.of(
-            [*self._written(self.samples, "samples"), *pieces(self.ids, LENGTH, _PIECES, self.seed)]
-        )
+            given = [tokens_of(self.tokenizer, text) for text in self.calibration]
+            return Calibration.of([piece for ids in given for piece in pieces(ids)])
+        written = self._written(self.samples, "samples")
+        return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
 
     @cached_property
     def asked(self) -> Calibration:
-        """What states are distilled on: `text`, and what the model writes about one window after another."""
+        """What states are distilled on: `text`, more samples, and a chat's sentences, asked for one by one."""
         if self.calibration is not None:
             return self.text
-        seen = one_piece_each(len(self.ids), _ASKED)
-        about = self._written(_ASKED, "asked", seen, temperature=0.7)
-        return Calibration.of(
-            [*about, *(row[kept] for row, kept in zip(self.text.ids, self.text.valid, strict=True))]
-        )
+        written = self._written(_MORE_SAMPLES, "distillation")
+        return Calibration.of([*self._recitations(), *written, *self.text.sequences()])
+
+    def _recitations(self) -> list[Tensor]:
+        if not self.reader.roles:
+            return []
+        sentences = sentences_of("\n".join(message["content"] for message in self.prompt))
+        order = torch.randperm(len(sentences), generator=generator(self.seed, "sentences"))
+        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
+        return recitations(sentences, sorted(order[:_SENTENCES].tolist()), read, question)
 
     @cached_property
     def held_out(self) -> Calibration:
@@ -161,9 +167,7 @@ class Compressor:
         if len(self.ids) <= check_count("size", size) and method != "elu":
             return self._compressed(self._whole(), len(self.ids), method, exact=True)
         if method != "elu" and size <= SINKS:
-            raise AttangentError(
-                f"size is {size}, expected more than the {SINKS} first tokens, always kept"
-            )
+            raise AttangentError(f"size is {size}, expected more than the {SINKS} first tokens, always kept")
         cache, text = self.cache, self.text
         with self._stage("fitting", len(cache.layers)) as done:
             states = fit_states(self.model, cache, text, size, method, lambda layer: done(1))
@@ -229,28 +233,16 @@ class Compressor:
 
     def _whole(self) -> dict[str, PrefixState]:
         """Every token of the prompt as it is."""
+        softcap = getattr(self.model.config, "attn_logit_softcapping", None)
         return {
-            name: PrefixState(Anchors(keys), values, torch.ones_like(keys[..., 0]))
+            name: PrefixState(Anchors(keys, softcap), values, torch.ones_like(keys[..., 0]))
             for name, (keys, values) in self.cache.layers.items()
         }
 
-    def _written(
-        self, count: int, stream: str, seen: Tensor | None = None, temperature: float = 1.0
-    ) -> Tensor:
-        opening = self.reader.opening(self.tokenizer)
-        cache = self.cache
+    def _written(self, count: int, stream: str) -> Tensor:
+        opening, cache = self.reader.opening(self.tokenizer), self.cache
         with self._stage("sampling", LENGTH - len(opening)) as done:
-            return sample(
-                self.model,
-                cache,
-                opening,
-                count,
-                self.seed,
-                temperature=temperature,
-                seen=seen,
-                stream=stream,
-                told=lambda: done(1),
-            )
+            return sample(self.model, cache, opening, count, self.seed, stream=stream, told=lambda: done(1))
 
     def _compressed(
         self, states: dict[str, PrefixState], size: int, method: str, exact: bool = False

@@ -1,6 +1,6 @@
 """Text on which a state is fitted and measured: what the model writes behind the prompt, and the prompt."""
 
-import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ LENGTH = 64
 """Tokens of a sample and of a piece of the prompt."""
 SINKS = 4
 """The first tokens of a prompt, which draw attention whatever they say."""
+_FOLLOWING = 2
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,12 @@ class Calibration:
         """The sequences without their padding."""
         return [row[kept] for row, kept in zip(self.ids, self.valid, strict=True)]
 
+    def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Some of the sequences, no longer than the longest of them."""
+        valid = self.valid[rows]
+        length = int(valid.sum(dim=1).max())
+        return self.ids[rows, :length], valid[:, :length]
+
     @property
     def tokens(self) -> int:
         return int(self.valid.sum())
@@ -63,6 +70,32 @@ def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: 
     return [found[i] for i in sorted(kept.tolist())]
 
 
+def recitations(
+    sentences: Sequence[str],
+    places: Sequence[int],
+    tokens_of: Callable[[str], Tensor],
+    question: Callable[[str], Tensor],
+) -> list[Tensor]:
+    """Turns of a chat: the first half of a sentence is asked, the answer is the text from that sentence on.
+
+    What a model says to them behind the whole prompt is what the prompt says, place by place, in the form in
+    which it will be asked for it. `places` are the sentences to ask for.
+    """
+    found = []
+    for place in places:
+        words = sentences[place].split()
+        asked = question(" ".join(words[: max(2, len(words) // 2)]) + "?")
+        told = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
+        found.append(torch.cat([asked, told])[:LENGTH])
+    return found
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text, as far as full stops and ends of lines tell; single words are left out."""
+    parts = re.split(r"(?<=[.!?:;])\s+|\n+", text)
+    return [part.strip() for part in parts if len(part.split()) > 1]
+
+
 def sample(
     model: Any,
     cache: PromptCache,
@@ -72,20 +105,19 @@ def sample(
     *,
     length: int = LENGTH,
     temperature: float = 1.0,
-    seen: Tensor | None = None,
     stream: str = "samples",
     told: Callable[[], Any] = lambda: None,
 ) -> Tensor:
     """`count` texts (count, length) that the model writes behind the prompt, each beginning with `opening`.
 
-    All of them share the prompt's keys and values. `seen` (count, m) limits what of the prompt each may see.
+    All of them share the prompt's keys and values.
     """
     from transformers import DynamicCache
 
     draw, local = generator(seed, stream), DynamicCache()
     ids = opening.expand(count, -1)
     logits = cache.logits.expand(count, -1)
-    with torch.no_grad(), intercepted(model, whole_prompt(cache, seen)):
+    with torch.no_grad(), intercepted(model, whole_prompt(cache)):
         if len(opening):
             logits = _next_logits(model, ids, local, cache.length)
         while ids.shape[1] < length:
@@ -99,15 +131,7 @@ def sample(
 
 
 def _next_logits(model: Any, ids: Tensor, local: Any, position: int) -> Tensor:
-    positions = position + torch.arange(ids.shape[1])[None]
+    positions = position + torch.arange(ids.shape[1], device=model.device)[None]
+    ids = ids.to(model.device)
     out = model(ids, past_key_values=local, use_cache=True, position_ids=positions, logits_to_keep=1)
-    return out.logits[:, -1].float()
-
-
-def one_piece_each(length: int, count: int, width: int = LENGTH) -> Tensor:
-    """(count, m): sequence i may see the first tokens and the i-th of `count` windows over the prompt."""
-    width = max(width, math.ceil(length / count))
-    starts = torch.linspace(0, max(0, length - width), count).round().long()
-    places = torch.arange(length)
-    inside = (places >= starts[:, None]) & (places < starts[:, None] + width)
-    return inside | (places < SINKS)
+    return out.logits[:, -1].float().cpu()

@@ -118,22 +118,19 @@ def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: N
 
     cache, logits = DynamicCache(), None
     with torch.no_grad():
-        for chunk in ids[None].split(_PREFILL, dim=1):
+        for chunk in ids[None].to(model.device).split(_PREFILL, dim=1):
             logits = model(chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1]
             told(chunk.shape[1])
     assert logits is not None
     pairs = [(layer.keys[0], layer.values[0]) for layer in cache.layers]  # type: ignore[index]
     names = [layer.name for layer in attention_layers(model)]
-    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float())
+    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu())
 
 
-def prompt_part(
-    call: Call, keys: Tensor, values: Tensor, seen: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def prompt_part(call: Call, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Attention of the call's queries over a prompt's keys (Hkv, m, d): output and logsumexp.
 
-    `seen` (B, m) tells which tokens of the prompt a sequence may see; all by default. At most `_LOGITS`
-    logits exist at once.
+    At most `_LOGITS` logits exist at once.
     """
     batch, heads, rows, dim = call.q.shape
     groups = heads // len(keys)
@@ -142,19 +139,17 @@ def prompt_part(
     outs, lses = [], []
     for part in q.split(at_once, dim=2):
         logits = call.scores(part, keys)
-        if seen is not None:
-            logits = logits.masked_fill(~seen[:, None, None], -torch.inf)
         lses.append(logits.logsumexp(dim=-1))
         outs.append(logits.softmax(dim=-1) @ values)
     out, lse = torch.cat(outs, dim=2), torch.cat(lses, dim=2)
     return out.reshape(batch, heads, rows, -1), lse.reshape(batch, heads, rows)
 
 
-def whole_prompt(cache: PromptCache, seen: Tensor | None = None) -> Handler:
+def whole_prompt(cache: PromptCache) -> Handler:
     """Attention with the whole prompt in front of the tokens: exact."""
 
     def handle(call: Call) -> Tensor:
-        return merged(call.tokens(), prompt_part(call, *cache.layers[call.layer], seen))[0].to(call.q.dtype)
+        return merged(call.tokens(), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
 
     return handle
 
@@ -172,6 +167,7 @@ def with_states(states: Mapping[str, Prefix]) -> Handler:
 
 def run(model: Any, ids: Tensor, offset: int, handler: Handler | None, **options: Any) -> Any:
     """The model's output on ids (B, L) whose first position is `offset`; the bare model's for no handler."""
+    ids = ids.to(model.device)
     positions = offset + torch.arange(ids.shape[1], device=ids.device)[None]
     if handler is None:
         return model(ids, position_ids=positions, use_cache=False, **options)

@@ -34,7 +34,7 @@ class Distillation:
     """
 
     steps: int
-    batch: int = 4
+    batch: int = 6
     rate: float = 0.02
     save_every: int = 10
     seed: int = 0
@@ -169,16 +169,15 @@ def _loss(
     """The mean divergence on these sequences; teachers are asked once and remembered."""
     missing = [row for row in rows.tolist() if row not in teachers]
     if missing:
+        ids, valid = calibration.batch(missing)
         with torch.no_grad():
-            logits = run(model, calibration.ids[missing], cache.length, whole_prompt(cache)).logits
-        for row, said in zip(missing, logits, strict=True):
-            teachers[row] = Teacher.of(said[calibration.valid[row]])
-    logits = run(model, calibration.ids[rows], cache.length, with_states(prefixes)).logits
-    parts = [
-        teachers[row].divergence(said[calibration.valid[row]])
-        for row, said in zip(rows.tolist(), logits, strict=True)
-    ]
-    return torch.stack(parts).mean()
+            logits = run(model, ids, cache.length, whole_prompt(cache)).logits
+        for row, said, real in zip(missing, logits, valid, strict=True):
+            teachers[row] = Teacher.of(said[real])
+    ids, valid = calibration.batch(rows.tolist())
+    logits = run(model, ids, cache.length, with_states(prefixes)).logits
+    said = zip(rows.tolist(), logits, valid, strict=True)
+    return torch.stack([teachers[row].divergence(one[real]) for row, one, real in said]).mean()
 
 
 def _order(count: int, plan: Distillation) -> list[Tensor]:
@@ -197,10 +196,10 @@ def _cosine(step: int, steps: int) -> float:
 def _digest(states: Mapping[str, PrefixState], calibration: Calibration, plan: Distillation) -> str:
     """What tells one distillation from another."""
     found = hashlib.sha256(json.dumps(asdict(plan)).encode())
-    found.update(calibration.ids.numpy().tobytes())
+    found.update(calibration.ids.cpu().numpy().tobytes())
     for state in states.values():
         for tensor in (state.Z, state.k):
-            found.update(tensor.detach().contiguous().numpy().tobytes())
+            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
 
 

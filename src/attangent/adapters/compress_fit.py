@@ -146,7 +146,7 @@ def fit_anchors(problem: Problem, size: int) -> Solution:
 def fit_selected(problem: Problem, size: int) -> Solution:
     """The rival that keeps the first and the most attended tokens as they are (KV selection)."""
     chosen = most_attended(problem, size)
-    return problem.keys[chosen], torch.ones(len(chosen)), problem.values[chosen]
+    return problem.keys[chosen], torch.ones_like(problem.keys[chosen, 0]), problem.values[chosen]
 
 
 def fit_merged(problem: Problem, size: int) -> Solution:
@@ -181,19 +181,19 @@ def pick(problem: Problem, size: int) -> Tensor:
     first tokens come first. `_PICKED_ON` queries decide.
     """
     rows = slice(None, None, max(1, len(problem.weights) // _PICKED_ON))
-    weights = problem.weights[rows]
-    left, told = weights.square().sum(dim=0), weights.mT @ _given(problem)[rows]
+    weights = problem.weights[rows].mT.contiguous()  # (m, n)
+    left, told = weights.square().sum(dim=1), weights @ _given(problem)[rows]
     ridge = _PICK_RIDGE * left.mean()
-    factor, chosen = weights.new_zeros(weights.shape[1], size), torch.zeros(size, dtype=torch.long)
+    factor, chosen = weights.new_zeros(len(weights), size), torch.zeros(size, dtype=torch.long)
     for step in range(size):
         scores = told.square().sum(dim=1) / (left.clamp(min=0) + ridge)
         scores[chosen[:step]] = -torch.inf
         best = step if step < SINKS else int(scores.argmax())
-        column = weights.mT @ weights[:, best] - factor[:, :step] @ factor[best, :step]
-        factor[:, step] = column / (column[best].clamp(min=0) + ridge).sqrt()
-        told = told - torch.outer(factor[:, step], told[best] / (column[best].clamp(min=0) + ridge).sqrt())
-        left = left - factor[:, step].square()
-        chosen[step] = best
+        column = weights @ weights[best] - factor[:, :step] @ factor[best, :step]
+        column /= (column[best].clamp(min=0) + ridge).sqrt()
+        told.addr_(column, told[best].clone() / (left[best].clamp(min=0) + ridge).sqrt(), alpha=-1)
+        left -= column.square()
+        factor[:, step], chosen[step] = column, best
     return chosen.sort().values
 
 
@@ -208,15 +208,17 @@ def non_negative(design: Tensor, target: Tensor, ridge: float) -> Tensor:
     """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square."""
     from scipy.optimize import nnls
 
-    A = design.double()
+    A = design.double().cpu()
     n, r = A.shape
     norms = A.square().mean(dim=0).sqrt().clamp(min=torch.finfo(A.dtype).tiny)
     A = A / norms
     gram = A.mT @ A / n + ridge * torch.eye(r, dtype=A.dtype)
     factor = torch.linalg.cholesky(gram)
-    right = torch.linalg.solve_triangular(factor, (A.mT @ target.double() / n).unsqueeze(1), upper=False)
+    right = torch.linalg.solve_triangular(
+        factor, (A.mT @ target.double().cpu() / n).unsqueeze(1), upper=False
+    )
     solved = nnls(factor.mT.contiguous().numpy(), right.squeeze(1).numpy(), maxiter=10 * r)[0]
-    return (torch.from_numpy(solved) / norms).float()
+    return (torch.from_numpy(solved) / norms).float().to(design.device)
 
 
 def fitted_values(problem: Problem, weights: Tensor, masses: Tensor, start: Tensor) -> Tensor:

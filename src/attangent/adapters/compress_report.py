@@ -166,7 +166,8 @@ def compare_fidelity(
 
 def _log_chances(model: Any, ids: Tensor, valid: Tensor, offset: int, handler: Handler | None) -> Tensor:
     """(T, vocabulary) over the valid tokens."""
-    return run(model, ids, offset, handler).logits[valid].float().log_softmax(dim=-1)
+    logits = run(model, ids, offset, handler).logits
+    return logits[valid].float().log_softmax(dim=-1).cpu()
 
 
 class _Sums:
@@ -239,8 +240,8 @@ def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int) -> 
     from transformers import DynamicCache
 
     longest, cache = max(len(row) for row in rows), DynamicCache()
-    given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows])
-    seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long()
+    given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(model.device)
+    seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(model.device)
     positions = offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
     said = []
     while len(said) < tokens:

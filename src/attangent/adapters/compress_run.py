@@ -54,7 +54,7 @@ def compress_to_folder(
 def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1) -> dict[str, float]:
     """Seconds of one decoding step behind the full prompt, the compressed one and none: minima of four."""
     model, cache = job.model, job.cache
-    word = job.ids[-1:].expand(batch, 1)
+    word = job.ids[-1:].expand(batch, 1).to(model.device)
 
     def timed(past: Any) -> float:
         model(word, past_key_values=past, use_cache=True)
@@ -91,7 +91,7 @@ def answer_behind(
     model: Any, tokenizer: Any, reader: Reader, text: str, tokens: int, temperature: float, seed: int
 ) -> str:
     """What a model with a compressed prompt attached says to `text`."""
-    ids = reader.question(tokenizer, text)[None]
+    ids = reader.question(tokenizer, text)[None].to(model.device)
     options: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
         options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
