@@ -268,6 +268,11 @@ def test_an_offset_is_refused_where_nothing_has_positions():
         attach(tiny("t5"), NTKConfig(position_offset=5))
 
 
+def test_an_offset_beyond_the_table_of_positions_is_refused():
+    with pytest.raises(AttangentError, match="position_offset is 64, but the model's table ends at 64"):
+        attach(tiny("gpt2"), NTKConfig(position_offset=64))
+
+
 def test_a_compiled_model_answers_the_same():
     model, given = tiny("llama"), inputs("llama")
     shake(attach(model, calibration=given))

@@ -43,7 +43,6 @@ def attach(
     base = bare(model)
     _check_new(base, config, name, prompt, states)
     layers = chosen_layers(base, config)
-    check_offset(base, config.position_offset)
     made = _made(config, layers, states)
     kept = modules_named(base, config.modules_to_save)
     install(base, config, name, made)
@@ -65,6 +64,7 @@ def install(
     base: nn.Module, config: NTKConfig, name: str, states: Mapping[str, Any], kind: type[Slot] = Slot
 ) -> None:
     """Put ready states into slots of this kind and lead attention through them; nothing is activated."""
+    check_offset(base, config.position_offset)
     record = find_record(base) or _prepared(base)
     modules = dict(base.named_modules())
     for layer, state in states.items():

@@ -36,17 +36,24 @@ def shift_positions(base: nn.Module, record: Record) -> list[Any]:
 
 
 def check_offset(base: nn.Module, offset: int) -> None:
-    """Refuse an offset in a model that gives no module positions, such as one with relative biases only."""
-    if offset and not any(takes_positions(name, module) for name, module in base.named_modules()):
+    """Refuse an offset that no module can be given, or that a table of positions has no room for."""
+    takers = [module for name, module in base.named_modules() if takes_positions(name, module)]
+    if offset and not takers:
         raise AttangentError(
             f"position_offset is {offset}, but {type(base).__name__} has no rotary embedding and no table of "
             "positions: its tokens cannot be moved, use position_offset=0"
         )
+    room = min((m.num_embeddings for m in takers if isinstance(m, nn.Embedding)), default=offset + 1)
+    if offset >= room:
+        raise AttangentError(f"position_offset is {offset}, but the model's table ends at {room} positions")
 
 
 def takes_positions(name: str, module: nn.Module) -> bool:
-    """Whether the module is a rotary embedding or a table of positions."""
-    table = isinstance(module, nn.Embedding) and name.rpartition(".")[2] in _TABLES
+    """Whether the module is a rotary embedding or a plain table of positions.
+
+    Subclasses of tables are given masks or tokens instead and are left alone.
+    """
+    table = type(module) is nn.Embedding and name.rpartition(".")[2] in _TABLES
     return table or "RotaryEmbedding" in type(module).__name__
 
 
