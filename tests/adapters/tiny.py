@@ -6,7 +6,37 @@ from typing import Any
 
 import torch
 
-WORDS = "the a cat dog sun sea runs sleeps red blue old new yes no 0 1 2 3 4 5 6 7 8 9 answer is : . ?".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sun",
+    "sea",
+    "runs",
+    "sleeps",
+    "red",
+    "blue",
+    "old",
+    "new",
+    "yes",
+    "no",
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+    "6",
+    "7",
+    "8",
+    "9",
+    "answer",
+    "is",
+    ":",
+    ".",
+    "?",
+]
 
 
 def save_bert(folder: Path, layers: int = 2, **own: Any) -> Path:
@@ -14,7 +44,12 @@ def save_bert(folder: Path, layers: int = 2, **own: Any) -> Path:
 
     tokenizer = _tokenizer(template=True)
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "num_hidden_layers": layers}
+    sizes = {
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "num_hidden_layers": layers,
+    }
     loud = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.3}
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=48, **sizes | loud | own)
     return _saved(BertForMaskedLM(config), tokenizer, folder)
@@ -38,7 +73,9 @@ def save_vit(folder: Path) -> Path:
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 2}
-    ViTForImageClassification(ViTConfig(image_size=8, patch_size=4, num_labels=4, **sizes)).save_pretrained(folder)
+    ViTForImageClassification(ViTConfig(image_size=8, patch_size=4, num_labels=4, **sizes)).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -57,11 +94,19 @@ def _tokenizer(template: bool) -> Any:
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     pair = "[CLS] $A [SEP] $B:1 [SEP]:1" if template else "[CLS] $A $B"
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]" if template else "[CLS] $A", pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]" if template else "[CLS] $A",
+        pair=pair,
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
-    more = {"cls_token": "[CLS]", "sep_token": "[SEP]"} if template else {"bos_token": "[CLS]", "eos_token": "[SEP]"}
-    fields = ["input_ids", "token_type_ids", "attention_mask"] if template else ["input_ids", "attention_mask"]
+    more = (
+        {"cls_token": "[CLS]", "sep_token": "[SEP]"}
+        if template
+        else {"bos_token": "[CLS]", "eos_token": "[SEP]"}
+    )
+    fields = (
+        ["input_ids", "token_type_ids", "attention_mask"] if template else ["input_ids", "attention_mask"]
+    )
     return PreTrainedTokenizerFast(tokenizer_object=made, model_input_names=fields, **names, **more)
 
 

@@ -65,7 +65,7 @@ def _fresh_head(model: Any, labels: int, seed: int) -> Any:
 
 
 def _sentences(count: int, seed: int, stream: str) -> Tensor:
-    """Topics and sentences in which words of the topic's group are frequent; word w is of group w // WORDS."""
+    """Topics and sentences in which words of that group are frequent; word w is in group w // WORDS."""
     draw = generator(seed, stream)
     topics = torch.randint(GROUPS, (count, 1), generator=draw)
     any_group = torch.randint(GROUPS, (count, LENGTH), generator=draw)

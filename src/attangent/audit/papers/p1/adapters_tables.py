@@ -142,7 +142,7 @@ def _open(name: str) -> Finding:
     "P1/table-2",
     place="Section 5, Table 2",
     title="Vision: NTK-Attention against full fine-tuning and LoRA",
-    statement="""Tuned on new classes of images, NTK-Attention as published is at least as accurate as LoRA and
+    statement="""Tuned on new classes, NTK-Attention as published is at least as accurate as LoRA and
         as full fine-tuning. A rival's lead counts where it is beyond the 95 % interval.""",
     quick={
         "width": 32,
