@@ -125,7 +125,10 @@ def test_sizes_that_fit_a_budget(method):
     model = tiny("bert")
     made = with_budget(model, method, "classification", 3000)
     count = parameter_count(model, made, "classification")
-    step = parameter_count(model, with_budget(model, method, "classification", 3000 + 600), "classification") - count
+    step = (
+        parameter_count(model, with_budget(model, method, "classification", 3000 + 600), "classification")
+        - count
+    )
     assert abs(count - 3000) <= max(step, 300)
 
 

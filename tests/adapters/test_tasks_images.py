@@ -37,7 +37,9 @@ def test_rows(tmp_path):
 
 def test_what_cannot_be_used_is_refused(tmp_path):
     write_images(tmp_path / "x", 1)
-    with pytest.raises(AttangentError, match="has the classes dark, expected only those of the training data: bright"):
+    with pytest.raises(
+        AttangentError, match="has the classes dark, expected only those of the training data: bright"
+    ):
         read_images(tmp_path / "x", labels=("bright",))
     with pytest.raises(AttangentError, match="there is no folder"):
         read_images(tmp_path / "none")

@@ -130,7 +130,14 @@ def test_bf16_trains(data, tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"epochs": 0}, {"batch": 0}, {"accumulate": 0}, {"head_rate": 0.0}, {"warmup": 1.0}, {"checkpoint_steps": -1}],
+    [
+        {"epochs": 0},
+        {"batch": 0},
+        {"accumulate": 0},
+        {"head_rate": 0.0},
+        {"warmup": 1.0},
+        {"checkpoint_steps": -1},
+    ],
 )
 def test_settings_that_are_refused(settings):
     with pytest.raises(AttangentError):
