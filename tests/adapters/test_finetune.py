@@ -137,6 +137,14 @@ def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_checkpoint_without_a_part_of_the_model_is_refused(bert, tmp_path):
+    from transformers import BertConfig, BertForMaskedLM
+
+    BertForMaskedLM(BertConfig.from_pretrained(bert)).save_pretrained(tmp_path)  # has no pooler
+    with pytest.raises(AttangentError, match=r"has no weights for bert\.pooler\.dense\.bias"):
+        load_model(tmp_path, "classification", ("a", "b"))
+
+
 def test_models_that_cannot_be_loaded(bert, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(AttangentError, match=r"has no config\.json"):

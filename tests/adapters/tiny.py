@@ -40,7 +40,7 @@ WORDS = [
 
 
 def save_bert(folder: Path, layers: int = 2, **own: Any) -> Path:
-    from transformers import BertConfig, BertForMaskedLM
+    from transformers import BertConfig, BertModel
 
     tokenizer = _tokenizer(template=True)
     torch.manual_seed(0)
@@ -52,7 +52,7 @@ def save_bert(folder: Path, layers: int = 2, **own: Any) -> Path:
     }
     loud = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.3}
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=48, **sizes | loud | own)
-    return _saved(BertForMaskedLM(config), tokenizer, folder)
+    return _saved(BertModel(config), tokenizer, folder)
 
 
 def save_llama(folder: Path) -> Path:

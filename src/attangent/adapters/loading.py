@@ -1,14 +1,14 @@
 """Models and tokenizers by hub id or folder, with a head for the task."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from attangent._errors import AttangentError
-from attangent.adapters.methods import Kind
+from attangent.adapters.methods import Kind, is_head
 
 
 def load_model(model: str | Path, kind: Kind, labels: Sequence[str] = (), seed: int = 0) -> Any:
@@ -26,7 +26,8 @@ def load_model(model: str | Path, kind: Kind, labels: Sequence[str] = (), seed: 
         named["ignore_mismatched_sizes"] = True
     with torch.random.fork_rng(devices=[]), _quiet():
         torch.manual_seed(seed)
-        loaded = _given(heads[kind], model, "model", named)
+        loaded, report = _given(heads[kind], model, "model", {**named, "output_loading_info": True})
+    _check_complete(model, report["missing_keys"])
     return loaded.float() if loaded.dtype == torch.float16 else loaded
 
 
@@ -70,6 +71,16 @@ def _given(kind: Any, model: str | Path, what: str, named: dict[str, Any]) -> An
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise AttangentError(f"no {what} can be loaded from {model}: {reason}") from error
+
+
+def _check_complete(model: str | Path, missing: Iterable[str]) -> None:
+    """Only a head may be new: anything else would stay random, frozen and unsaved."""
+    odd = sorted(name for name in missing if not is_head(name))
+    if odd:
+        raise AttangentError(
+            f"{model} has no weights for {', '.join(odd[:4])}: they would stay random; "
+            "give a checkpoint that has them"
+        )
 
 
 class _quiet:

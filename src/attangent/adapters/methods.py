@@ -16,7 +16,7 @@ from attangent.attention.features.base import check_count
 MethodName = Literal["ntk", "lora", "prefix", "head", "full", "ntk+lora"]
 Kind = Literal["classification", "causal-lm", "image-classification"]
 
-_HEADS = ("classifier", "score", "classification_head")
+_HEADS = ("classifier", "score", "classification_head", "pre_classifier")
 _QUERY_AND_VALUE = {
     "query",
     "value",
@@ -100,7 +100,7 @@ def adapt(
 
     `calibration` holds batches of the model's inputs; NTK-Attention in calibrated units needs them.
     """
-    head = _head(model, kind)
+    head = _heads(model, kind)
     if method.name == "full":
         return model.requires_grad_(True)
     model.requires_grad_(False)
@@ -111,9 +111,9 @@ def adapt(
     return adapted
 
 
-def _added(model: Any, method: Method, kind: Kind, head: str | None, seed: int, calibration: Any) -> Any:
+def _added(model: Any, method: Method, kind: Kind, head: list[str], seed: int, calibration: Any) -> Any:
     if method.name == "head":
-        if head is None:
+        if not head:
             raise AttangentError(
                 f"{type(model).__name__} has no head of its own to train; choose another method"
             )
@@ -131,23 +131,23 @@ def _added(model: Any, method: Method, kind: Kind, head: str | None, seed: int, 
     return adapted
 
 
-def _ntk_config(method: Method, head: str | None, seed: int) -> NTKConfig:
+def _ntk_config(method: Method, head: list[str], seed: int) -> NTKConfig:
     settings = method.ntk.as_dict() | {"seed": seed}
-    if head is not None:
-        settings["modules_to_save"] = [head]
+    if head:
+        settings["modules_to_save"] = head
     if method.top is not None:
         settings["layers"] = list(range(-method.top, 0))
     return NTKConfig.from_dict(settings)
 
 
-def _with_lora(model: Any, method: Method, kind: Kind, head: str | None) -> Any:
+def _with_lora(model: Any, method: Method, kind: Kind, head: list[str]) -> Any:
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(
         r=method.rank,
         lora_alpha=2 * method.rank,
         target_modules=lora_targets(model, method.top),
-        modules_to_save=[head] if head else None,
+        modules_to_save=head or None,
         task_type=_peft_task(kind),
     )
     return get_peft_model(model, config)
@@ -193,19 +193,19 @@ def _peft_task(kind: Kind) -> str | None:
     return {"classification": "SEQ_CLS", "causal-lm": "CAUSAL_LM", "image-classification": None}[kind]
 
 
-def _head(model: Any, kind: Kind) -> str | None:
+def _heads(model: Any, kind: Kind) -> list[str]:
     if kind == "causal-lm":
-        return None
+        return []
     found = [name for name in _HEADS if isinstance(getattr(model, name, None), nn.Module)]
     if not found:
         raise AttangentError(
             f"{type(model).__name__} has no head called {', '.join(_HEADS)}: give a model for classification"
         )
-    return found[0]
+    return found
 
 
-def _train_head(adapted: Any, head: str | None) -> None:
-    if head is None:
+def _train_head(adapted: Any, head: list[str]) -> None:
+    if not head:
         return
     for name, parameter in adapted.named_parameters():
         if is_head(name):
