@@ -26,7 +26,7 @@ __all__ = ["Benchmark", "Contestant", "Disagreement", "Goal", "Outside", "Unavai
 
 Size = Mapping[str, int]
 Clock = Callable[[], float]
-FULL = Effort(rounds=9, least_seconds=0.1, enough_seconds=60.0)
+FULL = Effort(rounds=9, least_seconds=0.1, enough_seconds=30.0)
 QUICK = Effort(rounds=3, least_seconds=0.02)
 
 
