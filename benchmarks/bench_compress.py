@@ -88,15 +88,12 @@ def random_cache(model: Any, length: int) -> PromptCache:
 
 def step_of(model: Any, cache: Any, batch: int) -> Work:
     """One decoding step of transformers; the cache has the same length before each."""
-    length, word = cache.get_seq_length(), torch.full((batch, 1), 11)
+    word = torch.full((batch, 1), 11)
 
     def work() -> torch.Tensor:
         with torch.no_grad():
             out = model(word, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
-        if length:
-            cache.crop(length)
-        else:
-            cache.reset()
+        cache.crop(-1)
         return out
 
     return work

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -90,7 +90,7 @@ def compress(
     return found if plan is None else job.distill(found, plan)
 
 
-def _are_texts(prompt: Any) -> bool:
+def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
     many = isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0
     return many and all(isinstance(part, str) for part in prompt)
 
@@ -142,7 +142,7 @@ class Compressor:
 
     @cached_property
     def asked(self) -> Calibration:
-        """What states are distilled on: `text`, more samples, and a chat's sentences, asked for one by one."""
+        """What states are distilled on: `text`, more samples, and a chat's sentences, each asked for."""
         if self.calibration is not None:
             return self.text
         written = self._written(_MORE_SAMPLES, "distillation")

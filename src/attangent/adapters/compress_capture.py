@@ -73,7 +73,7 @@ def intercepted(model: Any, handler: Handler) -> Iterator[None]:
     """Let `handler` answer the attention of every layer of the model; everything is put back at the end."""
     _register()
     layers = attention_layers(model)
-    configs = {id(layer.module.config): layer.module.config for layer in layers}
+    configs: dict[int, Any] = {id(layer.module.config): layer.module.config for layer in layers}
     before = [(config, config._attn_implementation_internal) for config in configs.values()]
     before.append((model.config, model.config._attn_implementation_internal))
     for layer in layers:
