@@ -42,7 +42,7 @@ class TextTask:
             raise AttangentError("a task has no examples, expected at least one")
         if len(self.labels) < 2:
             raise AttangentError(
-                f"all examples have the label {self.labels[0]!r}, expected at least two labels"
+                f"the labels are {', '.join(self.labels) or 'none'}, expected at least two labels"
             )
 
     def __len__(self) -> int:

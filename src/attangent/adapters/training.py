@@ -209,7 +209,8 @@ def trainer_class() -> type[Any]:
 
     class SmallCheckpoints(Trainer):
         def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
-            return SeededOrder(len(train_dataset or self.train_dataset), self.args.seed)
+            rows: Any = self.train_dataset if train_dataset is None else train_dataset
+            return SeededOrder(len(rows), self.args.seed)
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             if self.args.should_save:

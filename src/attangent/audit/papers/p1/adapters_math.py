@@ -129,8 +129,8 @@ def _finding(found: dict[str, float], tests: int, familiar: float) -> Finding:
     conclusions = []
     for ours, claimed in (("NTK as published", True), ("NTK, calibrated", False)):
         for rival in ("LoRA", "no tuning"):
-            runs = ({"test": {"accuracy": found[label]}} for label in (ours, rival))
-            measured, upper = gain(*runs, tests)
+            own, other = ({"test": {"accuracy": found[label]}} for label in (ours, rival))
+            measured, upper = gain(own, other, tests)
             name = f"exact match of {ours} less that of {rival}"
             conclusions.append(Conclusion(f"upper end of {name}", ">=", 0.0, upper, claimed=claimed))
             conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))

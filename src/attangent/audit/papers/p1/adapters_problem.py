@@ -83,6 +83,18 @@ def _token_rows(words: Tensor, labels: Tensor) -> list[dict[str, Any]]:
     ]
 
 
+def _sizes(width: int, labels: int) -> dict[str, Any]:
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": 2,
+        "num_attention_heads": width // 8,
+        "intermediate_size": 2 * width,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "num_labels": labels,
+    }
+
+
 def language_stage(settings: Any, seed: int) -> Stage:
     """A BERT pretrained on which group of words a sentence is about; the task divides the words otherwise.
 
@@ -95,14 +107,8 @@ def language_stage(settings: Any, seed: int) -> Stage:
         model = BertForSequenceClassification(
             BertConfig(
                 vocab_size=GROUPS * WORDS + 2,
-                hidden_size=settings.width,
-                num_hidden_layers=2,
-                num_attention_heads=settings.width // 8,
-                intermediate_size=2 * settings.width,
                 max_position_embeddings=64,  # peft's prefix moves the tokens on
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-                num_labels=GROUPS,
+                **_sizes(settings.width, GROUPS),
             )
         )
         old = _sentences(settings.pretrain, seed, "pretraining")
@@ -131,13 +137,7 @@ def digits_stage(settings: Any, seed: int) -> Stage:
                 image_size=8,
                 patch_size=2,
                 num_channels=1,
-                hidden_size=settings.width,
-                num_hidden_layers=2,
-                num_attention_heads=settings.width // 8,
-                intermediate_size=2 * settings.width,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-                num_labels=5,
+                **_sizes(settings.width, 5),
             )
         )
         old = [row for row in rows if row["labels"] < 5]
