@@ -21,7 +21,7 @@ from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
 
 Alone = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From queries (heads of the state, rows, d) to u (heads, rows, dv) and l (heads, rows or 1, 1)."""
+"""From queries (heads of the state, rows, d), at least float32, to u (heads, rows, dv) and l (.., rows, 1)."""
 
 
 def one_query(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
@@ -48,22 +48,27 @@ def decode(
     """
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.where(mask, 0.0, -math.inf)
-    bias = mask if mask is None else mask.to(q.dtype)
+    bias = mask if mask is None or mask.dtype == q.dtype else mask.to(q.dtype)
     out, lse, _ = KERNELS[q.device.type].forward(q, k, v, Mask(bias), scale)
-    u, level = alone(_by_head(q, heads))
+    if len(q) > 1 or q.dtype != lse.dtype:
+        return _merged(q, out, lse, alone, heads)
+    rows = heads, q.shape[1] // heads, -1
+    u, level = alone(q.view(rows))
+    out.view(rows).lerp_(u, (level - lse.view(rows)).sigmoid_())
+    return out
+
+
+def _merged(q: Tensor, out: Tensor, lse: Tensor, alone: Alone, heads: int) -> Tensor:
+    """The same for several sequences, or tokens of less precision than the prefix."""
+    u, level = alone(_by_head(q, heads).to(lse.dtype))
     share = torch.sigmoid(level - _by_head(lse.unsqueeze(-1), heads))
-    merged = torch.lerp(_by_head(out if out.dtype == u.dtype else out.to(u.dtype), heads), u, share)
-    merged = merged if merged.dtype == q.dtype else merged.to(q.dtype)
-    if q.shape[0] == 1:
-        return merged.view(out.shape)
-    return merged.view(heads, q.shape[0], -1, merged.shape[-1]).transpose(0, 1).reshape(out.shape)
+    merged = torch.lerp(_by_head(out, heads).to(u.dtype), u, share).to(q.dtype)
+    return merged.view(heads, len(q), -1, merged.shape[-1]).transpose(0, 1).reshape(out.shape)
 
 
 def _by_head(part: Tensor, heads: int) -> Tensor:
     """(B, H, 1, c) as (heads of the state, rows, c)."""
     batch, all_heads, _, size = part.shape
-    if batch == 1:
-        return part.view(heads, all_heads // heads, size)
     return part.reshape(batch, heads, all_heads // heads, size).transpose(0, 1).reshape(heads, -1, size)
 
 
@@ -93,7 +98,9 @@ def fold(prefix: Prefix, scale: float) -> tuple[Alone, int] | None:
 
     None for maps that have no such form, and where a head has no mass or values without mass.
     """
-    features, (Z, k) = prefix.features, prefix.weights()
+    features, (Z, k) = prefix.features, (weight.detach() for weight in prefix.weights())
+    if Z.dtype in (torch.bfloat16, torch.float16):
+        Z, k = Z.float(), k.float()
     k = k.abs() if features.positive else k
     gain, dim = query_gain(scale, features.dim), features.dim
     mean, size, level = Z.new_zeros(1, dim), Z.new_ones(1), Z.new_zeros(1)
@@ -121,7 +128,7 @@ def _folded_anchors(
     U = Z / torch.where(empty, 1, k).unsqueeze(-1)
 
     def alone(x: Tensor) -> tuple[Tensor, Tensor]:
-        scores = torch.baddbmm(bias, x.to(bias.dtype), columns)
+        scores = torch.baddbmm(bias, x, columns)
         return torch.bmm(torch.softmax(scores, dim=-1), U), torch.logsumexp(scores, dim=-1, keepdim=True)
 
     return alone, len(Z)
@@ -144,7 +151,7 @@ def _folded_learned(
     constant = (k[:, :1].log() + level[:, None]).unsqueeze(2)
 
     def alone(x: Tensor) -> tuple[Tensor, Tensor]:
-        t = torch.baddbmm(bias, x.to(bias.dtype), columns)
-        return torch.baddbmm(first, torch.addcmul(t, t, torch.erf(t)), rest), constant
+        t = torch.baddbmm(bias, x, columns)
+        return torch.baddbmm(first, t.addcmul_(t, t.erf()), rest), constant
 
     return alone, len(Z)

@@ -43,12 +43,12 @@ def _sdpa_with_prefix(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
+    decoded = _decoded(module, query, key, value, attention_mask, options)
+    if decoded is not None:
+        return decoded.transpose(1, 2).contiguous(), None
     prefix = _prefix(module, query, key, value, attention_mask, options)
     if prefix is None:
         return _original("sdpa", module)(module, query, key, value, attention_mask, **options)
-    decoded = _decoded(module, query, key, value, prefix, attention_mask, options)
-    if decoded is not None:
-        return decoded.transpose(1, 2).contiguous(), None
     mask, causal = token_mask(module, query, key, attention_mask, options)
     out = ntk_attention(
         query,
@@ -65,13 +65,7 @@ def _sdpa_with_prefix(
 
 
 def _decoded(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    prefix: Prefix,
-    mask: Tensor | None,
-    options: dict[str, Any],
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
 ) -> Tensor | None:
     """The output for one new query, by folded weights; None where the general path must do it.
 
@@ -79,15 +73,21 @@ def _decoded(
     beginning of a text to fold anew at.
     """
     slot = slot_of(module)
-    assert slot is not None
+    if slot is None or not slot.enabled or slot.recorder is not None:
+        return None
     if not one_query(query, key, value, options) or not getattr(module, "is_causal", False):
         slot.folded = None
         return None
     scale = options.get("scaling") or query.shape[-1] ** -0.5
-    if slot.folded is None or key.shape[2] == 1 or not slot.folded.is_fresh():
-        slot.folded = Folded.of(prefix, scale)
-    alone, heads = slot.folded.alone, slot.folded.heads
-    return None if alone is None else decode(query, key, value, alone, heads, mask, scale)
+    folded = slot.folded
+    if folded is None or key.shape[2] == 1 or not folded.is_fresh():
+        prefix = slot.current()
+        if prefix is None:
+            return None
+        slot.folded = folded = Folded.of(prefix, scale)
+    if folded.alone is None:
+        return None
+    return decode(query, key, value, folded.alone, folded.heads, mask, scale)
 
 
 def _eager_with_prefix(
