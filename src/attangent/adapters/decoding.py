@@ -21,7 +21,7 @@ from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
 
 Alone = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From queries (heads of the state, rows, d), at least float32, to u (heads, rows, dv) and l (.., rows, 1)."""
+"""From queries (heads of the state, rows, d) of at least float32 to u (heads, rows, dv) and l of each row."""
 
 
 def one_query(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
