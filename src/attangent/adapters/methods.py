@@ -122,9 +122,12 @@ def _added(model: Any, method: Method, kind: Kind, head: list[str], seed: int, c
         return _with_prefix(model, method, kind)
     if method.name == "lora":
         return _with_lora(model, method, kind, head)
-    adapted = _with_lora(model, method, kind, head) if method.name == "ntk+lora" else model
+    own_head = head
+    adapted = model
+    if method.name == "ntk+lora":
+        adapted, own_head = _with_lora(model, method, kind, head), []  # peft keeps the head
     thawed = {name for name, parameter in adapted.named_parameters() if parameter.requires_grad}
-    attach(adapted, _ntk_config(method, head, seed), calibration=calibration)
+    attach(adapted, _ntk_config(method, own_head, seed), calibration=calibration)
     for name, parameter in adapted.named_parameters():
         if name in thawed:
             parameter.requires_grad_(True)
@@ -147,7 +150,7 @@ def _with_lora(model: Any, method: Method, kind: Kind, head: list[str]) -> Any:
         r=method.rank,
         lora_alpha=2 * method.rank,
         target_modules=lora_targets(model, method.top),
-        modules_to_save=head or None,
+        modules_to_save=[*head] or None,
         task_type=_peft_task(kind),
     )
     return get_peft_model(model, config)
