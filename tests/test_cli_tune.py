@@ -50,14 +50,14 @@ def test_tune_says_what_it_found_and_where_it_is(folder, tmp_path):
     assert settings["method"]["ntk"]["size"] == 5
     assert (settings["training"]["batch"], settings["training"]["epochs"]) == (12, 1)
     again = run("tune", *files(folder), *options, "--json")
-    assert [found["seed"] for found in json.loads(again.output)] == [0, 1]
+    assert [found["seed"] for found in json.loads(again.stdout)] == [0, 1]
 
 
 def test_compare_prints_a_table_of_equal_sizes(folder, tmp_path):
     options = ("--methods", "ntk,lora", "--epochs", 1, "--seeds", 1, "--out", tmp_path, "--max-tokens", 8)
     done = run("compare", *files(folder), *options, "--json")
     assert done.exit_code == 0, done.output
-    rows = json.loads(done.output)
+    rows = json.loads(done.stdout)
     assert [row["entrant"] for row in rows] == ["ntk", "lora"]
     assert rows[0]["parameters"] == pytest.approx(rows[1]["parameters"], rel=0.1)
     assert "| train | lora |" in (tmp_path / "table.md").read_text()
