@@ -124,6 +124,6 @@ def test_counterfact_is_taken_where_it_is(monkeypatch):
         pytest.skip("set ATTANGENT_DATA to a folder with the three files of counterfact/")
     finding = check("P3/figure-5", source="CounterFact", facts=100, **TINY)
     assert finding.hypotheses_met
-    assert finding.remark == "Trained on 176 examples of CounterFact."
+    assert finding.remark == "Trained on 178 examples of CounterFact."
     monkeypatch.delenv("ATTANGENT_DATA")
     assert not check("P3/figure-5", source="CounterFact", facts=100, **TINY).hypotheses_met
