@@ -25,7 +25,7 @@ demo: $(INSTALLED)
 	@echo "Open audit-quick/report.html in a browser."
 
 test: $(INSTALLED_DEV)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
