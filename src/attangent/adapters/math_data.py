@@ -1,8 +1,8 @@
 """Math word problems for causal models: prompts, the answer in a completion, exact match (P1 Section 5).
 
 GSM8K rows have a question and an answer that ends in `#### 72`; MATH rows have a problem and a solution with
-its answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...", as in the instructions that P1
-trains on.
+its answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...", as in the instructions that
+P1 trains on.
 """
 
 import re
