@@ -1,7 +1,7 @@
 """How low the loss of the hard part can go: bounds, and the exact loss of any V."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -63,7 +63,7 @@ def best_common_part(p: float, L: int) -> float:
         return 0.0
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(_limit_loss, bounds=(0.0, 1e4), args=(p, L), method="bounded")
+    found: Any = minimize_scalar(_limit_loss, bounds=(0.0, 1e4), args=(p, L), method="bounded")
     return float(found.x)
 
 
