@@ -33,7 +33,7 @@ def test_math_takes_the_box_for_the_answer():
 
 def test_completion_ends_in_the_answer_after_the_prompt():
     made = problem_of(GSM8K).completion()
-    assert "### Instruction:\nHow many?" in made.prompt
+    assert "Problem: How many?\n" in made.prompt
     assert made.text == " 2+3=5 apples.\nThe answer is: 1,005"
     assert extract_answer(made.text) == "1,005"
 

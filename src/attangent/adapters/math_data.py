@@ -1,8 +1,7 @@
 """Math word problems for causal models: prompts, the answer in a completion, exact match (P1 Section 5).
 
 GSM8K rows have a question and an answer that ends in `#### 72`; MATH rows have a problem and a solution with
-its answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...", as in the instructions that
-P1 trains on.
+its answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...".
 """
 
 import re
@@ -19,9 +18,8 @@ from attangent.adapters.encoding import Completion
 from attangent.adapters.tasks import read_records
 
 PROMPT = (
-    "Below is an instruction that describes a task. "
-    "Write a response that appropriately completes the request.\n\n"
-    "### Instruction:\n{question}\n\n### Response: Let's think step by step."
+    "Solve this problem. Show the steps, then end with 'The answer is:' and the answer.\n\n"
+    "Problem: {question}\n\nSolution:"
 )
 _SAYS = re.compile(r"the answer is:?\s*", re.IGNORECASE)
 _CALCULATOR = re.compile(r"<<[^<>]*>>")
