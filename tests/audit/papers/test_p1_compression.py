@@ -44,7 +44,7 @@ def test_it_holds_for_maps_that_do_compress(claim):
 
 
 def test_anchors_that_are_too_few_do_not(claim):
-    settings = claim.quick | {"claimed": ["anchors, fitted"], "sizes": [5], "steps": 30, "tolerance": 0.01}
+    settings = claim.quick | {"claimed": ["anchors, fitted"], "sizes": [5], "tolerance": 0.01}
     assert claim.check(settings, 1).verdict is Verdict.VIOLATED
 
 
