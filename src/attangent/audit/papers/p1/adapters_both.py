@@ -17,6 +17,7 @@ from attangent.adapters.record import states_of
 from attangent.adapters.switch import disabled
 from attangent.adapters.training import Training
 from attangent.audit.claim import Settings
+from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.papers.p1.adapters_problem import best_runs, language_stage
 from attangent.audit.registry import claim
@@ -49,6 +50,7 @@ from attangent.audit.registry import claim
     seeds=2,
     seconds=6.0,
 )
+@needs_adapters
 def together(settings: Settings, seed: int) -> Finding:
     stage = language_stage(settings, seed)
     state = NTKConfig(size=settings.features)

@@ -13,6 +13,7 @@ from attangent.adapters.encoding import stack
 from attangent.adapters.methods import Method, adapt
 from attangent.adapters.training import Job, Training, train
 from attangent.audit.claim import Settings
+from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.adapters_problem import PUBLISHED, gain
 from attangent.audit.registry import claim
@@ -107,6 +108,7 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
     seeds=2,
     seconds=9.0,
 )
+@needs_adapters
 def arithmetic(settings: Settings, seed: int) -> Finding:
     base = base_model(settings, seed)
     questions = problems(settings.train, seed, "questions")[1]

@@ -11,6 +11,7 @@ from attangent.adapters.methods import Method
 from attangent.adapters.training import Training
 from attangent.audit.claim import Settings
 from attangent.audit.data import data_file
+from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.adapters_problem import (
     PUBLISHED,
@@ -108,6 +109,7 @@ def _finding(runs: dict[str, Run], rivals: Sequence[str], tests: int, what: str)
     seconds=9.0,
     data=("superglue/MultiRC/train.jsonl.gz", "superglue/MultiRC/val.jsonl.gz"),
 )
+@needs_adapters
 def language(settings: Settings, seed: int) -> Finding:
     stage = language_stage(settings, seed) if settings.model == "tiny" else _multirc(settings, seed)
     if stage is None:
@@ -173,6 +175,7 @@ def _open(name: str) -> Finding:
     seeds=2,
     seconds=8.0,
 )
+@needs_adapters
 def vision(settings: Settings, seed: int) -> Finding:
     stage = digits_stage(settings, seed)
     everything = Entrant("full", Method("full"), tuple(settings.full_rates))

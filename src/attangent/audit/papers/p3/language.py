@@ -1,6 +1,7 @@
 """Figures 5 and 7: a GPT-2 trained on facts answers with the right type first, then rightly."""
 
 from attangent.audit.claim import Settings
+from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_problem import (
     COUNTERFACT,
@@ -118,6 +119,7 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
     seconds=9.0,
     data=COUNTERFACT,
 )
+@needs_adapters
 def counterfact(settings: Settings, seed: int) -> Finding:
     return two_stages(settings, seed, "CounterFact")
 
@@ -133,5 +135,6 @@ def counterfact(settings: Settings, seed: int) -> Finding:
     seconds=9.0,
     data=HOTPOTQA,
 )
+@needs_adapters
 def hotpotqa(settings: Settings, seed: int) -> Finding:
     return two_stages(settings, seed, "HotpotQA")

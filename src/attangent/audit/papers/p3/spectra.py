@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attangent.audit.claim import Settings
+from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_problem import (
     COUNTERFACT,
@@ -181,6 +182,7 @@ def _open(run: LanguageRun, source: str) -> Finding:
     seconds=11.0,
     data=COUNTERFACT,
 )
+@needs_adapters
 def counterfact_spectra(settings: Settings, seed: int) -> Finding:
     return spectra(settings, seed, "CounterFact")
 
@@ -196,5 +198,6 @@ def counterfact_spectra(settings: Settings, seed: int) -> Finding:
     seconds=11.0,
     data=HOTPOTQA,
 )
+@needs_adapters
 def hotpotqa_spectra(settings: Settings, seed: int) -> Finding:
     return spectra(settings, seed, "HotpotQA")

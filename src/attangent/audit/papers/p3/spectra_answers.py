@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit.claim import Settings
+from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_problem import (
     COUNTERFACT,
@@ -78,6 +79,7 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
     seconds=10.0,
     data=COUNTERFACT,
 )
+@needs_adapters
 def rank_preservation(settings: Settings, seed: int) -> Finding:
     run = trained(settings, seed)
     watched = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]

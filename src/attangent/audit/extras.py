@@ -1,0 +1,24 @@
+"""Checks that need an optional dependency come out open where it is not installed."""
+
+import math
+from functools import wraps
+from importlib.util import find_spec
+
+from attangent.audit.claim import Check, Settings
+from attangent.audit.finding import Conclusion, Finding
+
+ABSENT = (
+    "Install attangent[adapters] (transformers, peft), then run this claim again with --force."
+)
+
+
+def needs_adapters(check: Check) -> Check:
+    """The check where transformers and peft are installed, an open finding elsewhere."""
+
+    @wraps(check)
+    def guarded(settings: Settings, seed: int) -> Finding:
+        if any(find_spec(name) is None for name in ("transformers", "peft")):
+            return Finding(conclusions=(Conclusion("not measured", ">=", 1.0, math.nan),), remark=ABSENT)
+        return check(settings, seed)
+
+    return guarded

@@ -1,0 +1,31 @@
+"""Claims that need transformers and peft, on machines with and without them."""
+
+from attangent.audit import extras
+from attangent.audit.claim import Settings
+from attangent.audit.finding import Conclusion, Finding, Verdict
+from attangent.audit.registry import get
+
+
+@extras.needs_adapters
+def check(settings: Settings, seed: int) -> Finding:
+    return Finding(conclusions=(Conclusion("seed", "<=", 5.0, float(seed)),))
+
+
+def test_a_check_runs_where_the_extra_is_installed():
+    assert check(Settings(), 3).verdict is Verdict.HOLDS
+    assert check(Settings(), 7).verdict is Verdict.VIOLATED
+
+
+def test_without_it_the_finding_is_open_and_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    found = check(Settings(), 3)
+    assert found.verdict is Verdict.OPEN
+    assert "attangent[adapters]" in found.remark
+
+
+def test_claims_on_hugging_face_models_are_open_without_them(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    for id in ("P1/table-1", "P1/table-2", "P1/figure-2", "P1/appendix-c-orthogonal", "P3/figure-1"):
+        assert get(id).check(get(id).quick, 0).verdict is Verdict.OPEN
+    for id in ("P3/figure-5", "P3/figure-6", "P3/figure-7", "P3/figure-8"):
+        assert get(id).check(get(id).quick, 0).verdict is Verdict.OPEN
