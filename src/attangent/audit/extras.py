@@ -7,9 +7,7 @@ from importlib.util import find_spec
 from attangent.audit.claim import Check, Settings
 from attangent.audit.finding import Conclusion, Finding
 
-ABSENT = (
-    "Install attangent[adapters] (transformers, peft), then run this claim again with --force."
-)
+ABSENT = "Install attangent[adapters] (transformers, peft), then run this claim again with --force."
 
 
 def needs_adapters(check: Check) -> Check:
