@@ -30,7 +30,7 @@ ENTRANTS = (
     Entrant("ntk", Method("ntk", ntk=NTKConfig(size=16)), (1e-2, 3e-2)),
     Entrant("ntk as published", Method("ntk", ntk=NTKConfig(features="elu", units="authors")), (1e-3, 3e-2)),
 )
-SMALL = Training(epochs=4, batch=8)
+SMALL = Training(epochs=4, batch=8, by_length=True)
 PRETRAINED, ADAPTED = (
     ("airplane", "bird", "deer", "frog", "ship"),
     ("automobile", "cat", "dog", "horse", "truck"),
@@ -40,7 +40,7 @@ PRETRAINED, ADAPTED = (
 def multirc(data: Path, size: int) -> Trial:
     """Answers to questions on passages; those of the test are of other passages."""
     train, held = _both(data / "superglue/MultiRC")
-    return Trial(f"MultiRC {size}", (train,), size, 100, 300, (held,), max_tokens=24)
+    return Trial(f"MultiRC {size}", (train,), size, 200, 600, (held,), max_tokens=64)
 
 
 def text_comparison(data: Path, folder: Path) -> Comparison:
@@ -48,12 +48,12 @@ def text_comparison(data: Path, folder: Path) -> Comparison:
     glue, subjects = data / "superglue", math_subjects(data, folder)
 
     def subject(size: int) -> Trial:
-        return Trial(f"MATH subject {size}", (subjects,), size, 100, 300, max_tokens=32)
+        return Trial(f"MATH subject {size}", (subjects,), size, 200, 600, max_tokens=96)
 
     trials = (
         subject(300),
-        Trial("CB", _both(glue / "CB"), 200, 50, 56, max_tokens=32),
-        Trial("COPA", _both(glue / "COPA"), 300, 50, 150, max_tokens=16),
+        Trial("CB", _both(glue / "CB"), 200, 50, 56, max_tokens=96),
+        Trial("COPA", _both(glue / "COPA"), 300, 50, 150, max_tokens=32),
         multirc(data, 300),
         subject(1000),
         multirc(data, 1000),
@@ -62,8 +62,10 @@ def text_comparison(data: Path, folder: Path) -> Comparison:
 
 
 def large_comparison(data: Path, folder: Path) -> Comparison:
-    """MultiRC with 3000 answers."""
-    return Comparison(minilm(), ENTRANTS, (multirc(data, 3000),), SMALL, seeds=5, top=2)
+    """MultiRC with 3000 answers: twice over them is more steps than four times over 1000."""
+    entrants = tuple(entrant for entrant in ENTRANTS if entrant.method.name != "head")
+    training = replace(SMALL, epochs=2)
+    return Comparison(minilm(), entrants, (multirc(data, 3000),), training, seeds=5, top=2)
 
 
 def vision_comparison(data: Path, folder: Path) -> Comparison:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import subprocess
 import sys
@@ -9,12 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.adapters.encoding import Padding, encode_task
 from attangent.adapters.finetune import Tuning, finetune
 from attangent.adapters.loading import load_model, load_tokenizer
 from attangent.adapters.methods import Method, adapt
+from attangent.adapters.order import SeededOrder
 from attangent.adapters.tasks import read_task
 from attangent.adapters.training import (
     Job,
@@ -70,6 +74,29 @@ def test_accumulation_is_the_same_as_a_larger_batch(data, tmp_path):
         ends.append(trained_tensors(own.model))
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, rtol=1e-3, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 9), max_size=40), st.integers(1, 5), st.integers(0, 3))
+def test_like_lengths_share_a_batch(lengths, group, epoch):
+    order = SeededOrder(len(lengths), 0, lengths, group)
+    order.set_epoch(epoch)
+    found = list(order)
+    assert sorted(found) == list(range(len(lengths)))
+    assert found == list(order)
+    whole = len(found) // group * group
+    groups = [sorted(lengths[i] for i in found[at : at + group]) for at in range(0, whole, group)]
+    if len(found) <= 32 * group:
+        kept = sorted(range(len(lengths)), key=lengths.__getitem__)[:whole]
+        best = [[lengths[i] for i in kept[at : at + group]] for at in range(0, whole, group)]
+        assert sorted(groups) == sorted(best)
+
+
+def test_batches_by_length_train_on_every_example(data, tmp_path):
+    own = job(data, tmp_path)
+    trainer, numbers = train(own, Training(epochs=2, batch=8, by_length=True))
+    assert numbers["steps"] == 2 * math.ceil(len(own.rows) / 8)
+    sampler = trainer._get_train_sampler()
+    assert (sampler.group, len(sampler.lengths)) == (8, len(own.rows))
 
 
 def test_a_checkpoint_holds_what_trains_and_nothing_else(data, tmp_path):

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from transformers import RobertaForSequenceClassification
 
 from attangent import AttangentError
 from attangent.adapters.encoding import Padding, encode_task, stack
@@ -34,6 +35,25 @@ def test_text(texts, top):
     assert [len(state["inputs_embeds"]) for state in states] == [len(row["input_ids"]) for row in rows]
     with torch.no_grad():
         whole, cut = model(**pad(rows)), upper.eval()(**pad(states))
+    torch.testing.assert_close(cut.logits, whole.logits, rtol=1e-5, atol=1e-6)
+
+
+def test_the_last_layer_goes_on_for_the_token_the_head_reads_alone(texts):
+    model, rows = texts
+    trunk, upper = split_trunk(model, 2)
+    seen = []
+    upper.base_model.encoder.layer[-1].output.register_forward_hook(lambda _, __, out: seen.append(out.shape))
+    upper(**Padding(0)(trunk.encode(rows, Padding(0))))
+    assert seen[0][1] == 1
+
+
+def test_roberta():
+    model = RobertaForSequenceClassification(tiny("roberta").config).eval()
+    rows = [{"input_ids": [0, 4, 5, 6, 2][-n:], "attention_mask": [1] * n, "labels": 0} for n in (5, 3, 4)]
+    trunk, upper = split_trunk(model, 1)
+    pad = Padding(model.config.pad_token_id)
+    with torch.no_grad():
+        whole, cut = model(**pad(rows)), upper.eval()(**pad(trunk.encode(rows, pad)))
     torch.testing.assert_close(cut.logits, whole.logits, rtol=1e-5, atol=1e-6)
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,12 +13,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import Sampler
 
 from attangent._errors import AttangentError
-from attangent._random import generator
 from attangent.adapters.memory import PeakMemory
 from attangent.adapters.methods import Kind, is_head, trained_sizes
+from attangent.adapters.order import SeededOrder
 from attangent.attention.features.base import check_count
 
 _SCORED_AT_ONCE = 32
@@ -33,6 +32,7 @@ class Training:
 
     batch: examples a step and process; the optimiser steps after `accumulate` of them.
     head_rate: learning rate of a classifier beside the method's own; None is the method's.
+    by_length: examples of like length share a batch, which saves padding where lengths differ.
     checkpoint_steps: write a checkpoint every so many steps, to resume from; 0 is never.
     """
 
@@ -43,6 +43,7 @@ class Training:
     weight_decay: float = 0.0
     warmup: float = 0.1
     bf16: bool = False
+    by_length: bool = False
     checkpoint_steps: int = 0
     seed: int = 0
 
@@ -105,7 +106,8 @@ def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
     """
     accelerator = trainer.accelerator
     model = accelerator.unwrap_model(trainer.model).eval()
-    own = range(accelerator.process_index, len(rows), accelerator.num_processes)
+    own = list(range(accelerator.process_index, len(rows), accelerator.num_processes))
+    own.sort(key=(token_counts(rows) or [0] * len(rows)).__getitem__)
     totals = torch.zeros(3, dtype=torch.float64)
     for start in range(0, len(own), _SCORED_AT_ONCE):
         batch = trainer.data_collator([rows[i] for i in own[start : start + _SCORED_AT_ONCE]])
@@ -146,6 +148,7 @@ def make_trainer(job: Job, training: Training) -> Any:
         save_strategy="steps" if training.checkpoint_steps else "no",
         save_steps=training.checkpoint_steps or 500,
         save_total_limit=2,
+        train_sampling_strategy="group_by_length" if training.by_length else "random",
         logging_strategy="no",
         logging_nan_inf_filter=False,
         report_to=[],
@@ -180,27 +183,6 @@ def optimiser(model: nn.Module, rate: float, training: Training) -> torch.optim.
     return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
 
 
-class SeededOrder(Sampler[int]):
-    """Every example once an epoch, ordered by seed and epoch alone: the same for any number of processes.
-
-    >>> list(SeededOrder(4, seed=0)) == list(SeededOrder(4, seed=0))
-    True
-    """
-
-    def __init__(self, count: int, seed: int):
-        self.count, self.seed, self.epoch = count, seed, 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[int]:
-        draw = generator(self.seed, f"order of epoch {self.epoch}")
-        yield from torch.randperm(self.count, generator=draw).tolist()
-
-
 @cache
 def trainer_class() -> type[Any]:
     """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
@@ -210,7 +192,9 @@ def trainer_class() -> type[Any]:
     class SmallCheckpoints(Trainer):
         def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
             rows: Any = self.train_dataset if train_dataset is None else train_dataset
-            return SeededOrder(len(rows), self.args.seed)
+            lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
+            group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
+            return SeededOrder(len(rows), self.args.seed, lengths, group)
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             if self.args.should_save:
@@ -224,6 +208,13 @@ def trainer_class() -> type[Any]:
             put_tensors(model, load_file(Path(resume_from_checkpoint) / "trained.safetensors"))
 
     return SmallCheckpoints
+
+
+def token_counts(rows: Any) -> list[int] | None:
+    """How many tokens each row has; None for images, which all have the same."""
+    if not len(rows) or "attention_mask" not in rows[0]:
+        return None
+    return [len(rows[i]["attention_mask"]) for i in range(len(rows))]
 
 
 def trained_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from attangent._errors import AttangentError
 from attangent.adapters.encoding import Encoded
 
+_READ_THE_FIRST_TOKEN = "BertForSequenceClassification", "RobertaForSequenceClassification"
+
 
 def given_states(given: Tensor | None = None, *_: Any, inputs_embeds: Tensor | None = None, **__: Any) -> Any:
     """What embeddings return in a model that is given hidden states: those."""
@@ -92,7 +94,14 @@ def _top(model: Any, top: int) -> Any:
     for module in layers.modules():
         if isinstance(getattr(module, "layer_idx", None), int):
             module.layer_idx -= below  # pyright: ignore[reportOperatorIssue]
+    if type(made).__name__ in _READ_THE_FIRST_TOKEN:
+        layers[-1].attention.output.register_forward_pre_hook(_first_token)  # pyright: ignore
     return made
+
+
+def _first_token(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """What follows the last attention runs for the token the head reads, and for no other."""
+    return tuple(states[:, :1] for states in args)
 
 
 def encoder_layers(model: Any) -> nn.ModuleList:
