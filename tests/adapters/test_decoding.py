@@ -46,21 +46,22 @@ def test_folded_weights_give_the_same_as_the_general_path(config, batch, mask, s
     seen[..., -1] = True
     given = {"none": None, "bool": seen, "added": normal(batch, 1, 1, 7, dtype=torch.float32)}[mask]
     with torch.no_grad():
-        folded = fold(state, 8**-0.5 if scale is None else scale)
+        folded = fold(state, 8**-0.5 if scale is None else scale, 4)
         assert folded is not None
-        found = decode(q, k, v, *folded, given, 8**-0.5 if scale is None else scale)
+        found = decode(q, k, v, folded, given, 8**-0.5 if scale is None else scale)
         assert torch.allclose(
             found, ntk_attention(q, k, v, state, mask=given, scale=scale), rtol=1e-4, atol=1e-6
         )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_other_precisions(dtype):
-    state = first_state("learned").to(torch.float64 if dtype == torch.float64 else torch.float32)
+@pytest.mark.parametrize("config", ["learned", "anchors-kv"])
+def test_other_precisions(dtype, config):
+    state = first_state(config).to(torch.float64 if dtype == torch.float64 else torch.float32)
     q, k, v = tokens(2, 4, 2, 1, 7, 8, dtype=dtype)
     with torch.no_grad():
-        folded = fold(state, 8**-0.5)
-        found = decode(q, k, v, *folded, None, 8**-0.5)
+        folded = fold(state, 8**-0.5, 4)
+        found = decode(q, k, v, folded, None, 8**-0.5)
     assert found.dtype == dtype
     with torch.no_grad():
         assert torch.allclose(
@@ -74,7 +75,7 @@ def test_anchors_without_mass_are_left_out():
     assert (state.k == 0).any()
     q, k, v = tokens(1, 4, 2, 1, 6, 4)
     with torch.no_grad():
-        found = decode(q, k, v, *fold(state, 0.5), None, 0.5)
+        found = decode(q, k, v, fold(state, 0.5, 4), None, 0.5)
         assert torch.allclose(found, ntk_attention(q, k, v, state))
 
 
@@ -92,7 +93,7 @@ def test_anchors_without_mass_are_left_out():
     ],
 )
 def test_what_cannot_be_folded_is_left_to_the_general_path(state):
-    assert fold(state, 0.5) is None
+    assert fold(state, 0.5, 4) is None
 
 
 def test_only_plain_steps_are_taken():

@@ -84,10 +84,10 @@ def _decoded(
         prefix = slot.current()
         if prefix is None:
             return None
-        slot.folded = folded = Folded.of(prefix, scale)
+        slot.folded = folded = Folded.of(prefix, scale, query.shape[1])
     if folded.alone is None:
         return None
-    return decode(query, key, value, folded.alone, folded.heads, mask, scale)
+    return decode(query, key, value, folded.alone, mask, scale)
 
 
 def _eager_with_prefix(
