@@ -9,7 +9,7 @@ from typing import Any
 from attangent._errors import AttangentError
 from attangent.adapters.methods import Method
 from attangent.adapters.training import Training
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Trial:
             if not path.exists():
                 raise AttangentError(f"task {self.name}: there is no {path}")
         for name in ("train", "validation", "test", "max_tokens"):
-            check_count(name, getattr(self, name))
+            check_size(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Comparison:
     top: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("seeds", self.seeds)
+        check_size("seeds", self.seeds)
         for name, parts in (("entrants", self.entrants), ("tasks", self.trials)):
             labels = [part.label if isinstance(part, Entrant) else part.name for part in parts]
             if not labels or len(set(labels)) < len(labels):

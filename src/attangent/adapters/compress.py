@@ -37,7 +37,7 @@ from attangent.adapters.compress_report import Report, answer_all, measure_fidel
 from attangent.adapters.compressed import CompressedPrompt, composed
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 Told = Callable[[str, int, int], Any]
 """Is told what is being done, how much of it is done, and how much there is."""
@@ -84,7 +84,7 @@ def compress(
         return composed(parts)
     plan = Distillation(distill, seed=seed) if distill else None
     check_method(method, distill)
-    check_count("size", size)
+    check_size("size", size)
     job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, told=told)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     return found if plan is None else job.distill(found, plan)
@@ -122,7 +122,7 @@ class Compressor:
         check_model(self.model, self.tokenizer)
         self.ids, self.reader = read_prompt(self.tokenizer, self.prompt)
         check_length(self.model, len(self.ids), LENGTH)
-        check_count("samples", self.samples)
+        check_size("samples", self.samples)
         self.model.eval()
 
     @cached_property
@@ -164,7 +164,7 @@ class Compressor:
     def fit(self, size: int = 64, method: str = "anchors") -> CompressedPrompt:
         """The closed form with `size` virtual tokens a KV head; exact where the prompt is no longer."""
         check_method(method)
-        if len(self.ids) <= check_count("size", size) and method != "elu":
+        if len(self.ids) <= check_size("size", size) and method != "elu":
             return self._compressed(self._whole(), len(self.ids), method, exact=True)
         if method != "elu" and size <= SINKS:
             raise AttangentError(f"size is {size}, expected more than the {SINKS} first tokens, always kept")

@@ -18,7 +18,7 @@ from attangent.adapters.compress_calibration import Calibration
 from attangent.adapters.compress_capture import PromptCache, run, whole_prompt, with_states
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 _KEPT = 256
 """How many of the teacher's most likely tokens are told apart; the others count as one."""
@@ -41,7 +41,7 @@ class Distillation:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "save_every"):
-            check_count(name, getattr(self, name))
+            check_size(name, getattr(self, name))
         if not 0 < self.rate < 10:
             raise AttangentError(f"rate is {self.rate!r}, expected a number above 0 and below 10")
 

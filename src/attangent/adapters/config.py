@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from attangent._errors import AttangentError
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 Features = Literal["learned", "anchors", "elu", "printed", "taylor", "positive-random"]
 Init = Literal["zero", "gaussian", "text"]
@@ -104,8 +104,8 @@ class NTKConfig:
     def _check_numbers(self) -> None:
         for name in ("size", "rank"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
-        check_count("prefix_length", self.prefix_length)
+                check_size(name, getattr(self, name))
+        check_size("prefix_length", self.prefix_length)
         if self.size is not None and self.size > _LARGEST_SIZE:
             raise AttangentError(f"size is {self.size}, expected at most {_LARGEST_SIZE}")
         _check_whole("position_offset", self.position_offset, _LARGEST_OFFSET)

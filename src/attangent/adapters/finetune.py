@@ -26,7 +26,7 @@ from attangent.adapters.training import (
     train,
     write_json,
 )
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 CALIBRATION = 96  # examples on which units are measured
 
@@ -52,7 +52,7 @@ class Tuning:
     def __post_init__(self) -> None:
         if self.task not in ("classification", "causal-lm"):
             raise AttangentError(f"task is {self.task!r}, expected classification or causal-lm")
-        check_count("max_tokens", self.max_tokens)
+        check_size("max_tokens", self.max_tokens)
         for path in (self.train, self.evaluate):
             if not path.exists():
                 raise AttangentError(f"there is no {path}; give a .jsonl or .csv file, or a folder of images")
@@ -73,7 +73,7 @@ def finetune(
 
     A seed that is done is not computed again; one that was cut off goes on from its last checkpoint.
     """
-    check_count("seeds", seeds)
+    check_size("seeds", seeds)
     first = tuning.training.seed
     found = []
     for seed in range(first, first + seeds):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attangent._errors import AttangentError
 from attangent.adapters.attach import attach
 from attangent.adapters.config import NTKConfig
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 MethodName = Literal["ntk", "lora", "prefix", "head", "full", "ntk+lora"]
 Kind = Literal["classification", "causal-lm", "image-classification"]
@@ -55,9 +55,9 @@ class Method:
                 f"method is {self.name!r}, expected one of {', '.join(get_args(MethodName))}"
             )
         for size in ("rank", "tokens"):
-            check_count(size, getattr(self, size))
+            check_size(size, getattr(self, size))
         if self.top is not None:
-            check_count("top", self.top)
+            check_size("top", self.top)
         if self.top is not None and self.ntk.layers is not None:
             raise AttangentError("both top and ntk.layers are given, expected one of them")
         if self.learning_rate is not None and not self.learning_rate > 0:

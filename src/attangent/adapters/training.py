@@ -18,7 +18,7 @@ from attangent._errors import AttangentError
 from attangent.adapters.memory import PeakMemory
 from attangent.adapters.methods import Kind, is_head, trained_sizes
 from attangent.adapters.order import SeededOrder
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 
 _SCORED_AT_ONCE = 32
 
@@ -48,8 +48,8 @@ class Training:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("batch", self.batch)
-        check_count("accumulate", self.accumulate)
+        check_size("batch", self.batch)
+        check_size("accumulate", self.accumulate)
         if not self.epochs > 0:
             raise AttangentError(f"epochs is {self.epochs}, expected a number above 0")
         if self.head_rate is not None and not self.head_rate > 0:

@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention._inputs import check_scale, check_state, check_tokens
-from attangent.attention.features.base import check_count
+from attangent._checks import check_size
 from attangent.attention.features.taylor import Taylor
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.portable import merge_prefix, token_part
@@ -77,7 +77,7 @@ class HyperAttention:
 
     def __post_init__(self) -> None:
         for name in ("block", "samples", "bits", "exact_below"):
-            check_count(name, getattr(self, name))
+            check_size(name, getattr(self, name))
         if self.bits > 30:
             raise AttangentError(f"bits is {self.bits}, expected at most 30")
 
@@ -181,7 +181,7 @@ class PolynomialAttention:
     order: int = 2
 
     def __post_init__(self) -> None:
-        if check_count("order", self.order) % 2:
+        if check_size("order", self.order) % 2:
             raise AttangentError(
                 f"order is {self.order}, expected an even one: odd ones can give negative masses"
             )

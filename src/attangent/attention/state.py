@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention._inputs import check_prefix, describe
-from attangent.attention.features.base import FeatureMap, check_count
+from attangent.attention.features.base import FeatureMap
 from attangent.attention.prefix import reflected
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class PrefixState(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> "PrefixState":
         """Z = 0, k = 0: attention as if there were no prefix, bit for bit."""
-        dim = features.dim if value_dim is None else check_count("value_dim", value_dim)
-        shape = check_count("heads", heads), features.size
+        dim = features.dim if value_dim is None else check_size("value_dim", value_dim)
+        shape = check_size("heads", heads), features.size
         return cls(features, torch.zeros(*shape, dim, dtype=dtype), torch.zeros(shape, dtype=dtype))
 
     @classmethod
@@ -68,8 +69,8 @@ class PrefixState(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> "PrefixState":
         """Z = Z_A Z_B with Z_A ~ N(0, 1), Z_B = 0, and k = 0 (P1 Appendix C): no prefix at the start."""
-        dim = features.dim if value_dim is None else check_count("value_dim", value_dim)
-        shape = check_count("heads", heads), features.size, check_count("rank", rank)
+        dim = features.dim if value_dim is None else check_size("value_dim", value_dim)
+        shape = check_size("heads", heads), features.size, check_size("rank", rank)
         drawn = torch.randn(shape, generator=generator(seed, "low rank Z"), dtype=torch.float64)
         factors = drawn.to(dtype), torch.zeros(heads, rank, dim, dtype=dtype)
         return cls(features, factors, torch.zeros(shape[:2], dtype=dtype))
@@ -83,7 +84,7 @@ class PrefixState(nn.Module):
         The sum runs over chunks of the prefix, so that the features never exist all at once.
         """
         keys, values = _checked_pair(features, keys, values)
-        pairs = zip(keys.split(check_count("chunk", chunk), dim=1), values.split(chunk, dim=1), strict=True)
+        pairs = zip(keys.split(check_size("chunk", chunk), dim=1), values.split(chunk, dim=1), strict=True)
         return cls.from_chunks(features, pairs)
 
     @classmethod

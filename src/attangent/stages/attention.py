@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from attangent._random import generator
-from attangent.stages._inputs import check_between, check_choice, check_size
+from attangent._checks import check_between, check_choice, check_size
 from attangent.stages.data import Part, Prompts, QPrompts
 
 Variant = Literal["paper", "bias", "signed"]

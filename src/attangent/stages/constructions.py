@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.stages._inputs import check_positive
+from attangent._checks import check_positive
 from attangent.stages.attention import Weights
 from attangent.stages.data import TwoStageData
 from attangent.stages.floor import best_common_part

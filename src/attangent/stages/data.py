@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.stages._inputs import check_between, check_choice, check_positive, check_size
+from attangent._checks import check_between, check_choice, check_positive, check_size
 
 PROTOTYPE_LABELS = (1.0, -1.0, -1.0)
 """The labels of z, z + zeta, z - zeta."""

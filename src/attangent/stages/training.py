@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.stages._inputs import check_between, check_positive, check_size
+from attangent._checks import check_between, check_positive, check_size
 from attangent.stages.attention import Losses, ReluAttention, Weights, losses
 from attangent.stages.data import Prompts, QPrompts
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 
 
@@ -22,8 +23,8 @@ class FeatureMap(nn.Module):
 
     def __init__(self, dim: int, size: int):
         super().__init__()
-        self.dim = check_count("dim", dim)
-        self.size = check_count("size", size)
+        self.dim = check_size("dim", dim)
+        self.size = check_size("size", size)
 
     def forward(self, x: Tensor) -> Tensor:
         """phi(x), (..., d) to (..., r), in the dtype of x."""
@@ -80,13 +81,6 @@ class FeatureMap(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, size={self.size}"
-
-
-def check_count(name: str, value: Any) -> int:
-    """`value` as a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise AttangentError(f"{name} is {value!r}, expected a whole number of at least 1")
-    return value
 
 
 def check_weights(name: str, value: Any, columns: int | None = None) -> Tensor:

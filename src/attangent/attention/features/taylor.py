@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.attention.features.base import FeatureMap, check_count
+from attangent.attention.features.base import FeatureMap
 
 _LARGEST = 2_000_000
 
@@ -28,7 +29,7 @@ class Taylor(FeatureMap):
     positive = False
 
     def __init__(self, dim: int, order: int):
-        size = math.comb(check_count("dim", dim) + check_count("order", order), order)
+        size = math.comb(check_size("dim", dim) + check_size("order", order), order)
         if size > _LARGEST:
             raise AttangentError(
                 f"Taylor features of order {order} in {dim} dimensions are {size:,}, more than {_LARGEST:,}: "
