@@ -1,7 +1,8 @@
 """Compressed prompts on SmolLM2-135M: decoding speed as a benchmark, and what they keep as a table.
 
-`python -m benchmarks.bench_compress` measures how much of a prompt the closed form keeps at 64 and 128 virtual
-tokens, and its rivals at 64 (the authors' map has as many features as a head has dimensions: 64); with `--distill STEPS` it distils the prompt with questions instead.
+`python -m benchmarks.bench_compress` measures how much of a prompt the closed form keeps at 64 and 128
+virtual tokens, and its rivals at 64 (the authors' map has as many features as a head has dimensions: 64);
+with `--distill STEPS` it distils the prompts with questions instead.
 Rows are kept in benchmarks/compress_results.json, those of other prompts untouched.
 """
 

@@ -17,12 +17,13 @@ def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
     monkeypatch.delenv("ATTANGENT_DATA", raising=False)
     with pytest.raises(Unavailable, match="ATTANGENT_DATA"):
         PROMPTS["examples"]()
-    facts = PROMPTS["facts"]()
-    (message,) = facts.content
-    assert len(facts.questions) == 16
-    assert all(answer in message["content"] for _, answer in facts.questions)
-    assert len(PROMPTS["documentation"]().content) > 2000
-    assert len(PROMPTS["instructions"]().content[0]["content"]) > 2000
+    for kind in ("", "fresh "):
+        facts = PROMPTS[f"{kind}facts"]()
+        (message,) = facts.content
+        assert len(facts.questions) == 16
+        assert all(answer in message["content"] for _, answer in facts.questions)
+        assert len(PROMPTS[f"{kind}documentation"]().content) > 2000
+        assert len(PROMPTS[f"{kind}instructions"]().content[0]["content"]) > 2000
 
 
 def test_rows_of_a_prompt_are_measured_and_distilled(monkeypatch):
@@ -50,6 +51,14 @@ def test_new_rows_replace_those_of_the_same_fit(tmp_path, monkeypatch):
     kept = json.loads((tmp_path / "results.json").read_text())
     assert sorted(r["ratio"] for r in kept["rows"]) == [0.1, 0.3]
     assert kept["means"] == summary(kept["rows"]) == {"anchors 64": pytest.approx(0.2)}
+
+
+def test_fresh_prompts_have_means_of_their_own():
+    rows = [
+        {"prompt": prompt, "method": "anchors", "size": 64, "ratio": ratio}
+        for prompt, ratio in (("facts", 0.1), ("fresh facts", 0.2), ("fresh examples", 0.4))
+    ]
+    assert summary(rows) == {"anchors 64": 0.1, "fresh prompts, anchors 64": pytest.approx(0.3)}
 
 
 def test_a_step_leaves_the_cache_as_it_was():

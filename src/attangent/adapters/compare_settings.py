@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.adapters.methods import Method
 from attangent.adapters.training import Training
-from attangent._checks import check_size
 
 
 @dataclass(frozen=True)

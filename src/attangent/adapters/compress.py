@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.adapters.compress_calibration import (
@@ -37,7 +38,6 @@ from attangent.adapters.compress_report import Report, answer_all, measure_fidel
 from attangent.adapters.compressed import CompressedPrompt, composed
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent._checks import check_size
 
 Told = Callable[[str, int, int], Any]
 """Is told what is being done, how much of it is done, and how much there is."""

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.adapters.compress_calibration import Calibration
 from attangent.adapters.compress_capture import PromptCache, run, whole_prompt, with_states
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent._checks import check_size
 
 _KEPT = 256
 """How many of the teacher's most likely tokens are told apart; the others count as one."""

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.adapters.encoding import Completion, Padding, encode_completions, encode_task, stack
 from attangent.adapters.files import save_adapter
@@ -26,7 +27,6 @@ from attangent.adapters.training import (
     train,
     write_json,
 )
-from attangent._checks import check_size
 
 CALIBRATION = 96  # examples on which units are measured
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.adapters.attach import attach
 from attangent.adapters.config import NTKConfig
-from attangent._checks import check_size
 
 MethodName = Literal["ntk", "lora", "prefix", "head", "full", "ntk+lora"]
 Kind = Literal["classification", "causal-lm", "image-classification"]

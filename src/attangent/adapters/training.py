@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.adapters.memory import PeakMemory
 from attangent.adapters.methods import Kind, is_head, trained_sizes
 from attangent.adapters.order import SeededOrder
-from attangent._checks import check_size
 
 _SCORED_AT_ONCE = 32
 

@@ -6,10 +6,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention._inputs import check_scale, check_state, check_tokens
-from attangent._checks import check_size
 from attangent.attention.features.taylor import Taylor
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.portable import merge_prefix, token_part

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent._random import generator
 from attangent._checks import check_between, check_choice, check_size
+from attangent._random import generator
 from attangent.stages.data import Part, Prompts, QPrompts
 
 Variant = Literal["paper", "bias", "signed"]

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from attangent._checks import check_between, check_choice, check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent._checks import check_between, check_choice, check_positive, check_size
 
 PROTOTYPE_LABELS = (1.0, -1.0, -1.0)
 """The labels of z, z + zeta, z - zeta."""

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent._errors import AttangentError
 from attangent._checks import check_between, check_size
+from attangent._errors import AttangentError
 from attangent.stages.attention import VALUES, Variant, Weights
 from attangent.stages.data import PROTOTYPE_LABELS, TwoStageData
 

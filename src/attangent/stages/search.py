@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent._random import generator
 from attangent._checks import check_choice, check_positive, check_size
+from attangent._random import generator
 from attangent.stages.attention import ReluAttention, Variant, Weights
 from attangent.stages.data import QPrompts, TwoStageData
 from attangent.stages.floor import answers_by_counts

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attangent._checks import check_between, check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent._checks import check_between, check_positive, check_size
 from attangent.stages.attention import Losses, ReluAttention, Weights, losses
 from attangent.stages.data import Prompts, QPrompts
 
