@@ -76,7 +76,7 @@ def test_axes_frame():
         ({"d": 1}, "d is 1, expected a whole number of at least 2"),
         ({"L": 1}, "L is 1"),
         ({"p": 1.5}, "p is 1.5, expected a number from 0 to 1"),
-        ({"u": 0.0}, "u is 0.0, expected a number above 0"),
+        ({"u": 0.0}, "u is 0.0, expected a finite number above 0"),
         ({"r": math.nan}, "r is nan"),
         ({"p_only": 0.6, "q_only": 0.6}, "at most 1 together"),
         ({"frame": "tilted"}, "expected one of random, axes"),

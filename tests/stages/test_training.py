@@ -92,7 +92,7 @@ def test_the_easy_part_is_learned_first():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Stage(0.0, 5), "rate is 0.0, expected a number above 0"),
+        (lambda: Stage(0.0, 5), "rate is 0.0, expected a finite number above 0"),
         (lambda: Stage(1.0, -1), "steps is -1"),
         (lambda: NoisySGD((), 0.1, 1.0), "stages is empty"),
         (lambda: NoisySGD((Stage(20.0, 5),), 0.1, 1.0), "expected below 1"),
