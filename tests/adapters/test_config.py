@@ -9,7 +9,7 @@ from attangent.adapters import NTKConfig
 def test_the_default_is_the_recipe():
     config = NTKConfig()
     assert (config.features, config.resolved_units) == ("learned", "calibrated")
-    assert (config.resolved_size, config.resolved_share) == (14, 0.03)
+    assert (config.resolved_size, config.resolved_share) == (16, 0.03)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_the_default_is_the_recipe():
         ({"features": "elu"}, "raw", None, 0.0),
         ({"features": "elu", "units": "authors"}, "authors", None, 0.0),
         ({"features": "taylor"}, "raw", 2, 0.0),
-        ({"features": "learned", "share": 0}, "calibrated", 14, 0.0),
+        ({"features": "learned", "share": 0}, "calibrated", 16, 0.0),
     ],
 )
 def test_what_is_not_said_follows_from_the_features(given, units, size, share):

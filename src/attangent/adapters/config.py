@@ -12,7 +12,7 @@ Init = Literal["zero", "gaussian", "text"]
 Per = Literal["query", "kv"]
 Units = Literal["calibrated", "raw", "authors"]
 
-_DEFAULT_SIZE = {"learned": 14, "anchors": 16, "positive-random": 64}
+_DEFAULT_SIZE = {"learned": 16, "anchors": 16, "positive-random": 64}
 _DEFAULT_SHARE = {"learned": 0.03, "anchors": 0.5}
 _LARGEST_SIZE = 65_536
 _LARGEST_OFFSET = 1 << 24
@@ -40,7 +40,7 @@ class NTKConfig:
     modules_to_save: names of modules that are trained and saved with the adapter, such as a classifier.
 
     >>> NTKConfig(layers=(-2, -1)).resolved_size
-    14
+    16
     """
 
     features: Features = "learned"
