@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from attangent.audit.claim import Check, Settings
 from attangent.audit.finding import Conclusion, Finding
 
-ABSENT = "Install attangent[adapters] (transformers, peft), then run this claim again with --force."
+ABSENT = "Install attangent[adapters] (transformers, peft), then run this claim again."
 
 
 def needs_adapters(check: Check) -> Check:
@@ -15,8 +15,17 @@ def needs_adapters(check: Check) -> Check:
 
     @wraps(check)
     def guarded(settings: Settings, seed: int) -> Finding:
-        if any(find_spec(name) is None for name in ("transformers", "peft")):
+        if not _installed():
             return Finding(conclusions=(Conclusion("not measured", ">=", 1.0, math.nan),), remark=ABSENT)
         return check(settings, seed)
 
     return guarded
+
+
+def outdated(finding: Finding) -> bool:
+    """Whether a finding is open for want of packages that have been installed since."""
+    return finding.remark == ABSENT and _installed()
+
+
+def _installed() -> bool:
+    return all(find_spec(name) is not None for name in ("transformers", "peft"))

@@ -10,6 +10,7 @@ from attangent._errors import AttangentError
 from attangent.audit.claim import PROFILES, Claim
 from attangent.audit.code import code_version
 from attangent.audit.data import data_digests
+from attangent.audit.extras import outdated
 from attangent.audit.files import only_writer, real_folder
 from attangent.audit.progress import progress_bar
 from attangent.audit.record import Origin, Record
@@ -100,7 +101,8 @@ def _tidy(store: Store, wanted: list[Job]) -> dict[Path, str]:
 
 def _is_there(store: Store, job: Job) -> bool:
     try:
-        return store.read(job.origin.stem).origin.key == job.origin.key
+        record = store.read(job.origin.stem)
+        return record.origin.key == job.origin.key and not outdated(record.finding)
     except (Damaged, FileNotFoundError):
         return False
 
