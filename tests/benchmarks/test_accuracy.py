@@ -1,0 +1,64 @@
+"""The accuracy experiment: its data, and the gaps it prints."""
+
+import csv
+import gzip
+import json
+
+from attangent.adapters.compare_settings import Comparison, Trial
+from benchmarks.accuracy import ENTRANTS, gaps
+from benchmarks.accuracy_data import drawn_digits, gsm8k_steps, math_subjects
+
+
+def lines(path, rows):
+    path.parent.mkdir()
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def read(path):
+    with path.open() as file:
+        return [(row["text"], row["label"]) for row in csv.DictReader(file)]
+
+
+def test_problems_are_labelled_with_the_lines_of_their_solutions(tmp_path):
+    answers = ["a\n#### 1", "a\nb\n#### 2", "a\nb\nc\n#### 3", "\n".join("abcdefg") + "\n#### 4"]
+    rows = [{"question": f'Who, and "{n}"?', "answer": answer} for n, answer in enumerate(answers)]
+    lines(tmp_path / "gsm8k/train.jsonl.gz", rows)
+    found = read(gsm8k_steps(tmp_path, tmp_path / "out"))
+    assert [label for _, label in found] == ["2", "2", "3", "5"]
+    assert [text for text, _ in found] == [row["question"] for row in rows]
+
+
+def test_problems_are_labelled_with_their_subjects(tmp_path):
+    lines(tmp_path / "math/train_part.jsonl.gz", [{"problem": "1 + 1,\n2?", "subject": "Algebra", "x": 1}])
+    assert read(math_subjects(tmp_path, tmp_path / "out")) == [("1 + 1,\n2?", "Algebra")]
+
+
+def test_digits_are_drawn_once_each(tmp_path):
+    place = drawn_digits(tmp_path)
+    assert len(list(place.rglob("*.png"))) == 1797
+    assert sorted(path.name for path in (place / "adapt/train").iterdir()) == list("56789")
+    assert sorted(path.name for path in (place / "pretrain/test").iterdir()) == list("01234")
+
+
+def test_gaps_are_means_over_tasks_of_pairs_of_runs(tmp_path):
+    file = tmp_path / "x.csv"
+    file.write_text("text,label\na,b\n")
+    trials = (Trial("few", (file,), 300, 1, 1), Trial("many", (file,), 1000, 1, 1))
+    runs = []
+    for task, of_lora, of_ntk in (("few", (0.5, 0.6), (0.4, 0.6)), ("many", (0.8, 0.9), (0.9, 0.9))):
+        for label, accuracies in (("lora r=8", of_lora), ("ntk", of_ntk)):
+            rates = next(entrant.rates for entrant in ENTRANTS if entrant.label == label)
+            for seed, accuracy in enumerate(accuracies):
+                for rate in rates if seed == 0 else rates[:1]:
+                    scores = {"accuracy": accuracy - (rate != rates[0]), "loss": 0.0}
+                    names = {"task": task, "entrant": label, "seed": seed, "rate": rate}
+                    runs.append(names | {"validation": scores, "test": scores})
+    told = gaps([Comparison("m", ENTRANTS, trials, seeds=2)], runs).splitlines()
+    assert told[0] == "1000 examples or more: ntk - lora r=8 = +0.0500, standard error 0.0500"
+    assert told[4] == "300 examples or fewer: ntk - lora r=8 = -0.0500, standard error 0.0500"
+    assert "nan" in told[1]
+
+
+def test_every_method_may_choose_from_as_many_rates():
+    assert {len(entrant.rates) for entrant in ENTRANTS} == {2}
