@@ -71,13 +71,7 @@ def compress(
             seed=seed,
             told=bars.tell,
         )
-    if json_:
-        typer.echo(json.dumps(report.as_json(), indent=1))
-    elif not quiet:
-        _print_report(report)
-        typer.echo(f"adapter: {out}, report: {out / _REPORT}")
-    for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    _tell(report, out, json_, quiet)
 
 
 def generate(
@@ -101,6 +95,16 @@ def generate(
 
     reader = load_compressed(network, tokenizer, adapter)
     typer.echo(answer_behind(network, tokenizer, reader, text, tokens, temperature, seed))
+
+
+def _tell(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
+    if json_:
+        typer.echo(json.dumps(report.as_json(), indent=1))
+    elif not quiet:
+        _print_report(report)
+        typer.echo(f"adapter: {out}, report: {out / _REPORT}")
+    for warning in report.warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _load(model: str) -> tuple[Any, Any]:
