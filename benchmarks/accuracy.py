@@ -15,7 +15,7 @@ import torch
 
 from attangent.adapters.compare import Run, compare
 from attangent.adapters.compare_settings import Comparison, Entrant, Trial
-from attangent.adapters.compare_table import paired, table_text
+from attangent.adapters.compare_table import paired, summary, table_text
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.methods import Method
 from attangent.adapters.training import Training
@@ -105,6 +105,20 @@ COMPARISONS = {
 }
 
 
+def overview(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
+    """A Markdown table with a line for each task and a column for each method."""
+    labels = [entrant.label for entrant in ENTRANTS]
+    lines = ["| task | " + " | ".join(labels) + " | seeds |", "|---|" + "---|" * (len(labels) + 1)]
+    for comparison in comparisons:
+        rows = {(row["task"], row["entrant"]): row for row in summary(comparison, runs)}
+        for trial in comparison.trials:
+            found = [rows.get((trial.name, label)) for label in labels]
+            cells = ["" if row is None else f"{row['accuracy']:.3f} ± {row['sd']:.3f}" for row in found]
+            seeds = min((row["seeds"] for row in found if row is not None), default=0)
+            lines.append(f"| {trial.name} | " + " | ".join(cells) + f" | {seeds} |")
+    return "\n".join(lines)
+
+
 def gaps(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
     """How far ntk is ahead of each rival, mean over tasks with its standard error, by number of examples."""
     parts = list(comparisons)
@@ -132,7 +146,8 @@ def main(folder: Path, parts: list[str]) -> None:
             some = replace(comparison, seeds=seeds)
             runs[part] = compare(some, folder / part, lambda run: print(json.dumps(run), flush=True))
             print(table_text(some, runs[part]), flush=True)
-    print(gaps(comparisons.values(), [run for some in runs.values() for run in some]))
+    everything = [run for some in runs.values() for run in some]
+    print(overview(comparisons.values(), everything), gaps(comparisons.values(), everything), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import gzip
 import json
 
 from attangent.adapters.compare_settings import Comparison, Trial
-from benchmarks.accuracy import ENTRANTS, gaps
+from benchmarks.accuracy import ENTRANTS, gaps, overview
 from benchmarks.accuracy_data import drawn_digits, gsm8k_steps, math_subjects
 
 
@@ -54,7 +54,12 @@ def test_gaps_are_means_over_tasks_of_pairs_of_runs(tmp_path):
                     scores = {"accuracy": accuracy - (rate != rates[0]), "loss": 0.0}
                     names = {"task": task, "entrant": label, "seed": seed, "rate": rate}
                     runs.append(names | {"validation": scores, "test": scores})
-    told = gaps([Comparison("m", ENTRANTS, trials, seeds=2)], runs).splitlines()
+    comparison = Comparison("m", ENTRANTS, trials, seeds=2)
+    assert overview([comparison], runs).splitlines()[2:] == [
+        "| few |  | 0.550 ± 0.071 |  | 0.500 ± 0.141 |  | 2 |",
+        "| many |  | 0.850 ± 0.071 |  | 0.900 ± 0.000 |  | 2 |",
+    ]
+    told = gaps([comparison], runs).splitlines()
     assert told[0] == "1000 examples or more: ntk - lora r=8 = +0.0500, standard error 0.0500"
     assert told[4] == "300 examples or fewer: ntk - lora r=8 = -0.0500, standard error 0.0500"
     assert "nan" in told[1]
