@@ -53,7 +53,8 @@ def test_gaps_are_means_over_tasks_of_pairs_of_runs(tmp_path):
                 for rate in rates if seed == 0 else rates[:1]:
                     scores = {"accuracy": accuracy - (rate != rates[0]), "loss": 0.0}
                     names = {"task": task, "entrant": label, "seed": seed, "rate": rate}
-                    runs.append(names | {"validation": scores, "test": scores})
+                    costs = {"parameters": 1, "seconds": 1.0, "peak_megabytes": 1.0}
+                    runs.append(names | costs | {"validation": scores, "test": scores})
     comparison = Comparison("m", ENTRANTS, trials, seeds=2)
     assert overview([comparison], runs).splitlines()[2:] == [
         "| few |  | 0.550 ± 0.071 |  | 0.500 ± 0.141 |  | 2 |",
