@@ -46,7 +46,7 @@ def test_folded_weights_give_the_same_as_the_general_path(config, batch, mask, s
     seen[..., -1] = True
     given = {"none": None, "bool": seen, "added": normal(batch, 1, 1, 7, dtype=torch.float32)}[mask]
     with torch.no_grad():
-        folded = fold(state, 8**-0.5 if scale is None else scale, 4)
+        folded = fold(state, 8**-0.5 if scale is None else scale, q)
         assert folded is not None
         found = decode(q, k, v, folded, given, 8**-0.5 if scale is None else scale)
         assert torch.allclose(
@@ -60,7 +60,7 @@ def test_other_precisions(dtype, config):
     state = first_state(config).to(torch.float64 if dtype == torch.float64 else torch.float32)
     q, k, v = tokens(2, 4, 2, 1, 7, 8, dtype=dtype)
     with torch.no_grad():
-        folded = fold(state, 8**-0.5, 4)
+        folded = fold(state, 8**-0.5, q)
         found = decode(q, k, v, folded, None, 8**-0.5)
     assert found.dtype == dtype
     with torch.no_grad():
@@ -69,13 +69,22 @@ def test_other_precisions(dtype, config):
         )
 
 
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_model_of_more_precision_than_its_state_decodes(config):
+    model, given = attach(tiny("llama").double(), CONFIGS[config]), inputs("llama", side="left")
+    assert {state.Z.dtype for state in states_of(model).values()} == {torch.float32}
+    assert torch.equal(
+        model.generate(**given, **OPTIONS), model.generate(**given, **OPTIONS, use_cache=False)
+    )
+
+
 def test_anchors_without_mass_are_left_out():
     keys = normal(2, 5, 4)
     state = PrefixState.from_prefix(Anchors(keys), keys[:, :3], keys[:, :3])
     assert (state.k == 0).any()
     q, k, v = tokens(1, 4, 2, 1, 6, 4)
     with torch.no_grad():
-        found = decode(q, k, v, fold(state, 0.5, 4), None, 0.5)
+        found = decode(q, k, v, fold(state, 0.5, q), None, 0.5)
         assert torch.allclose(found, ntk_attention(q, k, v, state))
 
 
@@ -93,7 +102,7 @@ def test_anchors_without_mass_are_left_out():
     ],
 )
 def test_what_cannot_be_folded_is_left_to_the_general_path(state):
-    assert fold(state, 0.5, 4) is None
+    assert fold(state, 0.5, torch.zeros(1, 4, 1, 4)) is None
 
 
 def test_only_plain_steps_are_taken():

@@ -61,25 +61,24 @@ class Folded(NamedTuple):
     versions: tuple[int, ...]
 
     @classmethod
-    def of(cls, prefix: Prefix, scale: float, heads: int) -> "Folded":
+    def of(cls, prefix: Prefix, scale: float, query: Tensor) -> "Folded":
         """`fold` with what is needed to see whether it still holds."""
         tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
         tensors = tuple(tensor for tensor in tensors if not tensor.is_inference())
-        return cls(fold(prefix, scale, heads), tensors, tuple(tensor._version for tensor in tensors))
+        return cls(fold(prefix, scale, query), tensors, tuple(tensor._version for tensor in tensors))
 
     def is_fresh(self) -> bool:
         """Whether no tensor has been written to since."""
         return all(t._version == seen for t, seen in zip(self.tensors, self.versions, strict=True))
 
 
-def fold(prefix: Prefix, scale: float, heads: int) -> Alone | None:
-    """The prefix alone for so many heads of queries, with everything folded into its weights.
+def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
+    """The prefix alone for queries of the same heads and type, with everything folded into its weights.
 
     None for maps that have no such form, and where a head has no mass or values without mass.
     """
-    features, (Z, k) = prefix.features, (weight.detach() for weight in prefix.weights())
-    if Z.dtype in (torch.bfloat16, torch.float16):
-        Z, k = Z.float(), k.float()
+    dtype, heads = torch.promote_types(query.dtype, torch.float32), query.shape[1]
+    features, (Z, k) = prefix.features, (weight.detach().to(dtype) for weight in prefix.weights())
     k = k.abs() if features.positive else k
     gain, dim = query_gain(scale, features.dim), features.dim
     mean, size, level = Z.new_zeros(1, dim), Z.new_ones(1), Z.new_zeros(1)

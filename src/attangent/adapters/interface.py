@@ -84,7 +84,7 @@ def _decoded(
         prefix = slot.current()
         if prefix is None:
             return None
-        slot.folded = folded = Folded.of(prefix, scale, query.shape[1])
+        slot.folded = folded = Folded.of(prefix, scale, query)
     if folded.alone is None:
         return None
     return decode(query, key, value, folded.alone, mask, scale)
