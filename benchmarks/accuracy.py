@@ -33,7 +33,7 @@ ENTRANTS = (
     Entrant("head", Method("head"), (5e-3, 2e-2)),
     Entrant("lora r=8", Method("lora", rank=8), (1e-3, 4e-3)),
     Entrant("prefix 16", Method("prefix", tokens=16), (1e-2, 5e-2)),
-    Entrant("ntk", Method("ntk"), (1e-2, 3e-2)),
+    Entrant("ntk", Method("ntk"), (1e-2, 2e-2)),
     Entrant("ntk as published", Method("ntk", ntk=NTKConfig(features="elu", units="authors")), (1e-3, 3e-2)),
 )
 WITHOUT_HEAD = ENTRANTS[1:]

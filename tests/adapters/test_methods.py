@@ -113,7 +113,7 @@ def test_what_a_model_cannot_do_is_said(model, kind, method, message):
 
 def test_default_rates():
     assert Method("lora").rate == 2e-3
-    assert Method("ntk", top=2).rate == 0.03
+    assert Method("ntk", top=2).rate == 0.01
     assert Method("ntk").rate == pytest.approx(0.01)
     assert Method("ntk", ntk=NTKConfig(features="anchors", layers=(-1,))).rate == 0.1
     assert Method("ntk", ntk=NTKConfig(features="elu")).rate == 1e-3

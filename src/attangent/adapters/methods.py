@@ -72,8 +72,9 @@ class Method:
             return _RATES[self.name]
         if self.ntk.resolved_units != "calibrated":
             return 1e-3  # P1 Appendix B.1
-        few = self.top is not None or self.ntk.layers is not None
-        return {"learned": 0.03, "anchors": 0.1}[self.ntk.features] * (1.0 if few else 1 / 3)
+        if self.ntk.features == "learned":
+            return 1e-2
+        return 0.1 if self.top is not None or self.ntk.layers is not None else 1 / 30
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Method":
