@@ -39,6 +39,8 @@ ENTRANTS = (
 WITHOUT_HEAD = ENTRANTS[1:]
 NO_PREFIX = tuple(entrant for entrant in ENTRANTS if entrant.method.name != "prefix")
 """For vision models, for which peft has no prefix tuning."""
+FIRST_SEED = 5
+"""The splits of seeds 0 to 4 were seen while the rates were being settled; those from here on were not."""
 SMALL = Training(epochs=4, batch=8, by_length=True)
 
 
@@ -62,20 +64,20 @@ def small_comparison(data: Path, folder: Path) -> Comparison:
         Trial("COPA", both(glue / "COPA"), 300, 50, 150, max_tokens=32),
         multirc(data, 300),
     )
-    return Comparison(minilm(), ENTRANTS, trials, SMALL, seeds=5, top=2)
+    return Comparison(minilm(), ENTRANTS, trials, SMALL, seeds=5, top=2, first_seed=FIRST_SEED)
 
 
 def medium_comparison(data: Path, folder: Path) -> Comparison:
     """1000 examples of a MATH problem's subject, of MultiRC, and of the steps a problem of GSM8K takes."""
     steps = Trial("GSM8K steps 1000", (gsm8k_steps(data, folder),), 1000, 200, 600, max_tokens=96)
     trials = (subject(data, folder, 1000), multirc(data, 1000), steps)
-    return Comparison(minilm(), WITHOUT_HEAD, trials, SMALL, seeds=5, top=2)
+    return Comparison(minilm(), WITHOUT_HEAD, trials, SMALL, seeds=5, top=2, first_seed=FIRST_SEED)
 
 
 def large_comparison(data: Path, folder: Path) -> Comparison:
     """MultiRC with 3000 answers: twice over them is more steps than four times over 1000."""
     training = replace(SMALL, epochs=2)
-    return Comparison(minilm(), WITHOUT_HEAD, (multirc(data, 3000),), training, seeds=5, top=2)
+    return Comparison(minilm(), WITHOUT_HEAD, (multirc(data, 3000),), training, seeds=5, top=2, first_seed=FIRST_SEED)
 
 
 def vision_comparison(data: Path, folder: Path) -> Comparison:
@@ -85,7 +87,7 @@ def vision_comparison(data: Path, folder: Path) -> Comparison:
         Trial(f"CIFAR-10 {size}", (images / "adapt/train",), size, 200, 400, (images / "adapt/test",))
         for size in (300, 1000)
     )
-    return Comparison(pretrained_vit(images, folder / "vit", 32), NO_PREFIX, trials, SMALL, seeds=5, top=2)
+    return Comparison(pretrained_vit(images, folder / "vit", 32), NO_PREFIX, trials, SMALL, seeds=5, top=2, first_seed=FIRST_SEED)
 
 
 def digits_comparison(data: Path, folder: Path) -> Comparison:
@@ -93,7 +95,7 @@ def digits_comparison(data: Path, folder: Path) -> Comparison:
     images = drawn_digits(folder / "digits")
     trials = (Trial("digits 300", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",)),)
     model = pretrained_vit(images, folder / "vit-digits", 8, epochs=40)
-    return Comparison(model, NO_PREFIX, trials, SMALL, seeds=5, top=2)
+    return Comparison(model, NO_PREFIX, trials, SMALL, seeds=5, top=2, first_seed=FIRST_SEED)
 
 
 COMPARISONS = {

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,18 @@ def test_rates_are_chosen_on_validation_not_on_test(folder):
     assert row["sd"] == pytest.approx(math.sqrt(0.02))
 
 
+def test_seeds_may_start_elsewhere(folder, tmp_path):
+    given = replace(comparison(folder), first_seed=5)
+    entrant = given.entrants[1]
+    early = [run("ntk", 0.01, 0, 0.1, 0.1), run("ntk", 0.03, 0, 0.9, 0.1)]
+    first = [run("ntk", 0.01, 5, 0.8, 0.5), run("ntk", 0.03, 5, 0.6, 0.9)]
+    assert chosen_rate(entrant, given.trials[0], early + first, 5) == 0.01
+    assert chosen_runs(given, early + first) == first[:1]
+    assert [one["seed"] for one in compare(given, tmp_path)] == [5, 5, 5, 6, 6]
+    with pytest.raises(AttangentError, match="first_seed is -1"):
+        replace(given, first_seed=-1)
+
+
 def test_paired_gaps(folder):
     given = comparison(folder)
     runs = [run("ntk", 0.01, 0, 0.8, 0.5), run("ntk", 0.03, 0, 0.6, 0.9), run("ntk", 0.01, 1, 0.1, 0.7)]
@@ -115,6 +128,7 @@ def test_toml(folder):
         """
         model = "."
         seeds = 3
+        first_seed = 7
         top = 1
         [training]
         epochs = 2
@@ -133,7 +147,7 @@ def test_toml(folder):
         """
     )
     found = read_comparison(folder / "c.toml")
-    assert (found.seeds, found.top, found.training.epochs) == (3, 1, 2)
+    assert (found.seeds, found.first_seed, found.top, found.training.epochs) == (3, 7, 1, 2)
     assert found.entrants[0].rates == (0.001, 0.01)
     assert found.entrants[1].rates == (0.001,)
     assert found.trials[0].files == (folder / "rows.jsonl",)

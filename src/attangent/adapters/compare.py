@@ -36,7 +36,7 @@ def compare(comparison: Comparison, out: Path, tell: Callable[[Run], None] = lam
     """
     out.mkdir(parents=True, exist_ok=True)
     runs = read_runs(out / "runs.jsonl")
-    for seed in range(comparison.seeds):
+    for seed in comparison.drawn:
         for trial in comparison.trials:
             for run in _missing_runs(comparison, trial, seed, runs):
                 runs.append(run)
@@ -57,9 +57,9 @@ def read_runs(path: Path) -> list[Run]:
     return runs
 
 
-def chosen_rate(entrant: Entrant, trial: Trial, runs: list[Run]) -> float | None:
+def chosen_rate(entrant: Entrant, trial: Trial, runs: list[Run], first_seed: int = 0) -> float | None:
     """The entrant's best rate on the first seed's validation data; None as long as some are not run."""
-    found = {run["rate"]: run["validation"] for run in _of(runs, entrant, trial, 0)}
+    found = {run["rate"]: run["validation"] for run in _of(runs, entrant, trial, first_seed)}
     if not set(entrant.rates) <= set(found):
         return None
     return max(entrant.rates, key=lambda rate: (found[rate]["accuracy"], -found[rate]["loss"]))
@@ -70,8 +70,8 @@ def chosen_runs(comparison: Comparison, runs: list[Run]) -> list[Run]:
     kept = []
     for trial in comparison.trials:
         for entrant in comparison.entrants:
-            rate = chosen_rate(entrant, trial, runs)
-            for seed in range(comparison.seeds if rate is not None else 0):
+            rate = chosen_rate(entrant, trial, runs, comparison.first_seed)
+            for seed in comparison.drawn if rate is not None else ():
                 kept += [run for run in _of(runs, entrant, trial, seed) if run["rate"] == rate][:1]
     return kept
 
@@ -83,14 +83,15 @@ def _of(runs: list[Run], entrant: Entrant, trial: Trial, seed: int) -> list[Run]
 
 def _belongs(run: Run, comparison: Comparison) -> bool:
     tasks, labels = {t.name for t in comparison.trials}, {e.label for e in comparison.entrants}
-    return run["task"] in tasks and run["entrant"] in labels and run["seed"] < comparison.seeds
+    return run["task"] in tasks and run["entrant"] in labels and run["seed"] in comparison.drawn
 
 
 def _missing_runs(comparison: Comparison, trial: Trial, seed: int, runs: list[Run]) -> Iterator[Run]:
     done = {(run["entrant"], run["rate"]) for run in runs if (run["task"], run["seed"]) == (trial.name, seed)}
     stage = None
     for entrant in comparison.entrants:
-        rates = entrant.rates if seed == 0 else (chosen_rate(entrant, trial, runs),)
+        first = comparison.first_seed
+        rates = entrant.rates if seed == first else (chosen_rate(entrant, trial, runs, first),)
         for rate in rates:
             if rate is not None and (entrant.label, rate) not in done:
                 stage = stage or set_stage(comparison, trial, seed)

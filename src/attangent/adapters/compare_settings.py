@@ -67,6 +67,7 @@ class Comparison:
     """Methods on tasks, each with several seeds.
 
     top: adapt the last so many layers of an encoder; what lies below is computed once a split. None: all.
+    first_seed: seeds are counted from here; another one draws splits that an earlier comparison has not seen.
     """
 
     model: str
@@ -75,9 +76,16 @@ class Comparison:
     training: Training = field(default_factory=Training)
     seeds: int = 5
     top: int | None = None
+    first_seed: int = 0
+
+    @property
+    def drawn(self) -> range:
+        """The seeds themselves."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     def __post_init__(self) -> None:
         check_size("seeds", self.seeds)
+        check_size("first_seed", self.first_seed, least=0)
         for name, parts in (("entrants", self.entrants), ("tasks", self.trials)):
             labels = [part.label if isinstance(part, Entrant) else part.name for part in parts]
             if not labels or len(set(labels)) < len(labels):
@@ -99,7 +107,7 @@ def read_comparison(path: Path) -> Comparison:
 
 def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
     """A comparison from plain values; relative files are below `folder`."""
-    known = {"model", "seeds", "top", "training", "entrants", "tasks"}
+    known = {"model", "seeds", "first_seed", "top", "training", "entrants", "tasks"}
     _check_names(content, known, "a comparison")
     if not isinstance(content.get("model"), str):
         raise AttangentError("a comparison names no model; give a hub id or a folder")
@@ -111,6 +119,7 @@ def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
         training=training_of(content.get("training", {})),
         seeds=content.get("seeds", 5),
         top=content.get("top"),
+        first_seed=content.get("first_seed", 0),
     )
 
 

@@ -48,7 +48,7 @@ def paired(
         by = {(run["entrant"], run["seed"]): run["test"]["accuracy"] for run in chosen if run["task"] == task}
         gaps = [
             by[first, s] - by[second, s]
-            for s in range(comparison.seeds)
+            for s in comparison.drawn
             if {(first, s), (second, s)} <= set(by)
         ]
         if len(gaps) > 1:
