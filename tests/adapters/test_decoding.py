@@ -118,6 +118,21 @@ def test_only_plain_steps_are_taken():
             assert not one_query(q, k, v, {})
 
 
+def test_what_is_folded_serves_the_next_query_of_its_text_only():
+    q, k, _ = tokens(1, 4, 2, 1, 6, 8, dtype=torch.float32)
+    state = first_state(next(iter(CONFIGS)))
+    with torch.no_grad():
+        folded = Folded.of(state, 8**-0.5, q)
+        assert folded.serves(q, k, {"dropout": 0.0})
+        assert not folded.serves(q.repeat(1, 1, 2, 1), k, {})
+        assert not folded.serves(q, k[:, :, :1], {})
+        assert not folded.serves(q, k, {"dropout": 0.1})
+    assert not folded.serves(q, k, {})
+    with torch.no_grad():
+        state.Z.add_(1)
+        assert not folded.serves(q, k, {})
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_generation_uses_them(config):
     model, given = shaken(CONFIGS[config]), inputs("llama", side="left")

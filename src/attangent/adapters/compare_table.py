@@ -47,9 +47,7 @@ def paired(
     for task in tasks:
         by = {(run["entrant"], run["seed"]): run["test"]["accuracy"] for run in chosen if run["task"] == task}
         gaps = [
-            by[first, s] - by[second, s]
-            for s in comparison.drawn
-            if {(first, s), (second, s)} <= set(by)
+            by[first, s] - by[second, s] for s in comparison.drawn if {(first, s), (second, s)} <= set(by)
         ]
         if len(gaps) > 1:
             means.append(statistics.fmean(gaps))

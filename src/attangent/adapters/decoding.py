@@ -54,22 +54,31 @@ def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, s
 
 
 class Folded(NamedTuple):
-    """A folded prefix, and the tensors it was made from as they were."""
+    """A folded prefix, and the tensors it was made from with the version each had."""
 
     alone: Alone | None
-    tensors: tuple[Tensor, ...]
-    versions: tuple[int, ...]
+    tensors: tuple[tuple[Tensor, int], ...]
 
     @classmethod
     def of(cls, prefix: Prefix, scale: float, query: Tensor) -> "Folded":
         """`fold` with what is needed to see whether it still holds."""
         tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
         tensors = tuple(tensor for tensor in tensors if not tensor.is_inference())
-        return cls(fold(prefix, scale, query), tensors, tuple(tensor._version for tensor in tensors))
+        return cls(fold(prefix, scale, query), tuple((tensor, tensor._version) for tensor in tensors))
 
-    def is_fresh(self) -> bool:
-        """Whether no tensor has been written to since."""
-        return all(t._version == seen for t, seen in zip(self.tensors, self.versions, strict=True))
+    def serves(self, q: Tensor, k: Tensor, options: dict[str, Any]) -> bool:
+        """Whether this is the next query of the text it was made for, and no tensor was written to since.
+
+        Asked of every layer for every token, so only what may differ from one token to the next is looked at.
+        """
+        if q.size(2) != 1 or k.size(2) == 1 or options.get("dropout"):
+            return False
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return False
+        for tensor, version in self.tensors:  # noqa: SIM110, a generator costs as much as the rest
+            if tensor._version != version:
+                return False
+        return True
 
 
 def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
@@ -143,8 +152,9 @@ def _folded_learned(
     constant = constant.unsqueeze(0)
 
     def alone(x: Tensor) -> tuple[Tensor, Tensor]:
-        t = torch.baddbmm(bias, x.squeeze(2).transpose(0, 1), columns)
+        single = len(x) == 1
+        t = torch.baddbmm(bias, x[0] if single else x.squeeze(2).transpose(0, 1), columns)
         u = torch.baddbmm(first, t.addcmul_(t, t.erf()), rest)
-        return u.transpose(0, 1).unsqueeze(2), constant
+        return u.unsqueeze(0) if single else u.transpose(0, 1).unsqueeze(2), constant
 
     return alone

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent.adapters.decoding import Folded, decode, one_query
-from attangent.adapters.slot import slot_of
+from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix, ntk_attention
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import token_part
@@ -75,19 +75,22 @@ def _decoded(
     slot = slot_of(module)
     if slot is None or not slot.enabled or slot.recorder is not None:
         return None
-    if not one_query(query, key, value, options) or not getattr(module, "is_causal", False):
-        slot.folded = None
-        return None
     scale = options.get("scaling") or query.shape[-1] ** -0.5
     folded = slot.folded
-    if folded is None or key.shape[2] == 1 or not folded.is_fresh():
-        prefix = slot.current()
-        if prefix is None:
-            return None
-        slot.folded = folded = Folded.of(prefix, scale, query)
-    if folded.alone is None:
+    if folded is None or not folded.serves(query, key, options):
+        slot.folded = folded = _folded(module, slot, query, key, value, scale, options)
+    if folded is None or folded.alone is None:
         return None
     return decode(query, key, value, folded.alone, mask, scale)
+
+
+def _folded(
+    module: nn.Module, slot: Slot, q: Tensor, k: Tensor, v: Tensor, scale: float, options: dict[str, Any]
+) -> Folded | None:
+    if not one_query(q, k, v, options) or not getattr(module, "is_causal", False):
+        return None
+    prefix = slot.current()
+    return None if prefix is None else Folded.of(prefix, scale, q)
 
 
 def _eager_with_prefix(
