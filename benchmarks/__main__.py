@@ -76,7 +76,7 @@ def _look(benchmark: Benchmark) -> None:
 
 def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path) -> None:
     """All sizes, kept in benchmarks/results.json and docs/benchmarks.md."""
-    rows = _measured(benchmark, FULL)
+    rows = _measured(benchmark, dataclasses.replace(FULL, rounds=benchmark.rounds))
     results_file = root / "benchmarks" / "results.json"
     results = merge(load(results_file), benchmark, rows, known)
     write(results_file, json.dumps(results, indent=1) + "\n")

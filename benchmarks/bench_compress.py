@@ -137,6 +137,7 @@ BENCHMARKS = [
         ],
         baseline="no prompt",
         threads=2,
+        rounds=45,
         goals=[
             Goal("compressed prompt", "no prompt", DECODING, at_most=1.1),
             Goal("compressed prompt", "full prompt", DECODING, at_most=1 / 5),

@@ -101,7 +101,7 @@ class Benchmark:
     """Contestants on the same work; their figures are ratios to `baseline`. Sizes go from small to large.
 
     `reference(size)` is the answer every contestant of the same work must give, to `tolerance` times its
-    largest entry, before anything is timed.
+    largest entry, before anything is timed. `rounds` is for differences that drown in the usual number.
     """
 
     name: str
@@ -112,6 +112,7 @@ class Benchmark:
     threads: int = 1
     reference: Callable[[Size], Any] | None = None
     tolerance: float = 1e-9
+    rounds: int = FULL.rounds
     goals: Sequence[Goal] = ()
 
     def __post_init__(self) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -5,7 +6,7 @@ import torch
 
 from benchmarks import __main__ as program
 from benchmarks.discover import discover
-from benchmarks.harness import Benchmark, Contestant, Goal, run
+from benchmarks.harness import FULL, QUICK, Benchmark, Contestant, Goal, run
 from benchmarks.measure import Effort
 
 SMALL, LARGE = {"n": 1}, {"n": 2}
@@ -52,6 +53,15 @@ def test_all_benchmarks_run_and_are_written(known, root, capsys):
     page = (root / "docs" / "benchmarks.md").read_text()
     assert page.index("## one") < page.index("## two")
     assert "| n=1 | base | 1 |" in capsys.readouterr().out
+
+
+def test_a_benchmark_may_ask_for_more_rounds(known, root, monkeypatch):
+    asked = []
+    known["one"] = dataclasses.replace(known["one"], rounds=20)
+    monkeypatch.setattr(program, "_measured", lambda benchmark, effort: asked.append(effort.rounds) or [])
+    program.main([], root)
+    program.main(["--quick", "--only", "one"], root)
+    assert asked == [20, FULL.rounds, QUICK.rounds]
 
 
 def test_only_replaces_the_rows_of_that_benchmark(known, root):
