@@ -16,7 +16,7 @@ from attangent.adapters.files import save_adapter
 from attangent.adapters.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
 from attangent.adapters.math_data import problem_of
 from attangent.adapters.methods import Kind, Method, adapt
-from attangent.adapters.tasks import read_records, read_task
+from attangent.adapters.tasks import parsed_records, read_task
 from attangent.adapters.tasks_images import EncodedImages, Pixels, read_images
 from attangent.adapters.training import (
     Collate,
@@ -168,15 +168,7 @@ def _images(tuning: Tuning) -> tuple[Any, ...]:
 
 def read_completions(path: Path) -> list[Completion]:
     """Rows with `prompt` and `completion`, with `text` alone, or problems of GSM8K and MATH."""
-    found = []
-    for number, row in enumerate(read_records(path), 1):
-        try:
-            found.append(_completion(row))
-        except AttangentError as error:
-            raise AttangentError(f"{path}, row {number}: {error}") from None
-    if not found:
-        raise AttangentError(f"{path} has no rows, expected at least one text")
-    return found
+    return parsed_records(path, _completion, "at least one text")
 
 
 def _completion(row: dict[str, Any]) -> Completion:

@@ -15,7 +15,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent.adapters.encoding import Completion
-from attangent.adapters.tasks import read_records
+from attangent.adapters.tasks import parsed_records
 
 PROMPT = (
     "Solve this problem. Show the steps, then end with 'The answer is:' and the answer.\n\n"
@@ -44,15 +44,7 @@ class Problem:
 
 def read_problems(path: Path) -> list[Problem]:
     """The problems of a GSM8K or MATH file."""
-    problems = []
-    for number, row in enumerate(read_records(path), 1):
-        try:
-            problems.append(problem_of(row))
-        except AttangentError as error:
-            raise AttangentError(f"{path}, row {number}: {error}") from None
-    if not problems:
-        raise AttangentError(f"{path} has no rows, expected GSM8K or MATH problems")
-    return problems
+    return parsed_records(path, problem_of, "GSM8K or MATH problems")
 
 
 def problem_of(row: dict[str, Any]) -> Problem:

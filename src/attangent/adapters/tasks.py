@@ -7,14 +7,15 @@ a passage, COPA a premise, a question and two choices. Encoding cuts each by its
 import csv
 import gzip
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attangent._errors import AttangentError
 from attangent.adapters.tasks_layouts import LAYOUTS, Row, layout_of
 
+T = TypeVar("T")
 _KINDS = (".jsonl", ".json", ".csv")
 
 
@@ -90,17 +91,12 @@ def _names(rows: list[Row]) -> tuple[str, ...]:
 
 
 def _labelled(path: Path, layout: str | None) -> list[Row]:
-    records = list(read_records(path))
-    if not records:
-        raise AttangentError(f"{path} has no rows, expected at least one example")
-    read = LAYOUTS[layout or layout_of(records[0])]
-    rows = []
-    for number, record in enumerate(records, 1):
-        try:
-            rows += read(record)
-        except AttangentError as error:
-            raise AttangentError(f"{path}, row {number}: {error}") from None
-    return rows
+    def read(record: dict[str, Any]) -> list[Row]:
+        nonlocal layout
+        layout = layout or layout_of(record)
+        return LAYOUTS[layout](record)
+
+    return [row for rows in parsed_records(path, read, "at least one example") for row in rows]
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
@@ -119,6 +115,19 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
             yield from _checked(json.load(file), path)
         else:
             yield from (_parsed(line, path, number) for number, line in enumerate(file, 1) if line.strip())
+
+
+def parsed_records(path: Path, parse: Callable[[dict[str, Any]], T], expected: str) -> list[T]:
+    """Every row of the file as `parse` reads it; an error names the row. No rows are refused."""
+    found = []
+    for number, row in enumerate(read_records(path), 1):
+        try:
+            found.append(parse(row))
+        except AttangentError as error:
+            raise AttangentError(f"{path}, row {number}: {error}") from None
+    if not found:
+        raise AttangentError(f"{path} has no rows, expected {expected}")
+    return found
 
 
 def _checked(found: Any, path: Path) -> list[dict[str, Any]]:

@@ -93,10 +93,10 @@ def test_kernel_claim_holds_if_the_value_part_is_kept(monkeypatch):
 
 
 def test_minor_terms_are_accepted_when_they_are_minor(monkeypatch):
-    def shrunk(p, settings):
+    def shrunk(p, settings, take_step):
         return [
             replace(step, terms={name: 1e-4 * value for name, value in step.terms.items()})
-            for step in walk(p, settings)
+            for step in walk(p, settings, take_step)
         ]
 
     monkeypatch.setattr(kernel_decomposition, "walk", shrunk)

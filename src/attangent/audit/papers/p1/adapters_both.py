@@ -19,7 +19,7 @@ from attangent.adapters.training import Training
 from attangent.audit.claim import Settings
 from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.papers.p1.adapters_problem import best_runs, language_stage
+from attangent.audit.papers.p1.adapters_problem import SMALL_LANGUAGE, best_runs, language_stage
 from attangent.audit.registry import claim
 
 
@@ -31,16 +31,7 @@ from attangent.audit.registry import claim
         switching the state off gives the LoRA model back, both train at once, and together they fit the
         training data within a tenth as well as the better of the two alone.""",
     quick={
-        "width": 32,
-        "pretrain": 1000,
-        "pretrain_epochs": 3,
-        "train": 300,
-        "validation": 100,
-        "test": 400,
-        "epochs": 4,
-        "batch": 16,
-        "rank": 4,
-        "features": 14,
+        **SMALL_LANGUAGE,
         "lora_rate": 0.01,
         "ntk_rate": 0.02,
         "both_rate": 0.01,

@@ -22,6 +22,19 @@ PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
 """The authors' code: elu features, k = abs of a mass that starts at zero. AdamW at 1e-3 (P1 Appendix B.1)."""
 
 GROUPS, WORDS, LENGTH = 6, 8, 12
+SMALL_LANGUAGE = {
+    "width": 32,
+    "pretrain": 1000,
+    "pretrain_epochs": 3,
+    "train": 300,
+    "validation": 100,
+    "test": 400,
+    "epochs": 4,
+    "batch": 16,
+    "rank": 4,
+    "features": 14,
+}
+"""Settings of `language_stage` and of what is tuned on it."""
 
 
 def best_runs(stage: Stage, entrants: Sequence[Entrant], training: Training, seed: int) -> dict[str, Run]:

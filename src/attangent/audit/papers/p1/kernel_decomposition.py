@@ -13,7 +13,7 @@ from attangent.audit.papers.p1.kernel_problem import (
     ordinary_problem,
     properties,
 )
-from attangent.audit.papers.p2.decomposition import _second_order_factor as second_order_factor
+from attangent.audit.papers.p2.decomposition import second_order_factor, walk
 from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
 from attangent.kernels import PrefixNetwork, vectorise
@@ -92,17 +92,6 @@ def _normaliser_and_values(X: Tensor, network: PrefixNetwork, moved: PrefixNetwo
     return network.m * (after - (u_moved @ network.beta.T) / u.sum(dim=1, keepdim=True))
 
 
-def walk(p: PrefixProblem, settings: Settings) -> list[Step]:
-    """The steps of a run, split, until the error is so small that the terms drown in round-off."""
-    network, steps = p.network, []
-    for _ in range(settings.steps):
-        step, network = take_step(p, network, p.rate(settings.rate))
-        steps.append(step)
-        if not settings.smallest * steps[0].before < step.after < math.inf:
-            break
-    return steps
-
-
 def _column(steps: list[Step], term: str) -> Tensor:
     return torch.tensor([step.terms[term] for step in steps], dtype=torch.float64)
 
@@ -133,7 +122,7 @@ def _terms_figure(steps: list[Step]) -> Figure:
     seconds=0.4,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    steps = walk(ordinary_problem(settings, seed), settings)
+    steps = walk(ordinary_problem(settings, seed), settings, take_step)
     return Finding(
         hypotheses=(
             Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
@@ -162,7 +151,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
 )
 def progress(settings: Settings, seed: int) -> Finding:
     p = ordinary_problem(settings, seed)
-    steps = walk(p, settings)
+    steps = walk(p, settings, take_step)
     form = settings.m * p.rate(settings.rate) * torch.tensor([step.form for step in steps]).double()
     share = _column(steps, "C11") / form
     all_progress = sum(_column(steps, term) for term in ("C0", "C11", "C12")) / form
@@ -202,7 +191,7 @@ def progress(settings: Settings, seed: int) -> Finding:
 )
 def minor_terms(settings: Settings, seed: int) -> Finding:
     p = ordinary_problem(settings, seed)
-    steps = walk(p, settings)
+    steps = walk(p, settings, take_step)
     eta, m, nd = p.rate(settings.rate), settings.m, p.size
     before = torch.tensor([step.before for step in steps], dtype=torch.float64)
     unit = m * eta * p.paper.lambda_min * before

@@ -1,7 +1,9 @@
 """Lemmas D.1-D.3 and E.1-E.7: one step of descent, split into the four terms C0..C3."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +20,8 @@ from attangent.audit.papers.p2.problem import (
 )
 from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, vectorise
+
+S = TypeVar("S", bound=Any)
 
 _SIZES = {
     "n": 6,
@@ -124,7 +128,7 @@ def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, S
     z = -rate * p.X @ gradient
     S = network.probabilities(p.X)
     growth = torch.log1p((S * torch.expm1(z)).sum(dim=1, keepdim=True))  # log alpha(t+1)/alpha(t)
-    theta = _second_order_factor(z)
+    theta = second_order_factor(z)
     remainder = theta * z.square()
     v = (
         -F_moved * torch.expm1(growth),
@@ -144,16 +148,16 @@ def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, S
     return step, moved
 
 
-def _second_order_factor(z: Tensor) -> Tensor:
+def second_order_factor(z: Tensor) -> Tensor:
     """(exp(z) - 1 - z) / z^2, by its series where the difference would cancel."""
     near = sum(z**k / math.factorial(k + 2) for k in range(8))
     far = torch.where(z.abs() > 0.05, z, torch.ones_like(z))
     return torch.where(z.abs() > 0.05, (torch.expm1(far) - far) / far.square(), near)
 
 
-def walk(p: Problem, settings: Settings) -> list[Step]:
+def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) -> list[S]:
     """The steps of a run, split, until the error is so small that the terms drown in round-off."""
-    network, steps = p.network, []
+    network, steps = p.network, list[S]()
     for _ in range(settings.steps):
         step, network = take_step(p, network, p.rate(settings.rate))
         steps.append(step)
@@ -175,7 +179,7 @@ def walk(p: Problem, settings: Settings) -> list[Step]:
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
     p = problem(settings, seed)
-    steps = walk(p, settings)
+    steps = walk(p, settings, take_step)
     t = range(len(steps))
     return Finding(
         hypotheses=(
@@ -216,7 +220,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
     p = problem(settings, seed)
-    steps = walk(p, settings)
+    steps = walk(p, settings, take_step)
     B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
     unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)
     C = torch.tensor([step.C for step in steps], dtype=torch.float64)
