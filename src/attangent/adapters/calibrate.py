@@ -13,6 +13,7 @@ from attangent.adapters.layers import bare
 from attangent.adapters.record import slots, states_of
 from attangent.adapters.states import CalibratedState
 from attangent.adapters.switch import disabled
+from attangent.adapters.units import Units
 from attangent.attention.prefix import by_state_head, query_gain
 
 Batch = Mapping[str, Any]
@@ -42,7 +43,7 @@ def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default
     for layer, state in states.items():
         if measures[layer].queries == 0:
             raise AttangentError(f"the batches never reach layer {layer}: nothing to calibrate it on")
-        state.set_units(*measures[layer].units())
+        state.set_units(measures[layer].units())
     return model
 
 
@@ -113,7 +114,8 @@ class Measure:
         real = valid_q[:, None, :].expand(-1, q.shape[1], -1).reshape(*x.shape[:3], 1)
         level = by_state_head(lse.double().unsqueeze(-1), self.heads)
         self._add("q", torch.where(real, x, 0).sum(dim=(0, 2)))
-        self._add("qq", torch.where(real, x.square(), 0).sum(dim=(0, 2)))
+        x = torch.where(real, x, 0)
+        self._add("qq", (x.mT @ x).sum(dim=0))
         self._add("level", torch.where(real, level, 0).sum(dim=(0, 2, 3)))
         self.queries += int(valid_q.sum()) * groups
         v = torch.where(valid_k[:, None, :, None], v.double(), 0)
@@ -124,17 +126,12 @@ class Measure:
     def _add(self, name: str, term: Tensor) -> None:
         self.sums[name] = self.sums[name] + term if name in self.sums else term
 
-    def units(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(mean, scale, level, value_scale), the arguments of `CalibratedState.set_units`."""
+    def units(self) -> Units:
         mean = self.sums["q"] / self.queries
-        scale = _spread(self.sums["q"], self.sums["qq"], self.queries)
+        covariance = self.sums["qq"] / self.queries - mean.unsqueeze(-1) * mean.unsqueeze(-2)
         values = _spread(self.sums["v"], self.sums["vv"], self.keys)
-        return (
-            mean,
-            scale,
-            self.sums["level"] / self.queries,
-            values.repeat_interleave(self.heads // len(values)),
-        )
+        values = values.repeat_interleave(self.heads // len(values))
+        return Units(mean, covariance, self.sums["level"] / self.queries, values)
 
 
 def _spread(total: Tensor, squares: Tensor, count: int) -> Tensor:

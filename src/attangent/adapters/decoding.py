@@ -97,7 +97,7 @@ def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
     if isinstance(features, Anchors) and features.softcap is None:
         return _folded_anchors(features.keys.to(Z), Z, k, mean, size, level, gain, heads)
     if isinstance(features, Learned) and features.activation == "gelu":
-        weights = features.weight.to(Z), features.bias.to(Z)
+        weights = features.acting_weight(Z.dtype).to(Z), features.bias.to(Z)
         return _folded_learned(*weights, Z, k, mean, size, level, gain, heads)
     return None
 

@@ -11,6 +11,7 @@ from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
+from attangent.adapters.units import Units, widest
 from attangent.attention import PrefixState
 from attangent.attention.features import (
     Anchors,
@@ -26,6 +27,8 @@ from attangent.attention.prefix import reflected
 
 _FIRST_WEIGHTS = 0.3
 """Size of the first weights of learned features, which keeps gelu near its bend."""
+_DAMPED_PART = 4
+"""One in so many directions of the queries is damped: the widest quarter."""
 _LARGEST_SHIFT = 60.0
 
 
@@ -33,8 +36,10 @@ class CalibratedState(nn.Module):
     """num = e^c sigma_v phi(q~) Z and den = e^c phi(q~) k with q~ = (q - mu)/sigma: the layer's own units.
 
     mu, sigma, c (the mean logsumexp of the tokens) and sigma_v (the standard deviation of the values) are
-    buffers for each head, which `calibrate` measures. Trained are the map's own weights, Z (heads, r, dv) and
-    `mass` with k = |mass|; a `mass` of one column belongs to the first feature, and the others have none.
+    buffers for each head, which `calibrate` measures. Learned features see q~ with its widest directions
+    damped, as queries often differ by the place of a token above all. Trained are the map's own weights, Z
+    (heads, r, dv) and `mass` with k = |mass|; a `mass` of one column belongs to the first feature, and the
+    others have none.
     """
 
     features: Calibrated
@@ -61,14 +66,16 @@ class CalibratedState(nn.Module):
         """Z and masses, as `Prefix` wants them."""
         return self.Z * self.value_scale[:, None, None], self._filled(self.k)
 
-    def set_units(self, mean: Tensor, scale: Tensor, level: Tensor, value_scale: Tensor) -> None:
-        """Take over measured units: mean (heads, d), the others (heads)."""
-        if isinstance(self.features.inner, Anchors):
-            scale = scale / math.sqrt(
-                self.features.dim
-            )  # the anchors' scores are then q~.a, without 1/sqrt d
+    def set_units(self, units: Units) -> None:
+        """Take over measured units."""
+        inner, scale = self.features.inner, units.scale
+        if isinstance(inner, Anchors):
+            scale = scale / math.sqrt(inner.dim)  # the anchors' scores are then q~.a, without 1/sqrt d
+        if isinstance(inner, Learned) and inner.damping is not None:
+            directions, scale = widest(units.covariance, inner.damping.shape[-2])
+            inner.damping.copy_(directions)
         own = self.features.mean, self.features.scale, self.features.level, self.value_scale
-        for buffer, measured in zip(own, (mean, scale, level, value_scale), strict=True):
+        for buffer, measured in zip(own, (units.mean, scale, units.level, units.value_scale), strict=True):
             buffer.copy_(measured)
 
     def set_tokens(self, keys: Tensor, k: Tensor, Z: Tensor) -> None:
@@ -164,7 +171,10 @@ def _features(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Feature
     if config.features == "anchors":
         spread = dim**-0.5 if config.resolved_units == "calibrated" else 1.0
         return Anchors(spread * torch.randn(heads, size, dim, generator=generator(seed, "anchors")))
-    return Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")
+    drawn = Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")
+    if config.resolved_units != "calibrated" or dim == 1:
+        return drawn
+    return Learned(drawn.weight, drawn.bias, "gelu", torch.zeros(heads, max(1, dim // _DAMPED_PART), dim))
 
 
 def _calibrated(config: NTKConfig, layer: Layer, heads: int, seed: int) -> CalibratedState:
@@ -179,5 +189,5 @@ def _calibrated(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Calib
     else:
         kind = LogMassState if config.features == "learned" else AnchorState
         state = kind(features, Z, torch.full((heads, columns), math.log(share / columns)), ones)
-    state.set_units(features.mean, ones, zeros, ones)
+    state.set_units(Units(features.mean, torch.eye(layer.key_size).expand(heads, -1, -1), zeros, ones))
     return state

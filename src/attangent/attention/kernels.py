@@ -13,7 +13,8 @@ from torch import Tensor
 from attangent.attention.masks import Mask
 
 _aten = torch.ops.aten
-_cpu_flash = torch._scaled_dot_product_flash_attention_for_cpu  # a third faster to call than the one in _aten
+# a third faster to call than the one in _aten
+_cpu_flash = torch._scaled_dot_product_flash_attention_for_cpu  # pyright: ignore[reportPrivateImportUsage]
 _cpu_flash_backward = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 

@@ -77,7 +77,7 @@ class FeatureMap(nn.Module):
         if type(self) is not type(other) or self.describe() != other.describe():
             return False
         mine, theirs = self.state_dict(), other.state_dict()
-        return all(torch.equal(mine[name], theirs[name]) for name in mine)
+        return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, size={self.size}"

@@ -17,15 +17,23 @@ Activation = Literal["elu", "gelu"]
 class Learned(FeatureMap):
     """phi(x) = [1, act(W x + b)] with W (r-1, d) or (heads, r-1, d) and b (r-1) or (heads, r-1), all trained.
 
-    `elu` stands for elu + 1, which keeps every feature positive; `gelu` features take both signs.
+    `elu` stands for elu + 1, which keeps every feature positive; `gelu` features take both signs. With
+    `damping` R, (c, d) or (heads, c, d), which is not trained, the map is of (I - R'R) x in the place of x.
 
     >>> Learned.draw(dim=4, size=8, seed=0)(torch.randn(3, 4)).shape
     torch.Size([3, 8])
     """
 
     name = "learned"
+    damping: Tensor | None
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation = "elu"):
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor,
+        activation: Activation = "elu",
+        damping: Tensor | None = None,
+    ):
         weight = check_weights("weight", weight)
         if bias.shape != weight.shape[:-1]:
             raise AttangentError(
@@ -40,6 +48,7 @@ class Learned(FeatureMap):
         self.positive = activation == "elu"
         self.weight = nn.Parameter(weight.detach().clone())
         self.bias = nn.Parameter(bias.detach().clone())
+        self.register_buffer("damping", None if damping is None else _checked_damping(damping, weight))
 
     @classmethod
     def draw(
@@ -75,14 +84,34 @@ class Learned(FeatureMap):
         extra = tuple(range(grad_weight.ndim - self.weight.ndim))
         if extra:
             grad_weight, grad_bias = grad_weight.sum(dim=extra), grad_bias.sum(dim=extra)
-        grads = grad_weight.to(self.weight.dtype), grad_bias.to(self.bias.dtype)
-        return grad_y @ self.weight.to(x.dtype), grads
+        grads = self._damped(grad_weight).to(self.weight.dtype), grad_bias.to(self.bias.dtype)
+        return grad_y @ self.acting_weight(x.dtype), grads
 
     def describe(self) -> dict[str, Any]:
         return {"activation": self.activation}
 
+    def acting_weight(self, dtype: torch.dtype) -> Tensor:
+        """W (I - R'R), what x itself is multiplied with."""
+        return self._damped(self.weight.to(dtype))
+
+    def _damped(self, rows: Tensor) -> Tensor:
+        if self.damping is None:
+            return rows
+        R = self.damping.to(rows.dtype)
+        return rows - (rows @ R.mT) @ R
+
     def _inner(self, x: Tensor) -> Tensor:
-        return x @ self.weight.to(x.dtype).mT + self.bias.to(x.dtype).unsqueeze(-2)
+        return x @ self.acting_weight(x.dtype).mT + self.bias.to(x.dtype).unsqueeze(-2)
+
+
+def _checked_damping(damping: Tensor, weight: Tensor) -> Tensor:
+    damping = check_weights("damping", damping, columns=weight.shape[-1])
+    if damping.shape[:-2] != weight.shape[:-2] or damping.shape[-2] > damping.shape[-1]:
+        raise AttangentError(
+            f"damping has shape {tuple(damping.shape)}, expected at most {weight.shape[-1]} rows of as many "
+            f"columns, for the heads of weight, which has shape {tuple(weight.shape)}"
+        )
+    return damping.detach().clone()
 
 
 def _gelu_slope(y: Tensor) -> Tensor:
