@@ -6,6 +6,7 @@ import torch
 from attangent import AttangentError
 from attangent.adapters import NTKConfig, attach, calibrate, states_of
 from attangent.adapters.calibrate import run_recorded
+from attangent.adapters.units import widest
 from tests.adapters.models import inputs, tiny
 
 
@@ -17,7 +18,7 @@ class Calls:
 
 
 def by_hand(call, attention_mask, heads):
-    """mean, scale, level and value scale of each head, token by token."""
+    """mean, scale, level and value scale of each head, and its queries, token by token."""
     q, k, v = (t.double() for t in (call.q, call.k, call.v))
     scale = call.options.get("scaling") or q.shape[-1] ** -0.5
     k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
@@ -41,7 +42,7 @@ def by_hand(call, attention_mask, heads):
         deviation = (rows - rows.mean(dim=0)).square().mean().sqrt()
         values = torch.cat(values)
         spread = (values - values.mean(dim=0)).square().mean().sqrt()
-        found.append((rows.mean(dim=0), deviation, torch.stack(levels).mean(), spread))
+        found.append((rows.mean(dim=0), deviation, torch.stack(levels).mean(), spread, rows))
     return [torch.stack(part) for part in zip(*found, strict=True)]
 
 
@@ -50,17 +51,56 @@ def by_hand(call, attention_mask, heads):
 @pytest.mark.parametrize("per", ["query", "kv"])
 def test_units_are_those_of_real_tokens(name, causal, side, per):
     model, given = tiny(name), inputs(name, side=side)
-    attach(model, NTKConfig(per=per))
+    attach(model, NTKConfig(per=per, features="anchors"))
     calibrate(model, given)
     calls = {layer: Calls() for layer in states_of(model)}
     run_recorded(model, given, calls)
     for layer, state in states_of(model).items():
         calls[layer].options["causal"] = causal
-        mean, scale, level, values = by_hand(calls[layer], given["attention_mask"], state.heads)
+        mean, scale, level, values, _ = by_hand(calls[layer], given["attention_mask"], state.heads)
         assert torch.allclose(state.features.mean.double(), mean, atol=1e-5)
-        assert torch.allclose(state.features.scale.double(), scale, rtol=1e-5)
+        assert torch.allclose(state.features.scale.double(), scale / math.sqrt(state.features.dim), rtol=1e-5)
         assert torch.allclose(state.features.level.double(), level, rtol=1e-4, atol=1e-5)
         assert torch.allclose(state.value_scale.double(), values, rtol=1e-4)
+
+
+@pytest.mark.parametrize("per", ["query", "kv"])
+def test_learned_features_see_queries_whose_widest_directions_are_like_the_others(per):
+    given = inputs("llama")
+    model = attach(tiny("llama"), NTKConfig(per=per), calibration=given)
+    calls = {layer: Calls() for layer in states_of(model)}
+    run_recorded(model, given, calls)
+    for layer, state in states_of(model).items():
+        calls[layer].options["causal"] = True
+        *_, rows = by_hand(calls[layer], given["attention_mask"], state.heads)
+        inner, centred = state.features.inner, rows - rows.mean(dim=1, keepdim=True)
+        units = centred / state.features.scale.double()[:, None, None]
+        seen = damped(units, inner.damping.double())
+        widths, variances = widths_of(centred), widths_of(seen)
+        assert torch.allclose(variances.mean(dim=1), torch.ones(state.heads).double(), rtol=1e-4)
+        rest = widths[:, :-2] / widths[:, :-2].mean(dim=1, keepdim=True)
+        expected = torch.cat([rest, torch.ones_like(rest[:, :2])], dim=1).sort().values
+        assert torch.allclose(variances, expected, rtol=1e-3, atol=1e-4)
+        assert torch.allclose(inner._inner(units), seen @ inner.weight.double().mT, atol=1e-6)
+
+
+def damped(x, R):
+    return x - (x @ R.mT) @ R
+
+
+def widths_of(x):
+    """The variances of centred rows along their principal directions, smallest first."""
+    return torch.linalg.eigvalsh(x.mT @ x / x.shape[1])
+
+
+def test_few_examples_leave_the_directions_they_lack_as_they_are():
+    covariance = torch.diag(torch.tensor([4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])).double()[None]
+    R, scale = widest(covariance, 2)
+    assert torch.isfinite(R).all()
+    assert scale.item() == pytest.approx(math.sqrt(1e-3 * 5 / 8))
+    nothing, least = widest(torch.zeros(1, 8, 8).double(), 2)
+    assert not nothing.any()
+    assert least.item() == pytest.approx(1e-6)
 
 
 def test_several_batches_count_as_one():
@@ -72,7 +112,10 @@ def test_several_batches_count_as_one():
     whole, parts = attach(tiny("bert"), calibration=given), attach(tiny("bert"), calibration=halves)
     for one, two in zip(states_of(whole).values(), states_of(parts).values(), strict=True):
         for name, buffer in one.named_buffers():
-            assert torch.allclose(buffer, dict(two.named_buffers())[name], rtol=1e-5, atol=1e-6)
+            other = dict(two.named_buffers())[name]
+            if name.endswith("damping"):  # directions have no sign
+                buffer, other = buffer.mT @ buffer, other.mT @ other
+            assert torch.allclose(buffer, other, rtol=1e-4, atol=1e-5)
 
 
 def test_the_share_is_that_of_the_masses_at_a_typical_query():

@@ -31,6 +31,12 @@ def make_map(name, dim, heads=None):
         "learned-gelu": lambda: Learned.draw(
             dim, 6, seed=5, heads=heads, activation="gelu", dtype=torch.float64
         ),
+        "learned-damped": lambda: Learned(
+            normal(*rows, seed=6),
+            normal(*rows[:-1], seed=7),
+            "gelu",
+            normal(*shape[:-1], 2, dim, seed=8, scale=0.3),
+        ),
     }[name]()
 
 
@@ -45,6 +51,7 @@ MAPS = [
     "anchors-softcap",
     "learned-elu",
     "learned-gelu",
+    "learned-damped",
 ]
 POSITIVE = ["elu", "printed", "positive-random", "anchors", "anchors-softcap", "learned-elu"]
 

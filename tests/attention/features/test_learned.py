@@ -23,7 +23,19 @@ def test_first_weights_have_the_wished_variance():
     assert weight.std().item() == pytest.approx(0.3 / 8, rel=0.05)
 
 
-@pytest.mark.parametrize("name", ["learned-elu", "learned-gelu"])
+def test_damping_acts_on_what_the_map_is_given():
+    R = normal(2, 1, 4, seed=1, scale=0.3)
+    plain = Learned.draw(4, 6, seed=0, heads=2, activation="gelu", dtype=torch.float64)
+    features = Learned(plain.weight, plain.bias, "gelu", R)
+    x = normal(2, 9, 4)
+    torch.testing.assert_close(features(x), plain(x - (x @ R.mT) @ R))
+    assert "damping" in features.state_dict()
+    assert len(list(features.parameters())) == 2
+    assert not plain.same_as(features)
+    assert not features.same_as(plain)
+
+
+@pytest.mark.parametrize("name", ["learned-elu", "learned-gelu", "learned-damped"])
 def test_training_moves_the_map_and_lowers_the_loss(name):
     q, k, v = tokens(2, 2, 2, 6, 6, 4)
     teacher, state = make_state(name, 4, 2, seed=5), PrefixState.zero(make_map(name, 4, 2), 2)
@@ -48,3 +60,6 @@ def test_impossible_settings_are_refused():
         Learned(normal(3, 4), torch.zeros(4))
     with pytest.raises(AttangentError, match="size - 1 is 0"):
         Learned.draw(4, 1, seed=0)
+    for damping in (normal(5, 4), normal(2, 1, 4), normal(1, 3), normal(2, 4) * torch.nan):
+        with pytest.raises(AttangentError, match="damping has"):
+            Learned(normal(3, 4), torch.zeros(3), damping=damping)
