@@ -22,6 +22,7 @@ from attangent.adapters.methods import Method
 from attangent.adapters.training import Training
 from benchmarks.accuracy_data import (
     both,
+    counterfact_answers,
     drawn_digits,
     gsm8k_steps,
     math_subjects,
@@ -99,6 +100,26 @@ def digits_comparison(data: Path, folder: Path) -> Comparison:
     return Comparison(model, NO_PREFIX, trials, SMALL, **SPLITS)
 
 
+UNDAMPED = Entrant("ntk undamped", Method("ntk", ntk=NTKConfig(damped=0)), ENTRANTS[3].rates)
+
+
+def answers_comparison(data: Path, folder: Path) -> Comparison:
+    """What follows a sentence of CounterFact, on MiniLM: a task on which recipes were chosen."""
+    table = counterfact_answers(data, folder)
+    trials = tuple(Trial(f"answers {size}", (table,), size, 200, 800, max_tokens=32) for size in (300, 1000))
+    return Comparison(minilm(), (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
+
+
+def reversed_digits_comparison(data: Path, folder: Path) -> Comparison:
+    """The digits 0 to 4 on a small ViT that was trained on 5 to 9: a task on which recipes were chosen."""
+    images = drawn_digits(folder / "reversed", first=5)
+    trials = (Trial("digits 0 to 4", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",)),)
+    model = pretrained_vit(images, folder / "vit-reversed", 8, epochs=40)
+    return Comparison(model, (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
+
+
+DESIGN = {"answers": answers_comparison, "reversed": reversed_digits_comparison}
+"""Run only when named: `python -m benchmarks.accuracy FOLDER answers reversed`."""
 COMPARISONS = {
     "small": small_comparison,
     "medium": medium_comparison,
@@ -110,7 +131,8 @@ COMPARISONS = {
 
 def overview(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
     """A Markdown table with a line for each task and a column for each method."""
-    labels = [entrant.label for entrant in ENTRANTS]
+    comparisons = list(comparisons)
+    labels = list(dict.fromkeys(entrant.label for part in comparisons for entrant in part.entrants))
     lines = ["| task | " + " | ".join(labels) + " | seeds |", "|---|" + "---|" * (len(labels) + 1)]
     for comparison in comparisons:
         rows = {(row["task"], row["entrant"]): row for row in summary(comparison, runs)}
@@ -142,11 +164,12 @@ def gaps(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
 def main(folder: Path, parts: list[str]) -> None:
     torch.set_num_threads(1)
     data = Path(os.environ["ATTANGENT_DATA"])
-    comparisons = {part: COMPARISONS[part](data, folder) for part in parts or COMPARISONS}
+    known = {**COMPARISONS, **DESIGN}
+    comparisons = {part: known[part](data, folder) for part in parts or COMPARISONS}
     runs: dict[str, list[Run]] = {}
     for seeds in range(1, 6):
         for part, comparison in comparisons.items():
-            some = replace(comparison, seeds=seeds)
+            some = replace(comparison, seeds=min(seeds, comparison.seeds))
             runs[part] = compare(some, folder / part, lambda run: print(json.dumps(run), flush=True))
             print(table_text(some, runs[part]), flush=True)
     everything = [run for some in runs.values() for run in some]

@@ -5,6 +5,7 @@ import gzip
 import importlib.util
 import json
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,18 @@ def gsm8k_steps(data: Path, folder: Path) -> Path:
     return _table(folder / "gsm8k-steps.csv", list(zip(texts, steps, strict=True)))
 
 
+def counterfact_answers(data: Path, folder: Path) -> Path:
+    """True sentences of CounterFact without their last words, which are the labels: a dozen frequent ones."""
+    with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["label"] == "1"]
+    frequent = {answer for answer, _ in Counter(row["target"] for row in rows).most_common(12)}
+    answers: dict[str, str] = {}
+    for row in rows:
+        if row["target"] in frequent:
+            answers.setdefault(row["relation"].replace("{}", row["subject"]), row["target"])
+    return _table(folder / "counterfact-answers.csv", list(answers.items()))
+
+
 def _json_lines(path: Path) -> list[dict[str, str]]:
     with gzip.open(path, "rt") as file:
         return [json.loads(line) for line in file]
@@ -70,15 +83,19 @@ def unpacked(archive: Path, place: Path) -> Path:
     return place
 
 
-def drawn_digits(place: Path) -> Path:
-    """Scikit-learn's digits as PLACE/{pretrain,adapt}/{train,test}/DIGIT/*.png, every other one for tests."""
+def drawn_digits(place: Path, first: int = 0) -> Path:
+    """Scikit-learn's digits as PLACE/{pretrain,adapt}/{train,test}/DIGIT/*.png, every other one for tests.
+
+    Those to pretrain on are the five from `first` on.
+    """
     from PIL import Image
     from sklearn.datasets import load_digits
 
     found: Any = load_digits()
     for number, (image, digit) in enumerate(zip(found.images, found.target, strict=True)):
         part = "test" if number % 2 else "train"
-        target = place / ("pretrain" if digit < 5 else "adapt") / part / str(digit) / f"{number}.png"
+        use = "pretrain" if first <= digit < first + 5 else "adapt"
+        target = place / use / part / str(digit) / f"{number}.png"
         target.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((image * 15.9).astype("uint8")).save(target)
     return place

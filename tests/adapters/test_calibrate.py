@@ -84,6 +84,18 @@ def test_learned_features_see_queries_whose_widest_directions_are_like_the_other
         assert torch.allclose(inner._inner(units), seen @ inner.weight.double().mT, atol=1e-6)
 
 
+def test_damping_may_be_left_out():
+    given = inputs("llama")
+    model = attach(tiny("llama"), NTKConfig(damped=0), calibration=given)
+    calls = {layer: Calls() for layer in states_of(model)}
+    run_recorded(model, given, calls)
+    for layer, state in states_of(model).items():
+        calls[layer].options["causal"] = True
+        _, scale, *_ = by_hand(calls[layer], given["attention_mask"], state.heads)
+        assert state.features.inner.damping is None
+        assert torch.allclose(state.features.scale.double(), scale, rtol=1e-5)
+
+
 def damped(x, R):
     return x - (x @ R.mT) @ R
 

@@ -41,6 +41,8 @@ def test_what_is_not_said_follows_from_the_features(given, units, size, share):
         ({"rank": True, "features": "elu"}, "rank is True"),
         ({"rank": 2}, "rank needs units='raw'"),
         ({"share": -1}, "share is -1"),
+        ({"damped": -0.1}, "damped is -0.1"),
+        ({"damped": 1}, "damped is 1, expected less"),
         ({"share": float("nan")}, "share is nan"),
         ({"share": 0.1, "features": "elu"}, "share is 0.1 in raw units"),
         ({"features": "elu", "units": "calibrated"}, "use units='raw'"),

@@ -6,7 +6,7 @@ import json
 
 from attangent.adapters.compare_settings import Comparison, Trial
 from benchmarks.accuracy import ENTRANTS, gaps, overview
-from benchmarks.accuracy_data import drawn_digits, gsm8k_steps, math_subjects
+from benchmarks.accuracy_data import counterfact_answers, drawn_digits, gsm8k_steps, math_subjects
 
 
 def lines(path, rows):
@@ -34,11 +34,29 @@ def test_problems_are_labelled_with_their_subjects(tmp_path):
     assert read(math_subjects(tmp_path, tmp_path / "out")) == [("1 + 1,\n2?", "Algebra")]
 
 
+def test_sentences_are_labelled_with_their_last_words(tmp_path):
+    path = tmp_path / "counterfact/counterfact_true_false.csv.gz"
+    path.parent.mkdir()
+    rows = [f"{n % 2},{{}} is in,S{n},T{n % 26}\n" for n in range(60)] + ["1,{} is in,S1,T3\n"]
+    with gzip.open(path, "wt") as file:
+        file.writelines(["label,relation,subject,target\n", *rows])
+    found = read(counterfact_answers(tmp_path, tmp_path / "out"))
+    assert len({label for _, label in found}) == 12
+    assert ("S1 is in", "T1") in found
+    assert len(found) == len({text for text, _ in found})
+    assert not any(text == "S2 is in" for text, _ in found)
+
+
 def test_digits_are_drawn_once_each(tmp_path):
     place = drawn_digits(tmp_path)
     assert len(list(place.rglob("*.png"))) == 1797
     assert sorted(path.name for path in (place / "adapt/train").iterdir()) == list("56789")
     assert sorted(path.name for path in (place / "pretrain/test").iterdir()) == list("01234")
+
+
+def test_digits_may_be_pretrained_on_from_another_one_on(tmp_path):
+    place = drawn_digits(tmp_path, first=5)
+    assert sorted(path.name for path in (place / "adapt/train").iterdir()) == list("01234")
 
 
 def test_gaps_are_means_over_tasks_of_pairs_of_runs(tmp_path):

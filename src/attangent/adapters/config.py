@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from attangent._checks import check_size
+from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 
 Features = Literal["learned", "anchors", "elu", "printed", "taylor", "positive-random"]
@@ -32,6 +32,8 @@ class NTKConfig:
         with the keys and values of a prompt given to `attach`).
     share: the prefix's mass at the start, relative to that of the tokens (calibrated units only). 0 with init
         `zero` is the base model bit for bit. None: 0.03 for `learned`, 0.5 for `anchors`.
+    damped: the part of the queries' directions, the widest ones, that learned features see as wide as the
+        others (calibrated units only); 0 for none.
     rank: Z = Z_A Z_B of this rank (raw units).
     layers: a regular expression searched for in the names of attention layers, or their places among all
         of them, such as (-2, -1) for the last two. None: all.
@@ -48,6 +50,7 @@ class NTKConfig:
     units: Units | None = None
     init: Init = "zero"
     share: float | None = None
+    damped: float = 0.25
     rank: int | None = None
     layers: str | tuple[int, ...] | None = None
     per: Per = "query"
@@ -112,6 +115,8 @@ class NTKConfig:
         _check_whole("seed", self.seed, 1 << 62)
         if self.share is not None and not (isinstance(self.share, int | float) and 0 <= self.share < 1e6):
             raise AttangentError(f"share is {self.share!r}, expected a number of at least 0")
+        if check_between("damped", self.damped, 0, 1) == 1:
+            raise AttangentError("damped is 1, expected less: some directions stay as they are")
 
     def _check_layers(self) -> None:
         names = self.modules_to_save

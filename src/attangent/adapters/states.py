@@ -27,8 +27,6 @@ from attangent.attention.prefix import reflected
 
 _FIRST_WEIGHTS = 0.3
 """Size of the first weights of learned features, which keeps gelu near its bend."""
-_DAMPED_PART = 4
-"""One in so many directions of the queries is damped: the widest quarter."""
 _LARGEST_SHIFT = 60.0
 
 
@@ -172,9 +170,10 @@ def _features(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Feature
         spread = dim**-0.5 if config.resolved_units == "calibrated" else 1.0
         return Anchors(spread * torch.randn(heads, size, dim, generator=generator(seed, "anchors")))
     drawn = Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")
-    if config.resolved_units != "calibrated" or dim == 1:
+    count = min(math.ceil(config.damped * dim), dim - 1)
+    if config.resolved_units != "calibrated" or count == 0:
         return drawn
-    return Learned(drawn.weight, drawn.bias, "gelu", torch.zeros(heads, max(1, dim // _DAMPED_PART), dim))
+    return Learned(drawn.weight, drawn.bias, "gelu", torch.zeros(heads, count, dim))
 
 
 def _calibrated(config: NTKConfig, layer: Layer, heads: int, seed: int) -> CalibratedState:
