@@ -35,7 +35,7 @@ class CalibratedState(nn.Module):
 
     mu, sigma, c (the mean logsumexp of the tokens) and sigma_v (the standard deviation of the values) are
     buffers for each head, which `calibrate` measures. Learned features see q~ with its widest directions
-    damped, as queries often differ by the place of a token above all. Trained are the map's own weights, Z
+    damped, as a few directions often hold most of the variance. Trained are the map's own weights, Z
     (heads, r, dv) and `mass` with k = |mass|; a `mass` of one column belongs to the first feature, and the
     others have none.
     """
