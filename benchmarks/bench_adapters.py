@@ -1,5 +1,6 @@
 """Prefix states on a Hugging Face model against peft's LoRA in training, and the bare model in decoding."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -103,7 +104,7 @@ def decoder() -> Any:
 
 
 def decoding(adapt: Callable[[Any], Any]) -> Callable[[Size], Work]:
-    """64 new tokens, greedily, after a prompt of 32."""
+    """64 new tokens, greedily, after a prompt of 32; each is a lap, and so is what goes before and after."""
 
     def build(size: Size) -> Work:
         model = adapt(decoder())
@@ -114,9 +115,28 @@ def decoding(adapt: Callable[[Any], Any]) -> Callable[[Size], Work]:
             "do_sample": False,
             "pad_token_id": 0,
         }
-        return lambda: model.generate(**given, **options)
+
+        def work() -> list[float]:
+            laps = TokenTimes()
+            model.generate(**given, **options, streamer=laps)
+            return [*laps.ends, time.perf_counter()]
+
+        return work
 
     return build
+
+
+class TokenTimes:
+    """A streamer that notes when the prompt was read in, and when each token came."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def put(self, tokens: Tensor) -> None:
+        self.ends.append(time.perf_counter())
+
+    def end(self) -> None:
+        pass
 
 
 def bare(model: Any) -> Any:
@@ -160,13 +180,14 @@ BENCHMARKS = [
     Benchmark(
         name="adapters-decoding",
         about=f"{NEW_TOKENS} tokens, greedily, after a prompt of 32, by a Llama of 6 layers of 512 (8 heads, "
-        "4 KV heads), B sequences at once, float32.",
+        "4 KV heads), B sequences at once, float32. The time is the sum of the smallest that each token took "
+        "in any round.",
         sizes=[{"B": 1}, {"B": 8}],
         contestants=[
-            Contestant("bare model", decoding(bare), same_work=False),
-            Contestant("ntk learned", decoding(prefixed("learned")), same_work=False),
-            Contestant("ntk anchors", decoding(prefixed("anchors")), same_work=False),
-            Contestant("ntk elu", decoding(prefixed("elu")), same_work=False),
+            Contestant("bare model", decoding(bare), same_work=False, in_laps=True),
+            Contestant("ntk learned", decoding(prefixed("learned")), same_work=False, in_laps=True),
+            Contestant("ntk anchors", decoding(prefixed("anchors")), same_work=False, in_laps=True),
+            Contestant("ntk elu", decoding(prefixed("elu")), same_work=False, in_laps=True),
         ],
         baseline="bare model",
         threads=2,

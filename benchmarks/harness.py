@@ -19,7 +19,7 @@ import torch
 from attangent._errors import AttangentError
 from attangent.audit.code import code_version
 from benchmarks.child import MALLOC_SETTINGS, Unavailable, Work
-from benchmarks.entrants import Child, Entrant, InProcess
+from benchmarks.entrants import Child, Entrant, InProcess, Lapped
 from benchmarks.measure import Effort, Excuses, fixed_threads, interleave
 
 __all__ = ["Benchmark", "Contestant", "Disagreement", "Goal", "Outside", "Unavailable", "run"]
@@ -39,15 +39,18 @@ class Contestant:
     """Work done in this process: `build(size)` makes the callable that is timed, untimed itself.
 
     `build` raises Unavailable where the contestant cannot run. A yardstick that does other work than the
-    reference says `same_work=False` and is not checked against it.
+    reference says `same_work=False` and is not checked against it. Work `in_laps` returns the times at which
+    its parts ended (see `Lapped`), so that a disturbance of one part does not spoil the whole.
     """
 
     name: str
     build: Callable[[Size], Work]
     same_work: bool = True
+    in_laps: bool = False
 
     def enter(self, size: Size, threads: int, clock: Clock) -> Entrant:
-        return InProcess(self.build(size), our_versions(self.build.__module__), clock)
+        entrant = Lapped if self.in_laps else InProcess
+        return entrant(self.build(size), our_versions(self.build.__module__), clock)
 
     def memory_command(self, benchmark: str, size: Size) -> Sequence[str]:
         return [sys.executable, "-m", "benchmarks.worker", benchmark, self.name, json.dumps(dict(size))]
@@ -191,6 +194,7 @@ def _run_size(
                     _check_agreement(benchmark, name, size, expected, entrants[name].result())
         ready = {name: entrant for name, entrant in entrants.items() if name not in excuses}
         race.samples = interleave(ready, effort, excuses, tick)
+        race.fastest = {name: entrants[name].fastest(times) for name, times in race.samples.items() if times}
     finally:
         for entrant in entrants.values():
             entrant.close()
@@ -217,6 +221,7 @@ class Race:
     benchmark: Benchmark
     size: Size
     samples: dict[str, list[float]] = field(default_factory=dict)
+    fastest: dict[str, float] = field(default_factory=dict)
     peaks: dict[str, int | None] = field(default_factory=dict)
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -224,15 +229,16 @@ class Race:
         baseline = self.benchmark.baseline
         times, base = self.samples.get(name), self.samples.get(baseline)
         peak, base_peak = self.peaks.get(name), self.peaks.get(baseline)
+        fastest, base_fastest = self.fastest.get(name), self.fastest.get(baseline)
         by_round = [t / b for t, b in zip(times, base, strict=False)] if times and base else None
         return {
             "name": self.benchmark.name,
             "size": dict(self.size),
             "contestant": name,
             "baseline": baseline,
-            "ratio": min(times) / min(base) if times and base else None,
+            "ratio": fastest / base_fastest if fastest and base_fastest else None,
             "ratio_by_round": [min(by_round), max(by_round)] if by_round else None,
-            "seconds": min(times) if times else None,
+            "seconds": fastest,
             "rounds": len(times) if times else 0,
             "peak_bytes": peak,
             "peak_ratio": peak / base_peak if peak is not None and base_peak else None,

@@ -13,12 +13,23 @@ def small(monkeypatch):
     monkeypatch.setattr(bench_adapters, "LAYERS", 1)
 
 
-@pytest.mark.parametrize("benchmark_", BENCHMARKS, ids=lambda benchmark: benchmark.name)
-def test_every_contestant_does_the_work(benchmark_):
-    size = {"L": 4} if "L" in benchmark_.sizes[0] else {"B": 2}
-    answers = [contestant.build(size)() for contestant in benchmark_.contestants]
+TRAINING = [benchmark for benchmark in BENCHMARKS if "L" in benchmark.sizes[0]]
+(DECODING,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "adapters-decoding")
+
+
+@pytest.mark.parametrize("benchmark_", TRAINING, ids=lambda benchmark: benchmark.name)
+def test_every_contestant_takes_a_training_step(benchmark_):
+    answers = [contestant.build({"L": 4})() for contestant in benchmark_.contestants]
     assert len({answer.shape for answer in answers}) == 1
     assert all(torch.isfinite(answer.float()).all() for answer in answers)
+
+
+@pytest.mark.parametrize("contestant", DECODING.contestants, ids=lambda contestant: contestant.name)
+def test_decoding_has_a_lap_for_the_prompt_for_each_token_and_for_the_rest(contestant):
+    ends = contestant.build({"B": 2})()
+    assert contestant.in_laps
+    assert len(ends) == 1 + 2 + 1
+    assert ends == sorted(ends)
 
 
 def test_lora_and_the_default_prefix_train_numbers_of_the_same_order():

@@ -141,6 +141,28 @@ def test_who_dies_while_memory_is_measured_is_not_timed(track):
     assert rows["greedy"]["seconds"] is None
 
 
+def test_the_fastest_of_work_in_laps_has_each_lap_at_its_fastest(track):
+    pauses = iter([3.0, 0.0, 7.0, 0.0, 0.0, 9.0, 0.0, 5.0, 2.0, 0.0])  # one in each of five calls
+
+    def build(size):
+        def work():
+            ends = []
+            for _ in range(2):
+                track.clock.now += 1.0 + next(pauses)
+                ends.append(track.clock.now)
+            return ends
+
+        return work
+
+    disturbed = Contestant("disturbed", build, same_work=False, in_laps=True)
+    benchmark = track.benchmark(disturbed, track.contestant("steady", 1.0), sizes=[SMALL])
+    rows = by_contestant(track.run(benchmark), SMALL)
+    assert rows["disturbed"]["seconds"] == 2.0
+    assert rows["disturbed"]["rounds"] == 3
+    assert rows["steady"]["ratio"] == 1.0
+    assert rows["steady"]["ratio_by_round"] == pytest.approx([2 / 11, 0.5])
+
+
 def test_without_a_baseline_there_are_seconds_but_no_ratios(track):
     benchmark = track.benchmark(Contestant("base", refuse), track.contestant("ours", 1.0), sizes=[SMALL])
     ours = by_contestant(track.run(benchmark), SMALL)["ours"]

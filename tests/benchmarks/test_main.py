@@ -55,6 +55,11 @@ def test_all_benchmarks_run_and_are_written(known, root, capsys):
     assert "| n=1 | base | 1 |" in capsys.readouterr().out
 
 
+def test_more_rounds_may_take_longer_and_fewer_no_less():
+    assert program.full_effort(3 * FULL.rounds).enough_seconds == 3 * FULL.enough_seconds
+    assert program.full_effort(1).enough_seconds == FULL.enough_seconds
+
+
 def test_a_benchmark_may_ask_for_more_rounds(known, root, monkeypatch):
     asked = []
     known["one"] = dataclasses.replace(known["one"], rounds=20)
