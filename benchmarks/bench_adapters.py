@@ -191,7 +191,7 @@ BENCHMARKS = [
         ],
         baseline="bare model",
         threads=2,
-        rounds=27,
+        rounds=15,
         goals=[Goal("ntk learned", "bare model", {"B": size}, at_most=1 / 0.95) for size in (1, 8)],
     ),
 ]
