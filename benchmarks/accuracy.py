@@ -38,6 +38,7 @@ ENTRANTS = (
     Entrant("ntk", Method("ntk"), (1e-2, 2e-2)),
     Entrant("ntk as published", Method("ntk", ntk=NTKConfig(features="elu", units="authors")), (1e-3, 3e-2)),
 )
+RIVALS = ("lora r=8", "prefix 16", "ntk as published", "head", "ntk undamped")
 WITHOUT_HEAD = ENTRANTS[1:]
 NO_PREFIX = tuple(entrant for entrant in ENTRANTS if entrant.method.name != "prefix")
 """For vision models, for which peft has no prefix tuning."""
@@ -148,14 +149,14 @@ def gaps(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
     """How far ntk is ahead of each rival, mean over tasks with its standard error, by number of examples."""
     parts = list(comparisons)
     trials = tuple(trial for part in parts for trial in part.trials)
-    whole = replace(parts[0], entrants=ENTRANTS, trials=trials)
+    whole = replace(parts[0], entrants=(*ENTRANTS, UNDAMPED), trials=trials)
     sizes = {
         "1000 examples or more": [trial.name for trial in trials if trial.train >= 1000],
         "300 examples or fewer": [trial.name for trial in trials if trial.train <= 300],
     }
     lines = []
     for size, tasks in sizes.items():
-        for rival in ("lora r=8", "prefix 16", "ntk as published", "head"):
+        for rival in (label for label in RIVALS if any(run["entrant"] == label for run in runs)):
             found = paired(whole, runs, "ntk", rival, tasks)
             lines.append(f"{size}: ntk - {rival} = {found['gap']:+.4f}, standard error {found['error']:.4f}")
     return "\n".join(lines)

@@ -87,12 +87,11 @@ def training_step(adapt: Callable[[Any, dict[str, Tensor]], Any], dropout: float
     return build
 
 
-def decoder() -> Any:
-    """A Llama of 6 layers of 512 with 8 heads on 4 KV heads, with random weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+def small_llama() -> Any:
+    """6 layers of 512 with 8 heads on 4 KV heads."""
+    from transformers import LlamaConfig
 
-    torch.manual_seed(0)
-    config = LlamaConfig(
+    return LlamaConfig(
         hidden_size=512,
         num_hidden_layers=LAYERS,
         num_attention_heads=8,
@@ -100,14 +99,36 @@ def decoder() -> Any:
         intermediate_size=1408,
         vocab_size=VOCABULARY,
     )
+
+
+def smollm2_sized() -> Any:
+    """The sizes of SmolLM2-135M: 30 layers of 576 with 9 heads on 3 KV heads, 49,152 words."""
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        hidden_size=576,
+        num_hidden_layers=5 * LAYERS,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        intermediate_size=1536,
+        vocab_size=12 * VOCABULARY,
+        tie_word_embeddings=True,
+    )
+
+
+def decoder(config: Any) -> Any:
+    """A Llama with random weights."""
+    from transformers import LlamaForCausalLM
+
+    torch.manual_seed(0)
     return LlamaForCausalLM(config).eval()
 
 
-def decoding(adapt: Callable[[Any], Any]) -> Callable[[Size], Work]:
+def decoding(sizes: Callable[[], Any], adapt: Callable[[Any], Any]) -> Callable[[Size], Work]:
     """64 new tokens, greedily, after a prompt of 32; each is a lap, and so is what goes before and after."""
 
     def build(size: Size) -> Work:
-        model = adapt(decoder())
+        model = adapt(decoder(sizes()))
         given = {"input_ids": draw_ids(size["B"], 32), "attention_mask": torch.ones(size["B"], 32).long()}
         options = {
             "min_new_tokens": NEW_TOKENS,
@@ -174,24 +195,40 @@ def _training(name: str, dropout: float, about: str) -> Benchmark:
     )
 
 
-BENCHMARKS = [
-    _training("adapters-training", 0.0, "no dropout"),
-    _training("adapters-training-dropout", 0.1, "dropout 0.1 as the model's config has it"),
-    Benchmark(
-        name="adapters-decoding",
-        about=f"{NEW_TOKENS} tokens, greedily, after a prompt of 32, by a Llama of 6 layers of 512 (8 heads, "
-        "4 KV heads), B sequences at once, float32. The time is the sum of the smallest that each token took "
-        "in any round.",
+def _decoding(
+    name: str, sizes: Callable[[], Any], about: str, ways: dict[str, Any], rounds: int
+) -> Benchmark:
+    return Benchmark(
+        name=name,
+        about=f"{NEW_TOKENS} tokens, greedily, after a prompt of 32, by a Llama of {about}, B sequences at "
+        "once, float32. The time is the sum of the smallest that each token took in any round.",
         sizes=[{"B": 1}, {"B": 8}],
         contestants=[
-            Contestant("bare model", decoding(bare), same_work=False, in_laps=True),
-            Contestant("ntk learned", decoding(prefixed("learned")), same_work=False, in_laps=True),
-            Contestant("ntk anchors", decoding(prefixed("anchors")), same_work=False, in_laps=True),
-            Contestant("ntk elu", decoding(prefixed("elu")), same_work=False, in_laps=True),
+            Contestant(way, decoding(sizes, adapt), same_work=False, in_laps=True)
+            for way, adapt in ways.items()
         ],
         baseline="bare model",
         threads=2,
-        rounds=15,
+        rounds=rounds,
         goals=[Goal("ntk learned", "bare model", {"B": size}, at_most=1 / 0.95) for size in (1, 8)],
+    )
+
+
+WAYS = {
+    "bare model": bare,
+    "ntk learned": prefixed("learned"),
+    "ntk anchors": prefixed("anchors"),
+    "ntk elu": prefixed("elu"),
+}
+BENCHMARKS = [
+    _training("adapters-training", 0.0, "no dropout"),
+    _training("adapters-training-dropout", 0.1, "dropout 0.1 as the model's config has it"),
+    _decoding("adapters-decoding", small_llama, "6 layers of 512 (8 heads, 4 KV heads)", WAYS, 15),
+    _decoding(
+        "adapters-decoding-135m",
+        smollm2_sized,
+        "SmolLM2-135M's sizes, 30 layers of 576 (9 heads, 3 KV heads), with random weights",
+        {way: WAYS[way] for way in ("bare model", "ntk learned", "ntk anchors")},
+        9,
     ),
 ]

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.cli import app
-from tests.adapters.tiny import save_bert, write_rows
+from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 RUNNER = CliRunner()
 
@@ -88,3 +88,20 @@ def test_compare_needs_its_files(tmp_path):
     ):
         done = run("compare", "--out", tmp_path, *arguments)
         assert message in str(done.exception)
+
+
+def test_solve_scores_what_tune_learnt(tmp_path):
+    model = save_llama(tmp_path / "llama")
+    problems = tmp_path / "math.jsonl"
+    problems.write_text('{"question": "1 2 ?", "answer": "the cat\\n#### 1"}\n' * 4)
+    common = ("--model", model, "--train", problems, "--eval", problems)
+    tuned = run("tune", *common, "--task", "causal-lm", "--epochs", 1, "--out", tmp_path / "out", "--quiet")
+    assert (tuned.exit_code, tuned.output) == (0, "")
+    asked = ("solve", "--model", model, "--problems", problems, "--max-new-tokens", 4)
+    asked += ("--adapter", tmp_path / "out/seed-0/adapter", "--out", tmp_path / "answers.jsonl")
+    done = run(*asked)
+    assert done.exit_code == 0, done.output
+    assert "4 answered" in done.stderr
+    assert "of 4; saved in" in done.stdout
+    assert json.loads(run(*asked, "--limit", 3, "--json").stdout)["problems"] == 3
+    assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3

@@ -12,7 +12,7 @@ from attangent import __version__
 from attangent._errors import AttangentError
 from attangent.cli_compress import compress, generate
 from attangent.cli_forecast import diagnose, forecast
-from attangent.cli_tune import compare, tune
+from attangent.cli_tune import compare, solve, tune
 
 if TYPE_CHECKING:
     from attangent.audit import Run
@@ -121,6 +121,7 @@ app.command()(forecast)
 app.command()(diagnose)
 app.command()(tune)
 app.command()(compare)
+app.command()(solve)
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:

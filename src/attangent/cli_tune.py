@@ -1,4 +1,4 @@
-"""The commands `tune` and `compare`. Heavy imports wait until one of them runs."""
+"""The commands `tune`, `compare` and `solve`. Heavy imports wait until one of them runs."""
 
 import json
 import os
@@ -107,6 +107,37 @@ def compare(
     table = table_text(comparison, runs)
     (out / "table.md").write_text(table + "\n")
     typer.echo(json.dumps(summary(comparison, runs), indent=1) if json_ else table)
+
+
+def solve(
+    model: Annotated[str, typer.Option(help="A causal language model: a folder or a hub id.")],
+    problems: Annotated[Path, typer.Option(help="Problems of GSM8K or MATH: a .jsonl file (.gz is fine).")],
+    out: Annotated[Path, typer.Option(help="A .jsonl file: a line for each problem.")],
+    adapter: Annotated[
+        list[Path] | None, typer.Option(help="The folder of an adapter; for ntk+lora give both.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="At most so many tokens a solution.")] = 256,
+    batch: Annotated[int, typer.Option(help="Problems answered at once.")] = 8,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Answer math problems greedily and score the answers by exact match."""
+    from attangent.adapters.solving import Solving, solve_file
+
+    solving = Solving(model, problems, tuple(adapter or ()), limit, max_new_tokens, batch)
+    silent = quiet or json_
+    found = solve_file(solving, out, (lambda done: None) if silent else _print_done)
+    if json_:
+        typer.echo(json.dumps(found))
+    elif not quiet:
+        typer.echo(
+            f"exact match {found['exact_match']:.3f}: {found['right']} of {found['problems']}; saved in {out}"
+        )
+
+
+def _print_done(done: int) -> None:
+    print(f"{done} answered", file=sys.stderr)
 
 
 def _from_options(

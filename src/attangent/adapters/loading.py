@@ -84,15 +84,18 @@ def _check_complete(model: str | Path, missing: Iterable[str]) -> None:
 
 
 class _quiet:
-    """No report that a new head is new."""
+    """No report that a new head is new, and no bar for weights that are read in a moment."""
 
     def __enter__(self) -> None:
         from transformers.utils import logging
 
-        self._before = logging.get_verbosity()
+        self._before, self._bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
+        logging.disable_progress_bar()
 
     def __exit__(self, *_: object) -> None:
         from transformers.utils import logging
 
         logging.set_verbosity(self._before)
+        if self._bar:
+            logging.enable_progress_bar()

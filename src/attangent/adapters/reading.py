@@ -65,7 +65,8 @@ def _located(folder: str | PathLike[str]) -> tuple[Path, Path]:
         raise AttangentError(f"{text} is no folder here and could not be had from the hub: {error}") from None
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_description(path: Path) -> dict[str, Any]:
+    """What the adapter_config.json of an adapter of any kind says."""
     if not path.is_file():
         raise AttangentError(f"there is no file {path}: save an adapter there first")
     if path.stat().st_size > _LARGEST_CONFIG:
@@ -76,8 +77,15 @@ def _read_config(path: Path) -> dict[str, Any]:
         described = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AttangentError(f"{path} is not JSON: {error}") from None
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
-        found = described.get("format") if isinstance(described, dict) else type(described).__name__
+    if not isinstance(described, dict):
+        raise AttangentError(f"{path} has a {type(described).__name__}, expected the settings of an adapter")
+    return described
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    described = read_description(path)
+    found = described.get("format")
+    if found != FORMAT:
         raise AttangentError(
             f"{path} has the format {found!r}, expected {FORMAT!r}: is it another adapter's?"
         )

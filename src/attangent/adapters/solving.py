@@ -1,0 +1,97 @@
+"""Answer a file of math problems with a tuned model and score the answers. What `attangent solve` calls."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent.adapters.files import load_adapter
+from attangent.adapters.loading import load_model, load_tokenizer
+from attangent.adapters.math_data import Problem, read_problems, same_answer, score_answers, solve
+from attangent.adapters.reading import read_description
+from attangent.adapters.words import CONFIG, PEFT_TYPE, WEIGHTS
+
+
+@dataclass(frozen=True)
+class Solving:
+    """A causal model with adapters, a file of GSM8K or MATH problems, and how to answer them.
+
+    adapters: folders that `attangent tune` wrote, of prefix states or of peft's methods; all act together.
+    limit: only the first so many problems.
+    """
+
+    model: str
+    problems: Path
+    adapters: tuple[Path, ...] = ()
+    limit: int | None = None
+    max_new_tokens: int = 256
+    batch: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "batch"):
+            check_size(name, getattr(self, name))
+        if self.limit is not None:
+            check_size("limit", self.limit)
+
+
+def solve_file(
+    solving: Solving, out: Path, tell: Callable[[int], None] = lambda done: None
+) -> dict[str, Any]:
+    """Write a line for each problem to `out` (.jsonl); how many were answered right."""
+    problems = read_problems(solving.problems)[: solving.limit]
+    kinds = [_kind_of(folder) for folder in solving.adapters]
+    if not out.resolve().parent.is_dir():
+        raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
+    tokenizer, model = load_tokenizer(solving.model), load_model(solving.model, "causal-lm")
+    model = with_adapters(model, solving.adapters, kinds)
+    texts = solve(
+        model, tokenizer, problems, max_new_tokens=solving.max_new_tokens, batch=solving.batch, tell=tell
+    )
+    score = score_answers(texts, problems)
+    rows = [_row(*found) for found in zip(problems, texts, score.answers, strict=True)]
+    part = out.with_name(out.name + ".part")
+    part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    part.replace(out)
+    right = sum(row["right"] for row in rows)
+    return {"problems": len(rows), "right": right, "exact_match": score.accuracy}
+
+
+def with_adapters(model: Any, folders: Sequence[Path], kinds: Sequence[str]) -> Any:
+    """The model with what lies in these folders: peft's adapters first, as they wrap the model."""
+    theirs = [folder for folder, kind in zip(folders, kinds, strict=True) if kind != PEFT_TYPE]
+    ours = [folder for folder, kind in zip(folders, kinds, strict=True) if kind == PEFT_TYPE]
+    if len(theirs) > 1 or len(ours) > 1:
+        raise AttangentError(
+            f"{', '.join(map(str, folders))} are {len(ours)} of prefix states and {len(theirs)} of peft's, "
+            "expected at most one of each"
+        )
+    for folder in theirs:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, str(folder))
+    for folder in ours:
+        load_adapter(model, folder)
+    return model
+
+
+def _kind_of(folder: Path) -> str:
+    """The `peft_type` of an adapter folder; weights that are not safetensors are refused."""
+    kind = read_description(folder / CONFIG).get("peft_type")
+    if not isinstance(kind, str):
+        raise AttangentError(f"{folder / CONFIG} has no peft_type: is it an adapter's?")
+    if not (folder / WEIGHTS).is_file():
+        raise AttangentError(f"{folder} has no {WEIGHTS}, the only kind of weights that is read")
+    return kind
+
+
+def _row(problem: Problem, text: str, answer: str | None) -> dict[str, Any]:
+    return {
+        "question": problem.question,
+        "expected": problem.answer,
+        "answer": answer,
+        "right": same_answer(answer, problem.answer),
+        "completion": text,
+    }
