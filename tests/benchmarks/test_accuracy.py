@@ -81,7 +81,6 @@ def test_gaps_are_means_over_tasks_of_pairs_of_runs(tmp_path):
     told = gaps([comparison], runs).splitlines()
     assert told[0] == "1000 examples or more: ntk - lora r=8 = +0.0500, standard error 0.0500"
     assert told[1:] == ["300 examples or fewer: ntk - lora r=8 = -0.0500, standard error 0.0500"]
-    assert "nan" in told[1]
 
 
 def test_every_method_may_choose_from_as_many_rates():
