@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,21 +46,33 @@ class InProcess:
 
 
 class Lapped(InProcess):
-    """Work that returns the times at which its laps ended; its fastest call takes each lap at its fastest."""
+    """Work that returns an iterator, whose steps are laps; its fastest call takes each lap at its fastest."""
 
     def __init__(self, work: Work, versions: Mapping[str, str], clock: Callable[[], float]):
         super().__init__(work, versions, clock)
-        self._laps: list[list[float]] = []
+        self._fastest: list[float] = []
+
+    def start(self) -> Iterator[float]:
+        """Seconds of each lap, which is run when it is asked for."""
+        laps = self._work()
+        for place in itertools.count():
+            begin = self._clock()
+            if next(laps, self) is self:
+                return
+            taken = self._clock() - begin
+            if place == len(self._fastest):
+                self._fastest.append(taken)
+            self._fastest[place] = min(taken, self._fastest[place])
+            yield taken
 
     def seconds(self, repeats: int) -> float:
-        for _ in range(repeats):
-            start = self._clock()
-            ends = self._work()
-            self._laps.append([end - begin for begin, end in itertools.pairwise([start, *ends])])
-        return sum(map(sum, self._laps[-repeats:]))
+        return sum(sum(self.start()) for _ in range(repeats))
 
     def fastest(self, samples: Sequence[float]) -> float:
-        return sum(map(min, zip(*self._laps, strict=True)))
+        return sum(self._fastest)
+
+    def result(self) -> Any:
+        return list(self._work())
 
 
 class Child:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -20,7 +20,7 @@ from attangent._errors import AttangentError
 from attangent.audit.code import code_version
 from benchmarks.child import MALLOC_SETTINGS, Unavailable, Work
 from benchmarks.entrants import Child, Entrant, InProcess, Lapped
-from benchmarks.measure import Effort, Excuses, fixed_threads, interleave
+from benchmarks.measure import Effort, Excuses, fixed_threads, interleave, interleave_laps
 
 __all__ = ["Benchmark", "Contestant", "Disagreement", "Goal", "Outside", "Unavailable", "run"]
 
@@ -39,8 +39,9 @@ class Contestant:
     """Work done in this process: `build(size)` makes the callable that is timed, untimed itself.
 
     `build` raises Unavailable where the contestant cannot run. A yardstick that does other work than the
-    reference says `same_work=False` and is not checked against it. Work `in_laps` returns the times at which
-    its parts ended (see `Lapped`), so that a disturbance of one part does not spoil the whole.
+    reference says `same_work=False` and is not checked against it. Work `in_laps` returns an iterator; its
+    steps alternate with those of the others, and each counts at its fastest, so that no disturbance of a part
+    spoils the whole.
     """
 
     name: str
@@ -51,6 +52,11 @@ class Contestant:
     def enter(self, size: Size, threads: int, clock: Clock) -> Entrant:
         entrant = Lapped if self.in_laps else InProcess
         return entrant(self.build(size), our_versions(self.build.__module__), clock)
+
+    def whole(self, size: Size) -> Work:
+        """The work as one call, all laps of it."""
+        work = self.build(size)
+        return (lambda: list(work())) if self.in_laps else work
 
     def memory_command(self, benchmark: str, size: Size) -> Sequence[str]:
         return [sys.executable, "-m", "benchmarks.worker", benchmark, self.name, json.dumps(dict(size))]
@@ -63,6 +69,7 @@ class Outside:
     name: str
     command: Callable[[Size], Sequence[str]]
     same_work: bool = True
+    in_laps: ClassVar[bool] = False
 
     def enter(self, size: Size, threads: int, clock: Clock) -> Entrant:
         return Child(self.command(size), threads)
@@ -128,6 +135,8 @@ class Benchmark:
         for name in {self.baseline, *(n for goal in self.goals for n in (goal.contestant, goal.against))}:
             if name not in names:
                 raise AttangentError(f"benchmark {self.name} names {name!r}, expected one of {known}")
+        if len({contestant.in_laps for contestant in self.contestants}) > 1:
+            raise AttangentError(f"benchmark {self.name} has contestants with and without laps: {known}")
         for goal in self.goals:
             if goal.size not in self.sizes or (goal.against_size or goal.size) not in self.sizes:
                 raise AttangentError(f"benchmark {self.name} has a goal at a size it does not run: {goal}")
@@ -193,12 +202,21 @@ def _run_size(
                 if expected is not None and contestant.same_work:
                     _check_agreement(benchmark, name, size, expected, entrants[name].result())
         ready = {name: entrant for name, entrant in entrants.items() if name not in excuses}
-        race.samples = interleave(ready, effort, excuses, tick)
+        race.samples = _timed(ready, effort, excuses, tick)
         race.fastest = {name: entrants[name].fastest(times) for name, times in race.samples.items() if times}
     finally:
         for entrant in entrants.values():
             entrant.close()
     return [race.row(contestant.name, excuses) for contestant in benchmark.contestants]
+
+
+def _timed(
+    entrants: dict[str, Entrant], effort: Effort, excuses: Excuses, tick: Callable[[str], None]
+) -> dict[str, list[float]]:
+    lapped = {name: entrant for name, entrant in entrants.items() if isinstance(entrant, Lapped)}
+    if lapped and len(lapped) == len(entrants):
+        return interleave_laps(lapped, effort.rounds, tick)
+    return interleave(entrants, effort, excuses, tick)
 
 
 def _check_agreement(benchmark: Benchmark, name: str, size: Size, expected: Any, result: Any) -> None:

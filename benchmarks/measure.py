@@ -1,5 +1,6 @@
 """Interleaved rounds with fixed threads."""
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from attangent._errors import AttangentError
 from benchmarks.child import Unavailable
-from benchmarks.entrants import Entrant
+from benchmarks.entrants import Entrant, Lapped
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,28 @@ def interleave(
                 with excuses.allowed(name):
                     samples[name].append(entrants[name].seconds(repeats[name]) / repeats[name])
     return {name: times for name, times in samples.items() if name not in excuses}
+
+
+def interleave_laps(
+    entrants: Mapping[str, Lapped], rounds: int, tick: Callable[[str], None]
+) -> dict[str, list[float]]:
+    """The same for entrants that all run in laps: the first lap of each in turn, then the second, ..."""
+    for name, entrant in entrants.items():
+        tick(f"{name}, warm-up")
+        entrant.seconds(1)
+    samples: dict[str, list[float]] = {name: [] for name in entrants}
+    for turn in range(rounds):
+        running = {name: entrant.start() for name, entrant in entrants.items()}
+        taken = dict.fromkeys(entrants, 0.0)
+        for lap in itertools.count(turn):
+            laps = {name: next(running[name], None) for name in _rotated(list(entrants), lap)}
+            if None in laps.values():
+                break
+            taken = {name: taken[name] + (laps[name] or 0.0) for name in taken}
+        for name in entrants:
+            tick(f"{name}, round {turn + 1} of {rounds}")
+            samples[name].append(taken[name])
+    return samples
 
 
 def _measured_enough(samples: list[float], repeats: int, effort: Effort) -> bool:

@@ -14,7 +14,7 @@ def main(benchmark_name: str, contestant_name: str, size: str) -> None:
     contestant = benchmark.contestant(contestant_name)
     assert isinstance(contestant, Contestant), "a contestant from outside brings its own program"
     with fixed_threads(benchmark.threads):
-        serve(lambda: contestant.build(json.loads(size)))
+        serve(lambda: contestant.whole(json.loads(size)))
 
 
 if __name__ == "__main__":

@@ -141,26 +141,54 @@ def test_who_dies_while_memory_is_measured_is_not_timed(track):
     assert rows["greedy"]["seconds"] is None
 
 
-def test_the_fastest_of_work_in_laps_has_each_lap_at_its_fastest(track):
-    pauses = iter([3.0, 0.0, 7.0, 0.0, 0.0, 9.0, 0.0, 5.0, 2.0, 0.0])  # one in each of five calls
+def lapping(track, name, pauses, order=None):
+    """Calls of two laps of a second each, before each of which there may be a pause."""
+    remaining = iter(pauses)
 
     def build(size):
         def work():
-            ends = []
-            for _ in range(2):
-                track.clock.now += 1.0 + next(pauses)
-                ends.append(track.clock.now)
-            return ends
+            for lap in range(2):
+                if order is not None:
+                    order.append((name, lap))
+                track.clock.now += 1.0 + next(remaining, 0.0)
+                yield lap
 
         return work
 
-    disturbed = Contestant("disturbed", build, same_work=False, in_laps=True)
-    benchmark = track.benchmark(disturbed, track.contestant("steady", 1.0), sizes=[SMALL])
+    return Contestant(name, build, same_work=False, in_laps=True)
+
+
+def test_the_fastest_of_work_in_laps_has_each_lap_at_its_fastest(track):
+    disturbed = lapping(track, "disturbed", [3.0, 0.0, 0.0, 9.0, 0.0, 5.0, 2.0, 0.0])
+    benchmark = track.benchmark(disturbed, lapping(track, "steady", []), sizes=[SMALL])
     rows = by_contestant(track.run(benchmark), SMALL)
     assert rows["disturbed"]["seconds"] == 2.0
     assert rows["disturbed"]["rounds"] == 3
     assert rows["steady"]["ratio"] == 1.0
     assert rows["steady"]["ratio_by_round"] == pytest.approx([2 / 11, 0.5])
+
+
+def test_laps_alternate_and_every_contestant_goes_first_in_turn(track):
+    order = []
+    pair = [lapping(track, name, [], order) for name in "AB"]
+    track.run(track.benchmark(*pair, sizes=[SMALL]))
+    warm, raced = order[:4], order[4:]
+    assert warm == [("A", 0), ("A", 1), ("B", 0), ("B", 1)]
+    assert raced[:8] == [
+        *(("A", 0), ("B", 0), ("B", 1), ("A", 1)),
+        *(("B", 0), ("A", 0), ("A", 1), ("B", 1)),
+    ]
+    assert len(raced) == 3 * 4
+
+
+def test_laps_and_whole_calls_are_not_compared(track):
+    with pytest.raises(AttangentError, match="with and without laps"):
+        track.benchmark(lapping(track, "laps", []), track.contestant("whole", 1.0))
+
+
+def test_memory_is_that_of_all_laps(track):
+    assert lapping(track, "A", []).whole(SMALL)() == [0, 1]
+    assert track.contestant("B", 1.0).whole(SMALL)().tolist() == [1.0, 1.0]
 
 
 def test_without_a_baseline_there_are_seconds_but_no_ratios(track):

@@ -44,13 +44,21 @@ def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, s
 
     The query sees at least one token, as one that is being decoded sees itself.
     """
-    if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask, 0.0, -math.inf)
-    bias = mask if mask is None or mask.dtype == q.dtype else mask.to(q.dtype)
-    out, lse, _ = KERNELS[q.device.type].forward(q, k, v, Mask(bias), scale)
+    added = _NO_MASK if mask is None else Mask(_added_to_scores(mask, q.dtype))
+    out, lse, _ = KERNELS[q.device.type].forward(q, k, v, added, scale)
+    if out.dtype == lse.dtype:
+        u, level = alone(q)
+        return out.lerp_(u, (level - lse.unsqueeze(-1)).sigmoid_())
     u, level = alone(q.to(lse.dtype))
     share = (level - lse.unsqueeze(-1)).sigmoid_()
-    return out.lerp_(u, share) if out.dtype == u.dtype else torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
+    return torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
+
+
+_NO_MASK = Mask(None)
+
+
+def _added_to_scores(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    return (torch.where(mask, 0.0, -math.inf) if mask.dtype == torch.bool else mask).to(dtype)
 
 
 class Folded(NamedTuple):
@@ -71,7 +79,7 @@ class Folded(NamedTuple):
 
         Asked of every layer for every token, so only what may differ from one token to the next is looked at.
         """
-        if q.size(2) != 1 or k.size(2) == 1 or options.get("dropout"):
+        if q.shape[2] != 1 or k.shape[2] == 1 or options.get("dropout"):
             return False
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return False
@@ -153,7 +161,7 @@ def _folded_learned(
 
     def alone(x: Tensor) -> tuple[Tensor, Tensor]:
         single = len(x) == 1
-        t = torch.baddbmm(bias, x[0] if single else x.squeeze(2).transpose(0, 1), columns)
+        t = torch.baddbmm(bias, x.squeeze(0) if single else x.squeeze(2).transpose(0, 1), columns)
         u = torch.baddbmm(first, t.addcmul_(t, t.erf()), rest)
         return u.unsqueeze(0) if single else u.transpose(0, 1).unsqueeze(2), constant
 
