@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attangent.adapters import NTKConfig, activate, attach, states_of
-from attangent.adapters.decoding import Folded, decode, fold, one_query
+from attangent.adapters.decoding import Folded, decode, fold, is_plain
 from attangent.adapters.slot import slot_of
 from attangent.adapters.states import CalibratedState
 from attangent.attention import PrefixState, ntk_attention
@@ -54,18 +54,31 @@ def test_folded_weights_give_the_same_as_the_general_path(config, batch, mask, s
         )
 
 
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_prompts_get_the_same_as_from_the_general_path(config, batch):
+    state = first_state(config)
+    q, k, v = tokens(batch, 4, 2, 9, 9, 8, dtype=torch.float32)
+    with torch.no_grad():
+        found = decode(q, k, v, fold(state, 8**-0.5, q), None, 8**-0.5)
+        assert torch.allclose(found, ntk_attention(q, k, v, state, causal=True), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("config", ["learned", "anchors-kv"])
-def test_other_precisions(dtype, config):
+@pytest.mark.parametrize("length", [1, 7])
+def test_other_precisions(dtype, config, length):
     state = first_state(config).to(torch.float64 if dtype == torch.float64 else torch.float32)
-    q, k, v = tokens(2, 4, 2, 1, 7, 8, dtype=dtype)
+    q, k, v = tokens(2, 4, 2, length, 7, 8, dtype=dtype)
     with torch.no_grad():
         folded = fold(state, 8**-0.5, q)
         found = decode(q, k, v, folded, None, 8**-0.5)
     assert found.dtype == dtype
     with torch.no_grad():
         assert torch.allclose(
-            found, ntk_attention(q, k, v, state), rtol=2e-2 if dtype == torch.bfloat16 else 1e-9
+            found,
+            ntk_attention(q, k, v, state, causal=length > 1),
+            rtol=2e-2 if dtype == torch.bfloat16 else 1e-9,
         )
 
 
@@ -107,15 +120,14 @@ def test_what_cannot_be_folded_is_left_to_the_general_path(state):
 
 def test_only_plain_steps_are_taken():
     q, k, v = tokens(1, 4, 2, 1, 6, 8, dtype=torch.float32)
-    assert not one_query(q, k, v, {})
+    assert not is_plain(q, k, v, {})
     with torch.no_grad():
-        assert one_query(q, k, v, {})
-        assert not one_query(q.repeat(1, 1, 2, 1), k, v, {})
-        assert not one_query(q, k, v[..., :4], {})
+        assert is_plain(q, k, v, {})
+        assert not is_plain(q, k, v[..., :4], {})
         for option in ({"dropout": 0.1}, {"softcap": 5.0}, {"position_bias": q}):
-            assert not one_query(q, k, v, option)
+            assert not is_plain(q, k, v, option)
         with torch.autocast("cpu"):
-            assert not one_query(q, k, v, {})
+            assert not is_plain(q, k, v, {})
 
 
 def test_what_is_folded_serves_the_next_query_of_its_text_only():
@@ -141,6 +153,33 @@ def test_generation_uses_them(config):
     assert isinstance(slot.folded, Folded)
     assert slot.folded.alone is not None
     assert torch.equal(found, model.generate(**given, **OPTIONS, use_cache=False))
+
+
+def logits(model, **given):
+    with torch.no_grad():
+        return model(**given).logits
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("case", ["prompt", "padded", "continued", "changed"])
+def test_texts_without_gradients_get_what_those_with_gradients_get(config, case):
+    """With gradients the general path is taken."""
+    model, given = shaken(CONFIGS[config]), dict(inputs("llama", side="left"))
+    if case != "padded":
+        given = {"input_ids": given["input_ids"]}
+    folds = slot_of(model.model.layers[0].self_attn)
+    found = logits(model, **given)
+    assert (folds.folded is None) == (case == "padded")
+    if case == "continued":
+        with torch.no_grad():
+            past = model(input_ids=given["input_ids"][:, :2], use_cache=True).past_key_values
+        found[:, 2:] = logits(model, input_ids=given["input_ids"][:, 2:], past_key_values=past)
+    if case == "changed":
+        for state in states_of(model).values():
+            change_behind_the_back(state)
+        found = logits(model, **given)
+    seen = given["attention_mask"].bool() if case == "padded" else slice(None)
+    assert torch.allclose(found[seen], model(**given).logits[seen], atol=1e-5)
 
 
 def change_in_place(state):

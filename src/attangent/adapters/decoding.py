@@ -1,4 +1,4 @@
-"""One new query at a time: the same formula in few operations, as each costs more than what it computes.
+"""Texts without gradients: the same formula in few operations, as each costs more than what it computes.
 
     out = (1 - share) o + share u,  share = sigmoid(l - lse)
 
@@ -21,12 +21,12 @@ from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
 
 Alone = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From queries (B, H, 1, d) of at least float32 to u (B, H, 1, dv) and l (B, H, 1, 1), or (1, H, 1, 1)."""
+"""From queries (B, H, L, d) of at least float32 to u (B, H, L, dv) and l (B, H, L, 1), or (1, H, 1, 1)."""
 
 
-def one_query(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
-    """Whether this is a step of decoding that `decode` can take: no gradient and nothing out of the way."""
-    if q.shape[2] != 1 or torch.is_grad_enabled() or torch.compiler.is_compiling():
+def is_plain(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
+    """Whether this is something that `decode` can do: no gradient and nothing out of the way."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
     if (
         options.get("dropout")
@@ -40,11 +40,12 @@ def one_query(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
 
 
 def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, scale: float) -> Tensor:
-    """Attention of one query for each sequence and head, (B, H, 1, dv).
+    """Attention of one query for each sequence and head, or of all those of a prompt if there is no mask.
 
-    The query sees at least one token, as one that is being decoded sees itself.
+    The query sees at least one token, as one that is being decoded sees itself; those of a prompt see
+    themselves and what is before them.
     """
-    added = _NO_MASK if mask is None else Mask(_added_to_scores(mask, q.dtype))
+    added = _no_mask(q) if mask is None else Mask(_added_to_scores(mask, q.dtype))
     out, lse, _ = KERNELS[q.device.type].forward(q, k, v, added, scale)
     if out.dtype == lse.dtype:
         u, level = alone(q)
@@ -54,7 +55,11 @@ def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, s
     return torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
 
 
-_NO_MASK = Mask(None)
+_NO_MASK, _CAUSAL = Mask(None), Mask(None, causal=True)
+
+
+def _no_mask(q: Tensor) -> Mask:
+    return _NO_MASK if q.shape[2] == 1 else _CAUSAL
 
 
 def _added_to_scores(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -160,9 +165,10 @@ def _folded_learned(
     constant = constant.unsqueeze(0)
 
     def alone(x: Tensor) -> tuple[Tensor, Tensor]:
-        single = len(x) == 1
-        t = torch.baddbmm(bias, x.squeeze(0) if single else x.squeeze(2).transpose(0, 1), columns)
+        single, length = len(x) == 1, x.shape[2]
+        rows = x.squeeze(0) if single else x.transpose(0, 1).flatten(1, 2)
+        t = torch.baddbmm(bias, rows, columns)
         u = torch.baddbmm(first, t.addcmul_(t, t.erf()), rest)
-        return u.unsqueeze(0) if single else u.transpose(0, 1).unsqueeze(2), constant
+        return u.unsqueeze(0) if single else u.unflatten(1, (-1, length)).transpose(0, 1), constant
 
     return alone

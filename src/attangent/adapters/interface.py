@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent.adapters.decoding import Folded, decode, one_query
+from attangent.adapters.decoding import Folded, decode, is_plain
 from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix, ntk_attention
 from attangent.attention.masks import resolve_mask
@@ -67,10 +67,9 @@ def _sdpa_with_prefix(
 def _decoded(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
 ) -> Tensor | None:
-    """The output for one new query, by folded weights; None where the general path must do it.
+    """The output for a prompt or one new query, by folded weights; None where the general path must do it.
 
-    What is folded is kept from one new token to the next, and only then: layers that are not causal have no
-    beginning of a text to fold anew at.
+    What is folded is kept until the next text begins: layers that are not causal have no such beginning.
     """
     slot = slot_of(module)
     if slot is None or not slot.enabled or slot.recorder is not None:
@@ -78,19 +77,33 @@ def _decoded(
     scale = options.get("scaling") or query.shape[-1] ** -0.5
     folded = slot.folded
     if folded is None or not folded.serves(query, key, options):
-        slot.folded = folded = _folded(module, slot, query, key, value, scale, options)
+        slot.folded = folded = _folded(module, slot, query, key, value, mask, scale, options)
     if folded is None or folded.alone is None:
         return None
     return decode(query, key, value, folded.alone, mask, scale)
 
 
 def _folded(
-    module: nn.Module, slot: Slot, q: Tensor, k: Tensor, v: Tensor, scale: float, options: dict[str, Any]
+    module: nn.Module,
+    slot: Slot,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    options: dict[str, Any],
 ) -> Folded | None:
-    if not one_query(q, k, v, options) or not getattr(module, "is_causal", False):
+    if not is_plain(q, k, v, options) or not getattr(module, "is_causal", False):
+        return None
+    if q.shape[2] > 1 and not _is_prompt(q, k, mask, options):
         return None
     prefix = slot.current()
     return None if prefix is None else Folded.of(prefix, scale, q)
+
+
+def _is_prompt(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]) -> bool:
+    """Whether these are all tokens of texts of one length so far."""
+    return mask is None and q.shape[2] == k.shape[2] and options.get("is_causal") is not False
 
 
 def _eager_with_prefix(
