@@ -28,7 +28,7 @@ def llama(tmp_path_factory):
 
 
 def tuned(llama, out, name):
-    """Folders of the adapters, and the rows that the trained model itself answers."""
+    """The folders of the adapters that were trained."""
     method = Method(name, learning_rate=0.05)
     problems = llama / "math.jsonl"
     training = Training(epochs=4, batch=3)
@@ -120,12 +120,15 @@ def test_folders_that_are_no_adapters_are_refused(llama, tmp_path):
             answers(llama, tmp_path / "out.jsonl", [folder])
 
 
-def test_two_of_one_kind_are_refused(llama, tmp_path):
+def test_two_of_one_kind_are_refused(llama, tmp_path, monkeypatch):
     folder = tuned(llama, tmp_path, "ntk")[0]
+    monkeypatch.setattr("attangent.adapters.solving.load_model", lambda *_: pytest.fail("loaded"))
     with pytest.raises(AttangentError, match="at most one of each"):
         answers(llama, tmp_path / "out.jsonl", [folder, folder])
 
 
 def test_there_must_be_a_place_for_the_answers(llama, tmp_path):
+    with pytest.raises(AttangentError, match="it is a folder"):
+        answers(llama, tmp_path)
     with pytest.raises(AttangentError, match="there is no folder"):
         answers(llama, tmp_path / "none" / "out.jsonl")

@@ -42,11 +42,10 @@ def solve_file(
 ) -> dict[str, Any]:
     """Write a line for each problem to `out` (.jsonl); how many were answered right."""
     problems = read_problems(solving.problems)[: solving.limit]
-    kinds = [_kind_of(folder) for folder in solving.adapters]
-    if not out.resolve().parent.is_dir():
-        raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
+    theirs, ours = _sorted_out(solving.adapters)
+    _check_out(out)
     tokenizer, model = load_tokenizer(solving.model), load_model(solving.model, "causal-lm")
-    model = with_adapters(model, solving.adapters, kinds)
+    model = _with_adapters(model, theirs, ours)
     texts = solve(
         model, tokenizer, problems, max_new_tokens=solving.max_new_tokens, batch=solving.batch, tell=tell
     )
@@ -59,8 +58,9 @@ def solve_file(
     return {"problems": len(rows), "right": right, "exact_match": score.accuracy}
 
 
-def with_adapters(model: Any, folders: Sequence[Path], kinds: Sequence[str]) -> Any:
-    """The model with what lies in these folders: peft's adapters first, as they wrap the model."""
+def _sorted_out(folders: Sequence[Path]) -> tuple[Path | None, Path | None]:
+    """The folder of peft's adapter and that of prefix states."""
+    kinds = [_kind_of(folder) for folder in folders]
     theirs = [folder for folder, kind in zip(folders, kinds, strict=True) if kind != PEFT_TYPE]
     ours = [folder for folder, kind in zip(folders, kinds, strict=True) if kind == PEFT_TYPE]
     if len(theirs) > 1 or len(ours) > 1:
@@ -68,13 +68,23 @@ def with_adapters(model: Any, folders: Sequence[Path], kinds: Sequence[str]) -> 
             f"{', '.join(map(str, folders))} are {len(ours)} of prefix states and {len(theirs)} of peft's, "
             "expected at most one of each"
         )
-    for folder in theirs:
+    return (theirs or [None])[0], (ours or [None])[0]
+
+
+def _check_out(out: Path) -> None:
+    if out.is_dir():
+        raise AttangentError(f"cannot write to {out}: it is a folder, expected a .jsonl file")
+    if not out.resolve().parent.is_dir():
+        raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
+
+
+def _with_adapters(model: Any, theirs: Path | None, ours: Path | None) -> Any:
+    """peft's adapter comes first, as it wraps the model."""
+    if theirs is not None:
         from peft import PeftModel
 
-        model = PeftModel.from_pretrained(model, str(folder))
-    for folder in ours:
-        load_adapter(model, folder)
-    return model
+        model = PeftModel.from_pretrained(model, str(theirs))
+    return model if ours is None else load_adapter(model, ours)
 
 
 def _kind_of(folder: Path) -> str:
