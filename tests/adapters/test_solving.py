@@ -72,7 +72,7 @@ def test_every_part_of_a_stack_acts(llama, tmp_path):
 
 
 def test_answers_are_those_of_the_model_that_was_trained(llama, tmp_path):
-    """The adapter at its start is the model itself, so that the saved folder must answer as it does."""
+    """At a rate of next to nothing the saved folder must answer as the adapted model did before training."""
     problems = llama / "math.jsonl"
     given = Tuning(
         str(llama), problems, problems, "causal-lm", None, 40, training=Training(epochs=1, batch=3)

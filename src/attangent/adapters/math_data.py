@@ -156,10 +156,11 @@ def _number(text: str) -> Decimal | None:
 
 @dataclass(frozen=True)
 class MathScore:
-    """How many problems were answered right, and what was answered."""
+    """How many problems were answered right, what was answered, and whether each is right."""
 
     accuracy: float
     answers: tuple[str | None, ...]
+    right: tuple[bool, ...]
 
 
 def score_answers(completions: Sequence[str], problems: Sequence[Problem]) -> MathScore:
@@ -169,8 +170,9 @@ def score_answers(completions: Sequence[str], problems: Sequence[Problem]) -> Ma
             f"{len(completions)} completions for {len(problems)} problems, expected one each"
         )
     answers = tuple(extract_answer(text) for text in completions)
-    right = [same_answer(answer, problem.answer) for answer, problem in zip(answers, problems, strict=True)]
-    return MathScore(sum(right) / len(right), answers)
+    pairs = zip(answers, problems, strict=True)
+    right = tuple(same_answer(answer, problem.answer) for answer, problem in pairs)
+    return MathScore(sum(right) / len(right), answers, right)
 
 
 def solve(

@@ -10,7 +10,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.adapters.files import load_adapter
 from attangent.adapters.loading import load_model, load_tokenizer
-from attangent.adapters.math_data import Problem, read_problems, same_answer, score_answers, solve
+from attangent.adapters.math_data import Problem, read_problems, score_answers, solve
 from attangent.adapters.reading import read_description
 from attangent.adapters.words import CONFIG, PEFT_TYPE, WEIGHTS
 
@@ -50,12 +50,11 @@ def solve_file(
         model, tokenizer, problems, max_new_tokens=solving.max_new_tokens, batch=solving.batch, tell=tell
     )
     score = score_answers(texts, problems)
-    rows = [_row(*found) for found in zip(problems, texts, score.answers, strict=True)]
+    rows = [_row(*found) for found in zip(problems, texts, score.answers, score.right, strict=True)]
     part = out.with_name(out.name + ".part")
     part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     part.replace(out)
-    right = sum(row["right"] for row in rows)
-    return {"problems": len(rows), "right": right, "exact_match": score.accuracy}
+    return {"problems": len(rows), "right": sum(score.right), "exact_match": score.accuracy}
 
 
 def _sorted_out(folders: Sequence[Path]) -> tuple[Path | None, Path | None]:
@@ -97,11 +96,11 @@ def _kind_of(folder: Path) -> str:
     return kind
 
 
-def _row(problem: Problem, text: str, answer: str | None) -> dict[str, Any]:
+def _row(problem: Problem, text: str, answer: str | None, right: bool) -> dict[str, Any]:
     return {
         "question": problem.question,
         "expected": problem.answer,
         "answer": answer,
-        "right": same_answer(answer, problem.answer),
+        "right": right,
         "completion": text,
     }
