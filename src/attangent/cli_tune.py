@@ -1,7 +1,6 @@
 """The commands `tune`, `compare` and `solve`. Heavy imports wait until one of them runs."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,6 +45,7 @@ def tune(
     from attangent.adapters.compare_settings import training_of
     from attangent.adapters.finetune import Tuning, finetune
     from attangent.adapters.methods import Method
+    from attangent.adapters.processes import is_first_process
 
     given = _read_toml(config, {"method", "training"})
     chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
@@ -59,9 +59,9 @@ def tune(
         method=Method.from_dict(chosen),
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch)),
     )
-    silent = quiet or json_ or int(os.environ.get("RANK", "0")) > 0
+    silent = quiet or json_ or not is_first_process()
     found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds)
-    if json_ and int(os.environ.get("RANK", "0")) == 0:
+    if json_ and is_first_process():
         typer.echo(json.dumps(found, indent=1))
     elif not silent:
         _print_mean(found, tuning, out)

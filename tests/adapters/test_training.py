@@ -172,9 +172,19 @@ def test_settings_that_are_refused(settings):
 
 
 PROCESSES = """
-import sys
+import atexit, os, sys
+from pathlib import Path
+from torch import distributed
 from tests.adapters.test_training import tune_tiny
+
+def note_end():
+    threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    left = distributed.is_initialized() or any("gloo" in name for name in threads)
+    Path(sys.argv[2], f"end-{os.environ['RANK']}").write_text(f"written {written}, group left {left}")
+
+atexit.register(note_end)
 tune_tiny(*sys.argv[1:])
+written = Path(sys.argv[2], "seed-0/metrics.json").is_file()
 """
 
 
@@ -197,6 +207,8 @@ def test_two_processes_reach_the_loss_of_one(tmp_path, save, task):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
     done = subprocess.run([*launch, *map(str, arguments)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
+    for rank in range(2):
+        assert (tmp_path / f"two/end-{rank}").read_text() == "written True, group left False"
     one, two = (json.loads((tmp_path / n / "seed-0/metrics.json").read_text()) for n in ("one", "two"))
     assert one["steps"] == two["steps"] == 9
     assert two["eval_loss"] == pytest.approx(one["eval_loss"], abs=1e-4)

@@ -3,7 +3,6 @@
 Runs unchanged on one process or under `torchrun` and `accelerate launch`, as transformers' Trainer does.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from attangent.adapters.files import save_adapter
 from attangent.adapters.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
 from attangent.adapters.math_data import problem_of
 from attangent.adapters.methods import Kind, Method, adapt
+from attangent.adapters.processes import is_first_process
 from attangent.adapters.tasks import parsed_records, read_task
 from attangent.adapters.tasks_images import EncodedImages, Pixels, read_images
 from attangent.adapters.training import (
@@ -94,7 +94,7 @@ def _one(tuning: Tuning, folder: Path) -> dict[str, Any]:
         return json.loads(done.read_text())
     prepared = prepare(tuning)
     folder.mkdir(parents=True, exist_ok=True)
-    if _first_process():
+    if is_first_process():
         write_json(described, settings)
     job = Job(prepared.model, tuning.kind, tuning.method.rate, prepared.train, prepared.collate, folder)
     trainer, numbers = train(job, tuning.training)
@@ -109,6 +109,7 @@ def _one(tuning: Tuning, folder: Path) -> dict[str, Any]:
         _save(prepared, tuning, folder)
         write_json(done, metrics)
         drop_checkpoints(folder)
+    trainer.accelerator.wait_for_everyone()
     return metrics
 
 
@@ -198,8 +199,3 @@ def _settings(tuning: Tuning) -> dict[str, Any]:
     found |= {"train": str(tuning.train), "evaluate": str(tuning.evaluate)}
     found["method"] |= {"ntk": tuning.method.ntk.as_dict(), "learning_rate": tuning.method.rate}
     return found
-
-
-def _first_process() -> bool:
-    """torchrun and accelerate number the processes in RANK."""
-    return int(os.environ.get("RANK", "0")) == 0

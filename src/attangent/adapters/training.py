@@ -19,6 +19,7 @@ from attangent._errors import AttangentError
 from attangent.adapters.memory import PeakMemory
 from attangent.adapters.methods import Kind, is_head, trained_sizes
 from attangent.adapters.order import SeededOrder
+from attangent.adapters.processes import part_at_exit
 
 _SCORED_AT_ONCE = 32
 
@@ -80,6 +81,7 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     from transformers.trainer_utils import get_last_checkpoint
 
     trainer = make_trainer(job, training)
+    part_at_exit()
     last = get_last_checkpoint(str(job.folder)) if job.folder.is_dir() else None
     started = time.perf_counter()
     with PeakMemory() as memory:
