@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+BUILT_FROM := pyproject.toml hatch_build.py src/attangent/adapters/decoding.c
 
 .PHONY: setup demo test lint bench clean
 
@@ -12,11 +13,11 @@ setup: $(INSTALLED_DEV)
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(INSTALLED): pyproject.toml | $(BIN)/python
+$(INSTALLED): $(BUILT_FROM) | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[adapters]'
 	@touch $@
 
-$(INSTALLED_DEV): pyproject.toml | $(BIN)/python
+$(INSTALLED_DEV): $(BUILT_FROM) | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(INSTALLED) $@
 

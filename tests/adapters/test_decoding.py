@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 
-from attangent.adapters import NTKConfig, activate, attach, states_of
+from attangent.adapters import NTKConfig, activate, attach, native, states_of
 from attangent.adapters.decoding import Folded, decode, fold, is_plain
 from attangent.adapters.slot import slot_of
 from attangent.adapters.states import CalibratedState
@@ -11,6 +11,16 @@ from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Anchors, Elu, Learned
 from tests.adapters.models import inputs, tiny
 from tests.attention.cases import normal, tokens
+
+
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def merging(request, monkeypatch):
+    if request.param == "torch":
+        monkeypatch.setattr(native, "library", lambda: None)
+    elif native.library() is None:
+        pytest.skip("decoding.c is not compiled: there was no C compiler at installation")
+    return request.param
+
 
 CONFIGS = {
     "learned": NTKConfig(),

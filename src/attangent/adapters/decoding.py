@@ -4,7 +4,8 @@
 
 with (o, lse) the attention over the tokens and (u, l) that over the prefix alone: its output
 phi(q) Z / phi(q) k and the logarithm of its mass phi(q) k. Units, masses and scales are folded into the
-weights once, when a text begins; more than one query, or a first key, begins one.
+weights once, when a text begins; more than one query, or a first key, begins one. Compiled code (native.py)
+does the merging of single queries where it is installed.
 """
 
 import math
@@ -14,14 +15,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attangent.adapters.native import Merge, merge_anchors, merge_learned
 from attangent.attention import Prefix
 from attangent.attention.features import Anchors, Calibrated, Learned
 from attangent.attention.kernels import KERNELS
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
 
-Alone = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From queries (B, H, L, d) of at least float32 to u (B, H, L, dv) and l (B, H, L, 1), or (1, H, 1, 1)."""
+
+class Alone(NamedTuple):
+    """The prefix alone.
+
+    attend: from queries (B, H, L, d) of at least float32 to u (B, H, L, dv) and l (B, H, L, 1), or
+        (1, H, 1, 1).
+    merge: compiled code that merges it into the attention of single queries.
+    """
+
+    attend: Callable[[Tensor], tuple[Tensor, Tensor]]
+    merge: Merge | None
 
 
 def is_plain(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
@@ -48,9 +59,11 @@ def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, s
     added = _no_mask(q) if mask is None else Mask(_added_to_scores(mask, q.dtype))
     out, lse, _ = KERNELS[q.device.type].forward(q, k, v, added, scale)
     if out.dtype == lse.dtype:
-        u, level = alone(q)
+        if alone.merge is not None and alone.merge(out, lse, q):
+            return out
+        u, level = alone.attend(q)
         return out.lerp_(u, (level - lse.unsqueeze(-1)).sigmoid_())
-    u, level = alone(q.to(lse.dtype))
+    u, level = alone.attend(q.to(lse.dtype))
     share = (level - lse.unsqueeze(-1)).sigmoid_()
     return torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
 
@@ -124,18 +137,19 @@ def _folded_anchors(
         return None
     keys = (keys / size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
     shift = level[:, None] - (keys @ mean.unsqueeze(-1)).squeeze(-1)
-    bias = Mask((k.log() + shift).repeat_interleave(heads // len(Z), dim=0)[None, :, None])
+    bias = (k.log() + shift).repeat_interleave(heads // len(Z), dim=0).unsqueeze(1)
     tokens, U = (gain * keys).contiguous(), Z / torch.where(empty, 1, k).unsqueeze(-1)
-    kernel = KERNELS[Z.device.type]
+    kernel, added = KERNELS[Z.device.type], Mask(bias.unsqueeze(0))
+    columns, values = (part.repeat_interleave(heads // len(Z), dim=0) for part in (tokens.mT, U))
 
-    def alone(x: Tensor) -> tuple[Tensor, Tensor]:
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
         batch = len(x)
         u, lse, _ = kernel.forward(
-            x, tokens.expand(batch, -1, -1, -1), U.expand(batch, -1, -1, -1), bias, 1.0
+            x, tokens.expand(batch, -1, -1, -1), U.expand(batch, -1, -1, -1), added, 1.0
         )
         return u, lse.unsqueeze(-1)
 
-    return alone
+    return Alone(attend, merge_anchors(columns, bias, values))
 
 
 def _folded_learned(
@@ -164,11 +178,11 @@ def _folded_learned(
     bias, columns, first, rest, constant = (p.repeat_interleave(heads // len(Z), dim=0) for p in parts)
     constant = constant.unsqueeze(0)
 
-    def alone(x: Tensor) -> tuple[Tensor, Tensor]:
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
         single, length = len(x) == 1, x.shape[2]
         rows = x.squeeze(0) if single else x.transpose(0, 1).flatten(1, 2)
         t = torch.baddbmm(bias, rows, columns)
         u = torch.baddbmm(first, t.addcmul_(t, t.erf()), rest)
         return u.unsqueeze(0) if single else u.unflatten(1, (-1, length)).transpose(0, 1), constant
 
-    return alone
+    return Alone(attend, merge_learned(columns, bias, first, rest, constant))

@@ -1,0 +1,48 @@
+"""Compiles decoding.c where there is a C compiler; without one the package is the same, only slower."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
+
+ROOM = Path("src/attangent/adapters")
+FLAGS = [
+    "-O3",
+    "-std=gnu11",
+    "-shared",
+    "-fPIC",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
+
+
+class CompileDecoding(BuildHookInterface):
+    """Puts libdecoding.so beside its source, and into wheels, which are then for one platform."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        source, library = (Path(self.root) / ROOM / name for name in ("decoding.c", "libdecoding.so"))
+        library.unlink(missing_ok=True)
+        complaint = compile_library(source, library)
+        if complaint:
+            self.app.display_warning(f"decoding.c is not compiled: {complaint}")
+            return
+        build_data["artifacts"].append(str(ROOM / library.name))
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{next(sys_tags()).platform}"
+
+
+def compile_library(source: Path, library: Path) -> str:
+    """Why it could not be done, or nothing."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if os.name == "nt" or shutil.which(compiler[0]) is None:
+        return f"no C compiler ({compiler[0]}) here"
+    command = [compiler[0], *FLAGS, str(source), "-o", str(library), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stderr if done.returncode else ""

@@ -1,0 +1,123 @@
+/* One query for each sequence and head: what attention over the tokens gave is merged with the prefix, in place.
+
+       out += share (u - out),  share = sigmoid(l - lse)
+
+   decoding.py has the formulas and the same in torch, native.py calls this. Everything is float32. The numbers of
+   features and of columns of values are padded with zeros to multiples of BLOCK; a head's weights lie together. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define VERSION 1
+#define BLOCK 16
+#define MOST 1024 /* features, and columns of values */
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
+#define FOR_THIS_PROCESSOR __attribute__((target_clones("fma", "default")))
+#else
+#define FOR_THIS_PROCESSOR
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float eight __attribute__((vector_size(32)));
+
+typedef struct {
+    int64_t batch, heads, dim, features, columns, values;
+    int64_t q_batch, q_head, out_batch, out_head, lse_batch, lse_head; /* steps from one to the next */
+} Sizes;
+
+int decoding_version(void) { return VERSION; }
+
+INLINE eight load(const float *from)
+{
+    eight found;
+    memcpy(&found, from, sizeof found);
+    return found;
+}
+
+INLINE void store(float *to, eight given) { memcpy(to, &given, sizeof given); }
+
+/* y += x W, W of `rows` times `columns`; four sums run beside each other, as one waits for itself. */
+INLINE void add_product(float *y, const float *x, const float *W, int64_t rows, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j += BLOCK) {
+        const float *row = W + j;
+        eight even_low = load(y + j), even_high = load(y + j + 8), odd_low = {0}, odd_high = {0};
+        int64_t i = 0;
+        for (; i + 1 < rows; i += 2, row += 2 * columns) {
+            even_low += x[i] * load(row);
+            even_high += x[i] * load(row + 8);
+            odd_low += x[i + 1] * load(row + columns);
+            odd_high += x[i + 1] * load(row + columns + 8);
+        }
+        if (i < rows) {
+            even_low += x[i] * load(row);
+            even_high += x[i] * load(row + 8);
+        }
+        store(y + j, even_low + odd_low);
+        store(y + j + 8, even_high + odd_high);
+    }
+}
+
+/* erf to 5e-7: x p(x^2) / q(x^2), fitted to the least relative error on [0, 3.92]; 1 in float32 beyond. */
+INLINE float fast_erf(float x)
+{
+    const float z = x * x;
+    const float p = 1.1283791f + z * (0.1904067f + z * (0.052748758f + z * (0.0037656277f
+                    + z * (0.00028488314f + z * 2.0500879e-06f))));
+    const float q = 1.0f + z * (0.50207627f + z * (0.11410921f + z * (0.014969238f
+                    + z * (0.0011625384f + z * 3.8091741e-05f))));
+    const float near = x * p / q;
+    return x > 3.92f ? 1.0f : x < -3.92f ? -1.0f : near;
+}
+
+INLINE void blend(float *out, const float *u, float difference, int64_t values)
+{
+    const float share = 1.0f / (1.0f + expf(difference));
+    for (int64_t j = 0; j < values; j++)
+        out[j] += share * (u[j] - out[j]);
+}
+
+/* u = first + (t + t erf t) rest with t = bias + q W, l = level. */
+FOR_THIS_PROCESSOR
+void merge_learned(float *out, const float *lse, const float *q, const Sizes *n, const float *W, const float *bias,
+                   const float *first, const float *rest, const float *level)
+{
+    float t[MOST], u[MOST];
+    for (int64_t h = 0; h < n->heads; h++)
+        for (int64_t b = 0; b < n->batch; b++) {
+            memcpy(t, bias + h * n->features, n->features * sizeof *t);
+            memcpy(u, first + h * n->columns, n->columns * sizeof *u);
+            add_product(t, q + b * n->q_batch + h * n->q_head, W + h * n->dim * n->features, n->dim, n->features);
+            for (int64_t j = 0; j < n->features; j++)
+                t[j] += t[j] * fast_erf(t[j]);
+            add_product(u, t, rest + h * n->features * n->columns, n->features, n->columns);
+            blend(out + b * n->out_batch + h * n->out_head, u,
+                  lse[b * n->lse_batch + h * n->lse_head] - level[h], n->values);
+        }
+}
+
+/* u = softmax(t) U and l = logsumexp(t) with t = bias + q W; features of the padding have bias -inf. */
+FOR_THIS_PROCESSOR
+void merge_anchors(float *out, const float *lse, const float *q, const Sizes *n, const float *W, const float *bias,
+                   const float *U)
+{
+    float t[MOST], u[MOST];
+    for (int64_t h = 0; h < n->heads; h++)
+        for (int64_t b = 0; b < n->batch; b++) {
+            float top = -INFINITY, mass = 0.0f;
+            memcpy(t, bias + h * n->features, n->features * sizeof *t);
+            memset(u, 0, n->columns * sizeof *u);
+            add_product(t, q + b * n->q_batch + h * n->q_head, W + h * n->dim * n->features, n->dim, n->features);
+            for (int64_t j = 0; j < n->features; j++)
+                top = t[j] > top ? t[j] : top;
+            for (int64_t j = 0; j < n->features; j++)
+                mass += t[j] = expf(t[j] - top);
+            add_product(u, t, U + h * n->features * n->columns, n->features, n->columns);
+            for (int64_t j = 0; j < n->columns; j++)
+                u[j] /= mass;
+            blend(out + b * n->out_batch + h * n->out_head, u,
+                  lse[b * n->lse_batch + h * n->lse_head] - top - logf(mass), n->values);
+        }
+}
