@@ -23,9 +23,9 @@
 typedef float eight __attribute__((vector_size(32)));
 
 typedef struct {
-    int64_t batch, heads, dim, features, columns, values;
-    int64_t q_batch, q_head, out_batch, out_head, lse_batch, lse_head; /* steps from one to the next */
-} Sizes;
+    int64_t heads, dim, features, columns, values;
+    const float *W, *bias, *Z, *first, *level; /* the last two for learned features only */
+} Prefix;
 
 int decoding_version(void) { return VERSION; }
 
@@ -79,45 +79,43 @@ INLINE void blend(float *out, const float *u, float difference, int64_t values)
         out[j] += share * (u[j] - out[j]);
 }
 
-/* u = first + (t + t erf t) rest with t = bias + q W, l = level. */
+/* u = first + (t + t erf t) Z with t = bias + q W, l = level. */
 FOR_THIS_PROCESSOR
-void merge_learned(float *out, const float *lse, const float *q, const Sizes *n, const float *W, const float *bias,
-                   const float *first, const float *rest, const float *level)
+void merge_learned(float *out, const float *lse, const float *q, int64_t batch, const Prefix *p)
 {
     float t[MOST], u[MOST];
-    for (int64_t h = 0; h < n->heads; h++)
-        for (int64_t b = 0; b < n->batch; b++) {
-            memcpy(t, bias + h * n->features, n->features * sizeof *t);
-            memcpy(u, first + h * n->columns, n->columns * sizeof *u);
-            add_product(t, q + b * n->q_batch + h * n->q_head, W + h * n->dim * n->features, n->dim, n->features);
-            for (int64_t j = 0; j < n->features; j++)
+    for (int64_t h = 0; h < p->heads; h++)
+        for (int64_t b = 0; b < batch; b++) {
+            const int64_t at = b * p->heads + h;
+            memcpy(t, p->bias + h * p->features, p->features * sizeof *t);
+            memcpy(u, p->first + h * p->columns, p->columns * sizeof *u);
+            add_product(t, q + at * p->dim, p->W + h * p->dim * p->features, p->dim, p->features);
+            for (int64_t j = 0; j < p->features; j++)
                 t[j] += t[j] * fast_erf(t[j]);
-            add_product(u, t, rest + h * n->features * n->columns, n->features, n->columns);
-            blend(out + b * n->out_batch + h * n->out_head, u,
-                  lse[b * n->lse_batch + h * n->lse_head] - level[h], n->values);
+            add_product(u, t, p->Z + h * p->features * p->columns, p->features, p->columns);
+            blend(out + at * p->values, u, lse[at] - p->level[h], p->values);
         }
 }
 
-/* u = softmax(t) U and l = logsumexp(t) with t = bias + q W; features of the padding have bias -inf. */
+/* u = softmax(t) Z and l = logsumexp(t) with t = bias + q W; features of the padding have bias -inf. */
 FOR_THIS_PROCESSOR
-void merge_anchors(float *out, const float *lse, const float *q, const Sizes *n, const float *W, const float *bias,
-                   const float *U)
+void merge_anchors(float *out, const float *lse, const float *q, int64_t batch, const Prefix *p)
 {
     float t[MOST], u[MOST];
-    for (int64_t h = 0; h < n->heads; h++)
-        for (int64_t b = 0; b < n->batch; b++) {
+    for (int64_t h = 0; h < p->heads; h++)
+        for (int64_t b = 0; b < batch; b++) {
+            const int64_t at = b * p->heads + h;
             float top = -INFINITY, mass = 0.0f;
-            memcpy(t, bias + h * n->features, n->features * sizeof *t);
-            memset(u, 0, n->columns * sizeof *u);
-            add_product(t, q + b * n->q_batch + h * n->q_head, W + h * n->dim * n->features, n->dim, n->features);
-            for (int64_t j = 0; j < n->features; j++)
+            memcpy(t, p->bias + h * p->features, p->features * sizeof *t);
+            memset(u, 0, p->columns * sizeof *u);
+            add_product(t, q + at * p->dim, p->W + h * p->dim * p->features, p->dim, p->features);
+            for (int64_t j = 0; j < p->features; j++)
                 top = t[j] > top ? t[j] : top;
-            for (int64_t j = 0; j < n->features; j++)
+            for (int64_t j = 0; j < p->features; j++)
                 mass += t[j] = expf(t[j] - top);
-            add_product(u, t, U + h * n->features * n->columns, n->features, n->columns);
-            for (int64_t j = 0; j < n->columns; j++)
+            add_product(u, t, p->Z + h * p->features * p->columns, p->features, p->columns);
+            for (int64_t j = 0; j < p->columns; j++)
                 u[j] /= mass;
-            blend(out + b * n->out_batch + h * n->out_head, u,
-                  lse[b * n->lse_batch + h * n->lse_head] - top - logf(mass), n->values);
+            blend(out + at * p->values, u, lse[at] - top - logf(mass), p->values);
         }
 }

@@ -79,18 +79,22 @@ def _added_to_scores(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return (torch.where(mask, 0.0, -math.inf) if mask.dtype == torch.bool else mask).to(dtype)
 
 
+_version_of = Tensor._version.__get__  # pyright: ignore[reportAttributeAccessIssue]
+
+
 class Folded(NamedTuple):
-    """A folded prefix, and the tensors it was made from with the version each had."""
+    """A folded prefix, the tensors it was made from, and the sum of the versions they had."""
 
     alone: Alone | None
-    tensors: tuple[tuple[Tensor, int], ...]
+    tensors: tuple[Tensor, ...]
+    versions: int
 
     @classmethod
     def of(cls, prefix: Prefix, scale: float, query: Tensor) -> "Folded":
         """`fold` with what is needed to see whether it still holds."""
         tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
         tensors = tuple(tensor for tensor in tensors if not tensor.is_inference())
-        return cls(fold(prefix, scale, query), tuple((tensor, tensor._version) for tensor in tensors))
+        return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)))
 
     def serves(self, q: Tensor, k: Tensor, options: dict[str, Any]) -> bool:
         """Whether this is the next query of the text it was made for, and no tensor was written to since.
@@ -101,10 +105,7 @@ class Folded(NamedTuple):
             return False
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return False
-        for tensor, version in self.tensors:  # noqa: SIM110, a generator costs as much as the rest
-            if tensor._version != version:
-                return False
-        return True
+        return sum(map(_version_of, self.tensors)) == self.versions  # versions only grow
 
 
 def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:

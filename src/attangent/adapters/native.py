@@ -34,48 +34,53 @@ def library() -> Any | None:
         return None
 
 
-def merge_learned(columns: Tensor, bias: Tensor, first: Tensor, rest: Tensor, level: Tensor) -> Merge | None:
-    """u = first + (t + t erf t) rest with t = bias + q columns, l = level.
+class _Prefix(ctypes.Structure):
+    """As decoding.c has it, and the tensors it points to."""
 
-    columns: (H, d, r); bias: (H, 1, r); first: (H, 1, dv); rest: (H, r, dv); level: (1, H, 1, 1).
+    kept: list[Tensor]
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("heads", "dim", "features", "columns", "values")),
+        *((name, ctypes.c_void_p) for name in ("W", "bias", "Z", "first", "level")),
+    ]
+
+
+def merge_learned(W: Tensor, bias: Tensor, first: Tensor, Z: Tensor, level: Tensor) -> Merge | None:
+    """u = first + (t + t erf t) Z with t = bias + q W, l = level.
+
+    W: (H, d, r); bias: (H, 1, r); first: (H, 1, dv); Z: (H, r, dv); level: (1, H, 1, 1).
     """
-    columns, bias, rest = _pad(columns, -1), _pad(bias, -1), _pad(_pad(rest, -1), -2)
-    return _merge("merge_learned", first.shape[-1], columns, bias, _pad(first, -1), rest, level)
+    return _merge("merge_learned", W, _pad(bias, -1), Z, _pad(first, -1), level)
 
 
-def merge_anchors(columns: Tensor, bias: Tensor, U: Tensor) -> Merge | None:
-    """u = softmax(t) U and l = logsumexp(t) with t = bias + q columns.
+def merge_anchors(W: Tensor, bias: Tensor, U: Tensor) -> Merge | None:
+    """u = softmax(t) U and l = logsumexp(t) with t = bias + q W.
 
-    columns: (H, d, r); bias: (H, 1, r); U: (H, r, dv).
+    W: (H, d, r); bias: (H, 1, r); U: (H, r, dv).
     """
-    columns, bias = _pad(columns, -1), _pad(bias, -1, -torch.inf)
-    return _merge("merge_anchors", U.shape[-1], columns, bias, _pad(_pad(U, -1), -2))
+    return _merge("merge_anchors", W, _pad(bias, -1, -torch.inf), U)
 
 
-def _merge(name: str, values: int, columns: Tensor, bias: Tensor, *others: Tensor) -> Merge | None:
-    given = [part.contiguous() for part in (columns, bias, *others)]
-    heads, dim, features = columns.shape
-    padded = values + -values % _BLOCK
-    known = library()
-    if known is None or max(features, padded) > _MOST:
+def _merge(name: str, W: Tensor, bias: Tensor, Z: Tensor, *others: Tensor) -> Merge | None:
+    values, known = Z.shape[-1], library()
+    kept = [part.contiguous() for part in (_pad(W, -1), bias, _pad(_pad(Z, -1), -2), *others)]
+    (heads, dim, features), columns = kept[0].shape, kept[2].shape[-1]
+    if known is None or max(features, columns) > _MOST:
         return None
-    if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in given):
+    if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in kept):
         return None
-    function, sizes_type = getattr(known, name), ctypes.c_int64 * 12
-    function.restype, function.argtypes = None, [ctypes.c_void_p] * (4 + len(given))
-    most = _MOST_PRODUCTS // (heads * features * (dim + padded))
+    function, most = getattr(known, name), _MOST_PRODUCTS // (heads * features * (dim + columns))
+    function.restype, function.argtypes = None, [ctypes.c_void_p] * 3 + [ctypes.c_int64, ctypes.c_void_p]
+    prefix = _Prefix(heads, dim, features, columns, values, *(part.data_ptr() for part in kept))
+    prefix.kept = kept
+    pointer = ctypes.byref(prefix)
 
     def merge(out: Tensor, lse: Tensor, q: Tensor) -> bool:
-        batch, q_steps, out_steps, lse_steps = len(q), q.stride(), out.stride(), lse.stride()
-        if q.shape[2] != 1 or batch > most or q_steps[3] != 1 or out_steps[3] != 1:
+        batch, _, length, _ = q.shape
+        if length != 1 or batch > most or q.dtype != torch.float32:
             return False
-        if q.dtype != torch.float32 or out.dtype != torch.float32:
+        if not (q.is_contiguous() and out.is_contiguous() and lse.is_contiguous()):
             return False
-        sizes = sizes_type(
-            batch, heads, dim, features, padded, values, *q_steps[:2], *out_steps[:2], *lse_steps[:2]
-        )
-        weights = [part.data_ptr() for part in given]
-        function(out.data_ptr(), lse.data_ptr(), q.data_ptr(), sizes, *weights)
+        function(out.data_ptr(), lse.data_ptr(), q.data_ptr(), batch, pointer)
         return True
 
     return merge
