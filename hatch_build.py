@@ -24,10 +24,10 @@ FLAGS = [
 
 
 class CompileDecoding(BuildHookInterface):
-    """Puts libdecoding.so beside its source, and into wheels, which are then for one platform."""
+    """Puts decoding.lib beside its source, and into wheels, which are then for one platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        source, library = (Path(self.root) / ROOM / name for name in ("decoding.c", "libdecoding.so"))
+        source, library = (Path(self.root) / ROOM / name for name in ("decoding.c", "decoding.lib"))
         library.unlink(missing_ok=True)
         complaint = compile_library(source, library)
         if complaint:
@@ -40,9 +40,11 @@ class CompileDecoding(BuildHookInterface):
 
 def compile_library(source: Path, library: Path) -> str:
     """Why it could not be done, or nothing."""
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    if os.name == "nt" or shutil.which(compiler[0]) is None:
-        return f"no C compiler ({compiler[0]}) here"
-    command = [compiler[0], *FLAGS, str(source), "-o", str(library), "-lm"]
+    given = os.environ.get("CC")
+    names = [given] if given else [sysconfig.get_config_var("CC") or "cc", "cc"]
+    compiler = next((words for words in map(shlex.split, names) if shutil.which(words[0])), None)
+    if os.name == "nt" or compiler is None:
+        return f"no C compiler ({' or '.join(names)}) here"
+    command = [*compiler, *FLAGS, str(source), "-o", str(library), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True)
-    return done.stderr if done.returncode else ""
+    return (done.stderr or f"{compiler[0]} failed") if done.returncode else ""

@@ -135,7 +135,7 @@ def test_weights_it_does_not_take():
 
 @pytest.mark.parametrize("left", ["nothing", "text", pytest.param("older", marks=compiled)])
 def test_without_a_library_torch_is_taken(left, tmp_path, monkeypatch):
-    path = tmp_path / "libdecoding.so"
+    path = tmp_path / "decoding.lib"
     if left == "text":
         path.write_text("no library")
     if left == "older":

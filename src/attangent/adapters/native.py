@@ -24,7 +24,7 @@ _MOST_PRODUCTS = 1_000_000
 @cache
 def library() -> Any | None:
     """The compiled code; None where the package was installed without a compiler, or from an older source."""
-    path = Path(__file__).with_name("libdecoding.so")
+    path = Path(__file__).with_name("decoding.lib")  # as an .so it would pass for a module of Python
     if not path.is_file():
         return None
     try:
