@@ -14,15 +14,17 @@ def is_first_process() -> bool:
 
 @cache
 def part_at_exit() -> None:
-    """End the process group before the interpreter does.
+    """End a process group of gloo before the interpreter ends.
 
-    gloo's threads may still hold the last tensor when Python shuts down, and then abort the process
-    (pytorch/pytorch#179291), upon which the launcher kills those that are still writing.
-    The group lasts until the exit since further runs of the same processes use it again.
+    Its threads may still hold the last tensor when Python shuts down, and then abort the process
+    (pytorch/pytorch#179291), upon which the launcher kills those that are still writing. The group lasts
+    until the exit since further runs of the same processes use it again. Other backends may wait for
+    processes that failed, and are left alone.
     """
     atexit.register(_part)
 
 
 def _part() -> None:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    group = torch.distributed
+    if group.is_available() and group.is_initialized() and group.get_backend() == "gloo":
+        group.destroy_process_group()
