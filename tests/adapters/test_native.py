@@ -76,6 +76,21 @@ def test_anchors(size, scale):
 
 
 @compiled
+@given(size=sizes)
+def test_bfloat16_is_rounded_once(size):
+    batch, heads, dim, features, values = size
+    q, out, lse = (part.bfloat16() for part in queries(batch, heads, dim, values))
+    weights, found, wide = learned_weights(heads, dim, features, values), out.clone(), out.float()
+    lse = lse.float()
+    assert merge_learned(*weights)(found, lse, q)
+    assert merge_learned(*weights)(wide, lse, q.float())
+    assert torch.equal(found, wide.bfloat16())
+    anchored = weights[0], weights[1], weights[3]
+    assert merge_anchors(*anchored)(found, lse, q)
+    assert torch.allclose(found.double(), anchors(wide.bfloat16(), lse, q, *anchored), rtol=2**-7, atol=1e-4)
+
+
+@compiled
 @given(y=st.floats(-60, 60, width=32))
 def test_its_gelu(y):
     columns, rest = torch.ones(1, 1, 1), torch.ones(1, 1, 1)
@@ -117,7 +132,8 @@ def test_what_it_leaves_to_torch():
     before = out.clone()
     assert not merge(out.repeat(1, 1, 2, 1), lse, q.repeat(1, 1, 2, 1))
     assert not merge(out, lse, q.double())
-    assert not merge(out.bfloat16(), lse, q.bfloat16())
+    assert not merge(out, lse, q.bfloat16())
+    assert not merge(out.half(), lse, q.half())
     assert not merge(out, lse, drawn(3, 2, 1, 8)[..., ::2])
     assert not merge(drawn(3, 2, 1, 10)[..., ::2], lse, q)
     many = 1 + 1_000_000 // (2 * 16 * (4 + 16))
@@ -128,9 +144,10 @@ def test_what_it_leaves_to_torch():
 @compiled
 def test_weights_it_does_not_take():
     assert merge_learned(*(part.double() for part in learned_weights(2, 4, 3, 5))) is None
+    assert merge_learned(*learned_weights(1, 1025, 3, 5)) is None
     assert merge_learned(*learned_weights(1, 4, 1025, 5)) is None
     assert merge_learned(*learned_weights(1, 4, 3, 1025)) is None
-    assert merge_learned(*learned_weights(1, 4, 1024, 1024)) is not None
+    assert merge_learned(*learned_weights(1, 1024, 1024, 1024)) is not None
 
 
 @pytest.mark.parametrize("left", ["nothing", "text", pytest.param("older", marks=compiled)])

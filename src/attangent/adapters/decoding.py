@@ -58,9 +58,9 @@ def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, s
     """
     added = _no_mask(q) if mask is None else Mask(_added_to_scores(mask, q.dtype))
     out, lse, _ = KERNELS[q.device.type].forward(q, k, v, added, scale)
+    if alone.merge is not None and alone.merge(out, lse, q):
+        return out
     if out.dtype == lse.dtype:
-        if alone.merge is not None and alone.merge(out, lse, q):
-            return out
         u, level = alone.attend(q)
         return out.lerp_(u, (level - lse.unsqueeze(-1)).sigmoid_())
     u, level = alone.attend(q.to(lse.dtype))

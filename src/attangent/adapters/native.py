@@ -16,7 +16,8 @@ Merge = Callable[[Tensor, Tensor, Tensor], bool]
 False says that nothing was done and torch must.
 """
 
-_VERSION, _BLOCK, _MOST = 1, 16, 1024
+_VERSION, _BLOCK, _MOST = 2, 16, 1024
+_TYPES = {torch.float32: 0, torch.bfloat16: 1}
 _MOST_PRODUCTS = 1_000_000
 """Beyond it torch, which uses several threads, is faster."""
 
@@ -64,23 +65,24 @@ def _merge(name: str, W: Tensor, bias: Tensor, Z: Tensor, *others: Tensor) -> Me
     values, known = Z.shape[-1], library()
     kept = [part.contiguous() for part in (_pad(W, -1), bias, _pad(_pad(Z, -1), -2), *others)]
     (heads, dim, features), columns = kept[0].shape, kept[2].shape[-1]
-    if known is None or max(features, columns) > _MOST:
+    if known is None or max(dim, features, columns) > _MOST:
         return None
     if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in kept):
         return None
     function, most = getattr(known, name), _MOST_PRODUCTS // (heads * features * (dim + columns))
-    function.restype, function.argtypes = None, [ctypes.c_void_p] * 3 + [ctypes.c_int64, ctypes.c_void_p]
+    pointers, numbers = [ctypes.c_void_p] * 3, [ctypes.c_int64, ctypes.c_int]
+    function.restype, function.argtypes = None, [*pointers, *numbers, ctypes.c_void_p]
     prefix = _Prefix(heads, dim, features, columns, values, *(part.data_ptr() for part in kept))
     prefix.kept = kept
     pointer = ctypes.byref(prefix)
 
     def merge(out: Tensor, lse: Tensor, q: Tensor) -> bool:
-        batch, _, length, _ = q.shape
-        if length != 1 or batch > most or q.dtype != torch.float32:
+        (batch, _, length, _), kind = q.shape, _TYPES.get(q.dtype)
+        if length != 1 or batch > most or kind is None or out.dtype != q.dtype:
             return False
         if not (q.is_contiguous() and out.is_contiguous() and lse.is_contiguous()):
             return False
-        function(out.data_ptr(), lse.data_ptr(), q.data_ptr(), batch, pointer)
+        function(out.data_ptr(), lse.data_ptr(), q.data_ptr(), batch, kind, pointer)
         return True
 
     return merge
