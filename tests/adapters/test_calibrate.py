@@ -51,7 +51,7 @@ def by_hand(call, attention_mask, heads):
 @pytest.mark.parametrize("per", ["query", "kv"])
 def test_units_are_those_of_real_tokens(name, causal, side, per):
     model, given = tiny(name), inputs(name, side=side)
-    attach(model, NTKConfig(per=per, features="anchors"))
+    attach(model, NTKConfig(per=per, features="anchors", damped=0))
     calibrate(model, given)
     calls = {layer: Calls() for layer in states_of(model)}
     run_recorded(model, given, calls)
@@ -65,9 +65,10 @@ def test_units_are_those_of_real_tokens(name, causal, side, per):
 
 
 @pytest.mark.parametrize("per", ["query", "kv"])
-def test_learned_features_see_queries_whose_widest_directions_are_like_the_others(per):
+@pytest.mark.parametrize("features", ["learned", "anchors"])
+def test_features_see_queries_whose_widest_directions_are_like_the_others(per, features):
     given = inputs("llama")
-    model = attach(tiny("llama"), NTKConfig(per=per), calibration=given)
+    model = attach(tiny("llama"), NTKConfig(features, per=per), calibration=given)
     calls = {layer: Calls() for layer in states_of(model)}
     run_recorded(model, given, calls)
     for layer, state in states_of(model).items():
@@ -75,13 +76,26 @@ def test_learned_features_see_queries_whose_widest_directions_are_like_the_other
         *_, rows = by_hand(calls[layer], given["attention_mask"], state.heads)
         inner, centred = state.features.inner, rows - rows.mean(dim=1, keepdim=True)
         units = centred / state.features.scale.double()[:, None, None]
+        if features == "anchors":
+            units = units / math.sqrt(inner.dim)
         seen = damped(units, inner.damping.double())
         widths, variances = widths_of(centred), widths_of(seen)
         assert torch.allclose(variances.mean(dim=1), torch.ones(state.heads).double(), rtol=1e-4)
         rest = widths[:, :-2] / widths[:, :-2].mean(dim=1, keepdim=True)
         expected = torch.cat([rest, torch.ones_like(rest[:, :2])], dim=1).sort().values
         assert torch.allclose(variances, expected, rtol=1e-3, atol=1e-4)
-        assert torch.allclose(inner._inner(units), seen @ inner.weight.double().mT, atol=1e-6)
+        if features == "anchors":
+            scores = inner.scores(math.sqrt(inner.dim) * units)
+            assert torch.allclose(scores, seen @ inner.keys.double().mT, atol=1e-6)
+        else:
+            assert torch.allclose(inner._inner(units), seen @ inner.weight.double().mT, atol=1e-6)
+
+
+def test_anchors_of_a_prompt_are_not_damped():
+    given = inputs("llama")
+    config = NTKConfig("anchors", size=4, init="text")
+    model = attach(tiny("llama"), config, calibration=given, prompt={"input_ids": given["input_ids"][:1]})
+    assert all(state.features.inner.damping is None for state in states_of(model).values())
 
 
 def test_damping_may_be_left_out():

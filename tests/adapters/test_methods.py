@@ -115,7 +115,7 @@ def test_default_rates():
     assert Method("lora").rate == 2e-3
     assert Method("ntk", top=2).rate == 0.01
     assert Method("ntk").rate == pytest.approx(0.01)
-    assert Method("ntk", ntk=NTKConfig(features="anchors", layers=(-1,))).rate == 0.1
+    assert Method("ntk", ntk=NTKConfig(features="anchors")).rate == 0.03
     assert Method("ntk", ntk=NTKConfig(features="elu")).rate == 1e-3
     assert Method("ntk", learning_rate=0.5).rate == 0.5
 

@@ -27,6 +27,9 @@ def make_map(name, dim, heads=None):
         "positive-random": lambda: PositiveRandom(dim, size=7, seed=3),
         "anchors": lambda: Anchors(normal(*rows, seed=4)),
         "anchors-softcap": lambda: Anchors(normal(*rows, seed=4), softcap=1.5),
+        "anchors-damped": lambda: Anchors(
+            normal(*rows, seed=4), damping=normal(*shape[:-1], 2, dim, seed=8, scale=0.3)
+        ),
         "learned-elu": lambda: Learned.draw(dim, 6, seed=5, heads=heads, dtype=torch.float64),
         "learned-gelu": lambda: Learned.draw(
             dim, 6, seed=5, heads=heads, activation="gelu", dtype=torch.float64
@@ -49,11 +52,20 @@ MAPS = [
     "positive-random",
     "anchors",
     "anchors-softcap",
+    "anchors-damped",
     "learned-elu",
     "learned-gelu",
     "learned-damped",
 ]
-POSITIVE = ["elu", "printed", "positive-random", "anchors", "anchors-softcap", "learned-elu"]
+POSITIVE = [
+    "elu",
+    "printed",
+    "positive-random",
+    "anchors",
+    "anchors-softcap",
+    "anchors-damped",
+    "learned-elu",
+]
 
 
 def make_state(name, dim, heads, dtype=torch.float64, seed=0, value_dim=None):

@@ -57,7 +57,7 @@ class VirtualTokens(nn.Module):
         if not isinstance(state.features, Anchors):
             raise AttangentError(f"a state of {state.features!r} cannot be distilled, expected anchors")
         k = state.k.detach().clamp(min=_SMALLEST_MASS)
-        keys, values = state.features.keys.detach(), state.Z.detach() / k.unsqueeze(-1)
+        keys, values = state.features.acting_keys(state.Z.dtype).detach(), state.Z.detach() / k.unsqueeze(-1)
         self.softcap = state.features.softcap
         self.starts = keys, values, k.log()
         self.units = _spread(keys), _spread(values), 1.0
@@ -90,7 +90,7 @@ class _Placed(Anchors):
     def __init__(self, keys: Tensor, softcap: float | None):
         nn.Module.__init__(self)
         self.dim, self.size, self.softcap = keys.shape[-1], keys.shape[-2], softcap
-        self.keys = keys  # type: ignore[assignment]
+        self.keys, self.damping = keys, None  # type: ignore[assignment]
 
 
 def _spread(x: Tensor) -> float:

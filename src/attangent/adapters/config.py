@@ -32,8 +32,8 @@ class NTKConfig:
         with the keys and values of a prompt given to `attach`).
     share: the prefix's mass at the start, relative to that of the tokens (calibrated units only). 0 with init
         `zero` is the base model bit for bit. None: 0.03 for `learned`, 0.5 for `anchors`.
-    damped: the part of the queries' directions, the widest ones, that learned features see as wide as the
-        others (calibrated units only); 0 for none.
+    damped: the part of the queries' directions, the widest ones, that learned features and anchors see as
+        wide as the others (calibrated units only, and not with init `text`); 0 for none.
     rank: Z = Z_A Z_B of this rank (raw units).
     layers: a regular expression searched for in the names of attention layers, or their places among all
         of them, such as (-2, -1) for the last two. None: all.

@@ -122,7 +122,7 @@ def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
         mean, size, level, features = features.mean, features.scale, features.level, features.inner
     mean, size, level = (part.to(Z) for part in (mean, size, level))
     if isinstance(features, Anchors) and features.softcap is None:
-        return _folded_anchors(features.keys.to(Z), Z, k, mean, size, level, gain, heads)
+        return _folded_anchors(features.acting_keys(Z.dtype).to(Z), Z, k, mean, size, level, gain, heads)
     if isinstance(features, Learned) and features.activation == "gelu":
         weights = features.acting_weight(Z.dtype).to(Z), features.bias.to(Z)
         return _folded_learned(*weights, Z, k, mean, size, level, gain, heads)

@@ -74,7 +74,7 @@ class Method:
             return 1e-3  # P1 Appendix B.1
         if self.ntk.features == "learned":
             return 1e-2
-        return 0.1 if self.top is not None or self.ntk.layers is not None else 1 / 30
+        return 0.03
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Method":

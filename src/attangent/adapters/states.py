@@ -34,10 +34,10 @@ class CalibratedState(nn.Module):
     """num = e^c sigma_v phi(q~) Z and den = e^c phi(q~) k with q~ = (q - mu)/sigma: the layer's own units.
 
     mu, sigma, c (the mean logsumexp of the tokens) and sigma_v (the standard deviation of the values) are
-    buffers for each head, which `calibrate` measures. Learned features see q~ with its widest directions
-    damped, as a few directions often hold most of the variance. Trained are the map's own weights, Z
-    (heads, r, dv) and `mass` with k = |mass|; a `mass` of one column belongs to the first feature, and the
-    others have none.
+    buffers for each head, which `calibrate` measures. Learned features and anchors see q~ with its widest
+    directions damped, as a few directions often hold most of the variance. Trained are the map's own
+    weights, Z (heads, r, dv) and `mass` with k = |mass|; a `mass` of one column belongs to the first feature,
+    and the others have none.
     """
 
     features: Calibrated
@@ -67,11 +67,11 @@ class CalibratedState(nn.Module):
     def set_units(self, units: Units) -> None:
         """Take over measured units."""
         inner, scale = self.features.inner, units.scale
-        if isinstance(inner, Anchors):
-            scale = scale / math.sqrt(inner.dim)  # the anchors' scores are then q~.a, without 1/sqrt d
-        if isinstance(inner, Learned) and inner.damping is not None:
+        if isinstance(inner, Anchors | Learned) and inner.damping is not None:
             directions, scale = widest(units.covariance, inner.damping.shape[-2])
             inner.damping.copy_(directions)
+        if isinstance(inner, Anchors):
+            scale = scale / math.sqrt(inner.dim)  # the anchors' scores are then q~.a, without 1/sqrt d
         own = self.features.mean, self.features.scale, self.features.level, self.value_scale
         for buffer, measured in zip(own, (units.mean, scale, units.level, units.value_scale), strict=True):
             buffer.copy_(measured)
@@ -166,14 +166,20 @@ def _features(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Feature
         return Taylor(dim, size)
     if config.features == "positive-random":
         return PositiveRandom(dim, size, seed)
+    calibrated, damping = config.resolved_units == "calibrated", _damping(config, heads, dim)
     if config.features == "anchors":
-        spread = dim**-0.5 if config.resolved_units == "calibrated" else 1.0
-        return Anchors(spread * torch.randn(heads, size, dim, generator=generator(seed, "anchors")))
-    drawn = Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")
+        drawn = torch.randn(heads, size, dim, generator=generator(seed, "anchors"))
+        return Anchors(dim**-0.5 * drawn if calibrated else drawn, damping=damping)
+    learned = Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")
+    return Learned(learned.weight, learned.bias, "gelu", damping)
+
+
+def _damping(config: NTKConfig, heads: int, dim: int) -> Tensor | None:
+    """Room for the directions that calibration finds; anchors that start as a prompt stay that prompt."""
     count = min(math.ceil(config.damped * dim), dim - 1)
-    if config.resolved_units != "calibrated" or count == 0:
-        return drawn
-    return Learned(drawn.weight, drawn.bias, "gelu", torch.zeros(heads, count, dim))
+    if config.resolved_units != "calibrated" or config.init == "text" or count == 0:
+        return None
+    return torch.zeros(heads, count, dim)
 
 
 def _calibrated(config: NTKConfig, layer: Layer, heads: int, seed: int) -> CalibratedState:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention.features.base import FeatureMap, check_weights
+from attangent.attention.features.damping import checked_damping, damped
 
 _FLOOR = 1e-20  # an empty row keeps its gradient, yet a high score there does not push the others below 0
 
@@ -80,42 +81,50 @@ class Anchors(Exponential):
     With masses k and rows U = Z/k the prefix is exactly r further tokens with keys c_j, values U_j and log
     k_j added to their logits. A given key is encoded by its nearest anchor, so that Eq. (7) is exact where
     the anchors are the prefix. `softcap` caps the scores as some models cap their logits: cap
-    tanh(score/cap).
+    tanh(score/cap). With `damping` R, (c, d) or (heads, c, d), which is not trained, the map is of
+    (I - R'R) q in the place of q, so that the keys are c (I - R'R).
 
     >>> Anchors(torch.zeros(5, 4))(torch.ones(1, 4))
     tensor([[1., 1., 1., 1., 1.]], grad_fn=<ExpBackward0>)
     """
 
     name = "anchors"
+    damping: Tensor | None
 
-    def __init__(self, keys: Tensor, softcap: float | None = None):
+    def __init__(self, keys: Tensor, softcap: float | None = None, damping: Tensor | None = None):
         keys = check_weights("keys", keys)
         super().__init__(keys.shape[-1], keys.shape[-2])
         if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
             raise AttangentError(f"softcap is {softcap!r}, expected a finite number above 0 or None")
         self.softcap = softcap
         self.keys = nn.Parameter(keys.detach().clone())
+        self.register_buffer("damping", None if damping is None else checked_damping(damping, keys))
+
+    def acting_keys(self, dtype: torch.dtype) -> Tensor:
+        """c (I - R'R), the keys that the prefix has."""
+        return damped(self.keys.to(dtype), self.damping)
 
     def scores(self, x: Tensor) -> Tensor:
-        raw = x @ self.keys.to(x.dtype).mT / math.sqrt(self.dim)
+        raw = x @ self.acting_keys(x.dtype).mT / math.sqrt(self.dim)
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
     def trained(self) -> tuple[Tensor, ...]:
         return (self.keys,)
 
     def encode(self, keys: Tensor) -> Tensor:
-        nearest = torch.cdist(keys, self.keys.detach().to(keys.dtype)).argmin(dim=-1)
+        nearest = torch.cdist(keys, self.acting_keys(keys.dtype).detach()).argmin(dim=-1)
         return nn.functional.one_hot(nearest, self.size).to(keys.dtype)
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         grad_scores = grad_w * w / math.sqrt(self.dim)
+        keys = self.acting_keys(x.dtype)
         if self.softcap is not None:
-            raw = x @ self.keys.to(x.dtype).mT / math.sqrt(self.dim)
+            raw = x @ keys.mT / math.sqrt(self.dim)
             grad_scores = grad_scores * (1 - torch.tanh(raw / self.softcap).square())
         grad_keys = grad_scores.mT @ x
         extra = tuple(range(grad_keys.ndim - self.keys.ndim))
         grad_keys = grad_keys.sum(dim=extra) if extra else grad_keys
-        return grad_scores @ self.keys.to(x.dtype), (grad_keys.to(self.keys.dtype),)
+        return grad_scores @ keys, (damped(grad_keys, self.damping).to(self.keys.dtype),)
 
     def describe(self) -> dict[str, Any]:
         return {"softcap": self.softcap}
@@ -130,4 +139,5 @@ class Anchors(Exponential):
                 f"anchors of shapes {tuple(self.keys.shape)} and {tuple(other.keys.shape)} cannot be joined, "
                 "expected the same number of heads"
             )
-        return Anchors(torch.cat([self.keys, other.keys], dim=-2), self.softcap)
+        keys = [map_.acting_keys(self.keys.dtype) for map_ in (self, other)]
+        return Anchors(torch.cat(keys, dim=-2), self.softcap)

@@ -10,6 +10,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention.features.base import FeatureMap, check_weights
+from attangent.attention.features.damping import checked_damping, damped
 
 Activation = Literal["elu", "gelu"]
 
@@ -48,7 +49,7 @@ class Learned(FeatureMap):
         self.positive = activation == "elu"
         self.weight = nn.Parameter(weight.detach().clone())
         self.bias = nn.Parameter(bias.detach().clone())
-        self.register_buffer("damping", None if damping is None else _checked_damping(damping, weight))
+        self.register_buffer("damping", None if damping is None else checked_damping(damping, weight))
 
     @classmethod
     def draw(
@@ -84,7 +85,7 @@ class Learned(FeatureMap):
         extra = tuple(range(grad_weight.ndim - self.weight.ndim))
         if extra:
             grad_weight, grad_bias = grad_weight.sum(dim=extra), grad_bias.sum(dim=extra)
-        grads = self._damped(grad_weight).to(self.weight.dtype), grad_bias.to(self.bias.dtype)
+        grads = damped(grad_weight, self.damping).to(self.weight.dtype), grad_bias.to(self.bias.dtype)
         return grad_y @ self.acting_weight(x.dtype), grads
 
     def describe(self) -> dict[str, Any]:
@@ -92,26 +93,10 @@ class Learned(FeatureMap):
 
     def acting_weight(self, dtype: torch.dtype) -> Tensor:
         """W (I - R'R), what x itself is multiplied with."""
-        return self._damped(self.weight.to(dtype))
-
-    def _damped(self, rows: Tensor) -> Tensor:
-        if self.damping is None:
-            return rows
-        R = self.damping.to(rows.dtype)
-        return rows - (rows @ R.mT) @ R
+        return damped(self.weight.to(dtype), self.damping)
 
     def _inner(self, x: Tensor) -> Tensor:
         return x @ self.acting_weight(x.dtype).mT + self.bias.to(x.dtype).unsqueeze(-2)
-
-
-def _checked_damping(damping: Tensor, weight: Tensor) -> Tensor:
-    damping = check_weights("damping", damping, columns=weight.shape[-1])
-    if damping.shape[:-2] != weight.shape[:-2] or damping.shape[-2] > damping.shape[-1]:
-        raise AttangentError(
-            f"damping has shape {tuple(damping.shape)}, expected at most {weight.shape[-1]} rows of as many "
-            f"columns, for the heads of weight, which has shape {tuple(weight.shape)}"
-        )
-    return damping.detach().clone()
 
 
 def _gelu_slope(y: Tensor) -> Tensor:
