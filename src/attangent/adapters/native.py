@@ -63,9 +63,11 @@ def merge_anchors(W: Tensor, bias: Tensor, U: Tensor) -> Merge | None:
 
 def _merge(name: str, W: Tensor, bias: Tensor, Z: Tensor, *others: Tensor) -> Merge | None:
     values, known = Z.shape[-1], library()
+    if known is None:
+        return None
     kept = [part.contiguous() for part in (_pad(W, -1), bias, _pad(_pad(Z, -1), -2), *others)]
     (heads, dim, features), columns = kept[0].shape, kept[2].shape[-1]
-    if known is None or max(dim, features, columns) > _MOST:
+    if max(dim, features, columns) > _MOST:
         return None
     if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in kept):
         return None
