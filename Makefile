@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-BUILT_FROM := pyproject.toml hatch_build.py src/attangent/adapters/decoding.c
+BUILT_FROM := pyproject.toml hatch_build.py src/attangent/adapters/decoding/decoding.c
 
 .PHONY: setup demo test lint bench clean
 

@@ -11,7 +11,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-ROOM = Path("src/attangent/adapters")
+ROOM = Path("src/attangent/adapters/decoding")
 FLAGS = [
     "-O3",
     "-std=gnu11",

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from attangent.adapters.compare import Run, compare
-from attangent.adapters.compare_settings import Comparison, Entrant, Trial
-from attangent.adapters.compare_table import paired, summary, table_text
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.methods import Method
-from attangent.adapters.training import Training
+from attangent.tuning.compare.run import Run, compare
+from attangent.tuning.compare.settings import Comparison, Entrant, Trial
+from attangent.tuning.compare.table import paired, summary, table_text
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Training
 from benchmarks.accuracy_data import (
     both,
     counterfact_answers,

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from attangent.adapters.training import Training
+from attangent.tuning.training import Training
 
 PRETRAINED = ("airplane", "bird", "deer", "frog", "ship")
 """The classes of CIFAR-10 that the ViT is trained on; it is adapted to the others."""
@@ -105,9 +105,9 @@ def pretrained_vit(images: Path, place: Path, size: int, epochs: int = 12) -> st
     """A ViT of 4 layers trained on the classes to pretrain on; trained once, then read from PLACE."""
     from transformers import ViTConfig, ViTForImageClassification
 
-    from attangent.adapters.encoding import stack
-    from attangent.adapters.tasks_images import EncodedImages, Pixels, read_images
-    from attangent.adapters.training import Job, score, train
+    from attangent.tuning.data.images import EncodedImages, Pixels, read_images
+    from attangent.tuning.encoding import stack
+    from attangent.tuning.training import Job, score, train
 
     if (place / "config.json").is_file():
         return str(place)

@@ -20,15 +20,15 @@ import torch
 
 from attangent._random import generator
 from attangent.adapters import attach, attention_layers
-from attangent.adapters.compress import Compressor
-from attangent.adapters.compress_capture import PromptCache
-from attangent.adapters.compress_distill import Distillation
-from attangent.adapters.compress_report import Fidelity, answer_all, compare_fidelity, measure_fidelity
-from attangent.adapters.compress_run import filled_cache
-from attangent.adapters.compressed import CompressedPrompt
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
+from attangent.compression.capture import PromptCache
+from attangent.compression.compressor import Compressor
+from attangent.compression.distill import Distillation
+from attangent.compression.fidelity import Fidelity, answer_all, compare_fidelity, measure_fidelity
+from attangent.compression.result import CompressedPrompt
+from attangent.compression.run import filled_cache
 from benchmarks.child import Unavailable, Work
 from benchmarks.compress_prompts import PROMPTS, Prompt
 from benchmarks.harness import Benchmark, Contestant, Goal, Size

@@ -13,7 +13,7 @@ import torch
 
 from attangent._random import generator
 from attangent.forecast import LinearForecaster, NLinear, Training, load_csv
-from attangent.forecast.ridge import JITTER
+from attangent.forecast.models.ridge import JITTER
 from benchmarks.child import Work
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 

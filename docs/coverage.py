@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from attangent.forecast import read_frame
-from attangent.forecast.choose import Trial, folds, try_model
-from attangent.forecast.conformal import recalibrate
-from attangent.forecast.models import AUTO
+from attangent.forecast.models.by_name import AUTO
+from attangent.forecast.outlook.choose import Trial, folds, try_model
+from attangent.forecast.outlook.conformal import recalibrate
 
 MONTHS_END = 14_400
 LOOKBACK = 336

@@ -11,14 +11,14 @@ from attangent._version import __version__
 
 if TYPE_CHECKING:
     from attangent.adapters import NTKConfig, attach, detach, load_adapter, save_adapter
-    from attangent.adapters.compress import compress
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
+    from attangent.compression.compressor import compress
     from attangent.kernels import predict_training, tangent_kernel
 
 _HOMES = {
     "NTKConfig": "attangent.adapters",  # what an adapter is
     "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
-    "compress": "attangent.adapters.compress",  # a long prompt as a prefix of constant size
+    "compress": "attangent.compression.compressor",  # a long prompt as a prefix of constant size
     "detach": "attangent.adapters",  # and take it off again
     "load_adapter": "attangent.adapters",  # attach what a folder holds
     "save_adapter": "attangent.adapters",  # write an adapter to a folder

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Elu
-from attangent.attention.kernels import kernel_for
+from attangent.attention.fused.tokens import kernel_for
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import portable_attention
 
@@ -236,7 +236,7 @@ def test_long_inputs_are_cut_into_blocks_that_do_not_show(name, state_heads, swa
     whole = ntk_attention(q, k, v, state, causal=True)
     found = gradients(whole, inputs)
     for block in (1, 300, 2000):
-        monkeypatch.setattr("attangent.attention.merge._BLOCK", block)
+        monkeypatch.setattr("attangent.attention.fused.merge._BLOCK", block)
         cut = ntk_attention(q, k, v, state, causal=True)
         torch.testing.assert_close(cut, whole)
         for one, other in zip(gradients(cut, inputs), found, strict=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Run, Series
-from attangent.audit.record import Origin, Record
+from attangent.audit.storing.record import Origin, Record
 
 HOSTILE = (
     "<script>document.title='owned'</script>\"'>$\\frac{a}{b}$ &amp; </style></script>"

@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 
-from attangent.adapters.compare_settings import Comparison, Trial
+from attangent.tuning.compare.settings import Comparison, Trial
 from benchmarks.accuracy import ENTRANTS, gaps, overview
 from benchmarks.accuracy_data import counterfact_answers, drawn_digits, gsm8k_steps, math_subjects
 

@@ -5,12 +5,12 @@ import json
 import pytest
 import torch
 
-from attangent.adapters.compress import Compressor
+from attangent.compression.compressor import Compressor
 from benchmarks import bench_compress
 from benchmarks.bench_compress import measure_distilled, measure_prompt, random_cache, step_of, summary, write
 from benchmarks.child import Unavailable
 from benchmarks.compress_prompts import PROMPTS, Prompt
-from tests.adapters.compress_cases import Letters, tiny_llama
+from tests.compression.cases import Letters, tiny_llama
 
 
 def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
@@ -62,7 +62,7 @@ def test_fresh_prompts_have_means_of_their_own():
 
 
 def test_a_step_leaves_the_cache_as_it_was():
-    from attangent.adapters.compress_run import filled_cache
+    from attangent.compression.run import filled_cache
 
     model = tiny_llama(layers=2)
     cache = filled_cache(random_cache(model, 10), 3)

@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from attangent.adapters.attach import attach, detach
-from attangent.adapters.calibrate import calibrate
+from attangent.adapters.attaching import attach, detach
+from attangent.adapters.calibration import calibrate
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files import load_adapter, save_adapter
+from attangent.adapters.files.save import load_adapter, save_adapter
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import states_of
 from attangent.adapters.switch import activate, active_adapters, delete, disabled

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent.adapters.decoding import Folded, decode, is_plain
+from attangent.adapters.decoding.fold import Folded, decode, is_plain
 from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix, ntk_attention
 from attangent.attention.masks import resolve_mask

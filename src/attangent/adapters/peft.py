@@ -21,14 +21,14 @@ from torch import nn
 
 from attangent._errors import AttangentError
 from attangent._version import __version__
-from attangent.adapters.attach import check_state_fits, detach, install
+from attangent.adapters.attaching import check_state_fits, detach, install
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.describe import blank_state, describe_state
+from attangent.adapters.files.describe import blank_state, describe_state
+from attangent.adapters.files.format import FORMAT, PEFT_TYPE
 from attangent.adapters.layers import attention_layers, chosen_layers
 from attangent.adapters.record import find_record, record_of, states_of
 from attangent.adapters.slot import Slot
 from attangent.adapters.states import new_state
-from attangent.adapters.words import FORMAT, PEFT_TYPE
 
 _PREFIX = "attangent_prefix.states"
 

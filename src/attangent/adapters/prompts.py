@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
-from attangent.adapters.calibrate import Batch, run_recorded, valid_tokens
+from attangent.adapters.calibration import Batch, run_recorded, valid_tokens
 from attangent.adapters.layers import Layer
 from attangent.adapters.record import states_of
 from attangent.adapters.states import CalibratedState

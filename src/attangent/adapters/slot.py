@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from attangent.adapters.decoding import Folded
+from attangent.adapters.decoding.fold import Folded
 from attangent.attention import Prefix
 
 NAME = "attangent_prefix"

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from attangent._errors import AttangentError
-from attangent.adapters.heads import head_to_show, show_head
 from attangent.adapters.record import check_known, record_of, slots
+from attangent.adapters.saved_modules import head_to_show, show_head
 
 
 def activate(model: Any, *names: str) -> Any:

@@ -11,8 +11,8 @@ from attangent.attention._inputs import (
     check_state,
     check_tokens,
 )
-from attangent.attention.fused import fused_attention
-from attangent.attention.kernels import kernel_for
+from attangent.attention.fused.forward import fused_attention
+from attangent.attention.fused.tokens import kernel_for
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights

@@ -1,10 +1,10 @@
 """Executable claims: run them, load their findings, render the report."""
 
-from attangent.audit.claim import Claim, Settings
+from attangent.audit.claims import Claim, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Verdict
 from attangent.audit.registry import all_claims, claim, get
 from attangent.audit.results import Result, Run, load
-from attangent.audit.runner import run
+from attangent.audit.running.runner import run
 
 __all__ = [
     "Claim",

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from attangent._errors import AttangentError
-from attangent.audit.claim import Check, Claim, Settings, claim_order
+from attangent.audit.claims import Check, Claim, Settings, claim_order
 
 _claims: dict[str, Claim] = {}
 

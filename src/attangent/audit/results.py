@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attangent._errors import AttangentError
-from attangent.audit.claim import claim_order
+from attangent.audit.claims import claim_order
 from attangent.audit.finding import Verdict
-from attangent.audit.record import Origin, Record, plain
-from attangent.audit.store import Store
+from attangent.audit.storing.record import Origin, Record, plain
+from attangent.audit.storing.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
 """Diffusion with a softmax score estimator: processes, known targets, estimators, samplers, error terms."""
 
 from attangent.diffusion.dataset import ScoreData, draw_data, noised_data
-from attangent.diffusion.error_terms import ErrorTerms, Estimate, error_terms, hilbert_function
+from attangent.diffusion.errors import ErrorTerms, Estimate, error_terms, hilbert_function
 from attangent.diffusion.estimator import ExactScore, ScoreEstimator, label_loss, relative_error, score_error
 from attangent.diffusion.features import InputMap, NaturalInputs, PaperInputs
 from attangent.diffusion.kernel import KernelScore

@@ -7,25 +7,25 @@
 True
 """
 
-from attangent.forecast.attention_forecasters import (
+from attangent.forecast.data.dataset import Dataset, from_frame, load_csv
+from attangent.forecast.data.frames import Table, read_frame
+from attangent.forecast.models.attention_forecasters import (
     Encoder,
     InvertedTransformer,
     PatchTST,
     VanillaTransformer,
 )
-from attangent.forecast.attention_model import AttentionModel, Remedies, train_attention
-from attangent.forecast.baselines import Persistence, SeasonalNaive, find_period
-from attangent.forecast.dataset import Dataset, from_frame, load_csv
-from attangent.forecast.diagnosis import Diagnosis, diagnose
-from attangent.forecast.encoder_decoders import Autoformer, Informer
-from attangent.forecast.forecaster import Forecaster
-from attangent.forecast.frames import Table, read_frame
-from attangent.forecast.linear import LinearForecaster
-from attangent.forecast.linear_sgd import DLinear, NLinear, RLinear
-from attangent.forecast.outlook import Outlook, forecast_frame
-from attangent.forecast.protocol import compare, errors_by_step, evaluate
-from attangent.forecast.ssm import ResidualSSM
-from attangent.forecast.training import Training
+from attangent.forecast.models.baselines import Persistence, SeasonalNaive, find_period
+from attangent.forecast.models.encoder_decoders import Autoformer, Informer
+from attangent.forecast.models.forecaster import Forecaster
+from attangent.forecast.models.linear import LinearForecaster
+from attangent.forecast.models.linear_sgd import DLinear, NLinear, RLinear
+from attangent.forecast.models.training import Training
+from attangent.forecast.outlook.diagnosis import Diagnosis, diagnose
+from attangent.forecast.outlook.outlook import Outlook, forecast_frame
+from attangent.forecast.outlook.protocol import compare, errors_by_step, evaluate
+from attangent.forecast.theory.attention_model import AttentionModel, Remedies, train_attention
+from attangent.forecast.theory.ssm import ResidualSSM
 
 __all__ = [
     "AttentionModel",

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
-from attangent.forecast.calendar import frequency_of
+from attangent.forecast.data.calendar import frequency_of
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from attangent.audit import Verdict, registry
 from attangent.audit.papers.p3 import elementary, hard_part, identities, patterns, schedules, stage_runs
 from attangent.audit.papers.p3.problem import STAGES, Assumption1, exponent, two_stages
 from attangent.stages import ReluAttention
-from attangent.stages.floor import QLossBounds
+from attangent.stages.theory.floor import QLossBounds
 
 FOUND = {
     "P3/linear-decomposition": "holds",

@@ -10,7 +10,7 @@ import torch
 from attangent.audit import Verdict, registry
 from attangent.audit.papers.p5 import beyond, real
 from attangent.forecast import LinearForecaster, Persistence
-from attangent.forecast.ssm import ResidualSSM
+from attangent.forecast.theory.ssm import ResidualSSM
 from attangent.kernels import ScalarAttention
 
 FOUND = {

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.adapters.attach import attach
-from attangent.adapters.compare import Run, Stage
-from attangent.adapters.compare_settings import Entrant
+from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.methods import Method, adapt
 from attangent.adapters.record import states_of
 from attangent.adapters.switch import disabled
-from attangent.adapters.training import Training
-from attangent.audit.claim import Settings
-from attangent.audit.extras import needs_adapters
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.papers.p1.adapters_problem import SMALL_LANGUAGE, best_runs, language_stage
 from attangent.audit.registry import claim
+from attangent.audit.running.extras import needs_adapters
+from attangent.tuning.compare.run import Run, Stage
+from attangent.tuning.compare.settings import Entrant
+from attangent.tuning.methods import Method, adapt
+from attangent.tuning.training import Training
 
 
 @claim(

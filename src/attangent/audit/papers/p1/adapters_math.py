@@ -9,14 +9,14 @@ import torch
 
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.encoding import stack
-from attangent.adapters.methods import Method, adapt
-from attangent.adapters.training import Job, Training, train
-from attangent.audit.claim import Settings
-from attangent.audit.extras import needs_adapters
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.adapters_problem import PUBLISHED, gain
 from attangent.audit.registry import claim
+from attangent.audit.running.extras import needs_adapters
+from attangent.tuning.encoding import stack
+from attangent.tuning.methods import Method, adapt
+from attangent.tuning.training import Job, Training, train
 
 SIZE = 10
 PLUS, EQUALS, ASKS, SAYS, FIRST = range(SIZE, SIZE + 5)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.adapters.compare import Run, Stage, one_run
-from attangent.adapters.compare_settings import Entrant
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.encoding import stack
-from attangent.adapters.methods import Method
-from attangent.adapters.training import Job, Training, train
+from attangent.tuning.compare.run import Run, Stage, one_run
+from attangent.tuning.compare.settings import Entrant
+from attangent.tuning.encoding import stack
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Job, Training, train
 
 PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
 """The authors' code: elu features, k = abs of a mass that starts at zero. AdamW at 1e-3 (P1 Appendix B.1)."""

@@ -4,14 +4,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from attangent.adapters.compare import Run, Stage, set_stage
-from attangent.adapters.compare_settings import Comparison, Entrant, Trial
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.methods import Method
-from attangent.adapters.training import Training
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
-from attangent.audit.extras import needs_adapters
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.adapters_problem import (
     PUBLISHED,
@@ -23,6 +18,11 @@ from attangent.audit.papers.p1.adapters_problem import (
     minilm,
 )
 from attangent.audit.registry import claim
+from attangent.audit.running.extras import needs_adapters
+from attangent.tuning.compare.run import Run, Stage, set_stage
+from attangent.tuning.compare.settings import Comparison, Entrant, Trial
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Training
 
 OURS, THEIRS = "NTK, calibrated", "NTK as published"
 

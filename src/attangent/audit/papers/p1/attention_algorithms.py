@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Elu
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.attention_counting import (
     algorithm_3,

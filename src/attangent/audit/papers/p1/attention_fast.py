@@ -12,7 +12,7 @@ from attangent.attention.fast import (
     PolynomialAttention,
     fast_ntk_attention,
 )
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p1.attention_counting import last_exponent
 from attangent.audit.papers.p1.attention_prefix import growing_map

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from attangent.attention import features
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.attention_problem import uniform
 from attangent.audit.registry import claim

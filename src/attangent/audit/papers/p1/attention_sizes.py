@@ -7,7 +7,7 @@ import torch
 
 from attangent.attention import PrefixState
 from attangent.attention.features import Elu
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.attention_counting import count_3, count_4, last_exponent
 from attangent.audit.registry import claim

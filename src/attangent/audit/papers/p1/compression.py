@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from attangent.attention import PrefixState
 from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.compression_problem import Compression, equivalents, trained_reader
 from attangent.audit.registry import claim

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attangent._random import generator
-from attangent.adapters.compress_capture import Call, prompt_part
-from attangent.adapters.compress_fit import fit_layer
 from attangent.attention import PrefixState, merge_prefix
 from attangent.attention.fast import merged
 from attangent.attention.features import FeatureMap
+from attangent.compression.capture import Call, prompt_part
+from attangent.compression.fit import fit_layer
 
 
 class BigramReader(nn.Module):

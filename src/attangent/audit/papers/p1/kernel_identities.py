@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p1.kernel_problem import PrefixProblem, in_unit_ball, ordinary_problem
 from attangent.audit.registry import claim

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.kernels import (
     Guarantee,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p1.kernel_problem import (
     PrefixProblem,

@@ -2,7 +2,7 @@
 
 import math
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p2.diffusion_problem import (
     INPUTS,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p2.diffusion_problem import (
     MIXTURE,
@@ -16,7 +16,7 @@ from attangent.audit.papers.p2.diffusion_problem import (
 )
 from attangent.audit.registry import claim
 from attangent.diffusion import ErrorTerms, KernelScore, SoftmaxScore, error_terms, hilbert_function
-from attangent.diffusion.error_terms import TERMS
+from attangent.diffusion.errors import TERMS
 
 LABELS = {
     "coupling": "coupling, network to kernel",

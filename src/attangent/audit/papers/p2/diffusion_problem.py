@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.diffusion import (
     Descent,
     ForwardProcess,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p2.diffusion_problem import (
     INPUTS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.kernels import SoftmaxNetwork, Trajectory, unit_data
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p2.diffusion_problem import MIXTURE
 from attangent.audit.registry import claim

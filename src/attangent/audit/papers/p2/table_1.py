@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import ExpNetwork, ReLUNetwork, SoftmaxNetwork, TwoLayerNetwork, unit_data

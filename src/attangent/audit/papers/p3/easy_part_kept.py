@@ -2,12 +2,12 @@
 
 import math
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.papers.p3.problem import Assumption1, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention
-from attangent.stages.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.training import Course, NoisySGD, Stage, train
 
 
 @claim(

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p3.problem import Assumption1, exponent, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.training import Moment, NoisySGD, Stage, train
+from attangent.stages.theory.training import Moment, NoisySGD, Stage, train
 
 _ASSUMED = {"lambda_constant": 1.0, "tau_constant": 1.0, "rate": 0.1, "power": 2.0, "u": 0.5, "r": 0.1}
 

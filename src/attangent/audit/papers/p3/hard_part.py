@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.problem import STAGES, signal_norm, two_stages
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData, q_loss_bounds
-from attangent.stages.attention import Variant, Weights
-from attangent.stages.constructions import bias_solution, signed_solution
-from attangent.stages.search import minimise_q_loss, q_losses
-from attangent.stages.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.attention import Variant, Weights
+from attangent.stages.theory.constructions import bias_solution, signed_solution
+from attangent.stages.theory.search import minimise_q_loss, q_losses
+from attangent.stages.theory.training import Course, NoisySGD, Stage, train
 
 
 @claim(

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.attention import Weights
-from attangent.stages.data import Prompts
-from attangent.stages.training import NoisySGD, Stage, train
+from attangent.stages.theory.attention import Weights
+from attangent.stages.theory.data import Prompts
+from attangent.stages.theory.training import NoisySGD, Stage, train
 
 EXACT = 1e-12
 _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}

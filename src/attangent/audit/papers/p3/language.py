@@ -1,7 +1,6 @@
 """Figures 5 and 7: a GPT-2 trained on facts answers with the right type first, then rightly."""
 
-from attangent.audit.claim import Settings
-from attangent.audit.extras import needs_adapters
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_problem import (
     COUNTERFACT,
@@ -16,8 +15,9 @@ from attangent.audit.papers.p3.language_problem import (
     trained,
 )
 from attangent.audit.registry import claim
-from attangent.stages.detector import Stage, StageDetector
-from attangent.stages.language import LanguageRun
+from attangent.audit.running.extras import needs_adapters
+from attangent.stages.detector.detector import Stage, StageDetector
+from attangent.stages.facts.language import LanguageRun
 
 STATEMENT = """A GPT-2 trained from scratch on {} first answers with the right type (at least .95 of the
     answers) while most answers are wrong, and only later with the right answer (most of them)."""

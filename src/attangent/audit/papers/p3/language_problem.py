@@ -2,14 +2,14 @@
 
 from functools import lru_cache
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
 from attangent.audit.finding import Hypothesis
-from attangent.stages.corpus import FactCorpus
-from attangent.stages.counterfact import load_counterfact
-from attangent.stages.hotpotqa import load_hotpotqa
-from attangent.stages.language import LanguageRun, LanguageTraining, train_on_facts
-from attangent.stages.typed_facts import TypedFacts
+from attangent.stages.facts.corpus import FactCorpus
+from attangent.stages.facts.counterfact import load_counterfact
+from attangent.stages.facts.hotpotqa import load_hotpotqa
+from attangent.stages.facts.language import LanguageRun, LanguageTraining, train_on_facts
+from attangent.stages.facts.typed_facts import TypedFacts
 
 COUNTERFACT = tuple(f"counterfact/counterfact-{part}.json.gz" for part in ("train", "edit", "val"))
 HOTPOTQA = ("hotpotqa/hotpotqa.json.gz",)

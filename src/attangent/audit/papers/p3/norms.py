@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p3.problem import exponent
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.attention import Weights
-from attangent.stages.training import NoisySGD, Stage, train
+from attangent.stages.theory.attention import Weights
+from attangent.stages.theory.training import NoisySGD, Stage, train
 
 
 @claim(

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p3.problem import exponent
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.attention import attend, scores
-from attangent.stages.data import Part
+from attangent.stages.theory.attention import attend, scores
+from attangent.stages.theory.data import Part
 
 
 @claim(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.training import Course, NoisySGD, Stage, train
 
 STAGES = {
     "d": 16,

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Figure, Finding, Series
 from attangent.audit.papers.p3.problem import spread, two_stages
 from attangent.audit.papers.p3.stage_runs import COUNTED, in_runs
 from attangent.audit.registry import claim
-from attangent.stages.training import Course, Stage
+from attangent.stages.theory.training import Course, Stage
 
 
 @claim(

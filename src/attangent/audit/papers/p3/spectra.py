@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent.audit.claim import Settings
-from attangent.audit.extras import needs_adapters
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_problem import (
     COUNTERFACT,
@@ -27,10 +26,11 @@ from attangent.audit.papers.p3.language_problem import (
     trained,
 )
 from attangent.audit.registry import claim
-from attangent.stages.edit import Keep, edit_spectrum
-from attangent.stages.fact_model import FactModel
-from attangent.stages.language import LanguageRun
-from attangent.stages.tokens import Batch
+from attangent.audit.running.extras import needs_adapters
+from attangent.stages.facts.fact_model import FactModel
+from attangent.stages.facts.language import LanguageRun
+from attangent.stages.facts.tokens import Batch
+from attangent.stages.spectra.edit import Keep, edit_spectrum
 
 MODES: tuple[Keep, ...] = ("largest", "smallest", "drop_largest")
 STATEMENT = """Small singular values of trained attention weights (q, k, v, o) hold syntax and large ones

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
-from attangent.audit.extras import needs_adapters
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_problem import (
     COUNTERFACT,
@@ -19,9 +18,10 @@ from attangent.audit.papers.p3.language_problem import (
     trained,
 )
 from attangent.audit.registry import claim
-from attangent.stages.edit import Keep, edit_spectrum
-from attangent.stages.fact_model import FactModel
-from attangent.stages.tokens import Batch
+from attangent.audit.running.extras import needs_adapters
+from attangent.stages.facts.fact_model import FactModel
+from attangent.stages.facts.tokens import Batch
+from attangent.stages.spectra.edit import Keep, edit_spectrum
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p3.problem import STAGES, signal_norm, spread, two_stage_data, two_stages
 from attangent.audit.registry import claim
-from attangent.stages.data import Prompts
-from attangent.stages.training import Course
+from attangent.stages.theory.data import Prompts
+from attangent.stages.theory.training import Course
 
 COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
 

@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p4.problem import PAPER_SIZE, dictionary, draw, model, unit_tokens
 from attangent.audit.registry import claim

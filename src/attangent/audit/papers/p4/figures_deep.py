@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p4.problem import dictionary
 from attangent.audit.registry import claim

@@ -1,6 +1,6 @@
 """Sections 3.2 and 3.3: generalisation to unseen examples and tasks, and why one head cannot."""
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p4.problem import dictionary, model
 from attangent.audit.registry import claim

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.icl import Dictionary, InitialisationWarning, OneLayerAttention
 from attangent.icl.heads import attention, gradient, mixture

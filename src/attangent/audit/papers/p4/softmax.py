@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p4.problem import EXACT, dictionary, draw, model, relative
 from attangent.audit.registry import claim

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.forecast.attention_model import AttentionModel, Remedies, train_attention
-from attangent.forecast.matrix_attention import attention, local_change, printed_gradient
-from attangent.forecast.ssm import ResidualSSM, fit_residual_linear, residual_linear
+from attangent.forecast.theory.attention_model import AttentionModel, Remedies, train_attention
+from attangent.forecast.theory.matrix_attention import attention, local_change, printed_gradient
+from attangent.forecast.theory.ssm import ResidualSSM, fit_residual_linear, residual_linear
 
 
 @claim(

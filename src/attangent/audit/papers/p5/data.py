@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.forecast.ssm import ResidualSSM
+from attangent.forecast.theory.ssm import ResidualSSM
 
 
 @claim(

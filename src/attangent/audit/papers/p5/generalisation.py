@@ -4,11 +4,16 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.forecast.attention_model import AttentionModel, train_attention
-from attangent.forecast.ssm import ResidualSSM, descend_residual_linear, fit_residual_linear, residual_linear
+from attangent.forecast.theory.attention_model import AttentionModel, train_attention
+from attangent.forecast.theory.ssm import (
+    ResidualSSM,
+    descend_residual_linear,
+    fit_residual_linear,
+    residual_linear,
+)
 
 _TASK = {"d": 8, "sigma": 0.01, "n": 256, "test": 20_000}
 

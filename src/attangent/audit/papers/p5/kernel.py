@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p2.problem import LOG10_E, first_above, worst_ratio
 from attangent.audit.papers.p5.kernel_problem import (

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from attangent._random import generator
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.audit.papers.p2.problem import LOG10_E
-from attangent.forecast.ssm import ResidualSSM
+from attangent.forecast.theory.ssm import ResidualSSM
 from attangent.kernels import ScalarAttention
 
 CONSTANT = 2.0

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent.audit.claim import Settings
+from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
@@ -28,7 +28,7 @@ from attangent.forecast import (
     evaluate,
     load_csv,
 )
-from attangent.forecast.windows import every_window
+from attangent.forecast.data.windows import every_window
 
 ABSENT = "Set ATTANGENT_DATA to a folder that holds ett/ETTh1.csv.gz and ett/ETTh2.csv.gz to decide this."
 

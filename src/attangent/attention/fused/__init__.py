@@ -1,0 +1,1 @@
+"""NTK-Attention around a fused token attention: forward, backward, what both share."""

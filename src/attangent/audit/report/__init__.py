@@ -1,0 +1,1 @@
+"""Findings as pages: HTML, Markdown, figures."""

@@ -1,0 +1,76 @@
+"""Numbers, formulas and settings as HTML: the filters of the report's templates."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from markupsafe import Markup
+
+from attangent.audit.finding import Conclusion, Hypothesis
+from attangent.audit.report.readable import duration, formula, power_of_ten, readable
+from attangent.audit.results import Spread
+from attangent.audit.storing.record import plain
+
+RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
+
+
+def number(value: float, log10: bool = False) -> Markup:
+    """`value` as text, with all its digits where the pointer rests on it."""
+    text = maths(power_of_ten(value) if log10 else readable(value))
+    exact = f"10^{value!r}" if log10 else repr(value)
+    return Markup('<data value="{}" title="{}">{}</data>').format(exact, exact, text)
+
+
+def maths(text: str) -> Markup:
+    """`text` with its exponents and indices set as such; ^ stays in it for copying and screen readers."""
+    raised = Markup('<sup><span class="caret">^</span>{}</sup>')
+    tags = {"plain": Markup("{}"), "sup": raised, "sub": Markup("<sub>{}</sub>")}
+    return Markup("").join(tags[kind].format(piece) for kind, piece in formula(str(text)))
+
+
+def spread(over_seeds: Spread) -> Markup:
+    """Mean ± deviation and the range; every value where one of them is not finite."""
+    if len({repr(value) for value in over_seeds.values}) == 1:
+        return number(over_seeds.values[0])
+    if not all(math.isfinite(value) for value in over_seeds.values):
+        return Markup(", ").join(number(value) for value in over_seeds.values)
+    ends = number(over_seeds.low), number(over_seeds.high)
+    middle = Markup("{} ± {}").format(number(over_seeds.mean), readable(over_seeds.deviation, 2))
+    return Markup('{} <span class="range">{} … {}</span>').format(middle, *ends)
+
+
+def missed(hypothesis: Hypothesis) -> str:
+    """By which factor a hypothesis is missed; empty where no factor can be told."""
+    ends = hypothesis.required, hypothesis.measured
+    if not all(math.isfinite(end) for end in ends) or (not hypothesis.log10 and min(ends) <= 0):
+        return ""
+    return f"missed by {power_of_ten(hypothesis.missing_decades)}"
+
+
+def apart(conclusion: Conclusion) -> str:
+    """How far measurement and bound lie apart where both read the same though they differ."""
+    number = power_of_ten if conclusion.log10 else readable
+    difference = conclusion.measured - conclusion.bound
+    same = number(conclusion.measured) == number(conclusion.bound) and math.isfinite(difference)
+    if not same or difference == 0:
+        return ""
+    side = "more" if difference > 0 else "less"
+    if conclusion.log10:
+        return f"{readable(abs(difference), 3)} decades {side}"
+    return f"{readable(abs(difference), 3)} {side}"
+
+
+def setting(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "apart": apart,
+    "duration": duration,
+    "maths": maths,
+    "missed": missed,
+    "number": number,
+    "setting": setting,
+    "spread": spread,
+}

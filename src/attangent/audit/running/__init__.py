@@ -1,0 +1,1 @@
+"""Runs claims: in this process, in workers, on a cluster."""

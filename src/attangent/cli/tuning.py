@@ -1,0 +1,217 @@
+"""The commands `tune`, `compare` and `solve`. Heavy imports wait until one of them runs."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attangent._errors import AttangentError
+
+if TYPE_CHECKING:
+    from attangent.tuning.compare.settings import Comparison
+    from attangent.tuning.finetune import Tuning
+
+
+def tune(
+    model: Annotated[str, typer.Option(help="A Hugging Face id, or the folder of a saved model.")],
+    train: Annotated[Path, typer.Option(help="A .jsonl or .csv file (.gz is fine), or a folder of images.")],
+    eval_: Annotated[Path, typer.Option("--eval", help="The same, to score on.")],
+    out: Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints go.")],
+    task: Annotated[str, typer.Option(help="classification or causal-lm.")] = "classification",
+    method: Annotated[str, typer.Option(help="ntk, lora, prefix, head, full or ntk+lora.")] = "ntk",
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(help="boolq, cb, copa, multirc, rte or columns; known by the keys by default."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature, or of a whole text.")] = 128,
+    top: Annotated[int | None, typer.Option(help="Adapt only the last so many layers.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="By default the method's own.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the training data; 4 by default.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Examples a step and process; 16 by default.")] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds to run.")] = 1,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Tune a model on files and save the adapter, its metrics and settings.
+
+    A run that was cut off goes on from its last checkpoint when the same command is given again. Under
+    `torchrun` or `accelerate launch` it uses all their processes.
+    """
+    from attangent.tuning.compare.settings import training_of
+    from attangent.tuning.finetune import Tuning, finetune
+    from attangent.tuning.methods import Method
+    from attangent.tuning.processes import is_first_process
+
+    given = _read_toml(config, {"method", "training"})
+    chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
+    tuning = Tuning(
+        model=model,
+        train=train,
+        evaluate=eval_,
+        task=task,  # pyright: ignore[reportArgumentType]
+        layout=layout,
+        max_tokens=max_tokens,
+        method=Method.from_dict(chosen),
+        training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch)),
+    )
+    silent = quiet or json_ or not is_first_process()
+    found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds)
+    if json_ and is_first_process():
+        typer.echo(json.dumps(found, indent=1))
+    elif not silent:
+        _print_mean(found, tuning, out)
+
+
+def compare(
+    out: Annotated[Path, typer.Option(help="Where runs.jsonl and table.md go.")],
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with model, entrants and tasks; see docs/tuning.md.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A Hugging Face id, or the folder of a model.")] = None,
+    train: Annotated[Path | None, typer.Option(help="A .jsonl or .csv file, or a folder of images.")] = None,
+    eval_: Annotated[Path | None, typer.Option("--eval", help="The same, to score on.")] = None,
+    methods: Annotated[str, typer.Option(help="Methods, with commas between.")] = "ntk,lora,prefix,head",
+    max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature.")] = 128,
+    epochs: Annotated[float, typer.Option(help="Passes over the training data.")] = 4.0,
+    top: Annotated[int | None, typer.Option(help="Adapt the last so many layers of an encoder.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, each with a split; 5 by default.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each run, only the table.")] = False,
+) -> None:
+    """Compare tuning methods: mean and spread of accuracy over seeds, parameters, seconds and memory.
+
+    Give either --config, or --model with --train and --eval: then methods get the budget of LoRA with rank 8.
+    A comparison that was cut off goes on where it stopped.
+    """
+    from dataclasses import replace
+
+    from attangent.tuning.compare.run import compare as run_all
+    from attangent.tuning.compare.settings import read_comparison
+    from attangent.tuning.compare.table import summary, table_text
+
+    if config is not None:
+        if model is not None or train is not None or eval_ is not None:
+            raise AttangentError("both --config and --model, --train or --eval are given, expected one kind")
+        comparison = read_comparison(config)
+    else:
+        comparison = _from_options(model, train, eval_, methods, max_tokens, epochs, top)
+    comparison = comparison if seeds is None else replace(comparison, seeds=seeds)
+    runs = run_all(comparison, out, (lambda run: None) if quiet or json_ else _print_run)
+    table = table_text(comparison, runs)
+    (out / "table.md").write_text(table + "\n")
+    typer.echo(json.dumps(summary(comparison, runs), indent=1) if json_ else table)
+
+
+def solve(
+    model: Annotated[str, typer.Option(help="A causal language model: a folder or a hub id.")],
+    problems: Annotated[Path, typer.Option(help="Problems of GSM8K or MATH: a .jsonl file (.gz is fine).")],
+    out: Annotated[Path, typer.Option(help="A .jsonl file: a line for each problem.")],
+    adapter: Annotated[
+        list[Path] | None, typer.Option(help="The folder of an adapter; for ntk+lora give both.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="At most so many tokens a solution.")] = 256,
+    batch: Annotated[int, typer.Option(help="Problems answered at once.")] = 8,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Answer math problems greedily and score the answers by exact match."""
+    from attangent.tuning.solving import Solving, solve_file
+
+    solving = Solving(model, problems, tuple(adapter or ()), limit, max_new_tokens, batch)
+    silent = quiet or json_
+    found = solve_file(solving, out, (lambda done: None) if silent else _print_done)
+    if json_:
+        typer.echo(json.dumps(found))
+    elif not quiet:
+        typer.echo(
+            f"exact match {found['exact_match']:.3f}: {found['right']} of {found['problems']}; saved in {out}"
+        )
+
+
+def _print_done(done: int) -> None:
+    print(f"{done} answered", file=sys.stderr)
+
+
+def _from_options(
+    model: str | None,
+    train: Path | None,
+    evaluate: Path | None,
+    methods: str,
+    max_tokens: int,
+    epochs: float,
+    top: int | None,
+) -> "Comparison":
+    from attangent.tuning.compare.budget import equal_entrants
+    from attangent.tuning.compare.run import pool_size
+    from attangent.tuning.compare.settings import Comparison, Trial
+    from attangent.tuning.training import Training
+
+    if model is None or train is None or evaluate is None:
+        raise AttangentError("give --config, or all of --model, --train and --eval")
+    for path in (train, evaluate):
+        if not path.exists():
+            raise AttangentError(f"there is no {path}; give a .jsonl or .csv file, or a folder of images")
+    total, held = pool_size(train), pool_size(evaluate)
+    validation = max(total // 5, 1)
+    name = train.name.split(".")[0]
+    trial = Trial(name, (train,), total - validation, validation, held, (evaluate,), None, max_tokens)
+    entrants = equal_entrants(
+        model, [part.strip() for part in methods.split(",") if part.strip()], trial, top
+    )
+    return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top)
+
+
+def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:
+    import tomllib
+
+    if path is None:
+        return {}
+    if not path.is_file():
+        raise AttangentError(f"there is no file {path}; give a TOML file")
+    try:
+        found = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise AttangentError(f"{path} is not TOML: {error}") from None
+    if set(found) - known:
+        raise AttangentError(
+            f"{path} has {', '.join(sorted(set(found) - known))}, expected {', '.join(sorted(known))}"
+        )
+    return found
+
+
+def _set(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _print_metrics(metrics: dict[str, Any]) -> None:
+    scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
+    typer.echo(f"seed {metrics['seed']}: {scores}; {metrics['seconds']:.1f} s")
+
+
+def _print_mean(found: list[dict[str, Any]], tuning: "Tuning", out: Path) -> None:
+    import statistics
+
+    name = "eval_accuracy" if "eval_accuracy" in found[0] else "eval_loss"
+    values = [metrics[name] for metrics in found]
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    typer.echo(
+        f"{tuning.method.name}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
+        f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
+        f"saved in {out}"
+    )
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    print(
+        f"{run['task']}, {run['entrant']}, rate {run['rate']:g}, seed {run['seed']}: validation "
+        f"{run['validation']['accuracy']:.3f}, test {run['test']['accuracy']:.3f}, {run['seconds']:.1f} s",
+        file=sys.stderr,
+    )

@@ -1,0 +1,1 @@
+"""A long prompt becomes a prefix of constant size."""

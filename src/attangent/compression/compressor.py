@@ -1,0 +1,279 @@
+"""A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors
+from attangent.compression.capture import PromptCache, prefill
+from attangent.compression.distill import Distillation, distill_states
+from attangent.compression.fidelity import Report, answer_all, measure_fidelity
+from attangent.compression.fit import METHODS, fit_states
+from attangent.compression.prompt import (
+    Prompt,
+    Reader,
+    check_length,
+    check_model,
+    fingerprint,
+    read_prompt,
+    tokens_of,
+)
+from attangent.compression.result import CompressedPrompt, composed
+from attangent.compression.text import (
+    LENGTH,
+    SINKS,
+    Calibration,
+    pieces,
+    recitations,
+    sample,
+    sentences_of,
+)
+
+Told = Callable[[str, int, int], Any]
+"""Is told what is being done, how much of it is done, and how much there is."""
+
+_METHODS = (*METHODS, "elu")
+_PIECES = 16
+_SENTENCES = 96
+_MORE_SAMPLES = 36
+_HELD_OUT = 8
+_FIRST_SIZE = 16
+
+
+def compress(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt | Sequence[str],
+    size: int = 64,
+    method: str = "anchors",
+    calibration: Sequence[str] | None = None,
+    distill: int = 0,
+    seed: int = 0,
+    *,
+    tolerance: float | None = None,
+    told: Told | None = None,
+) -> CompressedPrompt:
+    """A prompt as `size` virtual tokens for each layer and KV head of a causal language model.
+
+    prompt: text, or the first messages of a chat ([{"role": "system", "content": ...}]); several texts are
+        compressed one by one and stand side by side.
+    method: `anchors` (tokens of the prompt with masses and values of their own, in closed form), or a rival:
+        `select` (the most attended tokens as they are), `merge` (every token merged into the nearest of
+        these), `elu` (the map of P1's authors; its size is that of the heads).
+    calibration: texts to be read behind the prompt; by default what the model writes there, and the prompt.
+    distill: steps of training after the closed form.
+    tolerance: the smallest size from 16, 32, 64, ... whose ratio KL(full || compressed) / KL(full || none)
+        on held-out text is at most this, in the place of `size`.
+
+    The result attaches to the model (`attach`), and saves to a folder (`save`) that `load_adapter` reads. A
+    prompt of at most `size` tokens is kept exactly.
+    """
+    if _are_texts(prompt):
+        each = (size, method, calibration, distill, seed)
+        parts = [compress(model, tokenizer, part, *each, tolerance=tolerance, told=told) for part in prompt]
+        return composed(parts)
+    plan = Distillation(distill, seed=seed) if distill else None
+    check_method(method, distill)
+    check_size("size", size)
+    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, told=told)
+    found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
+    return found if plan is None else job.distill(found, plan)
+
+
+def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
+    many = isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0
+    return many and all(isinstance(part, str) for part in prompt)
+
+
+def check_method(method: str, distill: int = 0) -> None:
+    """A known method, one that can be distilled where that is asked."""
+    if method not in _METHODS:
+        raise AttangentError(f"method is {method!r}, expected one of {', '.join(_METHODS)}")
+    if distill and method == "elu":
+        raise AttangentError("method 'elu' has no virtual tokens to distill: use anchors, select or merge")
+
+
+@dataclass
+class Compressor:
+    """One prompt in one model: read once, then fitted, distilled and measured at will."""
+
+    model: Any
+    tokenizer: Any
+    prompt: Any
+    calibration: Sequence[str] | None = None
+    samples: int = 12
+    seed: int = 0
+    told: Told | None = None
+    ids: Tensor = field(init=False)
+    reader: Reader = field(init=False)
+    seconds: dict[str, float] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_model(self.model, self.tokenizer)
+        self.ids, self.reader = read_prompt(self.tokenizer, self.prompt)
+        check_length(self.model, len(self.ids), LENGTH)
+        check_size("samples", self.samples)
+        self.model.eval()
+
+    @cached_property
+    def cache(self) -> PromptCache:
+        """The prompt's keys and values."""
+        with self._stage("reading", len(self.ids)) as done:
+            return prefill(self.model, self.ids, done)
+
+    @cached_property
+    def text(self) -> Calibration:
+        """What the states are fitted on."""
+        if self.calibration is not None:
+            given = [tokens_of(self.tokenizer, text) for text in self.calibration]
+            return Calibration.of([piece for ids in given for piece in pieces(ids)])
+        written = self._written(self.samples, "samples")
+        return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
+
+    @cached_property
+    def asked(self) -> Calibration:
+        """What states are distilled on: `text`, more samples, and a chat's sentences, each asked for."""
+        if self.calibration is not None:
+            return self.text
+        written = self._written(_MORE_SAMPLES, "distillation")
+        return Calibration.of([*self._recitations(), *written, *self.text.sequences()])
+
+    def _recitations(self) -> list[Tensor]:
+        if not self.reader.roles:
+            return []
+        sentences = sentences_of("\n".join(message["content"] for message in self.prompt))
+        order = torch.randperm(len(sentences), generator=generator(self.seed, "sentences"))
+        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
+        return recitations(sentences, sorted(order[:_SENTENCES].tolist()), read, question)
+
+    @cached_property
+    def held_out(self) -> Calibration:
+        """What the model writes behind the prompt, on which nothing is fitted."""
+        return Calibration.of(list(self._written(_HELD_OUT, "held out")))
+
+    def fit(self, size: int = 64, method: str = "anchors") -> CompressedPrompt:
+        """The closed form with `size` virtual tokens a KV head; exact where the prompt is no longer."""
+        check_method(method)
+        if len(self.ids) <= check_size("size", size) and method != "elu":
+            return self._compressed(self._whole(), len(self.ids), method, exact=True)
+        if method != "elu" and size <= SINKS:
+            raise AttangentError(f"size is {size}, expected more than the {SINKS} first tokens, always kept")
+        cache, text = self.cache, self.text
+        with self._stage("fitting", len(cache.layers)) as done:
+            states = fit_states(self.model, cache, text, size, method, lambda layer: done(1))
+        return self._compressed(states, next(iter(states.values())).features.size, method)
+
+    def fit_to(self, tolerance: float, method: str = "anchors") -> CompressedPrompt:
+        """The smallest size from 16, 32, 64, ... whose ratio on held-out text is at most `tolerance`."""
+        if not 0 < tolerance < 1:
+            raise AttangentError(f"tolerance is {tolerance!r}, expected a number between 0 and 1")
+        size = _FIRST_SIZE
+        while True:
+            found = self.fit(size, method)
+            if found.exact or method == "elu":
+                return found
+            measured = measure_fidelity(self.model, self.cache, found.states, self.held_out)
+            if measured.ratio <= tolerance:
+                return found
+            size *= 2
+
+    def distill(
+        self, start: CompressedPrompt, plan: Distillation, checkpoint: Path | None = None
+    ) -> CompressedPrompt:
+        """The states trained to answer as the whole prompt does; a checkpoint file makes it resumable."""
+        check_method(start.method, plan.steps)
+        if start.exact:
+            return start
+        cache, text = self.cache, self.asked
+        with self._stage("distilling", plan.steps) as done:
+            states = distill_states(
+                self.model, cache, start.states, text, plan, checkpoint, lambda loss: done(1)
+            )
+        return replace(start, states=states, distilled=plan.steps)
+
+    def report(
+        self, compressed: CompressedPrompt, questions: Sequence[tuple[str, str | None]] = ()
+    ) -> Report:
+        """How much of the prompt's effect was kept, on held-out text and on the user's own questions."""
+        cache, text = self.cache, self.held_out
+        with self._stage("measuring", len(text)) as done:
+            fidelity = measure_fidelity(self.model, cache, compressed.states, text, done)
+        answers = ()
+        if questions:
+            with self._stage("asking", len(questions)) as done:
+                answers = answer_all(
+                    self.model,
+                    self.tokenizer,
+                    questions,
+                    lambda question: self.reader.question(self.tokenizer, question),
+                    cache,
+                    compressed.states,
+                    told=done,
+                )
+        return Report(
+            prompt_tokens=len(self.ids),
+            size=compressed.size,
+            method=compressed.method,
+            fidelity=fidelity,
+            seconds={name: round(value, 3) for name, value in self.seconds.items()},
+            bytes_of_cache=cache.number_of_bytes,
+            bytes_of_states=compressed.number_of_bytes,
+            answers=answers,
+        )
+
+    def _whole(self) -> dict[str, PrefixState]:
+        """Every token of the prompt as it is."""
+        softcap = getattr(self.model.config, "attn_logit_softcapping", None)
+        return {
+            name: PrefixState(Anchors(keys, softcap), values, torch.ones_like(keys[..., 0]))
+            for name, (keys, values) in self.cache.layers.items()
+        }
+
+    def _written(self, count: int, stream: str) -> Tensor:
+        opening, cache = self.reader.opening(self.tokenizer), self.cache
+        with self._stage("sampling", LENGTH - len(opening)) as done:
+            return sample(self.model, cache, opening, count, self.seed, stream=stream, told=lambda: done(1))
+
+    def _compressed(
+        self, states: dict[str, PrefixState], size: int, method: str, exact: bool = False
+    ) -> CompressedPrompt:
+        return CompressedPrompt(
+            states, len(self.ids), size, method, self.reader.roles, fingerprint(self.tokenizer), exact
+        )
+
+    def _stage(self, name: str, total: int) -> "_Stage":
+        return _Stage(self, name, total)
+
+
+class _Stage:
+    """Tells how far one stage of the work is, and adds up its seconds."""
+
+    def __init__(self, job: Compressor, name: str, total: int):
+        self.job, self.name, self.total, self.count = job, name, total, 0
+
+    def __enter__(self) -> Callable[[int], None]:
+        self.started = time.perf_counter()
+        self._tell()
+        return self._done
+
+    def _done(self, more: int) -> None:
+        self.count += more
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.job.told is not None:
+            self.job.told(self.name, self.count, self.total)
+
+    def __exit__(self, *exception: object) -> None:
+        spent = time.perf_counter() - self.started
+        self.job.seconds[self.name] = self.job.seconds.get(self.name, 0.0) + spent

@@ -1,0 +1,247 @@
+"""Distillation: virtual tokens trained until the model answers behind them as behind the whole prompt."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors
+from attangent.compression.capture import PromptCache, run, whole_prompt, with_states
+from attangent.compression.text import Calibration
+
+_KEPT = 256
+"""How many of the teacher's most likely tokens are told apart; the others count as one."""
+_SMALLEST_MASS = 1e-8
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """How virtual tokens are trained: Adam on their keys, values and log masses, in units of their own size.
+
+    steps: how many; batch: sequences a step; rate: the first step's size, relative to the tensors' standard
+    deviations, falling to zero along a cosine; save_every: steps between two checkpoints.
+    """
+
+    steps: int
+    batch: int = 6
+    rate: float = 0.02
+    save_every: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "save_every"):
+            check_size(name, getattr(self, name))
+        if not 0 < self.rate < 10:
+            raise AttangentError(f"rate is {self.rate!r}, expected a number above 0 and below 10")
+
+
+class VirtualTokens(nn.Module):
+    """A state of anchors as it trains well: keys c, values U and log k, with Z = k U.
+
+    Trained are `steps` of each, in units of its standard deviation (log k: of 1), so that one rate fits all.
+    """
+
+    def __init__(self, state: PrefixState):
+        super().__init__()
+        if not isinstance(state.features, Anchors):
+            raise AttangentError(f"a state of {state.features!r} cannot be distilled, expected anchors")
+        k = state.k.detach().clamp(min=_SMALLEST_MASS)
+        keys, values = state.features.acting_keys(state.Z.dtype).detach(), state.Z.detach() / k.unsqueeze(-1)
+        self.softcap = state.features.softcap
+        self.starts = keys, values, k.log()
+        self.units = _spread(keys), _spread(values), 1.0
+        self.steps = nn.ParameterList(torch.zeros_like(start) for start in self.starts)
+
+    def tokens(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys (heads, r, d), values (heads, r, dv) and log masses (heads, r)."""
+        parts = zip(self.starts, self.units, self.steps, strict=True)
+        keys, values, log_masses = (start + unit * step for start, unit, step in parts)
+        return keys, values, log_masses
+
+    @property
+    def features(self) -> Anchors:
+        return _Placed(self.tokens()[0], self.softcap)
+
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """Z and masses, as attention wants them."""
+        _, values, log_masses = self.tokens()
+        k = log_masses.exp()
+        return values * k.unsqueeze(-1), k
+
+    def state(self) -> PrefixState:
+        """The state as it is now."""
+        return PrefixState(Anchors(self.tokens()[0].detach(), self.softcap), *self.weights())
+
+
+class _Placed(Anchors):
+    """Anchors at given keys, through which gradients flow."""
+
+    def __init__(self, keys: Tensor, softcap: float | None):
+        nn.Module.__init__(self)
+        self.dim, self.size, self.softcap = keys.shape[-1], keys.shape[-2], softcap
+        self.keys, self.damping = keys, None  # type: ignore[assignment]
+
+
+def _spread(x: Tensor) -> float:
+    return max(x.std(unbiased=False).item(), 1e-6)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """What the model says behind the whole prompt: likeliest tokens (T, 256), their chances, the rest's."""
+
+    tokens: Tensor
+    log_chances: Tensor
+    log_rest: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor) -> "Teacher":
+        """From logits (T, vocabulary)."""
+        log_chances = logits.float().log_softmax(dim=-1)
+        top = log_chances.topk(min(_KEPT, logits.shape[-1]), dim=-1)
+        return cls(top.indices, top.values, _log_rest(top.values))
+
+    def divergence(self, logits: Tensor) -> Tensor:
+        """KL(teacher || student) over the kept tokens and the rest, mean over rows of logits."""
+        student = logits.float().log_softmax(dim=-1).gather(-1, self.tokens)
+        kept = (self.log_chances.exp() * (self.log_chances - student)).sum(dim=-1)
+        rest = self.log_rest.exp() * (self.log_rest - _log_rest(student))
+        return (kept + rest).mean()
+
+
+def _log_rest(log_chances: Tensor) -> Tensor:
+    """log(1 - sum of chances), kept finite."""
+    return torch.log1p(-log_chances.exp().sum(dim=-1).clamp(max=1 - 1e-6))
+
+
+def distill_states(
+    model: Any,
+    cache: PromptCache,
+    states: Mapping[str, PrefixState],
+    calibration: Calibration,
+    plan: Distillation,
+    checkpoint: Path | None = None,
+    told: Callable[[float], Any] = lambda loss: None,
+) -> dict[str, PrefixState]:
+    """The states after `plan.steps` of Adam on KL(full prompt || state) over the calibration text.
+
+    With a `checkpoint` file a run that was cut off goes on where it stopped, if everything else is the same.
+    """
+    tokens = nn.ModuleDict({str(i): VirtualTokens(state) for i, state in enumerate(states.values())})
+    prefixes = dict(zip(states, tokens.values(), strict=True))
+    optimizer = torch.optim.Adam(tokens.parameters(), lr=plan.rate, betas=(0.9, 0.95))
+    saved = _Checkpoint(checkpoint, _digest(states, calibration, plan), tokens, optimizer)
+    first, teachers = saved.load(), {}
+    order = _order(len(calibration), plan)
+    for step in range(first, plan.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = plan.rate * _cosine(step, plan.steps)
+        rows = order[step]
+        loss = _loss(model, cache, prefixes, calibration, rows, teachers)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        told(loss.item())
+        if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
+            saved.save(step + 1)
+    return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
+
+
+def _loss(
+    model: Any,
+    cache: PromptCache,
+    prefixes: Mapping[str, Any],
+    calibration: Calibration,
+    rows: Tensor,
+    teachers: dict[int, Teacher],
+) -> Tensor:
+    """The mean divergence on these sequences; teachers are asked once and remembered."""
+    missing = [row for row in rows.tolist() if row not in teachers]
+    if missing:
+        ids, valid = calibration.batch(missing)
+        with torch.no_grad():
+            logits = run(model, ids, cache.length, whole_prompt(cache)).logits
+        for row, said, real in zip(missing, logits, valid, strict=True):
+            teachers[row] = Teacher.of(said[real])
+    ids, valid = calibration.batch(rows.tolist())
+    logits = run(model, ids, cache.length, with_states(prefixes)).logits
+    said = zip(rows.tolist(), logits, valid, strict=True)
+    return torch.stack([teachers[row].divergence(one[real]) for row, one, real in said]).mean()
+
+
+def _order(count: int, plan: Distillation) -> list[Tensor]:
+    """The sequences of each step: every one as often as any other, in random order."""
+    draw, needed = generator(plan.seed, "distillation"), plan.steps * plan.batch
+    rounds = math.ceil(needed / count) + 1
+    shuffled = torch.cat([torch.randperm(count, generator=draw) for _ in range(rounds)])
+    return [part.unique() for part in shuffled[:needed].split(plan.batch)]
+
+
+def _cosine(step: int, steps: int) -> float:
+    warm = min(1.0, (step + 1) / 5)
+    return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def _digest(states: Mapping[str, PrefixState], calibration: Calibration, plan: Distillation) -> str:
+    """What tells one distillation from another."""
+    found = hashlib.sha256(json.dumps(asdict(plan)).encode())
+    found.update(calibration.ids.cpu().numpy().tobytes())
+    for state in states.values():
+        for tensor in (state.Z, state.k):
+            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+class _Checkpoint:
+    """Parameters and Adam's moments in one safetensors file, replaced whole; nothing without a path."""
+
+    def __init__(self, path: Path | None, digest: str, tokens: nn.Module, optimizer: torch.optim.Optimizer):
+        self.path, self.digest, self.tokens, self.optimizer = path, digest, tokens, optimizer
+
+    def save(self, step: int) -> None:
+        if self.path is None:
+            return
+        from safetensors.torch import save_file
+
+        tensors = {}
+        for name, parameter in self.tokens.named_parameters():
+            moments = self.optimizer.state[parameter]
+            tensors |= {f"{name}/now": parameter.detach()}
+            tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
+        part = self.path.with_name(self.path.name + ".part")
+        save_file(tensors, part, metadata={"digest": self.digest, "step": str(step)})
+        os.replace(part, self.path)
+
+    def load(self) -> int:
+        """The step to go on from; 0 where there is no checkpoint of this very distillation."""
+        if self.path is None or not self.path.is_file():
+            return 0
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                about = file.metadata() or {}
+                if about.get("digest") != self.digest:
+                    return 0
+                step = int(about["step"])
+                for name, parameter in self.tokens.named_parameters():
+                    parameter.data.copy_(file.get_tensor(f"{name}/now"))
+                    self.optimizer.state[parameter] = {
+                        "step": torch.tensor(float(step)),
+                        "exp_avg": file.get_tensor(f"{name}/exp_avg"),
+                        "exp_avg_sq": file.get_tensor(f"{name}/exp_avg_sq"),
+                    }
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise AttangentError(f"{self.path} is no checkpoint: {error}; remove it to start anew") from None
+        return step

@@ -1,0 +1,130 @@
+"""A compressed prompt: states, and what must be known to use them; attached, saved, loaded, composed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from attangent._errors import AttangentError
+from attangent.adapters.attaching import attach, detach
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.files.save import load_adapter, save_adapter
+from attangent.adapters.record import find_record
+from attangent.attention import PrefixState
+from attangent.compression.prompt import Reader, fingerprint
+
+NOTES = "compressed_prompt.json"
+_LARGEST_NOTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class CompressedPrompt:
+    """A state for each layer, by name, and how text behind the prompt is read.
+
+    position_offset: the prompt's length, by which the positions of all tokens are moved;
+    size: virtual tokens a KV head; roles: those of the messages, empty for plain text;
+    tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole.
+    """
+
+    states: dict[str, PrefixState]
+    position_offset: int
+    size: int
+    method: str
+    roles: tuple[str, ...]
+    tokenizer: str
+    exact: bool = False
+    distilled: int = 0
+
+    @property
+    def config(self) -> NTKConfig:
+        """What `attach` is given beside the states."""
+        elu = self.method == "elu"
+        return NTKConfig(
+            features="elu" if elu else "anchors",
+            size=None if elu else self.size,
+            units="raw",
+            per="kv",
+            position_offset=self.position_offset,
+        )
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.roles)
+
+    @property
+    def number_of_bytes(self) -> int:
+        tensors = [tensor for state in self.states.values() for tensor in state.state_dict().values()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def attach(self, model: Any, name: str = "default") -> Any:
+        """Put the prompt in front of everything the model reads; `attangent.detach` takes it off."""
+        return attach(model, self.config, name, states=self.states)
+
+    def save(self, model: Any, folder: str | PathLike[str]) -> Path:
+        """Write the adapter of a bare model to a folder; `attangent.load_adapter` reads it."""
+        if find_record(model) is not None:
+            raise AttangentError(
+                "the model has adapters attached, expected a bare one: call attangent.detach first"
+            )
+        self.attach(model)
+        try:
+            place = save_adapter(model, folder)
+        finally:
+            detach(model)
+        notes = {
+            "size": self.size,
+            "prompt_tokens": self.position_offset,
+            "method": self.method,
+            "roles": list(self.roles),
+            "tokenizer": self.tokenizer,
+            "exact": self.exact,
+            "distilled": self.distilled,
+        }
+        (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n")
+        return place
+
+    def add(self, other: "CompressedPrompt") -> "CompressedPrompt":
+        """Both prompts side by side: states add up; each prompt begins at position 0."""
+        if set(self.states) != set(other.states) or self.tokenizer != other.tokenizer:
+            raise AttangentError("compressed prompts of different models cannot be composed")
+        return CompressedPrompt(
+            {name: state.add(other.states[name]) for name, state in self.states.items()},
+            max(self.position_offset, other.position_offset),
+            self.size + other.size,
+            self.method if self.method == other.method else "anchors",
+            self.roles if self.roles == other.roles else (),
+            self.tokenizer,
+            distilled=max(self.distilled, other.distilled),
+        )
+
+
+def composed(parts: Sequence[CompressedPrompt]) -> CompressedPrompt:
+    """Several prompts side by side."""
+    return reduce(CompressedPrompt.add, parts)
+
+
+def load_compressed(model: Any, tokenizer: Any, folder: str | PathLike[str], name: str = "default") -> Reader:
+    """Attach the compressed prompt in a folder; returned is the reader of what is asked behind it."""
+    notes = _read_notes(Path(folder) / NOTES)
+    if notes["tokenizer"] != fingerprint(tokenizer):
+        raise AttangentError(
+            f"the prompt in {folder} was compressed with another tokenizer: load the one of its model"
+        )
+    load_adapter(model, folder, name)
+    return Reader(tuple(notes["roles"]))
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
+        raise AttangentError(f"there is no file {path}, expected a folder that `attangent compress` wrote")
+    try:
+        notes = json.loads(path.read_text())
+        whole = isinstance(notes["tokenizer"], str) and all(isinstance(role, str) for role in notes["roles"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AttangentError(f"{path} is not what `attangent compress` writes: {error}") from None
+    if not whole:
+        raise AttangentError(f"{path} is not what `attangent compress` writes")
+    return notes

@@ -1,0 +1,107 @@
+"""What the command line does with a prompt: compress it to a folder with a report, and answer behind it."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent._random import generator
+from attangent.adapters.attaching import detach
+from attangent.compression.compressor import Compressor, Told
+from attangent.compression.distill import Distillation
+from attangent.compression.fidelity import Report
+from attangent.compression.prompt import Reader
+from attangent.compression.result import CompressedPrompt
+
+CHECKPOINT = "distillation.safetensors"
+REPORT = "report.json"
+_STEPS = 4
+
+
+def compress_to_folder(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    out: Path,
+    *,
+    size: int,
+    method: str,
+    tolerance: float | None,
+    distill: int,
+    questions: Sequence[tuple[str, str | None]],
+    calibration: Sequence[str] | None,
+    seed: int,
+    told: Told | None,
+) -> Report:
+    """Compress, save the adapter to `out`, measure it, and write the report beside it."""
+    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, told=told)
+    plan = Distillation(distill, seed=seed) if distill else None
+    found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
+    out.mkdir(exist_ok=True)
+    if plan is not None:
+        found = job.distill(found, plan, out / CHECKPOINT)
+    found.save(model, out)
+    (out / CHECKPOINT).unlink(missing_ok=True)
+    report = replace(job.report(found, questions), decode=decode_seconds(job, found))
+    (out / REPORT).write_text(json.dumps(report.as_json(), indent=2) + "\n")
+    return report
+
+
+def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1) -> dict[str, float]:
+    """Seconds of one decoding step behind the full prompt, the compressed one and none: minima of four."""
+    model, cache = job.model, job.cache
+    word = job.ids[-1:].expand(batch, 1).to(model.device)
+
+    def timed(past: Any) -> float:
+        model(word, past_key_values=past, use_cache=True)
+        times = []
+        for _ in range(_STEPS):
+            start = time.perf_counter()
+            model(word, past_key_values=past, use_cache=True, logits_to_keep=1)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    from transformers import DynamicCache
+
+    with torch.no_grad():
+        found = {"full": timed(filled_cache(cache, batch)), "none": timed(DynamicCache())}
+        compressed.attach(model)
+        try:
+            found["compressed"] = timed(DynamicCache())
+        finally:
+            detach(model)
+    return found
+
+
+def filled_cache(cache: Any, batch: int) -> Any:
+    """A cache of transformers that holds the prompt for each sequence of a batch."""
+    from transformers import DynamicCache
+
+    filled = DynamicCache()
+    for place, (keys, values) in enumerate(cache.layers.values()):
+        filled.update(keys.expand(batch, -1, -1, -1).clone(), values.expand(batch, -1, -1, -1).clone(), place)
+    return filled
+
+
+def answer_behind(
+    model: Any, tokenizer: Any, reader: Reader, text: str, tokens: int, temperature: float, seed: int
+) -> str:
+    """What a model with a compressed prompt attached says to `text`."""
+    ids = reader.question(tokenizer, text)[None].to(model.device)
+    options: dict[str, Any] = {"do_sample": False}
+    if temperature > 0:
+        options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+        torch.manual_seed(generator(seed, "generate").initial_seed() % (1 << 63))
+    with torch.no_grad():
+        out = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=tokens,
+            pad_token_id=getattr(tokenizer, "eos_token_id", None),
+            **options,
+        )
+    return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip()

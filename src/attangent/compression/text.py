@@ -1,0 +1,137 @@
+"""Text on which a state is fitted and measured: what the model writes behind the prompt, and the prompt."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.compression.capture import PromptCache, intercepted, whole_prompt
+
+LENGTH = 64
+"""Tokens of a sample and of a piece of the prompt."""
+SINKS = 4
+"""The first tokens of a prompt, which draw attention whatever they say."""
+_FOLLOWING = 2
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Sequences `ids` (B, L) to be read behind the prompt; `valid` (B, L) is False on padding at the end."""
+
+    ids: Tensor
+    valid: Tensor
+
+    def __post_init__(self) -> None:
+        if self.ids.ndim != 2 or self.ids.shape != self.valid.shape or not self.valid.any():
+            raise AttangentError(
+                f"calibration has ids {tuple(self.ids.shape)} and valid {tuple(self.valid.shape)}, expected "
+                "equal shapes (sequences, length) with at least one valid token"
+            )
+
+    @classmethod
+    def of(cls, sequences: Sequence[Tensor]) -> "Calibration":
+        """Sequences of any lengths above 0, padded at the end."""
+        kept = [sequence for sequence in sequences if len(sequence)]
+        if not kept:
+            raise AttangentError("there is no calibration text, expected at least one token")
+        ids = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
+        lengths = torch.tensor([len(sequence) for sequence in kept])
+        return cls(ids, torch.arange(ids.shape[1]) < lengths[:, None])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sequences(self) -> list[Tensor]:
+        """The sequences without their padding."""
+        return [row[kept] for row, kept in zip(self.ids, self.valid, strict=True)]
+
+    def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Some of the sequences, no longer than the longest of them."""
+        valid = self.valid[rows]
+        length = int(valid.sum(dim=1).max())
+        return self.ids[rows, :length], valid[:, :length]
+
+    @property
+    def tokens(self) -> int:
+        return int(self.valid.sum())
+
+
+def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: int = 0) -> list[Tensor]:
+    """The sequence cut into pieces of `length`; a random choice of `at_most` of them, in order."""
+    found = list(ids.split(length))
+    if at_most is None or len(found) <= at_most:
+        return found
+    kept = torch.randperm(len(found), generator=generator(seed, "pieces"))[:at_most]
+    return [found[i] for i in sorted(kept.tolist())]
+
+
+def recitations(
+    sentences: Sequence[str],
+    places: Sequence[int],
+    tokens_of: Callable[[str], Tensor],
+    question: Callable[[str], Tensor],
+) -> list[Tensor]:
+    """Turns of a chat: the first half of a sentence is asked, the answer is the text from that sentence on.
+
+    What a model says to them behind the whole prompt is what the prompt says, place by place, in the form in
+    which it will be asked for it. `places` are the sentences to ask for.
+    """
+    found = []
+    for place in places:
+        words = sentences[place].split()
+        asked = question(" ".join(words[: max(2, len(words) // 2)]) + "?")
+        told = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
+        found.append(torch.cat([asked, told])[:LENGTH])
+    return found
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text, as far as full stops and ends of lines tell; single words are left out."""
+    parts = re.split(r"(?<=[.!?:;])\s+|\n+", text)
+    return [part.strip() for part in parts if len(part.split()) > 1]
+
+
+def sample(
+    model: Any,
+    cache: PromptCache,
+    opening: Tensor,
+    count: int,
+    seed: int,
+    *,
+    length: int = LENGTH,
+    temperature: float = 1.0,
+    stream: str = "samples",
+    told: Callable[[], Any] = lambda: None,
+) -> Tensor:
+    """`count` texts (count, length) that the model writes behind the prompt, each beginning with `opening`.
+
+    All of them share the prompt's keys and values.
+    """
+    from transformers import DynamicCache
+
+    draw, local = generator(seed, stream), DynamicCache()
+    ids = opening.expand(count, -1)
+    logits = cache.logits.expand(count, -1)
+    with torch.no_grad(), intercepted(model, whole_prompt(cache)):
+        if len(opening):
+            logits = _next_logits(model, ids, local, cache.length)
+        while ids.shape[1] < length:
+            chances = (logits.double() / temperature).softmax(dim=-1)
+            drawn = torch.multinomial(chances, 1, generator=draw)
+            ids = torch.cat([ids, drawn], dim=1)
+            told()
+            if ids.shape[1] < length:
+                logits = _next_logits(model, drawn, local, cache.length + ids.shape[1] - 1)
+    return ids
+
+
+def _next_logits(model: Any, ids: Tensor, local: Any, position: int) -> Tensor:
+    positions = position + torch.arange(ids.shape[1], device=model.device)[None]
+    ids = ids.to(model.device)
+    out = model(ids, past_key_values=local, use_cache=True, position_ids=positions, logits_to_keep=1)
+    return out.logits[:, -1].float().cpu()

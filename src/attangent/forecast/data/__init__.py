@@ -1,0 +1,1 @@
+"""Series from files and frames, on a regular grid of times."""

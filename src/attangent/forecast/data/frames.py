@@ -1,0 +1,183 @@
+"""CSV files as people have them: read, put on a regular grid of times, filled, with notes on all of it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from attangent._errors import AttangentError
+from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
+
+MOST_MISSING = 0.5
+"""A column of which more than this share is missing is not filled."""
+
+_MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
+_DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
+_SEPARATORS = (",", ";", "\t", "|")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A frame of finite numbers on a regular index, and what had to be done to get there."""
+
+    frame: pd.DataFrame
+    notes: list[str] = field(default_factory=list)
+
+
+def read_frame(path: str | Path, date: str | None = None, keep: tuple[str, ...] = ()) -> Table:
+    """Read a CSV (plain or compressed) of numbers over time.
+
+    `date` names the column of times; by default it is looked for. Columns named in `keep` must be usable;
+    others that are not are left out with a note. What cannot be mended is refused.
+    """
+    raw = _read(Path(path))
+    notes: list[str] = []
+    for name in keep if date is None else (date, *keep):
+        if name not in raw.columns:
+            raise AttangentError(f"{path} has no column {name!r}, it has {_listed(raw.columns)}")
+    raw, times = _take_dates(raw, date, keep, notes)
+    numbers = _numbers(raw, keep, notes)
+    if times is not None:
+        numbers = on_regular_grid(numbers.set_axis(times), notes)
+    return Table(_filled(numbers, keep, notes), notes)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise AttangentError(f"{path} is not a file")
+    try:
+        widths = {separator: _width(path, separator) for separator in _SEPARATORS}
+        separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
+        frame = pd.read_csv(
+            path,
+            sep=separator,
+            na_values=_MISSING,
+            encoding="utf-8-sig",
+            skipinitialspace=True,
+            low_memory=False,
+        )
+    except pd.errors.EmptyDataError:
+        raise AttangentError(f"{path} is empty, expected a CSV with a header and rows of numbers") from None
+    except (pd.errors.ParserError, UnicodeDecodeError, OSError, ValueError) as error:
+        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {str(error).strip()}") from None
+    frame.columns = [str(column).strip() for column in frame.columns]
+    if frame.columns.duplicated().any():
+        raise AttangentError(
+            f"{path} names a column twice: {_listed(frame.columns[frame.columns.duplicated()])}"
+        )
+    frame = frame.dropna(how="all")
+    if frame.empty:
+        raise AttangentError(f"{path} has a header but no rows")
+    if _is_number(frame.columns[-1]):
+        raise AttangentError(
+            f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
+        )
+    return _decimal_commas(frame) if separator != "," else frame
+
+
+def _width(path: Path, separator: str) -> int:
+    try:
+        return pd.read_csv(path, sep=separator, nrows=5, dtype=str, encoding="utf-8-sig").shape[1]
+    except pd.errors.ParserError:
+        return 0
+
+
+def _decimal_commas(frame: pd.DataFrame) -> pd.DataFrame:
+    """1,5 as 1.5, in columns that are numbers then; only where the comma does not separate columns."""
+    for name in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
+        mended = to_numbers(pd.Series(frame[name]).astype(str).str.replace(",", ".", regex=False))
+        if mended.notna().sum() == frame[name].notna().sum() > 0:
+            frame[name] = mended
+    return frame
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _take_dates(
+    raw: pd.DataFrame, date: str | None, keep: tuple[str, ...], notes: list[str]
+) -> tuple[pd.DataFrame, pd.DatetimeIndex | None]:
+    name = date if date is not None else _find_dates(raw, keep)
+    if name is None:
+        notes.append("no column of dates was found: rows are taken as equally spaced")
+        return raw, None
+    missing = raw[name].isna().to_numpy()
+    if missing.any():
+        notes.append(f"{missing.sum()} rows without a date were left out")
+        raw = raw.loc[~missing]
+    return raw.drop(columns=name), parse_dates(pd.Series(raw[name]))
+
+
+def _find_dates(raw: pd.DataFrame, keep: tuple[str, ...]) -> str | None:
+    others = [column for column in raw.columns if column not in keep]
+    for column in others:
+        if column.lower() in _DATE_NAMES:
+            return column
+    for column in others:
+        if not pd.api.types.is_numeric_dtype(raw[column]) and _looks_like_dates(pd.Series(raw[column])):
+            return column
+    return None
+
+
+def _looks_like_dates(column: pd.Series) -> bool:
+    sample = column.dropna().head(20)
+    if sample.empty or not sample.astype(str).str.contains(r"\d").all():
+        return False
+    try:
+        parse_dates(sample)
+    except AttangentError:
+        return False
+    return True
+
+
+def _numbers(raw: pd.DataFrame, keep: tuple[str, ...], notes: list[str]) -> pd.DataFrame:
+    columns: dict[str, pd.Series] = {}
+    for name in raw.columns:
+        if name.startswith("Unnamed:") and name not in keep:
+            notes.append(f"the column without a name at {name.split()[-1]} was left out")
+            continue
+        values = to_numbers(pd.Series(raw[name]))
+        bad = values.isna() & raw[name].notna()
+        if not bad.to_numpy().any():
+            columns[name] = values
+        elif name in keep:
+            row = int(np.flatnonzero(bad)[0])
+            raise AttangentError(
+                f"column {name!r} is not numeric: row {row + 1} holds {raw[name].iloc[row]!r}"
+            )
+        else:
+            notes.append(f"column {name!r} is not numeric and was left out")
+    if not columns:
+        raise AttangentError(f"no numeric column among {_listed(raw.columns)}")
+    return pd.DataFrame(columns)
+
+
+def _filled(numbers: pd.DataFrame, keep: tuple[str, ...], notes: list[str]) -> pd.DataFrame:
+    numbers = numbers.replace([np.inf, -np.inf], np.nan)
+    missing = numbers.isna()
+    for name in list(numbers.columns[missing.mean() > MOST_MISSING]):
+        share = f"{missing[name].mean():.0%} of column {name!r} is missing"
+        if name in keep:
+            raise AttangentError(f"{share}, expected at most {MOST_MISSING:.0%}: fill it yourself first")
+        notes.append(f"{share}; it was left out")
+        numbers = numbers.drop(columns=name)
+    if numbers.shape[1] == 0:
+        raise AttangentError("every numeric column is mostly missing")
+    for name in numbers.columns:
+        gaps = int(missing[name].to_numpy().sum())
+        if gaps:
+            notes.append(f"{gaps} missing values of {name!r} were interpolated")
+        if len(numbers[name].dropna().unique()) == 1:
+            notes.append(f"column {name!r} is constant")
+    return numbers.interpolate(limit_direction="both") if missing.to_numpy().any() else numbers
+
+
+def _listed(names: pd.Index, most: int = 12) -> str:
+    shown = [repr(str(name)) for name in names[:most]]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")

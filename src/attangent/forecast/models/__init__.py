@@ -1,0 +1,1 @@
+"""Forecasters: baselines, closed forms, models trained by gradients."""

@@ -1,0 +1,70 @@
+"""Forecasts that learn nothing or next to nothing: the bar every other model has to clear."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent.forecast.models.forecaster import Forecaster
+
+Array = NDArray[np.float64]
+
+
+class Persistence(Forecaster):
+    """The last value, again and again.
+
+    >>> Persistence(lookback=2, horizon=3).fit(np.arange(9.0)).predict([4.0, 5.0])
+    array([5., 5., 5.])
+    """
+
+    def __init__(self, lookback: int, horizon: int):
+        self.lookback, self.horizon = lookback, horizon
+        self._check_sizes()
+
+    def _fit(self, train: Array, validation: Array | None) -> None:
+        pass
+
+    def _predict(self, windows: Array) -> Array:
+        return np.repeat(windows[:, -1:], self.horizon, axis=1)
+
+
+class SeasonalNaive(Forecaster):
+    """The last whole period, again and again: y_h = x_{L - p + (h mod p)}; None finds p by autocorrelation.
+
+    >>> SeasonalNaive(3, 4, period=3).fit([1, 2, 3, 1, 2, 3, 1]).predict([3.0, 1.0, 2.0])
+    array([3., 1., 2., 3.])
+    """
+
+    def __init__(self, lookback: int, horizon: int, period: int | None = None):
+        self.lookback, self.horizon, self.period = lookback, horizon, period
+        self._check_sizes()
+        if period is not None and check_size("period", period) > self.lookback:
+            raise AttangentError(f"period is {period}, expected at most the look-back of {self.lookback}")
+
+    def _fit(self, train: Array, validation: Array | None) -> None:
+        self.period_ = self.period or find_period(train, self.lookback)
+
+    def _predict(self, windows: Array) -> Array:
+        last = windows[:, self.lookback - self.period_ :]
+        return last[:, np.arange(self.horizon) % self.period_]
+
+
+def find_period(series: Array, longest: int) -> int:
+    """The lag of the highest peak of the autocorrelation of (T, C), summed over channels; 1 if there is none.
+
+    A peak is higher than both neighbours and above 0.1; the trend is taken off by differences first.
+    """
+    steps = np.diff(series, axis=0)
+    steps = steps - steps.mean(axis=0)
+    longest = min(longest, len(steps) // 2)
+    scale = np.square(steps).sum(axis=0)
+    steps = steps[:, scale > 0] / np.sqrt(scale[scale > 0])
+    if longest < 3 or steps.shape[1] == 0:
+        return 1
+    size = 2 * len(steps)
+    power = np.square(np.abs(np.fft.rfft(steps, size, axis=0))).sum(axis=1)
+    r = np.fft.irfft(power, size)[: longest + 2] / steps.shape[1]
+    inner = r[1:-1]
+    peaks = (inner > r[:-2]) & (inner > r[2:]) & (inner > 0.1)
+    peaks[0] = False
+    return int(np.argmax(np.where(peaks, inner, -np.inf))) + 1 if peaks.any() else 1

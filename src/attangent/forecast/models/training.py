@@ -1,0 +1,153 @@
+"""One trainer for every forecaster that is trained by gradients."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attangent._checks import check_between, check_size
+from attangent._errors import AttangentError
+from attangent._random import generator
+from attangent.forecast.data.windows import window_count
+from attangent.forecast.models.forecaster import Forecaster
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Adam on random batches of windows, with early stopping on the validation error.
+
+    An epoch is every window once, or `batches` batches where that is given. Training ends when the
+    validation error has not fallen for `patience` epochs; the best weights are kept.
+    """
+
+    epochs: int = 10
+    batch: int = 32
+    rate: float = 1e-3
+    patience: int = 3
+    weight_decay: float = 0.0
+    halve_rate: bool = True
+    batches: int | None = None
+    validation_windows: int | None = None
+    """At most so many windows, evenly spaced, decide on early stopping; None takes all."""
+    seed: int = 0
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "patience"):
+            check_size(name, getattr(self, name))
+        for name in ("batches", "validation_windows"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        check_between("rate", self.rate, 1e-12, 1e6)
+        check_between("weight_decay", self.weight_decay, 0.0, 1e6)
+
+
+class TrainedForecaster(Forecaster):
+    """A torch module from (B, lookback, C) to (B, horizon, C), trained in float32 by `train_module`."""
+
+    training: Training
+
+    def _module(self, channels: int) -> nn.Module:
+        """A fresh module; torch's seed is set around this call."""
+        raise NotImplementedError
+
+    def _fit(self, train: Array, validation: Array | None) -> None:
+        if validation is None:
+            cut = len(train) - max(len(train) // 5, self.horizon)
+            if cut < self.lookback + self.horizon:
+                raise AttangentError(
+                    f"train has {len(train)} times, too few to set a fifth aside for early stopping: give a "
+                    "validation series or a shorter look-back or horizon"
+                )
+            train, validation = train[:cut], train[cut - self.lookback :]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.training.seed)
+            module = self._module(train.shape[1])
+            self.history_ = train_module(
+                module, train, validation, self.lookback, self.horizon, self.training
+            )
+        self.module_ = module.eval()
+
+    def _predict(self, windows: Array) -> Array:
+        return predict_module(self.module_, windows)
+
+
+def train_module(
+    module: nn.Module, train: Array, validation: Array, lookback: int, horizon: int, plan: Training
+) -> list[float]:
+    """Train in place to the best weights seen; returns the validation error after each epoch."""
+    windows, held_out = _Windows(train, lookback, horizon), _Windows(validation, lookback, horizon)
+    rng = generator(plan.seed, "batches")
+    optimiser = torch.optim.Adam(module.parameters(), plan.rate, weight_decay=plan.weight_decay)
+    history: list[float] = []
+    best, best_weights = float("inf"), copy.deepcopy(module.state_dict())
+    for epoch in _epochs(plan):
+        _train_epoch(module, windows, optimiser, plan, rng)
+        history.append(_error(module, held_out, plan.validation_windows))
+        if history[-1] < best:
+            best, best_weights = history[-1], copy.deepcopy(module.state_dict())
+        elif len(history) - 1 - int(np.argmin(history)) >= plan.patience:
+            break
+        if plan.halve_rate:
+            for group in optimiser.param_groups:
+                group["lr"] = plan.rate * 0.5 ** (epoch + 1)
+    module.load_state_dict(best_weights)
+    return history
+
+
+def _epochs(plan: Training) -> Any:
+    if not plan.progress:
+        return range(plan.epochs)
+    from rich.progress import track
+
+    return track(range(plan.epochs), description="training", transient=True)
+
+
+class _Windows:
+    """Windows of a series by number, in float32, without copies until they are asked for."""
+
+    def __init__(self, series: Array, lookback: int, horizon: int):
+        self.lookback = lookback
+        self.count = window_count(len(series), lookback, horizon)
+        self._views = torch.as_tensor(series, dtype=torch.float32).unfold(0, lookback + horizon, 1)
+
+    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        part = self._views[rows].transpose(1, 2)
+        return part[:, : self.lookback], part[:, self.lookback :]
+
+
+def _train_epoch(
+    module: nn.Module, windows: _Windows, optimiser: Any, plan: Training, rng: torch.Generator
+) -> None:
+    module.train()
+    order = torch.randperm(windows.count, generator=rng)
+    for rows in order.split(plan.batch)[: plan.batches]:
+        inputs, targets = windows[rows]
+        loss = (module(inputs) - targets).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+
+@torch.no_grad()
+def _error(module: nn.Module, windows: _Windows, most: int | None, batch: int = 256) -> float:
+    module.eval()
+    total = count = 0.0
+    stride = -(-windows.count // (most or windows.count))
+    for rows in torch.arange(0, windows.count, stride).split(batch):
+        inputs, targets = windows[rows]
+        error = (module(inputs) - targets).square()
+        total, count = total + error.sum().item(), count + error.numel()
+    return total / count
+
+
+@torch.no_grad()
+def predict_module(module: nn.Module, windows: Array, batch: int = 256) -> Array:
+    inputs = torch.as_tensor(np.ascontiguousarray(windows), dtype=torch.float32)
+    return torch.cat([module(part) for part in inputs.split(batch)]).double().numpy()

@@ -1,0 +1,1 @@
+"""Forecasts with intervals and reasons: choosing, calibrating, evaluating, diagnosing."""

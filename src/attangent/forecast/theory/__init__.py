@@ -1,0 +1,1 @@
+"""The models of P5's theory."""

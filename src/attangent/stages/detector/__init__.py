@@ -1,0 +1,1 @@
+"""Stages in a training run of your own."""

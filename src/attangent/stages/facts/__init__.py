@@ -1,0 +1,1 @@
+"""Corpora of facts, and a small GPT-2 that learns them."""

@@ -1,0 +1,1 @@
+"""Training adapters and their rivals on files."""

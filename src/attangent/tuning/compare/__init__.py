@@ -1,0 +1,1 @@
+"""Tuning methods side by side: settings, budgets, runs, the table."""

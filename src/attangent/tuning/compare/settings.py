@@ -1,0 +1,151 @@
+"""What a comparison of tuning methods consists of: entrants, tasks and their splits, how long to train."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Training
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method under a label, with the learning rates it may choose from on validation data."""
+
+    label: str
+    method: Method
+    rates: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            raise AttangentError("an entrant has no label, expected a name for the table")
+        if not self.rates:
+            object.__setattr__(self, "rates", (self.method.rate,))
+        if not all(rate > 0 for rate in self.rates):
+            raise AttangentError(f"{self.label} has the rates {self.rates}, expected numbers above 0")
+
+    def at(self, rate: float) -> Method:
+        return replace(self.method, learning_rate=rate)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A data set and how many examples each split of it has. Every seed draws another split.
+
+    files: one pool, from which train, validation and (without `eval_files`) test examples are drawn.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    train: int
+    validation: int
+    test: int
+    eval_files: tuple[Path, ...] = ()
+    layout: str | None = None
+    max_tokens: int = 128
+
+    def __post_init__(self) -> None:
+        for name in ("files", "eval_files"):
+            paths = getattr(self, name)
+            given = (paths,) if isinstance(paths, str | Path) else paths
+            object.__setattr__(self, name, tuple(Path(path) for path in given))
+        if not self.files:
+            raise AttangentError(f"task {self.name} has no files, expected at least one")
+        for path in (*self.files, *self.eval_files):
+            if not path.exists():
+                raise AttangentError(f"task {self.name}: there is no {path}")
+        for name in ("train", "validation", "test", "max_tokens"):
+            check_size(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on tasks, each with several seeds.
+
+    top: adapt the last so many layers of an encoder; what lies below is computed once a split. None: all.
+    first_seed: seeds are counted from here; another one draws splits that an earlier comparison has not seen.
+    """
+
+    model: str
+    entrants: tuple[Entrant, ...]
+    trials: tuple[Trial, ...]
+    training: Training = field(default_factory=Training)
+    seeds: int = 5
+    top: int | None = None
+    first_seed: int = 0
+
+    @property
+    def drawn(self) -> range:
+        """The seeds themselves."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    def __post_init__(self) -> None:
+        check_size("seeds", self.seeds)
+        check_size("first_seed", self.first_seed, least=0)
+        for name, parts in (("entrants", self.entrants), ("tasks", self.trials)):
+            labels = [part.label if isinstance(part, Entrant) else part.name for part in parts]
+            if not labels or len(set(labels)) < len(labels):
+                raise AttangentError(f"the {name} are {labels}, expected at least one, and each but once")
+        if self.top is not None and any(entrant.method.top is not None for entrant in self.entrants):
+            raise AttangentError("top is given for the comparison and for an entrant, expected one of them")
+
+
+def read_comparison(path: Path) -> Comparison:
+    """A comparison from a TOML file; its files are sought beside it. See docs/tuning.md."""
+    if not path.is_file():
+        raise AttangentError(f"there is no file {path}; give a TOML file with model, entrants and tasks")
+    try:
+        content = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise AttangentError(f"{path} is not TOML: {error}") from None
+    return comparison_of(content, path.parent)
+
+
+def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
+    """A comparison from plain values; relative files are below `folder`."""
+    known = {"model", "seeds", "first_seed", "top", "training", "entrants", "tasks"}
+    _check_names(content, known, "a comparison")
+    if not isinstance(content.get("model"), str):
+        raise AttangentError("a comparison names no model; give a hub id or a folder")
+    model = content["model"]
+    return Comparison(
+        model=str(folder / model) if (folder / model).is_dir() else model,
+        entrants=tuple(_entrant(label, given) for label, given in content.get("entrants", {}).items()),
+        trials=tuple(_trial(name, given, folder) for name, given in content.get("tasks", {}).items()),
+        training=training_of(content.get("training", {})),
+        seeds=content.get("seeds", 5),
+        top=content.get("top"),
+        first_seed=content.get("first_seed", 0),
+    )
+
+
+def training_of(given: Mapping[str, Any]) -> Training:
+    """The training with these settings; an unknown one is refused."""
+    _check_names(given, {field.name for field in fields(Training)}, "a training")
+    return Training(**given)
+
+
+def _entrant(label: str, given: Mapping[str, Any]) -> Entrant:
+    method = {name: value for name, value in given.items() if name != "rates"}
+    return Entrant(label, Method.from_dict(method), tuple(given.get("rates", ())))
+
+
+def _trial(name: str, given: Mapping[str, Any], folder: Path) -> Trial:
+    _check_names(given, {field.name for field in fields(Trial)} - {"name"}, f"task {name}")
+    paths = {key: tuple(folder / path for path in given.get(key, ())) for key in ("files", "eval_files")}
+    missing = {"files", "train", "validation", "test"} - set(given)
+    if missing:
+        raise AttangentError(f"task {name} lacks {', '.join(sorted(missing))}")
+    return Trial(name, **{**given, **paths})
+
+
+def _check_names(given: Mapping[str, Any], known: set[str], what: str) -> None:
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise AttangentError(
+            f"unknown settings {', '.join(unknown)} of {what}, expected some of {', '.join(sorted(known))}"
+        )

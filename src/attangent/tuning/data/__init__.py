@@ -1,0 +1,1 @@
+"""Examples from files: texts, images, public layouts, math problems."""

@@ -1,0 +1,101 @@
+"""Models and tokenizers by hub id or folder, with a head for the task."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent._errors import AttangentError
+from attangent.tuning.methods import Kind, is_head
+
+
+def load_model(model: str | Path, kind: Kind, labels: Sequence[str] = (), seed: int = 0) -> Any:
+    """The model with a head for these labels; the head's first weights follow from the seed."""
+    import transformers
+
+    heads = {
+        "classification": transformers.AutoModelForSequenceClassification,
+        "causal-lm": transformers.AutoModelForCausalLM,
+        "image-classification": transformers.AutoModelForImageClassification,
+    }
+    named: dict[str, Any] = {}
+    if kind != "causal-lm":
+        named = {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+        named["ignore_mismatched_sizes"] = True
+    with torch.random.fork_rng(devices=[]), _quiet():
+        torch.manual_seed(seed)
+        loaded, report = _given(heads[kind], model, "model", {**named, "output_loading_info": True})
+    _check_complete(model, report["missing_keys"])
+    return loaded.float() if loaded.dtype == torch.float16 else loaded
+
+
+def load_tokenizer(model: str | Path) -> Any:
+    """The model's tokenizer; one without a padding token pads with its end token."""
+    import transformers
+
+    tokenizer = _given(transformers.AutoTokenizer, model, "tokenizer", {})
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token_id is None:
+        raise AttangentError(
+            f"the tokenizer of {model} has neither a padding nor an end token; add one to it"
+        )
+    return tokenizer
+
+
+def pad_with(model: Any, tokenizer: Any) -> None:
+    """Tell the model the padding token, so that it can find the last token of a row."""
+    if getattr(model.config, "pad_token_id", None) is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+
+
+def preprocessor_of(model: str | Path) -> dict[str, Any]:
+    """The settings in a folder's preprocessor_config.json; none where there is no such file."""
+    path = Path(model) / "preprocessor_config.json"
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def model_limit(model: Any) -> int | None:
+    """How many tokens the model takes at most, where its positions are a table."""
+    return getattr(model.config, "max_position_embeddings", None)
+
+
+def _given(kind: Any, model: str | Path, what: str, named: dict[str, Any]) -> Any:
+    folder = Path(model)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
+    try:
+        return kind.from_pretrained(str(model), **named)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise AttangentError(f"no {what} can be loaded from {model}: {reason}") from error
+
+
+def _check_complete(model: str | Path, missing: Iterable[str]) -> None:
+    """Only a head may be new: anything else would stay random, frozen and unsaved."""
+    odd = sorted(name for name in missing if not is_head(name))
+    if odd:
+        raise AttangentError(
+            f"{model} has no weights for {', '.join(odd[:4])}: they would stay random; "
+            "give a checkpoint that has them"
+        )
+
+
+class _quiet:
+    """No report that a new head is new, and no bar for weights that are read in a moment."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self._before, self._bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *_: object) -> None:
+        from transformers.utils import logging
+
+        logging.set_verbosity(self._before)
+        if self._bar:
+            logging.enable_progress_bar()

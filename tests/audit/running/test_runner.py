@@ -1,0 +1,142 @@
+import math
+import os
+from dataclasses import replace
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit import Settings, load, run
+from attangent.audit.results import Spread
+from tests.audit.fakes import make_claim
+
+WELL = ["P1/lemma-1", "P1/lemma-2"]
+
+
+def contents(found):
+    return {record.origin.stem: record.content() for record in found.records}
+
+
+def seconds(found):
+    return {record.origin.stem: record.seconds for record in found.records}
+
+
+def test_findings_of_a_run(claims, tmp_path):
+    found = run(WELL, out=tmp_path / "r")
+    assert [(r.origin.claim, r.origin.seed) for r in found.records] == [
+        (id, s) for id in WELL for s in (0, 1)
+    ]
+    assert {result.verdict.value for result in found.results()} == {"holds"}
+    assert contents(load(tmp_path / "r")) == contents(found)
+    assert found.failures == ()
+    assert found.problems == {}
+
+
+def test_nothing_is_computed_twice(claims, tmp_path):
+    first = run(WELL[:1], out=tmp_path)
+    both = run(WELL, out=tmp_path)
+    assert seconds(first).items() <= seconds(both).items()
+    again = run(WELL, out=tmp_path, force=True)
+    assert contents(again) == contents(both)
+    assert not seconds(first).items() & seconds(again).items()
+
+
+def test_other_settings_or_code_are_computed_anew_and_stale_seeds_set_aside(claims, tmp_path):
+    run(WELL[:1], out=tmp_path, seeds=3)
+    claims[WELL[0]] = make_claim(WELL[0], settings=Settings(n=50, bound=1e9, needed=1))
+    found = run(WELL[:1], out=tmp_path, seeds=3)
+    assert {record.origin.settings["n"] for record in found.records} == {50}
+    assert len(load(tmp_path).records) == 3
+
+
+def test_findings_by_other_code_are_not_mixed_in(claims, tmp_path, monkeypatch):
+    run(WELL[:1], out=tmp_path, seeds=3)
+    monkeypatch.setattr("attangent.audit.running.runner.code_version", lambda module: "newer")
+    found = run(WELL[:1], out=tmp_path, seeds=1)
+    assert [record.origin.code for record in load(tmp_path).records] == ["newer"]
+    assert sorted(found.problems.values()) == [
+        f"P1--lemma-1--seed-{seed}.json: it was made by other code" for seed in (1, 2)
+    ]
+
+
+def test_a_crashing_check_does_not_stop_the_others(claims, tmp_path):
+    found = run(["P1/lemma-1", "P2/lemma-3"], out=tmp_path)
+    assert len(found.records) == 3
+    assert [(f["claim"], f["seed"]) for f in found.failures] == [("P2/lemma-3", 1)]
+    assert "RuntimeError: seed one is bad luck" in found.failures[0]["traceback"]
+
+
+def test_a_damaged_finding_is_set_aside_named_and_computed_again(claims, tmp_path):
+    first = run(WELL, out=tmp_path)
+    broken = tmp_path / "findings" / "P1--lemma-1--seed-1.json"
+    broken.write_text(broken.read_text().replace("holds", "HOLDS"))
+    (tmp_path / "findings" / "foreign.txt").write_text("hello")
+    second = run(WELL, out=tmp_path)
+    assert contents(second) == contents(first)
+    assert sorted(second.problems.values()) == [
+        "P1--lemma-1--seed-1.json: it does not match its checksum",
+        "foreign.txt: it is not a finding",
+    ]
+    assert len(os.listdir(tmp_path / "set-aside")) == 3
+    assert run(WELL, out=tmp_path).problems == {}
+
+
+def test_the_seeds_of_a_claim_and_of_the_user(claims, tmp_path):
+    assert len(run(["P1/lemma-1"], out=tmp_path / "a").records) == 2
+    assert len(run(["P1/lemma-1"], out=tmp_path / "b", seeds=5).records) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"profile": "fast"}, "unknown profile 'fast'"),
+        ({"seeds": 0}, "seeds is 0"),
+        ({"jobs": 0}, "jobs is 0"),
+        ({"ids": ["P7/lemma-1"]}, "unknown claim id"),
+        ({"paper": "P7"}, "unknown paper"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(claims, tmp_path, arguments, message):
+    with pytest.raises(AttangentError, match=message):
+        run(out=tmp_path / "new", **arguments)
+    assert os.listdir(tmp_path) == []
+
+
+def test_frames(claims, tmp_path):
+    claims["P1/lemma-1"] = replace(claims["P1/lemma-1"], quick=Settings(n=300, bound=-1e9, needed=10**6))
+    found = run(WELL, out=tmp_path)
+    frame = found.frame()
+    assert list(frame.groupby("claim")["verdict"].first()) == ["violated", "holds"]
+    assert not frame.loc[frame.claim == "P1/lemma-1", "hypotheses_met"].any()
+    assert len(frame) == 4
+    numbers = found.numbers()
+    total = numbers[(numbers.claim == "P1/lemma-2") & (numbers.name == "total")].value
+    spread = found.results()[1].numbers["total"]
+    assert spread.mean == pytest.approx(total.mean())
+    assert spread.deviation == pytest.approx(total.std())
+    assert (spread.low, spread.high) == (total.min(), total.max())
+
+
+def test_spread_with_a_value_that_is_not_finite():
+    spread = Spread((1.0, math.inf))
+    assert (spread.mean, spread.low, spread.high) == (math.inf, 1.0, math.inf)
+    assert math.isnan(spread.deviation)
+
+
+def test_json_of_a_run(claims, tmp_path):
+    import json
+
+    shown = json.loads(json.dumps(run(WELL, out=tmp_path).as_json(), allow_nan=False))
+    assert shown["totals"] == {"holds": 2, "measured": 0, "violated": 0, "open": 0}
+    first = shown["results"][0]
+    assert (first["claim"], first["verdict"], first["verdicts"]) == (
+        WELL[0],
+        "holds",
+        {"0": "holds", "1": "holds"},
+    )
+    assert len(first["numbers"]["total"]["values"]) == 2
+    assert first["conclusions"][0]["kept"] is True
+
+
+def test_a_folder_without_a_run(tmp_path):
+    with pytest.raises(AttangentError, match="holds no audit run: make one with"):
+        load(tmp_path)

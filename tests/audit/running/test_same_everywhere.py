@@ -1,0 +1,45 @@
+"""The same findings, number for number, in one process, in two, and on a Dask cluster."""
+
+import warnings
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit import run
+
+IDS = ["P2/claim-3.4", "P2/definition-3.6", "P2/lemma-b.1", "P2/lemma-5.1", "P2/lemma-5.3", "P2/theorem-f.2"]
+
+
+def contents(found):
+    return {record.origin.stem: record.content() for record in found.records}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    found = contents(run(IDS, seeds=2, jobs=1, out=tmp_path_factory.mktemp("alone")))
+    assert len(found) == 2 * len(IDS)
+    return found
+
+
+def test_two_workers(alone, tmp_path):
+    assert contents(run(IDS, seeds=2, jobs=2, out=tmp_path)) == alone
+
+
+@pytest.fixture
+def cluster():
+    from distributed import LocalCluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a busy port for a dashboard nobody looks at
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+            yield cluster
+
+
+def test_dask_cluster(alone, tmp_path, cluster):
+    assert contents(run(IDS, seeds=2, dask=cluster.scheduler_address, out=tmp_path)) == alone
+
+
+def test_no_cluster_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("attangent.audit.running.workers.CONNECT_SECONDS", 0.5)
+    with pytest.raises(AttangentError, match=r"no Dask scheduler answers at '127\.0\.0\.1:1'"):
+        run(IDS[:1], dask="127.0.0.1:1", out=tmp_path)

@@ -1,0 +1,34 @@
+import torch
+
+from attangent.audit.running.workers import Task, execute
+from tests.audit.fakes import SETTINGS, crashing, dying, forgetful, steady
+
+
+def tasks(*checks):
+    return [Task(f"{check.__name__} {seed}", check, SETTINGS, seed) for check in checks for seed in range(2)]
+
+
+def test_checks_run_on_one_thread_and_the_caller_keeps_its_own():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        outcomes = list(execute(tasks(steady)))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert [outcome.finding.numbers["threads"] for outcome in outcomes if outcome.finding] == [1, 1]
+
+
+def test_a_crash_becomes_a_traceback():
+    by_name = {outcome.name: outcome for outcome in execute(tasks(crashing, forgetful))}
+    assert by_name["crashing 0"].finding is not None
+    assert by_name["crashing 1"].finding is None
+    assert "seed one is bad luck" in by_name["crashing 1"].traceback
+    assert "expected a Finding" in by_name["forgetful 0"].traceback
+
+
+def test_a_worker_that_dies_takes_nobody_along():
+    outcomes = {outcome.name: outcome for outcome in execute(tasks(steady, dying), jobs=2)}
+    assert set(outcomes) == {"steady 0", "steady 1", "dying 0", "dying 1"}
+    assert all(outcomes[f"steady {seed}"].finding is not None for seed in range(2))
+    assert all("died" in outcomes[f"dying {seed}"].traceback for seed in range(2))

@@ -1,0 +1,78 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit.storing.files import only_writer, real_folder, remove_leftovers, write_whole
+
+
+def test_write_replaces_whole_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "a.json"
+    for data in (b"first", b"second, longer"):
+        write_whole(path, data)
+        assert path.read_bytes() == data
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    write_whole(path, b"old")
+
+    def full_disk(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_write_does_not_follow_a_link(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious")
+    link = tmp_path / "run" / "a.json"
+    link.parent.mkdir()
+    link.symlink_to(outside)
+    write_whole(link, b"new")
+    assert outside.read_bytes() == b"precious"
+    assert link.read_bytes() == b"new"
+
+
+def test_leftovers_of_a_killed_writer_go(tmp_path):
+    (tmp_path / ".a.json.x1.partial").write_bytes(b"half")
+    (tmp_path / "a.json").write_bytes(b"whole")
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_folders_that_cannot_be_used(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(AttangentError, match="cannot make the folder"):
+        real_folder(tmp_path / "file")
+    with pytest.raises(AttangentError, match="symbolic link"):
+        real_folder(tmp_path / "link")
+
+
+def test_one_writer_at_a_time_and_the_lock_dies_with_its_process(tmp_path):
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from pathlib import Path; from attangent.audit.storing.files import only_writer\n"
+            f"with only_writer(Path({str(tmp_path)!r})): print('held', flush=True); sys.stdin.read()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(AttangentError, match="another audit is writing"), only_writer(tmp_path):
+        pass
+    holder.kill()
+    holder.communicate()
+    with only_writer(tmp_path):
+        assert os.listdir(tmp_path) == []

@@ -1,0 +1,199 @@
+import json
+import math
+import os
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attangent import AttangentError
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.storing.record import Origin, Record
+from attangent.audit.storing.store import Damaged, Store
+
+
+def make_record(claim="P2/lemma-1", seed=0, **changes) -> Record:
+    finding = Finding(
+        conclusions=(Conclusion("c", "<=", math.inf, -math.inf, log10=True, first_violation=3),),
+        hypotheses=(Hypothesis("h", ">=", 1.0, math.nan),),
+        numbers={"tiny": 5e-324, "third": 1 / 3, "none": math.nan},
+        figures=(
+            Figure(
+                "f", "x", "y", (Series.of("a", [1, 2], [0.1, math.inf]), Series.of("b", [], [], "points"))
+            ),
+            Figure("g", "x", "y", (Series.of("bars", [0], [1.5], "bars"),), log_y=True, ticks=("one",)),
+        ),
+        remark="ünïcode",
+    )
+    origin = Origin(claim, "t", "p", "s", "quick", {"n": 8, "list": [1, 2.5]}, seed, "code")
+    return Record(origin, finding, 0.25, {"python": "3"}, **changes)
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "run")
+    store.prepare("quick")
+    return store
+
+
+def test_round_trip_to_the_last_bit(store):
+    record = make_record()
+    store.write(record)
+    read = store.read("P2--lemma-1--seed-0")
+    assert read.content() == record.content()
+    assert read.finding.numbers["tiny"] == 5e-324
+    assert math.isnan(read.finding.hypotheses[0].measured)
+    assert read.finding.conclusions == record.finding.conclusions
+    assert read.finding.figures[1].ticks == ("one",)
+
+
+@given(st.dictionaries(st.text(max_size=8), st.floats(), max_size=4))
+def test_every_float_survives(tmp_path_factory, numbers):
+    store = Store(tmp_path_factory.mktemp("run"))
+    store.prepare("quick")
+    plain = make_record()
+    record = Record(plain.origin, Finding(plain.finding.conclusions, numbers=numbers), 0.0, {})
+    store.write(record)
+    assert store.read(record.origin.stem).content() == record.content()
+
+
+def test_key_depends_on_claim_settings_seed_and_code():
+    base = make_record().origin
+    others = [
+        make_record("P2/lemma-2").origin,
+        make_record(seed=1).origin,
+        Origin(**{**vars(base), "settings": {"n": 9}}),
+        Origin(**{**vars(base), "code": "other"}),
+    ]
+    assert len({base.key, *(origin.key for origin in others)}) == 5
+    assert Origin(**{**vars(base), "profile": "full"}).key == base.key
+
+
+def damage_json(store, change):
+    path = store.findings / "P2--lemma-1--seed-0.json"
+    file = json.loads(path.read_text())
+    change(file)
+    path.write_text(json.dumps(file))
+
+
+DAMAGES = {
+    "changed number": lambda s: damage_json(s, lambda f: f["body"]["finding"]["numbers"].update(third=1.0)),
+    "other schema": lambda s: damage_json(s, lambda f: f.update(schema=99)),
+    "no checksum": lambda s: damage_json(s, lambda f: f.pop("checksum")),
+    "cut off": lambda s: (s.findings / "P2--lemma-1--seed-0.json").write_text('{"schema": 1, "che'),
+    "empty": lambda s: (s.findings / "P2--lemma-1--seed-0.json").write_bytes(b""),
+    "binary": lambda s: (s.findings / "P2--lemma-1--seed-0.json").write_bytes(os.urandom(64)),
+    "deep nesting": lambda s: (s.findings / "P2--lemma-1--seed-0.json").write_text("[" * 100_000),
+    "arrays gone": lambda s: (s.findings / "P2--lemma-1--seed-0.npz").unlink(),
+    "arrays changed": lambda s: np.savez(s.findings / "P2--lemma-1--seed-0.npz", x=np.zeros(3)),
+    "arrays cut": lambda s: (s.findings / "P2--lemma-1--seed-0.npz").write_bytes(b"PK\x03\x04"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_finding_is_never_trusted(store, damage):
+    store.write(make_record())
+    damage(store)
+    with pytest.raises(Damaged):
+        store.read("P2--lemma-1--seed-0")
+    records, problems = store.read_all()
+    assert records == []
+    assert [path.name for path in problems] == ["P2--lemma-1--seed-0.json"]
+
+
+def test_a_finding_under_another_name_is_not_trusted(store):
+    store.write(make_record())
+    for suffix in ("json", "npz"):
+        os.rename(
+            store.findings / f"P2--lemma-1--seed-0.{suffix}", store.findings / f"P2--lemma-9--seed-0.{suffix}"
+        )
+    with pytest.raises(Damaged, match="holds the finding P2--lemma-1"):
+        store.read("P2--lemma-9--seed-0")
+
+
+def test_pickled_arrays_do_not_run(store, tmp_path):
+    """A finding whose checksums are right, but whose arrays hold a pickle that would write a file."""
+    proof = tmp_path / "ran"
+
+    class Attack:
+        def __reduce__(self):
+            return open, (str(proof), "w")
+
+    record = make_record()
+    store.write(record)
+    np.savez(store.findings / "P2--lemma-1--seed-0.npz", x=np.array([Attack()], dtype=object))
+    reseal(store)
+    with pytest.raises(Damaged, match="arrays"):
+        store.read("P2--lemma-1--seed-0")
+    assert not proof.exists()
+
+
+def test_an_archive_that_would_unpack_to_gigabytes_is_refused(store):
+    store.write(make_record())
+    packed = store.findings / "P2--lemma-1--seed-0.npz"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as file:
+        for _ in range(300):
+            file.write(bytes(2**20))
+    reseal(store)
+    with pytest.raises(Damaged, match="unpack to more"):
+        store.read("P2--lemma-1--seed-0")
+
+
+def reseal(store):
+    """Make the checksums of a tampered finding fit, as an attacker would."""
+    import hashlib
+
+    from attangent.audit.storing.store import _wrap
+
+    path = store.findings / "P2--lemma-1--seed-0.json"
+    body = json.loads(path.read_text())["body"]
+    body["arrays"] = hashlib.sha256(path.with_suffix(".npz").read_bytes()).hexdigest()
+    path.write_bytes(_wrap(body))
+
+
+def test_foreign_files_are_named_and_links_not_followed(store, tmp_path):
+    store.write(make_record())
+    (store.findings / "notes.txt").write_text("mine")
+    (store.findings / "folder.json").mkdir()
+    (store.findings / "link.json").symlink_to(store.findings / "P2--lemma-1--seed-0.json")
+    (store.findings / "orphan.npz").write_bytes(b"")
+    records, problems = store.read_all()
+    assert len(records) == 1
+    assert {path.name for path in problems} == {"notes.txt", "folder.json", "link.json", "orphan.npz"}
+
+
+def test_set_aside_moves_a_finding_with_its_arrays(store):
+    store.write(make_record())
+    for _ in range(2):
+        moved = store.set_aside(store.findings / "P2--lemma-1--seed-0.json")
+        assert moved.exists()
+        assert os.listdir(store.findings) == []
+        store.write(make_record())
+    assert len(os.listdir(store.folder / "set-aside")) == 4
+
+
+def test_a_finding_replaces_the_failure_noted_before(store):
+    record = make_record()
+    store.write_failure(record.origin, "Traceback: boom")
+    assert store.read_failures() == [{"claim": "P2/lemma-1", "seed": 0, "traceback": "Traceback: boom"}]
+    store.write(record)
+    assert store.read_failures() == []
+
+
+def test_a_run_folder_belongs_to_one_profile(store):
+    store.prepare("quick")
+    with pytest.raises(AttangentError, match="holds a run of the quick profile, not full"):
+        store.prepare("full")
+
+
+def test_run_folder_must_be_real(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "findings").symlink_to(outside)
+    with pytest.raises(AttangentError, match="symbolic link"):
+        Store(run).prepare("quick")
+    assert os.listdir(outside) == []

@@ -1,0 +1,59 @@
+import pickle
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit import Settings
+from attangent.audit.claims import claim_order
+from tests.audit.fakes import make_claim
+
+
+def test_settings_read_both_ways_and_merge_without_change():
+    settings = Settings(n=8, d=4)
+    merged = settings | {"n": 2, "rate": 0.5}
+    assert (settings.n, settings["d"], dict(merged)) == (8, 4, {"n": 2, "d": 4, "rate": 0.5})
+    assert dict(settings) == {"n": 8, "d": 4}
+
+
+def test_settings_name_what_there_is():
+    with pytest.raises(AttributeError, match="no setting 'm'; there are n, d"):
+        Settings(n=8, d=4).m  # noqa: B018
+
+
+def test_settings_travel_to_workers():
+    assert dict(pickle.loads(pickle.dumps(Settings(n=8)))) == {"n": 8}
+
+
+@pytest.mark.parametrize("id", ["theorem-1", "P2/Theorem-1", "P2/", "p2/lemma-1", "P2/../x", "P2/lemma 1"])
+def test_ids_have_one_form(id):
+    with pytest.raises(AttangentError, match="should look like"):
+        make_claim(id)
+
+
+def test_profiles():
+    claim = make_claim("P2/lemma-1")
+    assert (claim.paper, claim.settings("quick").n, claim.settings("full").n) == ("P2", 300, 400)
+    with pytest.raises(AttangentError, match="unknown profile 'fast', expected one of quick, full"):
+        claim.settings("fast")
+
+
+def test_order_of_ids():
+    ids = [
+        "P2/lemma-10a",
+        "P2/lemma-b.1",
+        "P10/lemma-1",
+        "P2/lemma-10",
+        "P2/lemma-5.3",
+        "P2/lemma-5.1",
+        "P1/theorem-1",
+    ]
+    wanted = [
+        "P1/theorem-1",
+        "P10/lemma-1",
+        "P2/lemma-5.1",
+        "P2/lemma-5.3",
+        "P2/lemma-10",
+        "P2/lemma-10a",
+        "P2/lemma-b.1",
+    ]
+    assert sorted(ids, key=claim_order) == wanted

@@ -1,0 +1,200 @@
+"""The commands compress and generate, as a user types them."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from attangent import AttangentError
+from attangent.cli.commands import app
+from tests.compression.cases import TEMPLATE, tiny_llama
+
+RUNNER = CliRunner()
+TEXT = "the keeper of the tower is old and the light of the tower is green and so on and on " * 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny model saved with a tokenizer of words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    place = tmp_path_factory.mktemp("model")
+    words = [
+        "[UNK]",
+        "</>",
+        "<",
+        ">",
+        "system",
+        "user",
+        "assistant",
+        *sorted(set(TEXT.split())),
+        "who",
+        "what",
+        "?",
+    ]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+    wrapped.chat_template = TEMPLATE
+    wrapped.save_pretrained(place)
+    tiny_llama(layers=2).save_pretrained(place)
+    return place
+
+
+@pytest.fixture
+def prompt(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def run(*arguments):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, prompt, tmp_path):
+    ask, out = tmp_path / "questions.txt", tmp_path / "adapter"
+    ask.write_text("who is the keeper?\n\nwhat is the light?\tgreen\n")
+    done = run(
+        "compress",
+        "--model",
+        folder,
+        "--prompt",
+        prompt,
+        "--size",
+        12,
+        "--ask",
+        ask,
+        "--out",
+        out,
+        "--distill",
+        2,
+    )
+    assert done.exit_code == 0, done.output
+    for part in (
+        "full prompt",
+        "KL from the full prompt",
+        "who is the keeper?",
+        "one decoding step",
+        "adapter:",
+    ):
+        assert part in done.output
+    report = json.loads((out / "report.json").read_text())
+    assert report["size"] == 12
+    assert report["ratio"] >= 0
+    assert set(report["decode"]) == {"full", "compressed", "none"}
+    assert [answer["expected"] for answer in report["answers"]] == [None, "green"]
+    notes = json.loads((out / "compressed_prompt.json").read_text())
+    assert notes["roles"] == ["system"]
+    assert notes["distilled"] == 2
+    assert not (out / "distillation.safetensors").exists()
+    one, same = (
+        run("generate", "--model", folder, "--adapter", out, "--tokens", 5, "who is the keeper?")
+        for _ in range(2)
+    )
+    assert one.exit_code == 0, one.output
+    assert one.output == same.output
+    drawn = run("generate", "--model", folder, "--adapter", out, "--temperature", 2, "--seed", 1, "who?")
+    assert drawn.exit_code == 0, drawn.output
+
+
+def test_json_and_quiet(folder, prompt, tmp_path):
+    done = run(
+        *("compress", "--model", folder, "--prompt", prompt, "--plain", "--size", 12),
+        *("--out", tmp_path / "a", "--method", "select", "--json"),
+    )
+    start = done.stdout.index("{")
+    report = json.loads(done.stdout[start : done.stdout.rindex("}") + 1])
+    assert report["method"] == "select"
+    assert json.loads((tmp_path / "a" / "compressed_prompt.json").read_text())["roles"] == []
+    quiet = run(
+        *(
+            "compress",
+            "--model",
+            folder,
+            "--prompt",
+            prompt,
+            "--size",
+            400,
+            "--out",
+            tmp_path / "b",
+            "--quiet",
+        )
+    )
+    assert quiet.exit_code == 0
+    assert quiet.stdout == ""
+    assert json.loads((tmp_path / "b" / "compressed_prompt.json").read_text())["exact"] is True
+
+
+def test_chat_messages_from_json_and_own_calibration(folder, tmp_path):
+    chat, text = tmp_path / "chat.json", tmp_path / "text.txt"
+    chat.write_text(
+        json.dumps([{"role": "system", "content": TEXT}, {"role": "user", "content": "who is old?"}])
+    )
+    text.write_text("the light is green\nwho is the keeper of the light?\n")
+    done = run(
+        *("compress", "--model", folder, "--prompt", chat, "--size", 12, "--calibration", text),
+        *("--out", tmp_path / "a", "--quiet"),
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "a" / "compressed_prompt.json").read_text())["roles"] == ["system", "user"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--model": "nowhere"}, "could be loaded from"),
+        ({"--prompt": "nowhere.txt"}, "cannot read"),
+        ({"--method": "magic"}, "method is 'magic'"),
+        ({"--size": "3"}, "always kept"),
+        ({"--out": "nowhere/deep/adapter"}, "there is no folder"),
+        ({"--ask": "nowhere.txt"}, "cannot read"),
+        ({"--tolerance": "7"}, "tolerance is 7"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(folder, prompt, tmp_path, changes, message, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    usual = {"--model": folder, "--prompt": prompt, "--out": tmp_path / "adapter"} | changes
+    done = run("compress", *(part for pair in usual.items() for part in pair))
+    assert isinstance(done.exception, AttangentError)
+    assert message in str(done.exception)
+    assert not (tmp_path / "adapter").exists()
+
+
+def test_empty_prompts_and_broken_json_are_refused(folder, tmp_path):
+    for name, content, message in (("a.txt", " ", "prompt is empty"), ("b.json", "{", "is not JSON")):
+        (tmp_path / name).write_text(content)
+        done = run(
+            "compress", "--model", folder, "--prompt", tmp_path / name, "--plain", "--out", tmp_path / "o"
+        )
+        assert message in str(done.exception)
+
+
+def test_generate_refuses_what_compress_did_not_write(folder, tmp_path):
+    done = run("generate", "--model", folder, "--adapter", tmp_path, "who?")
+    assert "expected a folder that `attangent compress` wrote" in str(done.exception)
+    done = run("generate", "--model", folder, "--adapter", tmp_path, "--tokens", 0, "who?")
+    assert "tokens is 0" in str(done.exception)
+
+
+def test_generation_behind_an_exact_prompt_is_that_of_the_prompt_in_the_input(folder, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    (tmp_path / "p.txt").write_text("the keeper is old and the light is green")
+    run(
+        *("compress", "--model", folder, "--prompt", tmp_path / "p.txt", "--plain", "--size", 50),
+        *("--out", tmp_path / "a", "--quiet"),
+    )
+    said = run(
+        "generate", "--model", folder, "--adapter", tmp_path / "a", "--tokens", 6, "who is the keeper?"
+    )
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    ids = torch.tensor(
+        [tokenizer("the keeper is old and the light is green who is the keeper?")["input_ids"]]
+    )
+    out = model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False, pad_token_id=0
+    )
+    assert said.output.strip() == tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip()

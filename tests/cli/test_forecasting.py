@@ -1,0 +1,102 @@
+"""The commands forecast and diagnose, as a user types them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from attangent import AttangentError
+from attangent.cli.commands import app
+from tests.forecast.examples import waves
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def csv(tmp_path):
+    frame = pd.DataFrame(waves(400), columns=["load", "price"])
+    frame.insert(0, "date", pd.date_range("2024-01-01", periods=400, freq="D"))
+    frame.loc[5, "load"] = np.nan
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    return tmp_path / "in.csv"
+
+
+def run(*arguments):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+def test_forecast_writes_a_table_and_a_picture(csv):
+    out, plot = csv.parent / "out.csv", csv.parent / "out.png"
+    done = run("forecast", csv, "--target", "load", "--horizon", 7, "--out", out, "--plot", plot)
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(out, parse_dates=["time"])
+    assert list(table.columns) == [
+        "target",
+        "time",
+        "forecast",
+        "lower_80",
+        "upper_80",
+        "lower_95",
+        "upper_95",
+    ]
+    assert table.time.tolist() == list(pd.date_range("2025-02-04", periods=7, freq="D"))
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    for part in (
+        "1 missing values of 'load'",
+        "rolling-origin folds",
+        "expect a mean absolute error",
+        "for 0.95",
+    ):
+        assert part in done.output
+
+
+def test_all_columns_one_level_quietly(csv):
+    out = csv.parent / "out.csv"
+    done = run(
+        "forecast", csv, "--horizon", 3, "--intervals", ".9", "--model", "linear", "--out", out, "--quiet"
+    )
+    assert done.exit_code == 0
+    assert done.output == ""
+    assert pd.read_csv(out).target.tolist() == ["load"] * 3 + ["price"] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--target", "loud"], "no column 'loud', it has 'date', 'load', 'price'"),
+        (["--intervals", "80"], "--intervals is '80'"),
+        (["--model", "magic"], "unknown model 'magic'"),
+        (["--horizon", "300"], "expected at least look-back"),
+        (["--lookback", "0"], "lookback is 0"),
+        (["--out", "nowhere/out.csv"], "there is no folder"),
+        (["--date", "when"], "no column 'when'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(csv, changes, message):
+    usual = {"--horizon": "7", "--out": str(csv.parent / "out.csv")} | dict(
+        zip(changes[::2], changes[1::2], strict=True)
+    )
+    done = run("forecast", csv, *(part for pair in usual.items() for part in pair))
+    assert isinstance(done.exception, AttangentError)
+    assert message in str(done.exception)
+    assert not (csv.parent / "out.csv").exists()
+
+
+def test_diagnose_in_words_and_for_machines(csv):
+    words = run("diagnose", csv, "--horizon", 5, "--lookback", 24)
+    assert words.exit_code == 0, words.output
+    assert "mean squared error of linear" in words.output
+    found = json.loads(run("diagnose", csv, "--target", "price", "--json").output)
+    assert found["channels"] == 1
+    assert found["errors"]["linear"] < found["errors"]["persistence"]
+
+
+def test_help_needs_neither_torch_nor_pandas():
+    code = "import sys, attangent.cli.commands; print({'torch', 'pandas', 'sklearn'} & set(sys.modules))"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
+    )

@@ -1,0 +1,107 @@
+"""The commands tune and compare, as a user types them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from attangent import AttangentError
+from attangent.cli.commands import app
+from tests.adapters.tiny import save_bert, save_llama, write_rows
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = save_bert(tmp_path_factory.mktemp("bert"))
+    write_rows(made / "train.jsonl", 24)
+    write_rows(made / "eval.jsonl", 12, seed=1)
+    return made
+
+
+def run(*arguments):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+def files(folder):
+    return ("--model", folder, "--train", folder / "train.jsonl", "--eval", folder / "eval.jsonl")
+
+
+def test_tune_says_what_it_found_and_where_it_is(folder, tmp_path):
+    (tmp_path / "c.toml").write_text("[method.ntk]\nsize = 5\n[training]\nbatch = 12\n")
+    options = (
+        "--epochs",
+        1,
+        "--seeds",
+        2,
+        "--top",
+        1,
+        "--config",
+        tmp_path / "c.toml",
+        "--out",
+        tmp_path / "out",
+    )
+    done = run("tune", *files(folder), *options)
+    assert done.exit_code == 0, done.output
+    assert "seed 1: loss" in done.output
+    assert "over 2 seeds" in done.output
+    settings = json.loads((tmp_path / "out/seed-1/settings.json").read_text())
+    assert settings["method"]["ntk"]["size"] == 5
+    assert (settings["training"]["batch"], settings["training"]["epochs"]) == (12, 1)
+    again = run("tune", *files(folder), *options, "--json")
+    assert [found["seed"] for found in json.loads(again.stdout)] == [0, 1]
+
+
+def test_compare_prints_a_table_of_equal_sizes(folder, tmp_path):
+    options = ("--methods", "ntk,lora", "--epochs", 1, "--seeds", 1, "--out", tmp_path, "--max-tokens", 8)
+    done = run("compare", *files(folder), *options, "--json")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert [row["entrant"] for row in rows] == ["ntk", "lora"]
+    assert rows[0]["parameters"] == pytest.approx(rows[1]["parameters"], rel=0.1)
+    assert "| train | lora |" in (tmp_path / "table.md").read_text()
+    assert "| train | ntk |" in run("compare", *files(folder), *options, "--quiet").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tune", "--method", "magic"), "method is 'magic'"),
+        (("tune", "--task", "chess"), "task is 'chess'"),
+        (("tune", "--config", "none.toml"), "there is no file none.toml"),
+        (("tune", "--layout", "glue"), "layout is 'glue'"),
+        (("compare", "--config", "none.toml"), "both --config and --model"),
+        (("compare", "--methods", "magic"), "method is 'magic'"),
+    ],
+)
+def test_what_is_wrong_is_said(folder, tmp_path, arguments, message):
+    done = run(arguments[0], *files(folder), "--out", tmp_path / "out", *arguments[1:])
+    assert isinstance(done.exception, AttangentError)
+    assert message in str(done.exception)
+
+
+def test_compare_needs_its_files(tmp_path):
+    for arguments, message in (
+        ((), "give --config, or all of"),
+        (("--config", "x.toml"), "there is no file x.toml"),
+    ):
+        done = run("compare", "--out", tmp_path, *arguments)
+        assert message in str(done.exception)
+
+
+def test_solve_scores_what_tune_learnt(tmp_path):
+    model = save_llama(tmp_path / "llama")
+    problems = tmp_path / "math.jsonl"
+    problems.write_text('{"question": "1 2 ?", "answer": "the cat\\n#### 1"}\n' * 4)
+    common = ("--model", model, "--train", problems, "--eval", problems)
+    tuned = run("tune", *common, "--task", "causal-lm", "--epochs", 1, "--out", tmp_path / "out", "--quiet")
+    assert (tuned.exit_code, tuned.output) == (0, "")
+    asked = ("solve", "--model", model, "--problems", problems, "--max-new-tokens", 4)
+    asked += ("--adapter", tmp_path / "out/seed-0/adapter", "--out", tmp_path / "answers.jsonl")
+    done = run(*asked)
+    assert done.exit_code == 0, done.output
+    assert "4 answered" in done.stderr
+    assert "of 4; saved in" in done.stdout
+    assert json.loads(run(*asked, "--limit", 3, "--json").stdout)["problems"] == 3
+    assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3

@@ -1,0 +1,111 @@
+"""A model behind a prompt kept apart answers as it does with the prompt in its input."""
+
+import pytest
+import torch
+
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors
+from attangent.compression.capture import intercepted, prefill, run, whole_prompt, with_states
+from tests.compression.cases import tiny_llama
+
+
+def draw(rows, columns, seed=0):
+    return torch.randint(0, 61, (rows, columns), generator=torch.Generator().manual_seed(seed))
+
+
+def decoders():
+    from transformers import (
+        Gemma2Config,
+        Gemma2ForCausalLM,
+        GPT2Config,
+        GPT2LMHeadModel,
+        Qwen3Config,
+        Qwen3ForCausalLM,
+    )
+
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "intermediate_size": 48,
+        "vocab_size": 61,
+    }
+    return {
+        "llama": lambda: tiny_llama(layers=2),
+        "gpt2": lambda: GPT2LMHeadModel(
+            GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=61, n_positions=128)
+        ),
+        "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**sizes)),
+        "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**sizes, sliding_window=4096)),
+    }
+
+
+@pytest.fixture(params=["llama", "gpt2", "qwen3", "gemma2"])
+def model(request):
+    torch.manual_seed(0)
+    return decoders()[request.param]().eval()
+
+
+def behind(model, prompt, text):
+    """The logits of `text` with the prompt in the input."""
+    ids = torch.cat([prompt.expand(len(text), -1), text], dim=1)
+    with torch.no_grad():
+        return model(ids).logits[:, prompt.shape[-1] :]
+
+
+def test_the_whole_prompt_kept_apart_is_the_prompt_in_the_input(model):
+    prompt, text = draw(1, 40)[0], draw(3, 12, seed=1)
+    cache = prefill(model, prompt)
+    assert cache.length == 40
+    with torch.no_grad():
+        found = run(model, text, 40, whole_prompt(cache)).logits
+    torch.testing.assert_close(found, behind(model, prompt, text), atol=2e-4, rtol=1e-4)
+
+
+def test_states_of_all_tokens_are_the_prompt_in_the_input(model):
+    prompt, text = draw(1, 30)[0], draw(2, 9, seed=1)
+    softcap = getattr(model.config, "attn_logit_softcapping", None)
+    states = {
+        name: PrefixState(Anchors(keys, softcap), values, torch.ones_like(keys[..., 0]))
+        for name, (keys, values) in prefill(model, prompt).layers.items()
+    }
+    with torch.no_grad():
+        found = run(model, text, 30, with_states(states)).logits
+    torch.testing.assert_close(found, behind(model, prompt, text), atol=2e-4, rtol=1e-4)
+
+
+def test_a_prompt_read_in_chunks_has_the_same_keys(monkeypatch):
+    model, prompt = tiny_llama(), draw(1, 50)[0]
+    whole = prefill(model, prompt)
+    monkeypatch.setattr("attangent.compression.capture._PREFILL", 7)
+    seen = []
+    chunked = prefill(model, prompt, seen.append)
+    assert sum(seen) == 50
+    assert len(seen) == 8
+    for name, pair in whole.layers.items():
+        torch.testing.assert_close(chunked.layers[name], pair, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(chunked.logits, whole.logits, atol=1e-3, rtol=1e-4)
+
+
+def test_few_logits_at_once_give_the_same(monkeypatch):
+    model, prompt, text = tiny_llama(), draw(1, 33)[0], draw(2, 8, seed=1)
+    cache = prefill(model, prompt)
+    with torch.no_grad():
+        whole = run(model, text, 33, whole_prompt(cache)).logits
+        monkeypatch.setattr("attangent.compression.capture._LOGITS", 100)
+        assert torch.allclose(run(model, text, 33, whole_prompt(cache)).logits, whole, atol=1e-4)
+
+
+def test_the_model_is_as_it_was_afterwards_even_after_an_error():
+    model, text = tiny_llama(), draw(1, 6)
+    before = model(text).logits
+
+    def broken(call):
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"), intercepted(model, broken):
+        model(text)
+    assert torch.equal(model(text).logits, before)
+    assert not any("attangent" in name for module in model.modules() for name in vars(module))

@@ -1,0 +1,130 @@
+"""Distillation: its loss against autograd-free sums, what it gains, and that it goes on where it stopped."""
+
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors, Elu
+from attangent.compression.capture import run, with_states
+from attangent.compression.compressor import Compressor
+from attangent.compression.distill import Distillation, Teacher, VirtualTokens, distill_states
+from tests.compression.cases import Letters, tiny_llama
+
+TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
+
+
+def drawn_state(heads=2, r=5, d=8, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    keys, values = torch.randn(2, heads, r, d, generator=draw).unbind()
+    masses = torch.rand(heads, r, generator=draw) + 0.1
+    return PrefixState(Anchors(keys), values * masses.unsqueeze(-1), masses)
+
+
+@pytest.fixture
+def job():
+    return Compressor(tiny_llama(layers=2), Letters(), TEXT, samples=4)
+
+
+def test_virtual_tokens_begin_and_end_as_the_state_they_are():
+    state = drawn_state()
+    tokens = VirtualTokens(state)
+    for now, before in zip(tokens.state().weights(), state.weights(), strict=True):
+        torch.testing.assert_close(now, before)
+    torch.testing.assert_close(tokens.state().features.keys, state.features.keys)
+    with pytest.raises(AttangentError, match="cannot be distilled"):
+        VirtualTokens(PrefixState.zero(Elu(4), heads=2))
+
+
+def test_gradients_reach_keys_values_and_masses_in_every_layer(job):
+    prefixes = {name: VirtualTokens(state) for name, state in job.fit(8).states.items()}
+    logits = run(job.model, job.text.ids[:2], len(job.ids), with_states(prefixes)).logits
+    logits.square().mean().backward()
+    for prefix in prefixes.values():
+        assert all(step.grad is not None and step.grad.abs().max() > 0 for step in prefix.steps)
+
+
+def test_gradients_are_those_of_a_finite_difference():
+    torch.manual_seed(0)
+    state, (q, k, v) = drawn_state().double(), torch.randn(3, 1, 4, 3, 8, dtype=torch.float64).unbind()
+    from attangent.attention import ntk_attention
+
+    def loss(keys, values, masses):
+        tokens = VirtualTokens(state)
+        tokens.units = 1.0, 1.0, 1.0
+        del tokens.steps
+        tokens.steps = keys, values, masses
+        return ntk_attention(q, k, v, tokens).square().sum()
+
+    steps = [torch.zeros_like(s, requires_grad=True) for s in VirtualTokens(state).starts]
+    assert torch.autograd.gradcheck(loss, steps)
+
+
+def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it_is_kept():
+    torch.manual_seed(0)
+    one, other = torch.randn(2, 5, 40).unbind()
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    exact = (p.exp() * (p - q)).sum(-1).mean()
+    torch.testing.assert_close(Teacher.of(one).divergence(other), exact, atol=1e-4, rtol=1e-4)
+    assert Teacher.of(one).divergence(one).abs() < 1e-5
+
+
+def test_what_is_not_kept_counts_as_one(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr("attangent.compression.distill._KEPT", 3)
+    one, other = torch.randn(2, 5, 40).unbind()
+    p, q = one.softmax(-1), other.softmax(-1)
+    top = p.topk(3).indices
+    kept_p, kept_q = p.gather(1, top), q.gather(1, top)
+    rest_p, rest_q = 1 - kept_p.sum(1), 1 - kept_q.sum(1)
+    exact = ((kept_p * (kept_p / kept_q).log()).sum(1) + rest_p * (rest_p / rest_q).log()).mean()
+    torch.testing.assert_close(Teacher.of(one).divergence(other), exact, atol=1e-5, rtol=1e-4)
+
+
+def test_training_lowers_the_loss(job):
+    start, losses = job.fit(6, "select"), []
+    distill_states(
+        job.model, job.cache, start.states, job.text, Distillation(30, batch=4), told=losses.append
+    )
+    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
+
+
+def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
+    start, plan = job.fit(6), Distillation(8, save_every=2)
+    whole = distill_states(job.model, job.cache, start.states, job.text, plan)
+
+    class CutOff(Exception):
+        pass
+
+    seen = []
+
+    def stop(loss):
+        seen.append(loss)
+        if len(seen) == 6:
+            raise CutOff
+
+    with pytest.raises(CutOff):
+        distill_states(job.model, job.cache, start.states, job.text, plan, tmp_path / "c", stop)
+    again = []
+    resumed = distill_states(job.model, job.cache, start.states, job.text, plan, tmp_path / "c", again.append)
+    assert len(again) == 4
+    for name, state in whole.items():
+        assert torch.equal(resumed[name].Z, state.Z)
+        assert torch.equal(resumed[name].features.keys, state.features.keys)
+
+
+def test_a_checkpoint_of_another_run_is_not_used_and_a_broken_one_is_refused(job, tmp_path):
+    start, seen = job.fit(6), []
+    distill_states(job.model, job.cache, start.states, job.text, Distillation(2), tmp_path / "c")
+    other = Distillation(3)
+    distill_states(job.model, job.cache, start.states, job.text, other, tmp_path / "c", seen.append)
+    assert len(seen) == 3
+    (tmp_path / "c").write_bytes(b"nonsense")
+    with pytest.raises(AttangentError, match="is no checkpoint"):
+        distill_states(job.model, job.cache, start.states, job.text, other, tmp_path / "c")
+
+
+@pytest.mark.parametrize("changes", [{"steps": 0}, {"batch": 0}, {"rate": 0.0}, {"save_every": -1}])
+def test_plans_that_cannot_be_are_refused(changes):
+    with pytest.raises(AttangentError):
+        Distillation(**({"steps": 5} | changes))

@@ -1,0 +1,196 @@
+"""A compressed prompt on a model: attached, saved, loaded, composed; and what cannot be."""
+
+import json
+
+import pytest
+import torch
+
+import attangent
+from attangent import AttangentError
+from attangent.compression.compressor import Compressor, compress
+from attangent.compression.fidelity import measure_fidelity
+from attangent.compression.result import NOTES, composed, load_compressed
+from tests.compression.cases import ChatLetters, Letters, tiny_llama
+
+TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
+CHAT = [{"role": "system", "content": TEXT}]
+
+
+def tokens(text):
+    return torch.tensor(Letters()(text)["input_ids"])[None]
+
+
+def behind(model, prompt, text):
+    with torch.no_grad():
+        return model(torch.cat([tokens(prompt), tokens(text)], dim=1)).logits[:, len(prompt) :]
+
+
+@pytest.fixture
+def model():
+    return tiny_llama()
+
+
+def test_a_prompt_no_longer_than_the_size_is_kept_exactly(model):
+    expected = behind(model, "short", "question")
+    found = attangent.compress(model, Letters(), "short", size=8)
+    assert found.exact
+    assert found.size == 5
+    found.attach(model)
+    torch.testing.assert_close(model(tokens("question")).logits, expected, atol=1e-4, rtol=1e-4)
+    attangent.detach(model)
+
+
+def test_cached_generation_behind_the_state_is_uncached_generation(model):
+    compress(model, Letters(), TEXT, size=16).attach(model)
+    ids = tokens("what is it?")
+    options = {
+        "max_new_tokens": 8,
+        "do_sample": False,
+        "pad_token_id": 0,
+        "attention_mask": torch.ones_like(ids),
+    }
+    with_cache = model.generate(ids, **options)
+    without = model.generate(ids, use_cache=False, **options)
+    assert with_cache.tolist() == without.tolist()
+
+
+def test_the_attached_model_answers_as_the_one_that_was_measured(model):
+    from attangent.compression.capture import run, with_states
+
+    found = compress(model, Letters(), TEXT, size=16)
+    with torch.no_grad():
+        measured = run(model, tokens("what is it?"), len(TEXT), with_states(found.states)).logits
+        found.attach(model)
+        torch.testing.assert_close(model(tokens("what is it?")).logits, measured, atol=1e-5, rtol=1e-5)
+
+
+def test_save_and_load_give_the_same_answers_and_leave_the_model_bare(model, tmp_path):
+    found = compress(model, ChatLetters(), CHAT, size=16)
+    before = model(tokens("hello")).logits
+    found.save(model, tmp_path / "adapter")
+    assert torch.equal(model(tokens("hello")).logits, before)
+    found.attach(model)
+    expected = model(tokens("hello")).logits
+    other = tiny_llama()
+    reader = load_compressed(other, ChatLetters(), tmp_path / "adapter")
+    assert reader.roles == ("system",)
+    assert torch.equal(other(tokens("hello")).logits, expected)
+    plain = tiny_llama()
+    attangent.load_adapter(plain, tmp_path / "adapter")
+    assert torch.equal(plain(tokens("hello")).logits, expected)
+    with pytest.raises(AttangentError, match="has adapters attached"):
+        found.save(model, tmp_path / "again")
+
+
+def test_the_folder_is_small_and_does_not_grow_with_the_prompt(model, tmp_path):
+    sizes = []
+    for repeats in (1, 3):
+        found = compress(model, Letters(), TEXT * repeats, size=16)
+        found.save(model, tmp_path / str(repeats))
+        sizes.append((tmp_path / str(repeats) / "adapter_model.safetensors").stat().st_size)
+    assert sizes[0] == sizes[1] < 1.2 * found.number_of_bytes + 4096
+
+
+def test_wrong_tokenizers_models_and_folders_are_refused(model, tmp_path):
+    compress(model, Letters(), TEXT, size=8).save(model, tmp_path)
+    with pytest.raises(AttangentError, match="another tokenizer"):
+        load_compressed(model, Letters(100), tmp_path)
+    with pytest.raises(AttangentError, match="layer"):
+        load_compressed(tiny_llama(kv_heads=4, layers=2), Letters(), tmp_path)
+    with pytest.raises(AttangentError, match="expected a folder that"):
+        load_compressed(model, Letters(), tmp_path / "nowhere")
+    for broken in ("nonsense", "{}", json.dumps({"tokenizer": 3, "roles": []})):
+        (tmp_path / NOTES).write_text(broken)
+        with pytest.raises(AttangentError, match="is not what"):
+            load_compressed(model, Letters(), tmp_path)
+
+
+def test_prompts_compose_to_both_side_by_side(model):
+    """Exact states of two prompts are the tokens of both, each from position 0 on, for any question."""
+    one, other = (compress(model, Letters(), text, size=99) for text in ("first text", "another one!"))
+    both = composed([one, other])
+    assert both.position_offset == 12
+    assert both.size == 22
+    listed = compress(model, Letters(), ["first text", "another one!"], size=99)
+    for name, state in both.states.items():
+        assert torch.equal(listed.states[name].Z, state.Z)
+        assert torch.equal(state.Z, torch.cat([one.states[name].Z, other.states[name].Z], dim=1))
+    both.attach(model)
+    assert torch.isfinite(model(tokens("question")).logits).all()
+
+
+def test_prompts_of_different_models_do_not_compose(model):
+    one = compress(model, Letters(), "first text", size=99)
+    other = compress(tiny_llama(layers=2), Letters(), "first text", size=99)
+    with pytest.raises(AttangentError, match="different models"):
+        one.add(other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompt": ""}, "prompt is empty"),
+        ({"size": 0}, "size is 0"),
+        ({"size": 4}, "always kept"),
+        ({"method": "magic"}, "expected one of anchors, select, merge, elu"),
+        ({"method": "elu", "distill": 3}, "no virtual tokens"),
+        ({"distill": -1}, "steps is -1"),
+        ({"tolerance": 1.5}, "tolerance is 1.5"),
+        ({"tokenizer": Letters(999)}, "belongs to another model"),
+        ({"prompt": "x" * 4090}, "context of LlamaForCausalLM is 4096"),
+        ({"calibration": []}, "no calibration text"),
+    ],
+)
+def test_what_cannot_be_compressed_is_refused(model, changes, message):
+    given = {"tokenizer": Letters(), "prompt": TEXT} | changes
+    with pytest.raises(AttangentError, match=message):
+        compress(model, **given)
+
+
+def test_a_model_with_adapters_is_refused(model):
+    compress(model, Letters(), "short").attach(model)
+    with pytest.raises(AttangentError, match="adapters attached"):
+        compress(model, Letters(), TEXT)
+
+
+def test_the_same_seed_gives_the_same_states(model):
+    one, same = (compress(model, Letters(), TEXT, size=10, distill=2, seed=3) for _ in range(2))
+    other = compress(model, Letters(), TEXT, size=10, distill=2, seed=4)
+    for name, state in one.states.items():
+        assert torch.equal(state.Z, same.states[name].Z)
+        assert not torch.equal(state.Z, other.states[name].Z)
+    assert one.distilled == 2
+
+
+def test_a_tolerance_finds_the_first_size_that_keeps_it(model):
+    job = Compressor(model, Letters(), TEXT * 2)
+    found = job.fit_to(0.9, "select")
+    ratios = {}
+    size = 16
+    while size <= found.size:
+        part = job.fit(size, "select")
+        ratios[size] = measure_fidelity(model, job.cache, part.states, job.held_out).ratio
+        size *= 2
+    assert ratios[found.size] <= 0.9
+    assert all(ratio > 0.9 for size, ratio in ratios.items() if size < found.size)
+    assert job.fit_to(1e-9).exact
+
+
+def test_own_calibration_text_is_used(model):
+    job = Compressor(model, Letters(), TEXT, calibration=["what is it?", "x" * 100])
+    assert job.text.tokens == 111
+    assert job.text.ids.shape[1] == 64
+    assert job.asked is job.text
+    assert job.fit(10).size == 10
+
+
+def test_stages_are_told(model):
+    seen = []
+    compress(model, Letters(), TEXT, size=10, distill=2, told=lambda *stage: seen.append(stage))
+    assert list(dict.fromkeys(name for name, _, _ in seen)) == [
+        "reading",
+        "sampling",
+        "fitting",
+        "distilling",
+    ]
+    assert seen[-1] == ("distilling", 2, 2)

@@ -1,0 +1,88 @@
+"""What states are fitted on."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attangent import AttangentError
+from attangent.compression.capture import prefill
+from attangent.compression.text import Calibration, pieces, recitations, sample, sentences_of
+from tests.compression.cases import tiny_llama
+
+PROMPT = torch.arange(40) % 61
+NONE = torch.zeros(0, dtype=torch.long)
+
+
+@given(length=st.integers(1, 400), at_most=st.integers(1, 9), seed=st.integers(0, 5))
+def test_pieces_are_parts_of_the_text_in_order(length, at_most, seed):
+    text = torch.arange(length)
+    every = pieces(text, 64)
+    assert torch.equal(torch.cat(every), text)
+    some = pieces(text, 64, at_most, seed)
+    assert len(some) == min(at_most, len(every))
+    assert sorted(piece[0].item() for piece in some) == [piece[0].item() for piece in some]
+    assert all(torch.equal(piece, torch.arange(int(piece[0]), int(piece[-1]) + 1)) for piece in some)
+
+
+def test_sequences_of_any_length_are_padded_and_come_back():
+    rows = [torch.arange(1, 5), NONE, torch.arange(1, 8)]
+    found = Calibration.of(rows)
+    assert found.ids.shape == (2, 7)
+    assert found.tokens == 11
+    assert [row.tolist() for row in found.sequences()] == [[1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]]
+
+
+def test_no_text_is_refused():
+    with pytest.raises(AttangentError, match="no calibration text"):
+        Calibration.of([NONE])
+    with pytest.raises(AttangentError, match="equal shapes"):
+        Calibration(torch.zeros(2, 3).long(), torch.ones(3, 2, dtype=torch.bool))
+
+
+def test_a_batch_is_as_long_as_its_longest_sequence():
+    found = Calibration.of([torch.arange(1, 5), torch.arange(1, 8), torch.arange(1, 3)])
+    ids, valid = found.batch([0, 2])
+    assert ids.tolist() == [[1, 2, 3, 4], [1, 2, 0, 0]]
+    assert valid.sum() == 6
+
+
+def test_sentences_are_asked_for_by_their_first_half():
+    text = "The cook is Pavel Dorn. Soup!\nThe dog is called Pepper: a white dog"
+    sentences = sentences_of(text)
+    assert sentences == ["The cook is Pavel Dorn.", "The dog is called Pepper:", "a white dog"]
+
+    def letters(text):
+        return torch.tensor([ord(letter) for letter in text])
+
+    (found,) = recitations(sentences, [1], letters, lambda text: letters(f"<{text}>"))
+    assert "".join(map(chr, found.tolist())) == "<The dog?>The dog is called Pepper: a white dog"
+
+
+def test_samples_are_those_of_the_model_with_the_prompt_in_its_input():
+    """Drawn with almost no temperature, samples are the model's own likeliest tokens."""
+    model = tiny_llama()
+    found = sample(model, prefill(model, PROMPT), torch.tensor([5, 6]), 2, 0, length=12, temperature=1e-4)
+    ids = torch.cat([PROMPT, torch.tensor([5, 6])])[None]
+    with torch.no_grad():
+        for _ in range(10):
+            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(dim=-1)], dim=1)
+    assert found[0].tolist() == found[1].tolist() == ids[0, 40:].tolist()
+
+
+def test_the_first_drawn_token_follows_the_prompt_where_there_is_no_opening():
+    model = tiny_llama()
+    found = sample(model, prefill(model, PROMPT), NONE, 1, 0, length=3, temperature=1e-4)
+    assert found[0, 0] == model(PROMPT[None]).logits[0, -1].argmax()
+
+
+def test_seeds_and_streams_draw_different_texts():
+    model = tiny_llama()
+    cache = prefill(model, PROMPT)
+
+    def draw(seed, stream):
+        return sample(model, cache, NONE, 2, seed, length=16, stream=stream).tolist()
+
+    assert draw(0, "a") == draw(0, "a")
+    assert draw(0, "a") != draw(1, "a")
+    assert draw(0, "a") != draw(0, "b")

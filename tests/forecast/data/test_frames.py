@@ -1,0 +1,178 @@
+"""CSV files as they come: each kind of trouble is mended with a note or refused with a reason."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attangent import AttangentError
+from attangent.forecast import read_frame
+from attangent.forecast.data.calendar import parse_dates
+
+HOURS = pd.date_range("2024-01-30 00:00", periods=48, freq="h")
+
+
+def write(path, index, header="date,value", values=None, separator=","):
+    values = np.arange(len(index)) if values is None else values
+    path.write_text("\n".join([header, *(f"{i}{separator}{v}" for i, v in zip(index, values, strict=True))]))
+    return path
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return tmp_path / "series.csv"
+
+
+FORMATS = [
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y/%m/%d %H:%M", "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
+    "%d.%m.%Y %H:%M", "%d-%b-%Y %H:%M", "%b %d %Y %H:%M", "%m/%d/%Y %I:%M %p", "%Y%m%d %H:%M",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", FORMATS)
+def test_dates_in_common_formats(csv, shape):
+    found = read_frame(write(csv, HOURS.strftime(shape)))
+    assert list(found.frame.index) == list(HOURS)
+    assert found.frame["value"].tolist() == list(range(48))
+
+
+@pytest.mark.parametrize(("unit", "divide"), [("s", 10**9), ("ms", 10**6), ("us", 10**3)])
+def test_seconds_since_1970(csv, unit, divide):
+    stamps = HOURS.as_unit("ns").asi8 // divide
+    assert list(read_frame(write(csv, stamps, "timestamp,value")).frame.index) == list(HOURS)
+
+
+def test_days_first_where_only_the_order_tells(csv):
+    days = pd.date_range("2024-02-01", periods=12, freq="D")
+    found = read_frame(write(csv, days.strftime("%d/%m/%Y")))
+    assert list(found.frame.index) == list(days)
+
+
+def test_years_months_and_weekdays(csv):
+    years = read_frame(write(csv, range(1980, 2000), "year,value")).frame
+    assert years.index[-1] == pd.Timestamp("1999-01-01")
+    months = pd.date_range("2020-01-31", periods=30, freq="ME")
+    assert len(read_frame(write(csv, months.strftime("%Y-%m-%d"))).frame) == 30
+    weekdays = pd.bdate_range("2024-01-01", periods=40)
+    assert len(read_frame(write(csv, weekdays.strftime("%Y-%m-%d"))).frame) == 40
+
+
+def test_a_missing_month_and_a_holiday_are_inserted(csv):
+    months = pd.date_range("2020-01-31", periods=30, freq="ME").delete(7)
+    found = read_frame(write(csv, months.strftime("%Y-%m-%d")))
+    assert len(found.frame) == 30
+    assert any("1 times without a row were inserted" in note for note in found.notes)
+    weekdays = pd.bdate_range("2024-01-01", periods=40).delete(13)
+    assert len(read_frame(write(csv, weekdays.strftime("%Y-%m-%d"))).frame) == 40
+
+
+def test_mended_with_a_note(csv):
+    rows = [f"{time:%Y-%m-%d %H:%M},{k}" for k, time in enumerate(HOURS)]
+    rows[3] = rows[3].split(",")[0] + ","
+    rows[4] = rows[4].split(",")[0] + ",?"
+    del rows[20]
+    rows.append(rows[10])
+    rows[0], rows[1] = rows[1], rows[0]
+    csv.write_text("\n".join(["date,value", *rows]))
+    found = read_frame(csv)
+    assert found.frame["value"].tolist() == pytest.approx(list(range(48)))
+    text = " ".join(found.notes)
+    for part in ("sorted", "1 rows repeat a time", "1 times without a row", "3 missing values of 'value'"):
+        assert part in text
+
+
+def test_jitter_is_snapped(csv):
+    index = HOURS + pd.to_timedelta(np.where(np.arange(48) % 7 == 3, 40, 0), unit="s")
+    found = read_frame(write(csv, index.strftime("%Y-%m-%d %H:%M:%S")))
+    assert len(found.frame) == 48
+    assert any("moved to the nearest point" in note for note in found.notes)
+
+
+def test_other_separators_decimal_commas_marks_and_compression(tmp_path):
+    text = "date;value\n" + "\n".join(f"{t:%Y-%m-%d %H:%M};{k},5" for k, t in enumerate(HOURS))
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8-sig")
+    with gzip.open(tmp_path / "b.csv.gz", "wt") as file:
+        file.write(text.replace(";", "\t"))
+    for name in ("a.csv", "b.csv.gz"):
+        assert read_frame(tmp_path / name).frame["value"].tolist() == [k + 0.5 for k in range(48)]
+
+
+def test_columns_that_cannot_be_used_are_left_out(csv):
+    frame = pd.DataFrame({"date": HOURS, "name": "x", "v": 1.0, "w": np.arange(48.0), "gone": np.nan})
+    frame.to_csv(csv)
+    found = read_frame(csv)
+    assert list(found.frame.columns) == ["v", "w"]
+    text = " ".join(found.notes)
+    assert "'name' is not numeric" in text
+    assert "100% of column 'gone' is missing" in text
+    assert "'v' is constant" in text
+
+
+def test_no_dates_at_all(csv):
+    csv.write_text("a,b\n" + "\n".join(f"{k},{2 * k}" for k in range(9)))
+    found = read_frame(csv)
+    assert isinstance(found.frame.index, pd.RangeIndex | pd.Index)
+    assert len(found.frame) == 9
+    assert "equally spaced" in found.notes[0]
+
+
+REFUSED = {
+    "empty": ("", "is empty"),
+    "header only": ("date,value\n", "header but no rows"),
+    "no header": ("2024-01-01,1\n2024-01-02,2\n2024-01-03,3\n", "has no header"),
+    "text": ("date,value\n2024-01-01,red\n2024-01-02,blue\n", "no numeric column"),
+    "ragged": ("a,b\n1,2\n1,2,3,4\n", "cannot be read as a CSV"),
+    "bad date": ("date,value\n2024-01-01,1\nsoon,2\n2024-01-03,3\n", "row 2 holds 'soon'"),
+    "irregular": ("date,v\n2024-01-01,1\n2024-01-02,2\n2024-01-02 13:00,3\n2024-01-09,4\n", "irregular"),
+    "mostly gaps": (
+        "date,v\n2024-01-01,1\n2024-01-02,2\n2024-01-03,3\n2024-03-01,4\n2024-06-01,5\n2024-06-02,6\n",
+        "irregular",
+    ),
+    "all missing": ("date,v\n2024-01-01,\n2024-01-02,\n2024-01-03,\n", "mostly missing"),
+    "numbers for dates": ("time,v\n5,1\n6,2\n7,3\n", "neither dates nor seconds"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_a_reason(csv, text, message):
+    csv.write_text(text)
+    with pytest.raises(AttangentError, match=message):
+        read_frame(csv)
+
+
+def test_what_is_asked_for_must_be_there_and_usable(csv):
+    write(csv, HOURS.strftime("%Y-%m-%d %H:%M"), values=["1", "x", *range(46)])
+    with pytest.raises(AttangentError, match="no column 'sales', it has 'date', 'value'"):
+        read_frame(csv, keep=("sales",))
+    with pytest.raises(AttangentError, match="'value' is not numeric: row 2 holds 'x'"):
+        read_frame(csv, keep=("value",))
+    write(csv, HOURS.strftime("%Y-%m-%d %H:%M"), values=[""] * 30 + ["1"] * 18)
+    with pytest.raises(AttangentError, match="62% of column 'value' is missing"):
+        read_frame(csv, keep=("value",))
+    with pytest.raises(AttangentError, match="is not a file"):
+        read_frame(csv.parent)
+    csv.write_bytes(b"date,v\n\xff\xfe\x00\x01,2\n")
+    with pytest.raises(AttangentError, match="cannot be read as a CSV"):
+        read_frame(csv)
+
+
+@given(st.data())
+def test_any_text_is_read_or_refused(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("any") / "any.csv"
+    cells = st.text("0123456789.,-:/ abcNaT\t\"'", max_size=8)
+    rows = data.draw(st.lists(st.lists(cells, min_size=1, max_size=4), max_size=8))
+    path.write_text("\n".join(",".join(row) for row in rows))
+    try:
+        frame = read_frame(path).frame
+    except AttangentError:
+        return
+    assert np.isfinite(frame.to_numpy()).all()
+
+
+def test_time_zones_become_utc():
+    column = pd.Series(["2024-01-01T00:00+02:00", "2024-01-01T01:00+02:00"])
+    assert str(parse_dates(column)[0]) == "2023-12-31 22:00:00"

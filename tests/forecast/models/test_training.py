@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.forecast import NLinear, Training
+from attangent.forecast.models.training import train_module
+from tests.forecast.examples import waves
+
+
+def test_training_stops_and_keeps_the_best_weights():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 2), torch.nn.Unflatten(1, (2, 1)))
+    train, held_out = (
+        np.random.default_rng(0).normal(size=(60, 1)),
+        np.random.default_rng(1).normal(size=(60, 1)),
+    )
+    plan = Training(epochs=60, patience=2, rate=0.1, halve_rate=False)
+    history = train_module(module, train, held_out, 8, 2, plan)
+    assert len(history) < 60
+    assert len(history) - 1 - int(np.argmin(history)) == 2
+    windows = np.lib.stride_tricks.sliding_window_view(held_out[:, 0], 10)
+    inputs = torch.as_tensor(windows[:, :8].copy(), dtype=torch.float32)[..., None]
+    error = (module(inputs)[..., 0].detach().double().numpy() - windows[:, 8:]) ** 2
+    assert error.mean() == pytest.approx(min(history), rel=1e-5)
+
+
+def test_fitting_leaves_the_callers_random_state_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    NLinear(8, 2, Training(epochs=1, batches=1)).fit(waves(80))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_seeds_differ():
+    first, second = (NLinear(8, 2, Training(epochs=1, batches=2, seed=s)).fit(waves(80)) for s in (0, 1))
+    assert not np.allclose(first.predict(waves(8)), second.predict(waves(8)))
+
+
+def test_a_series_too_short_to_stop_early_on():
+    with pytest.raises(AttangentError, match="too few to set a fifth aside"):
+        NLinear(8, 4, Training(epochs=1)).fit(waves(13))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"epochs": 0}, {"rate": 0.0}, {"batches": 0}, {"validation_windows": -1}]
+)
+def test_plans_are_checked_on_creation(changes):
+    with pytest.raises(AttangentError, match=next(iter(changes))):
+        Training(**changes)

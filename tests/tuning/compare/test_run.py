@@ -1,0 +1,186 @@
+"""Comparisons: splits, chosen rates, resumption, the table."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from attangent import AttangentError
+from attangent.tuning.compare import run as module
+from attangent.tuning.compare.run import chosen_rate, chosen_runs, compare, read_runs, split_task
+from attangent.tuning.compare.settings import Comparison, Entrant, Trial, comparison_of, read_comparison
+from attangent.tuning.compare.table import paired, summary, table_text
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Training
+from tests.adapters.tiny import save_bert, write_rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = save_bert(tmp_path_factory.mktemp("bert"))
+    write_rows(made / "rows.jsonl", 40)
+    write_rows(made / "held.jsonl", 20, seed=5)
+    return made
+
+
+def trial(folder, **own):
+    return Trial("cats", (folder / "rows.jsonl",), **{"train": 20, "validation": 8, "test": 12, **own})
+
+
+def comparison(folder, **own):
+    entrants = (Entrant("head", Method("head")), Entrant("ntk", Method("ntk"), (0.01, 0.03)))
+    given = {
+        "trials": (trial(folder),),
+        "training": Training(epochs=1, batch=10),
+        "seeds": 2,
+        "top": 1,
+        **own,
+    }
+    return Comparison(str(folder), entrants, **given)
+
+
+def run(entrant, rate, seed, validation, test, task="cats"):
+    scores = {
+        "validation": {"accuracy": validation, "loss": 1 - validation},
+        "test": {"accuracy": test, "loss": 1.0},
+    }
+    rest = {"parameters": 10.0, "seconds": 1.0, "peak_megabytes": 5.0}
+    return {"task": task, "entrant": entrant, "rate": rate, "seed": seed, **scores, **rest}
+
+
+def test_splits_are_disjoint_and_differ_by_seed(folder):
+    parts = split_task(trial(folder), 0)
+    assert [len(part) for part in parts] == [20, 8, 12]
+    texts = [{example.features for example in part.examples} for part in parts]
+    assert not texts[0] & texts[1] & texts[2]
+    assert split_task(trial(folder), 0)[0] == parts[0]
+    assert split_task(trial(folder), 1)[0] != parts[0]
+
+
+def test_a_test_file_of_its_own(folder):
+    parts = split_task(trial(folder, train=30, eval_files=(folder / "held.jsonl",)), 0)
+    assert [len(part) for part in parts] == [30, 8, 12]
+
+
+def test_asking_for_too_much_is_refused(folder):
+    with pytest.raises(AttangentError, match="has 40 examples, 41 were asked for"):
+        split_task(trial(folder, test=13), 0)
+
+
+def test_a_comparison_runs_once_and_goes_on(folder, tmp_path, monkeypatch):
+    told = []
+    given = comparison(folder)
+    runs = compare(given, tmp_path, told.append)
+    assert len(runs) == len(told) == 3 + 2  # two rates on the first seed, one afterwards
+    assert runs == read_runs(tmp_path / "runs.jsonl")
+    rows = summary(given, runs)
+    assert [(row["entrant"], row["seeds"]) for row in rows] == [("head", 2), ("ntk", 2)]
+    assert "| cats | ntk |" in table_text(given, runs)
+    lines = (tmp_path / "runs.jsonl").read_text().splitlines()
+    (tmp_path / "runs.jsonl").write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20] + "\n")
+    again = []
+    assert len(compare(given, tmp_path, again.append)) == 5
+    assert [(one["entrant"], one["seed"]) for one in again] == [("ntk", 1)]
+    assert again[0]["test"] == runs[-1]["test"]
+    monkeypatch.setattr(module, "set_stage", None)
+    assert len(compare(given, tmp_path)) == 5
+
+
+def test_rates_are_chosen_on_validation_not_on_test(folder):
+    given = comparison(folder)
+    entrant = given.entrants[1]
+    runs = [run("ntk", 0.01, 0, 0.8, 0.5), run("ntk", 0.03, 0, 0.6, 0.9)]
+    assert chosen_rate(entrant, given.trials[0], runs) == 0.01
+    assert chosen_rate(entrant, given.trials[0], runs[:1]) is None
+    later = [run("ntk", 0.01, 1, 0.1, 0.7), run("ntk", 0.03, 1, 0.9, 0.9)]
+    assert [one["test"]["accuracy"] for one in chosen_runs(given, runs + later)] == [0.5, 0.7]
+    (row,) = summary(given, runs + later)
+    assert row["accuracy"] == pytest.approx(0.6)
+    assert row["sd"] == pytest.approx(math.sqrt(0.02))
+
+
+def test_seeds_may_start_elsewhere(folder, tmp_path):
+    given = replace(comparison(folder), first_seed=5)
+    entrant = given.entrants[1]
+    early = [run("ntk", 0.01, 0, 0.1, 0.1), run("ntk", 0.03, 0, 0.9, 0.1)]
+    first = [run("ntk", 0.01, 5, 0.8, 0.5), run("ntk", 0.03, 5, 0.6, 0.9)]
+    assert chosen_rate(entrant, given.trials[0], early + first, 5) == 0.01
+    assert chosen_runs(given, early + first) == first[:1]
+    assert [one["seed"] for one in compare(given, tmp_path)] == [5, 5, 5, 6, 6]
+    with pytest.raises(AttangentError, match="first_seed is -1"):
+        replace(given, first_seed=-1)
+
+
+def test_paired_gaps(folder):
+    given = comparison(folder)
+    runs = [run("ntk", 0.01, 0, 0.8, 0.5), run("ntk", 0.03, 0, 0.6, 0.9), run("ntk", 0.01, 1, 0.1, 0.7)]
+    rate = given.entrants[0].rates[0]
+    runs += [run("head", rate, 0, 0.5, 0.4), run("head", rate, 1, 0.5, 0.5)]
+    found = paired(given, runs, "ntk", "head", ["cats"])
+    assert found["gap"] == pytest.approx(0.15)
+    assert found["error"] == pytest.approx(0.05)
+    assert math.isnan(paired(given, runs, "ntk", "head", ["dogs"])["gap"])
+
+
+def test_toml(folder):
+    (folder / "c.toml").write_text(
+        """
+        model = "."
+        seeds = 3
+        first_seed = 7
+        top = 1
+        [training]
+        epochs = 2
+        [entrants.lora]
+        name = "lora"
+        rank = 4
+        rates = [0.001, 0.01]
+        [entrants.published]
+        name = "ntk"
+        ntk = { features = "elu", units = "authors" }
+        [tasks.cats]
+        files = ["rows.jsonl"]
+        train = 20
+        validation = 8
+        test = 12
+        """
+    )
+    found = read_comparison(folder / "c.toml")
+    assert (found.seeds, found.first_seed, found.top, found.training.epochs) == (3, 7, 1, 2)
+    assert found.entrants[0].rates == (0.001, 0.01)
+    assert found.entrants[1].rates == (0.001,)
+    assert found.trials[0].files == (folder / "rows.jsonl",)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"modl": "x"}, "unknown settings modl"),
+        ({"model": None}, "names no model"),
+        ({"entrants": {}}, "the entrants are"),
+        ({"tasks": {"t": {"files": ["rows.jsonl"]}}}, "task t lacks test, train, validation"),
+        ({"tasks": {"t": {"files": ["no.jsonl"], "train": 1, "validation": 1, "test": 1}}}, "there is no"),
+        ({"training": {"epoch": 1}}, "unknown settings epoch"),
+        ({"entrants": {"a": {"name": "lora", "top": 1}}, "top": 1}, "for the comparison and for an entrant"),
+        ({"entrants": {"a": {"name": "lora", "rates": [0]}}}, "expected numbers above 0"),
+    ],
+)
+def test_settings_that_are_refused(folder, change, message):
+    task = {"files": ["rows.jsonl"], "train": 20, "validation": 8, "test": 12}
+    content = {"model": ".", "entrants": {"a": {"name": "head"}}, "tasks": {"t": task}}
+    with pytest.raises(AttangentError, match=message):
+        comparison_of({**content, **change}, folder)
+
+
+def test_files_that_are_no_toml(folder, tmp_path):
+    (tmp_path / "x.toml").write_text("= 3")
+    with pytest.raises(AttangentError, match="is not TOML"):
+        read_comparison(tmp_path / "x.toml")
+    with pytest.raises(AttangentError, match="there is no file"):
+        read_comparison(tmp_path / "y.toml")
+
+
+def test_runs_are_plain_json(folder, tmp_path):
+    runs = compare(comparison(folder, seeds=1, trials=(trial(folder, train=10),)), tmp_path)
+    assert json.loads(json.dumps(runs)) == runs

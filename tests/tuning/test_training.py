@@ -1,0 +1,215 @@
+"""One run on transformers' Trainer: its numbers, its checkpoints, resuming, several processes."""
+
+import copy
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attangent import AttangentError
+from attangent.tuning.data.text import read_task
+from attangent.tuning.encoding import Padding, encode_task
+from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.loading import load_model, load_tokenizer
+from attangent.tuning.methods import Method, adapt
+from attangent.tuning.order import SeededOrder
+from attangent.tuning.training import (
+    Job,
+    Training,
+    make_trainer,
+    optimiser,
+    put_tensors,
+    score,
+    train,
+    trained_tensors,
+)
+from tests.adapters.tiny import save_bert, save_llama, write_rows
+
+PAD = Padding(0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = save_bert(tmp_path_factory.mktemp("bert"))
+    task = read_task(write_rows(folder / "rows.jsonl", 64))
+    rows = encode_task(task, load_tokenizer(folder), 8)
+    return load_model(folder, "classification", task.labels), rows
+
+
+def job(data, tmp_path, name="ntk", rate=0.03):
+    model, rows = data
+    adapted = adapt(copy.deepcopy(model), Method(name), "classification", 0, [PAD(rows[:16])])
+    return Job(adapted, "classification", rate, rows[:48], PAD, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "rate"), [("ntk", 0.03), ("lora", 0.01), ("full", 3e-3)])
+def test_what_can_be_learnt_is_learnt(data, tmp_path, name, rate):
+    trainer, numbers = train(job(data, tmp_path, name, rate), Training(epochs=6, batch=8))
+    found = score(trainer, data[1][48:], "classification")
+    assert found["accuracy"] >= 0.8
+    assert numbers["steps"] == 36
+    assert numbers["peak_megabytes"] > 50
+    assert numbers["head_parameters"] == 66
+
+
+def test_the_head_has_a_rate_of_its_own(data, tmp_path):
+    groups = optimiser(job(data, tmp_path).model, 0.03, Training(head_rate=0.004)).param_groups
+    assert [group["lr"] for group in groups] == [0.03, 0.004]
+    (alone,) = optimiser(job(data, tmp_path, "head").model, 0.03, Training(head_rate=0.004)).param_groups
+    assert alone["lr"] == 0.03
+
+
+def test_accumulation_is_the_same_as_a_larger_batch(data, tmp_path):
+    ends = []
+    for batch, accumulate in ((8, 1), (4, 2)):
+        own = job(data, tmp_path / str(batch))
+        train(own, Training(epochs=2, batch=batch, accumulate=accumulate))
+        ends.append(trained_tensors(own.model))
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(ends[1][name], tensor, rtol=1e-3, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 9), max_size=40), st.integers(1, 5), st.integers(0, 3))
+def test_like_lengths_share_a_batch(lengths, group, epoch):
+    order = SeededOrder(len(lengths), 0, lengths, group)
+    order.set_epoch(epoch)
+    found = list(order)
+    assert sorted(found) == list(range(len(lengths)))
+    assert found == list(order)
+    whole = len(found) // group * group
+    groups = [sorted(lengths[i] for i in found[at : at + group]) for at in range(0, whole, group)]
+    if len(found) <= 32 * group:
+        kept = sorted(range(len(lengths)), key=lengths.__getitem__)[:whole]
+        best = [[lengths[i] for i in kept[at : at + group]] for at in range(0, whole, group)]
+        assert sorted(groups) == sorted(best)
+
+
+def test_batches_by_length_train_on_every_example(data, tmp_path):
+    own = job(data, tmp_path)
+    trainer, numbers = train(own, Training(epochs=2, batch=8, by_length=True))
+    assert numbers["steps"] == 2 * math.ceil(len(own.rows) / 8)
+    sampler = trainer._get_train_sampler()
+    assert (sampler.group, len(sampler.lengths)) == (8, len(own.rows))
+
+
+def test_a_checkpoint_holds_what_trains_and_nothing_else(data, tmp_path):
+    own = job(data, tmp_path)
+    train(own, Training(epochs=1, batch=8, checkpoint_steps=3))
+    files = {path.name for path in (tmp_path / "checkpoint-3").iterdir()}
+    assert "trained.safetensors" in files
+    assert "model.safetensors" not in files
+    assert (tmp_path / "checkpoint-3/trained.safetensors").stat().st_size < 100_000
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path):
+    training = Training(epochs=4, batch=8, checkpoint_steps=5)
+    whole = job(data, tmp_path / "whole")
+    train(whole, training)
+    cut = job(data, tmp_path / "cut")
+    trainer = make_trainer(cut, training)
+    step = trainer.training_step
+
+    def fails(*arguments, **named):
+        if trainer.state.global_step == 13:
+            raise Killed
+        return step(*arguments, **named)
+
+    trainer.training_step = fails
+    with pytest.raises(Killed):
+        trainer.train()
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"checkpoint-5", "checkpoint-10"}
+    resumed = job(data, tmp_path / "cut")
+    _, numbers = train(resumed, training)
+    assert numbers["steps"] == 24
+    ends = trained_tensors(whole.model), trained_tensors(resumed.model)
+    assert set(ends[0]) == set(ends[1])
+    for name, tensor in ends[0].items():
+        assert torch.equal(ends[1][name], tensor), name
+
+
+def test_a_checkpoint_of_another_method_is_refused(data, tmp_path):
+    ntk, lora = job(data, tmp_path), job(data, tmp_path, "lora")
+    with pytest.raises(AttangentError, match="the checkpoint and the model differ in"):
+        put_tensors(lora.model, trained_tensors(ntk.model))
+
+
+def test_a_loss_that_is_no_number_is_said(data, tmp_path):
+    own = job(data, tmp_path, "full", rate=1e30)
+    with pytest.raises(AttangentError, match="give a smaller learning rate"):
+        train(own, Training(epochs=1, batch=8))
+
+
+def test_bf16_trains(data, tmp_path):
+    _, numbers = train(job(data, tmp_path), Training(epochs=1, batch=16, bf16=True))
+    assert 0 < numbers["train_loss"] < 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epochs": 0},
+        {"batch": 0},
+        {"accumulate": 0},
+        {"head_rate": 0.0},
+        {"warmup": 1.0},
+        {"checkpoint_steps": -1},
+    ],
+)
+def test_settings_that_are_refused(settings):
+    with pytest.raises(AttangentError):
+        Training(**settings)
+
+
+PROCESSES = """
+import atexit, os, sys
+from pathlib import Path
+from torch import distributed
+from tests.adapters.test_training import tune_tiny
+
+def note_end():
+    threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    left = distributed.is_initialized() or any("gloo" in name for name in threads)
+    Path(sys.argv[2], f"end-{os.environ['RANK']}").write_text(f"written {written}, group left {left}")
+
+atexit.register(note_end)
+tune_tiny(*sys.argv[1:])
+written = Path(sys.argv[2], "seed-0/metrics.json").is_file()
+"""
+
+
+def tune_tiny(folder, out, task, batch):
+    torch.set_num_threads(1)
+    rows = Path(folder) / "rows.jsonl"
+    training = Training(epochs=3, batch=int(batch))
+    finetune(Tuning(folder, rows, rows, task, method=Method("ntk"), training=training), Path(out))
+
+
+@pytest.mark.parametrize(("save", "task"), [(save_bert, "classification"), (save_llama, "causal-lm")])
+def test_two_processes_reach_the_loss_of_one(tmp_path, save, task):
+    folder = save(tmp_path / "model")
+    write_rows(folder / "rows.jsonl", 24)
+    (tmp_path / "run.py").write_text(PROCESSES)
+    tune_tiny(str(folder), str(tmp_path / "one"), task, 8)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    arguments = [tmp_path / "run.py", folder, tmp_path / "two", task, 4]
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root}
+    done = subprocess.run([*launch, *map(str, arguments)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for rank in range(2):
+        assert (tmp_path / f"two/end-{rank}").read_text() == "written True, group left False"
+    one, two = (json.loads((tmp_path / n / "seed-0/metrics.json").read_text()) for n in ("one", "two"))
+    assert one["steps"] == two["steps"] == 9
+    assert two["eval_loss"] == pytest.approx(one["eval_loss"], abs=1e-4)
+    assert two["train_loss"] == pytest.approx(one["train_loss"], abs=1e-4)
