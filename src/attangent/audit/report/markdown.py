@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from attangent._errors import AttangentError
+from attangent._files import write_whole
 from attangent.audit.finding import Conclusion, Finding, Verdict
 from attangent.audit.report.readable import power_of_ten, readable
 from attangent.audit.results import Result, Run
-from attangent.audit.storing.files import write_whole
 
 _MEANINGS = {
     "holds": "its hypotheses were met and its conclusions measured to hold",

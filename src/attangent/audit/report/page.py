@@ -12,12 +12,12 @@ from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from attangent._errors import AttangentError
+from attangent._files import write_whole
 from attangent.audit.finding import Conclusion, Figure, Hypothesis, Verdict
 from attangent.audit.report.figures import Key, draw, legend
 from attangent.audit.report.markup import FILTERS, RELATIONS, apart
 from attangent.audit.report.readable import power_of_ten, readable
 from attangent.audit.results import Result, Run
-from attangent.audit.storing.files import write_whole
 from attangent.audit.storing.record import Record
 
 SIGNS = {"holds": "✓", "measured": "≈", "violated": "✗", "open": "?"}

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from attangent._errors import AttangentError
+from attangent._files import only_writer, real_folder
 from attangent.audit.claims import PROFILES, Claim
 from attangent.audit.data import data_digests
 from attangent.audit.registry import select
@@ -15,7 +16,6 @@ from attangent.audit.running.code import code_version
 from attangent.audit.running.extras import outdated
 from attangent.audit.running.progress import progress_bar
 from attangent.audit.running.workers import Outcome, Task, execute
-from attangent.audit.storing.files import only_writer, real_folder
 from attangent.audit.storing.record import Origin, Record
 from attangent.audit.storing.store import Damaged, Store
 
@@ -51,7 +51,7 @@ def run(
     wanted = [job for claim in select(ids, paper) for job in _jobs(claim, profile, seeds)]
     folder = real_folder(Path(out if out is not None else f"audit-{profile}"))
     store = Store(folder)
-    with only_writer(folder):
+    with only_writer(folder, "audit"):
         store.prepare(profile)
         problems = _tidy(store, wanted)
         missing = wanted if force else [job for job in wanted if not _is_there(store, job)]

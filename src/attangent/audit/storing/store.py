@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from attangent._errors import AttangentError
-from attangent.audit.storing.files import real_folder, remove_leftovers, write_whole
+from attangent._files import real_folder, remove_leftovers, write_whole
 from attangent.audit.storing.record import Arrays, Origin, Record, canonical
 
 SCHEMA = 1

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from attangent import AttangentError
-from attangent.audit.storing.files import only_writer, real_folder, remove_leftovers, write_whole
+from attangent._files import only_writer, real_folder, remove_leftovers, write_json, write_whole, writing
 
 
 def test_write_replaces_whole_and_leaves_nothing_else(tmp_path):
@@ -24,7 +24,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(AttangentError, match=r"cannot write .*No space"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.json"]
@@ -62,7 +62,7 @@ def test_one_writer_at_a_time_and_the_lock_dies_with_its_process(tmp_path):
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from attangent.audit.storing.files import only_writer\n"
+            "import sys; from pathlib import Path; from attangent._files import only_writer\n"
             f"with only_writer(Path({str(tmp_path)!r})): print('held', flush=True); sys.stdin.read()",
         ],
         stdin=subprocess.PIPE,
@@ -70,9 +70,34 @@ def test_one_writer_at_a_time_and_the_lock_dies_with_its_process(tmp_path):
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(AttangentError, match="another audit is writing"), only_writer(tmp_path):
+    with pytest.raises(AttangentError, match="another run is writing"), only_writer(tmp_path):
         pass
     holder.kill()
     holder.communicate()
     with only_writer(tmp_path):
         assert os.listdir(tmp_path) == []
+
+
+def test_what_a_writer_raises_leaves_the_old_file(tmp_path):
+    path = tmp_path / "table.csv"
+    write_whole(path, "old")
+
+    def half() -> None:
+        with writing(path) as temporary:
+            temporary.write_text("half")
+            raise KeyError(temporary.suffix)
+
+    with pytest.raises(KeyError, match=".csv"):
+        half()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(AttangentError, match=r"cannot write .*nowhere"):
+        write_whole(tmp_path / "nowhere" / "a.json", "text")
+
+
+def test_json_is_written_to_be_read(tmp_path):
+    write_json(tmp_path / "a.json", {"size": 3})
+    assert (tmp_path / "a.json").read_text() == '{\n  "size": 3\n}\n'
