@@ -87,7 +87,7 @@ def test_what_a_writer_raises_leaves_the_old_file(tmp_path):
             temporary.write_text("half")
             raise KeyError(temporary.suffix)
 
-    with pytest.raises(KeyError, match=".csv"):
+    with pytest.raises(KeyError, match=r"\.csv"):
         half()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["table.csv"]
