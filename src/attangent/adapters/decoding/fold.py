@@ -9,6 +9,7 @@ does the merging of single queries where it is installed.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.alone import Alone
 from attangent.adapters.decoding.anchors import fold_anchors, fold_ragged
 from attangent.adapters.decoding.learned import fold_learned
+from attangent.adapters.decoding.rows import together
 from attangent.attention import Prefix
 from attangent.attention.features import Anchors, Calibrated, Learned
 from attangent.attention.fused.tokens import FUSED
@@ -74,9 +76,23 @@ class Folded(NamedTuple):
     @classmethod
     def of(cls, prefix: Prefix, scale: float, query: Tensor) -> "Folded":
         """`fold` with what is needed to see whether it still holds."""
-        tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
-        tensors = tuple(tensor for tensor in tensors if not tensor.is_inference())
+        tensors = _watched(prefix)
         return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)))
+
+    @classmethod
+    def of_rows(
+        cls, groups: Sequence[tuple[Sequence[int], Prefix | None]], scale: float, query: Tensor
+    ) -> "Folded | None":
+        """`of` for prefixes of groups of rows; None where no row has one."""
+        prefixes = [prefix for _, prefix in groups if prefix is not None]
+        if not prefixes:
+            return None
+        tensors = tuple(tensor for prefix in prefixes for tensor in _watched(prefix))
+        folds = [(rows, None if prefix is None else fold(prefix, scale, query)) for rows, prefix in groups]
+        possible = all(
+            (fold is None) == (prefix is None) for (_, fold), (_, prefix) in zip(folds, groups, strict=True)
+        )
+        return cls(together(folds) if possible else None, tensors, sum(map(_version_of, tensors)))
 
     def serves(self, call: AttentionCall) -> bool:
         """Whether this is the next query of the text it was made for, and no tensor was written to since.
@@ -88,6 +104,12 @@ class Folded(NamedTuple):
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return False
         return sum(map(_version_of, self.tensors)) == self.versions  # versions only grow
+
+
+def _watched(prefix: Prefix) -> tuple[Tensor, ...]:
+    """The tensors of a prefix that may be written to."""
+    tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
+    return tuple(tensor for tensor in tensors if not tensor.is_inference())
 
 
 def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
