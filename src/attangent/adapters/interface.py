@@ -94,6 +94,7 @@ def _eager(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: di
         return out, weights
     call = AttentionCall.of(module, *tokens, options)
     merged = merge_prefix(call.q, out.transpose(1, 2), call.logsumexp(), prefix, call.scale)
+    merged = call.without_blind(merged)
     return merged.to(out.dtype).transpose(1, 2).contiguous(), weights
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent.attention._inputs import (
+    LEAST_FUSED_SCALE,
     all_fit,
     check_scale,
     check_share,
@@ -98,7 +99,7 @@ def _attend(
     scale = check_scale(scale, q.shape[-1])
     prefix = Weights(features, Z, mass)
     resolved = resolve_mask(mask, causal, q, k)
-    if dropout == 0 and softcap is None:
+    if dropout == 0 and softcap is None and scale >= LEAST_FUSED_SCALE:
         fused = fused_for(q, k, v, resolved)
         if fused is not None:
             return fused_attention(fused, q, k, v, prefix, resolved, scale)

@@ -5,7 +5,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.adapters import NTKConfig, attention_layers
-from attangent.adapters.files.describe import blank_state, describe_state, rebuild_state
+from attangent.adapters.files.describe import blank_state, check_together, describe_state, rebuild_state
 from attangent.adapters.states import new_state
 from attangent.attention import RaggedState
 from tests.adapters.models import tiny
@@ -102,3 +102,10 @@ def test_unknown_or_missing_tensors_of_a_ragged_state_are_refused():
         tensors = {k: t for k, t in {**state.state_dict(), **change}.items() if t is not None}
         with pytest.raises(AttangentError):
             rebuild_state(describe_state(state), tensors)
+
+
+def test_states_that_are_too_large_together_are_refused():
+    one = {"shapes": {"Z": [1 << 14, 1 << 13]}}
+    check_together([one, one])
+    with pytest.raises(AttangentError, match="402,653,184 numbers together"):
+        check_together([one, one, one])

@@ -47,6 +47,21 @@ def blank_state(described: Any) -> State:
     return rebuild_state(described, {name: torch.ones(shape) for name, shape in shapes.items()})
 
 
+def check_together(described: Any) -> None:
+    """Refuse descriptions of states that together would take more memory than any adapter does."""
+    shapes = [shape for each in described if isinstance(each, dict) for shape in _shapes_of(each)]
+    count = sum(math.prod(shape) for shape in shapes)
+    if count > LARGEST_STATE:
+        raise AttangentError(
+            f"the states have {count:,} numbers together, expected at most {LARGEST_STATE:,}"
+        )
+
+
+def _shapes_of(described: dict[str, Any]) -> list[list[int]]:
+    shapes = described.get("shapes")
+    return [shape for shape in shapes.values() if _is_shape(shape)] if isinstance(shapes, dict) else []
+
+
 def _is_shape(shape: Any) -> bool:
     sizes = isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
     return sizes and math.prod(shape) <= LARGEST_STATE
