@@ -5,7 +5,6 @@ import torch
 
 from attangent.adapters import NTKConfig, activate, attach, states_of
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.decoding import native
 from attangent.adapters.decoding.fold import Folded, decode, fold, is_plain
 from attangent.adapters.slot import slot_of
 from attangent.adapters.states import CalibratedState
@@ -14,14 +13,7 @@ from attangent.attention.features import Anchors, Elu, Learned
 from tests.adapters.models import inputs, tiny
 from tests.attention.cases import normal, tokens
 
-
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def merging(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip("decoding.c is not compiled: there was no C compiler at installation")
-    return request.param
+pytestmark = pytest.mark.usefixtures("merging")
 
 
 CONFIGS = {

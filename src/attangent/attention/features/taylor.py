@@ -90,8 +90,8 @@ def _check_memory(dim: int, order: int) -> None:
         count = f"{math.comb(dim + order, order):,}" if known else f"1e{log_size / math.log(10):.0f}"
         raise AttangentError(
             f"Taylor features of order {order} in {dim} dimensions are {count}, expected no more than "
-            f"{_LARGEST:,} and an order of at most {_HIGHEST}: choose a lower order, or a map whose size does "
-            "not grow with it (PositiveRandom, Anchors)"
+            f"{_LARGEST:,} and an order of at most {_HIGHEST}: choose a lower order, or a map whose size "
+            "does not grow with it (PositiveRandom, Anchors)"
         )
 
 
