@@ -23,12 +23,13 @@ from attangent.adapters import attach, attention_layers
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
+from attangent.compression.answers import answer_all
 from attangent.compression.capture import PromptCache
 from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation
-from attangent.compression.fidelity import Fidelity, answer_all, compare_fidelity, measure_fidelity
+from attangent.compression.fidelity import Fidelity, compare_fidelity, measure_fidelity
+from attangent.compression.folder import filled_cache
 from attangent.compression.result import CompressedPrompt
-from attangent.compression.run import filled_cache
 from benchmarks.child import Unavailable, Work
 from benchmarks.compress_prompts import PROMPTS, Prompt
 from benchmarks.harness import Benchmark, Contestant, Goal, Size

@@ -62,7 +62,7 @@ def test_fresh_prompts_have_means_of_their_own():
 
 
 def test_a_step_leaves_the_cache_as_it_was():
-    from attangent.compression.run import filled_cache
+    from attangent.compression.folder import filled_cache
 
     model = tiny_llama(layers=2)
     cache = filled_cache(random_cache(model, 10), 3)

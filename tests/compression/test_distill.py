@@ -84,7 +84,7 @@ def test_what_is_not_kept_counts_as_one(monkeypatch):
 def test_training_lowers_the_loss(job):
     start, losses = job.fit(6, "select"), []
     distill_states(
-        job.model, job.cache, start.states, job.text, Distillation(30, batch=4), told=losses.append
+        job.model, job.cache, start.states, job.text, Distillation(30, batch=4), progress=losses.append
     )
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 

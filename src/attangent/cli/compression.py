@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
+from attangent._progress import Bars
 
 if TYPE_CHECKING:
-    from attangent.compression.fidelity import Report
+    from attangent.compression.report import Report
 
 _REPORT = "report.json"
 
@@ -29,11 +30,11 @@ def compress(
     ] = None,
     distill: Annotated[int, typer.Option(help="Steps of training after the closed form.")] = 0,
     ask: Annotated[
-        Path | None, typer.Option(help="Questions, one a line; after a tab, words the answer should have.")
+        Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
     ] = None,
     calibration: Annotated[
         Path | None,
-        typer.Option(help="Texts to fit on, one a line; by default the model writes its own."),
+        typer.Option(help="Texts to fit on, one per line; by default the model writes its own."),
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Take a text file as it is, not as the system message of a chat.")
@@ -54,9 +55,9 @@ def compress(
 
     check_method(method, distill)
     network, tokenizer = _load(model)
-    from attangent.compression.run import compress_to_folder
+    from attangent.compression.folder import compress_to_folder
 
-    with _Bars(quiet or json_) as bars:
+    with Bars(quiet or json_) as bars:
         report = compress_to_folder(
             network,
             tokenizer,
@@ -69,9 +70,9 @@ def compress(
             questions=questions,
             calibration=given,
             seed=seed,
-            told=bars.tell,
+            progress=bars.show,
         )
-    _tell(report, out, json_, quiet)
+    _show(report, out, json_, quiet)
 
 
 def generate(
@@ -90,14 +91,14 @@ def generate(
             f"tokens is {tokens} and temperature {temperature}, expected at least 1 and at least 0"
         )
     network, tokenizer = _load(model)
+    from attangent.compression.folder import answer_behind
     from attangent.compression.result import load_compressed
-    from attangent.compression.run import answer_behind
 
     reader = load_compressed(network, tokenizer, adapter)
     typer.echo(answer_behind(network, tokenizer, reader, text, tokens, temperature, seed))
 
 
-def _tell(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
+def _show(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1))
     elif not quiet:
@@ -153,7 +154,7 @@ def _questions(path: Path | None) -> list[tuple[str, str | None]]:
 def _lines(path: Path) -> list[str]:
     lines = [line for line in _read(path).splitlines() if line.strip()]
     if not lines:
-        raise AttangentError(f"{path} is empty, expected one text a line")
+        raise AttangentError(f"{path} is empty, expected one text per line")
     return lines
 
 
@@ -162,30 +163,6 @@ def _check_out(out: Path) -> None:
         raise AttangentError(f"cannot write to {out}: it is a file, expected a folder")
     if not out.resolve().parent.is_dir():
         raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
-
-
-class _Bars:
-    """One bar a stage on standard error; silent where that is no terminal."""
-
-    def __init__(self, quiet: bool):
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._bars = Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
-        self._tasks: dict[str, Any] = {}
-
-    def __enter__(self) -> "_Bars":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bars.stop()
-
-    def tell(self, stage: str, done: int, total: int) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=total)
-        self._bars.update(self._tasks[stage], completed=done, total=total)
 
 
 def _print_report(report: "Report") -> None:

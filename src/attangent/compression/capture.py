@@ -87,7 +87,7 @@ def _handled(
     return handler(call).transpose(1, 2).contiguous(), None
 
 
-def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: None) -> PromptCache:
+def prefill(model: Any, ids: Tensor, progress: Callable[[int], Any] = lambda done: None) -> PromptCache:
     """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens."""
     from transformers import DynamicCache
 
@@ -95,7 +95,7 @@ def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: N
     with torch.no_grad():
         for chunk in ids[None].to(model.device).split(_PREFILL, dim=1):
             logits = model(chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1]
-            told(chunk.shape[1])
+            progress(chunk.shape[1])
     assert logits is not None
     pairs = [(layer.keys[0], layer.values[0]) for layer in cache.layers]  # type: ignore[index]
     names = [layer.name for layer in attention_layers(model)]

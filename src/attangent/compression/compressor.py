@@ -1,7 +1,6 @@
 """A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,10 +14,12 @@ from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
+from attangent.compression.answers import answer_all
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
-from attangent.compression.fidelity import Report, answer_all, measure_fidelity
-from attangent.compression.fit import METHODS, fit_states
+from attangent.compression.fidelity import measure_fidelity
+from attangent.compression.fit import fit_states
+from attangent.compression.methods import DEFAULT, method_named
 from attangent.compression.prompt import (
     Prompt,
     Reader,
@@ -28,10 +29,11 @@ from attangent.compression.prompt import (
     read_prompt,
     tokens_of,
 )
+from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt, composed
+from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
     LENGTH,
-    SINKS,
     Calibration,
     pieces,
     recitations,
@@ -39,10 +41,6 @@ from attangent.compression.text import (
     sentences_of,
 )
 
-Told = Callable[[str, int, int], Any]
-"""Is told what is being done, how much of it is done, and how much there is."""
-
-_METHODS = (*METHODS, "elu")
 _PIECES = 16
 _SENTENCES = 96
 _MORE_SAMPLES = 36
@@ -55,13 +53,13 @@ def compress(
     tokenizer: Any,
     prompt: Prompt | Sequence[str],
     size: int = 64,
-    method: str = "anchors",
+    method: str = DEFAULT,
     calibration: Sequence[str] | None = None,
     distill: int = 0,
     seed: int = 0,
     *,
     tolerance: float | None = None,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> CompressedPrompt:
     """A prompt as `size` virtual tokens for each layer and KV head of a causal language model.
 
@@ -80,12 +78,14 @@ def compress(
     """
     if _are_texts(prompt):
         each = (size, method, calibration, distill, seed)
-        parts = [compress(model, tokenizer, part, *each, tolerance=tolerance, told=told) for part in prompt]
+        parts = [
+            compress(model, tokenizer, part, *each, tolerance=tolerance, progress=progress) for part in prompt
+        ]
         return composed(parts)
     plan = Distillation(distill, seed=seed) if distill else None
     check_method(method, distill)
     check_size("size", size)
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, told=told)
+    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     return found if plan is None else job.distill(found, plan)
 
@@ -96,11 +96,10 @@ def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
 
 
 def check_method(method: str, distill: int = 0) -> None:
-    """A known method, one that can be distilled where that is asked."""
-    if method not in _METHODS:
-        raise AttangentError(f"method is {method!r}, expected one of {', '.join(_METHODS)}")
-    if distill and method == "elu":
-        raise AttangentError("method 'elu' has no virtual tokens to distill: use anchors, select or merge")
+    """Refuse an unknown method, and one that cannot be distilled where that is asked."""
+    known = method_named(method)
+    if distill:
+        known.check_distillable()
 
 
 @dataclass
@@ -113,22 +112,23 @@ class Compressor:
     calibration: Sequence[str] | None = None
     samples: int = 12
     seed: int = 0
-    told: Told | None = None
+    progress: Progress | None = None
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
-    seconds: dict[str, float] = field(init=False, default_factory=dict)
+    stages: Stages = field(init=False)
 
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
         self.ids, self.reader = read_prompt(self.tokenizer, self.prompt)
         check_length(self.model, len(self.ids), LENGTH)
         check_size("samples", self.samples)
+        self.stages = Stages(self.progress)
         self.model.eval()
 
     @cached_property
     def cache(self) -> PromptCache:
         """The prompt's keys and values."""
-        with self._stage("reading", len(self.ids)) as done:
+        with self.stages.stage("reading", len(self.ids)) as done:
             return prefill(self.model, self.ids, done)
 
     @cached_property
@@ -141,7 +141,7 @@ class Compressor:
         return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
 
     @cached_property
-    def asked(self) -> Calibration:
+    def distillation_text(self) -> Calibration:
         """What states are distilled on: `text`, more samples, and a chat's sentences, each asked for."""
         if self.calibration is not None:
             return self.text
@@ -161,26 +161,25 @@ class Compressor:
         """What the model writes behind the prompt, on which nothing is fitted."""
         return Calibration.of(list(self._written(_HELD_OUT, "held out")))
 
-    def fit(self, size: int = 64, method: str = "anchors") -> CompressedPrompt:
-        """The closed form with `size` virtual tokens a KV head; exact where the prompt is no longer."""
-        check_method(method)
-        if len(self.ids) <= check_size("size", size) and method != "elu":
+    def fit(self, size: int = 64, method: str = DEFAULT) -> CompressedPrompt:
+        """The closed form with `size` virtual tokens for each KV head; exact for a prompt no longer."""
+        known = method_named(method)
+        if known.keeps_whole(len(self.ids), check_size("size", size)):
             return self._compressed(self._whole(), len(self.ids), method, exact=True)
-        if method != "elu" and size <= SINKS:
-            raise AttangentError(f"size is {size}, expected more than the {SINKS} first tokens, always kept")
+        known.check_size(size)
         cache, text = self.cache, self.text
-        with self._stage("fitting", len(cache.layers)) as done:
+        with self.stages.stage("fitting", len(cache.layers)) as done:
             states = fit_states(self.model, cache, text, size, method, lambda layer: done(1))
         return self._compressed(states, next(iter(states.values())).features.size, method)
 
-    def fit_to(self, tolerance: float, method: str = "anchors") -> CompressedPrompt:
+    def fit_to(self, tolerance: float, method: str = DEFAULT) -> CompressedPrompt:
         """The smallest size from 16, 32, 64, ... whose ratio on held-out text is at most `tolerance`."""
         if not 0 < tolerance < 1:
             raise AttangentError(f"tolerance is {tolerance!r}, expected a number between 0 and 1")
         size = _FIRST_SIZE
         while True:
             found = self.fit(size, method)
-            if found.exact or method == "elu":
+            if found.exact or not method_named(method).sized:
                 return found
             measured = measure_fidelity(self.model, self.cache, found.states, self.held_out)
             if measured.ratio <= tolerance:
@@ -194,8 +193,8 @@ class Compressor:
         check_method(start.method, plan.steps)
         if start.exact:
             return start
-        cache, text = self.cache, self.asked
-        with self._stage("distilling", plan.steps) as done:
+        cache, text = self.cache, self.distillation_text
+        with self.stages.stage("distilling", plan.steps) as done:
             states = distill_states(
                 self.model, cache, start.states, text, plan, checkpoint, lambda loss: done(1)
             )
@@ -206,11 +205,11 @@ class Compressor:
     ) -> Report:
         """How much of the prompt's effect was kept, on held-out text and on the user's own questions."""
         cache, text = self.cache, self.held_out
-        with self._stage("measuring", len(text)) as done:
+        with self.stages.stage("measuring", len(text)) as done:
             fidelity = measure_fidelity(self.model, cache, compressed.states, text, done)
         answers = ()
         if questions:
-            with self._stage("asking", len(questions)) as done:
+            with self.stages.stage("asking", len(questions)) as done:
                 answers = answer_all(
                     self.model,
                     self.tokenizer,
@@ -218,14 +217,14 @@ class Compressor:
                     lambda question: self.reader.question(self.tokenizer, question),
                     cache,
                     compressed.states,
-                    told=done,
+                    progress=done,
                 )
         return Report(
             prompt_tokens=len(self.ids),
             size=compressed.size,
             method=compressed.method,
             fidelity=fidelity,
-            seconds={name: round(value, 3) for name, value in self.seconds.items()},
+            seconds={name: round(value, 3) for name, value in self.stages.seconds.items()},
             bytes_of_cache=cache.number_of_bytes,
             bytes_of_states=compressed.number_of_bytes,
             answers=answers,
@@ -241,8 +240,10 @@ class Compressor:
 
     def _written(self, count: int, stream: str) -> Tensor:
         opening, cache = self.reader.opening(self.tokenizer), self.cache
-        with self._stage("sampling", LENGTH - len(opening)) as done:
-            return sample(self.model, cache, opening, count, self.seed, stream=stream, told=lambda: done(1))
+        with self.stages.stage("sampling", LENGTH - len(opening)) as done:
+            return sample(
+                self.model, cache, opening, count, self.seed, stream=stream, progress=lambda: done(1)
+            )
 
     def _compressed(
         self, states: dict[str, PrefixState], size: int, method: str, exact: bool = False
@@ -250,30 +251,3 @@ class Compressor:
         return CompressedPrompt(
             states, len(self.ids), size, method, self.reader.roles, fingerprint(self.tokenizer), exact
         )
-
-    def _stage(self, name: str, total: int) -> "_Stage":
-        return _Stage(self, name, total)
-
-
-class _Stage:
-    """Tells how far one stage of the work is, and adds up its seconds."""
-
-    def __init__(self, job: Compressor, name: str, total: int):
-        self.job, self.name, self.total, self.count = job, name, total, 0
-
-    def __enter__(self) -> Callable[[int], None]:
-        self.started = time.perf_counter()
-        self._tell()
-        return self._done
-
-    def _done(self, more: int) -> None:
-        self.count += more
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.job.told is not None:
-            self.job.told(self.name, self.count, self.total)
-
-    def __exit__(self, *exception: object) -> None:
-        spent = time.perf_counter() - self.started
-        self.job.seconds[self.name] = self.job.seconds.get(self.name, 0.0) + spent

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._files import writing
 from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
@@ -21,7 +21,7 @@ from attangent.compression.capture import PromptCache, run, whole_prompt, with_s
 from attangent.compression.text import Calibration
 
 _KEPT = 256
-"""How many of the teacher's most likely tokens are told apart; the others count as one."""
+"""How many of the teacher's most likely tokens are kept apart; the others count as one."""
 _SMALLEST_MASS = 1e-8
 
 
@@ -132,7 +132,7 @@ def distill_states(
     calibration: Calibration,
     plan: Distillation,
     checkpoint: Path | None = None,
-    told: Callable[[float], Any] = lambda loss: None,
+    progress: Callable[[float], Any] = lambda loss: None,
 ) -> dict[str, PrefixState]:
     """The states after `plan.steps` of Adam on KL(full prompt || state) over the calibration text.
 
@@ -152,7 +152,7 @@ def distill_states(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        told(loss.item())
+        progress(loss.item())
         if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
             saved.save(step + 1)
     return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
@@ -194,7 +194,7 @@ def _cosine(step: int, steps: int) -> float:
 
 
 def _digest(states: Mapping[str, PrefixState], calibration: Calibration, plan: Distillation) -> str:
-    """What tells one distillation from another."""
+    """A digest of all that a distillation depends on."""
     found = hashlib.sha256(json.dumps(asdict(plan)).encode())
     found.update(calibration.ids.cpu().numpy().tobytes())
     for state in states.values():
@@ -219,9 +219,8 @@ class _Checkpoint:
             moments = self.optimizer.state[parameter]
             tensors |= {f"{name}/now": parameter.detach()}
             tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
-        part = self.path.with_name(self.path.name + ".part")
-        save_file(tensors, part, metadata={"digest": self.digest, "step": str(step)})
-        os.replace(part, self.path)
+        with writing(self.path) as part:
+            save_file(tensors, part, metadata={"digest": self.digest, "step": str(step)})
 
     def load(self) -> int:
         """The step to go on from; 0 where there is no checkpoint of this very distillation."""

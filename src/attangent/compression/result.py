@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent._files import write_json
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
 from attangent.adapters.record import find_record
 from attangent.attention import PrefixState
+from attangent.compression.methods import DEFAULT, method_named
 from attangent.compression.prompt import Reader, fingerprint
 
 NOTES = "compressed_prompt.json"
@@ -25,7 +27,7 @@ class CompressedPrompt:
     """A state for each layer, by name, and how text behind the prompt is read.
 
     position_offset: the prompt's length, by which the positions of all tokens are moved;
-    size: virtual tokens a KV head; roles: those of the messages, empty for plain text;
+    size: virtual tokens for each KV head; roles: those of the messages, empty for plain text;
     tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole.
     """
 
@@ -41,14 +43,7 @@ class CompressedPrompt:
     @property
     def config(self) -> NTKConfig:
         """What `attach` is given beside the states."""
-        elu = self.method == "elu"
-        return NTKConfig(
-            features="elu" if elu else "anchors",
-            size=None if elu else self.size,
-            units="raw",
-            per="kv",
-            position_offset=self.position_offset,
-        )
+        return method_named(self.method).config(self.size, self.position_offset)
 
     @property
     def reader(self) -> Reader:
@@ -83,7 +78,7 @@ class CompressedPrompt:
             "exact": self.exact,
             "distilled": self.distilled,
         }
-        (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n")
+        write_json(place / NOTES, notes)
         return place
 
     def add(self, other: "CompressedPrompt") -> "CompressedPrompt":
@@ -94,7 +89,7 @@ class CompressedPrompt:
             {name: state.add(other.states[name]) for name, state in self.states.items()},
             max(self.position_offset, other.position_offset),
             self.size + other.size,
-            self.method if self.method == other.method else "anchors",
+            self.method if self.method == other.method else DEFAULT,
             self.roles if self.roles == other.roles else (),
             self.tokenizer,
             distilled=max(self.distilled, other.distilled),

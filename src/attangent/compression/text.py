@@ -85,13 +85,13 @@ def recitations(
     for place in places:
         words = sentences[place].split()
         asked = question(" ".join(words[: max(2, len(words) // 2)]) + "?")
-        told = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
-        found.append(torch.cat([asked, told])[:LENGTH])
+        answer = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
+        found.append(torch.cat([asked, answer])[:LENGTH])
     return found
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a text, as far as full stops and ends of lines tell; single words are left out."""
+    """The sentences of a text, as full stops and ends of lines divide it; single words are left out."""
     parts = re.split(r"(?<=[.!?:;])\s+|\n+", text)
     return [part.strip() for part in parts if len(part.split()) > 1]
 
@@ -106,7 +106,7 @@ def sample(
     length: int = LENGTH,
     temperature: float = 1.0,
     stream: str = "samples",
-    told: Callable[[], Any] = lambda: None,
+    progress: Callable[[], Any] = lambda: None,
 ) -> Tensor:
     """`count` texts (count, length) that the model writes behind the prompt, each beginning with `opening`.
 
@@ -124,7 +124,7 @@ def sample(
             chances = (logits.double() / temperature).softmax(dim=-1)
             drawn = torch.multinomial(chances, 1, generator=draw)
             ids = torch.cat([ids, drawn], dim=1)
-            told()
+            progress()
             if ids.shape[1] < length:
                 logits = _next_logits(model, drawn, local, cache.length + ids.shape[1] - 1)
     return ids

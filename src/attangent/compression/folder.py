@@ -1,6 +1,5 @@
-"""What the command line does with a prompt: compress it to a folder with a report, and answer behind it."""
+"""A prompt compressed to a folder: the adapter, its report, and answers behind it."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,13 +8,15 @@ from typing import Any
 
 import torch
 
+from attangent._files import write_json
 from attangent._random import generator
 from attangent.adapters.attaching import detach
-from attangent.compression.compressor import Compressor, Told
+from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation
-from attangent.compression.fidelity import Report
 from attangent.compression.prompt import Reader
+from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt
+from attangent.compression.stages import Progress
 
 CHECKPOINT = "distillation.safetensors"
 REPORT = "report.json"
@@ -35,10 +36,10 @@ def compress_to_folder(
     questions: Sequence[tuple[str, str | None]],
     calibration: Sequence[str] | None,
     seed: int,
-    told: Told | None,
+    progress: Progress | None,
 ) -> Report:
     """Compress, save the adapter to `out`, measure it, and write the report beside it."""
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, told=told)
+    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     plan = Distillation(distill, seed=seed) if distill else None
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     out.mkdir(exist_ok=True)
@@ -47,7 +48,7 @@ def compress_to_folder(
     found.save(model, out)
     (out / CHECKPOINT).unlink(missing_ok=True)
     report = replace(job.report(found, questions), decode=decode_seconds(job, found))
-    (out / REPORT).write_text(json.dumps(report.as_json(), indent=2) + "\n")
+    write_json(out / REPORT, report.as_json())
     return report
 
 

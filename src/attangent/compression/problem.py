@@ -1,0 +1,106 @@
+"""What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors
+from attangent.attention.least_squares import non_negative_solution
+from attangent.compression.capture import Call
+
+_VALUE_RIDGE = 1e-2
+_ROWS = 1 << 25
+
+Solution = tuple[Tensor, Tensor, Tensor]
+"""Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
+
+
+@dataclass(frozen=True)
+class HeadProblem:
+    """What the state of one KV head has to reproduce; rows are queries of calibration text.
+
+    weights (n, m): the attention each query pays to each token of the prompt, among all it sees;
+    rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
+    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt.
+    """
+
+    weights: Tensor
+    rest: Tensor
+    beside: Tensor
+    output: Tensor
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def share(self) -> Tensor:
+        """The attention (n) that each query pays to the whole prompt."""
+        return self.weights.sum(dim=1)
+
+
+@dataclass(frozen=True)
+class LayerProblem:
+    """One layer: its call on the calibration text, and the prompt's keys and values (Hkv, m, d).
+
+    valid (B, L): which of the call's queries count; output and lse: attention over the text alone.
+    """
+
+    call: Call
+    valid: Tensor
+    keys: Tensor
+    values: Tensor
+    output: Tensor
+    lse: Tensor
+
+    @classmethod
+    def of(cls, call: Call, valid: Tensor, keys: Tensor, values: Tensor) -> "LayerProblem":
+        return cls(call, valid, keys, values, *call.tokens())
+
+    def rows(self, x: Tensor) -> Tensor:
+        """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""
+        batch, heads, length, columns = x.shape
+        kv_heads = len(self.keys)
+        grouped = x.reshape(batch, kv_heads, heads // kv_heads, length, columns).permute(1, 2, 0, 3, 4)
+        return grouped[:, :, self.valid].reshape(kv_heads, -1, columns)
+
+    def thinned(self, rows: int) -> slice:
+        """Every s-th row, so that rows x tokens of the prompt stay within memory."""
+        return slice(None, None, max(1, -(-rows * self.keys.shape[1] // _ROWS)))
+
+    def heads(self) -> Iterator[HeadProblem]:
+        """The problem of each KV head in turn; only one exists at a time."""
+        rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
+        for q, beside, token_lse, k, v in zip(*rows, self.keys.float(), self.values.float(), strict=True):
+            kept = self.thinned(len(q))
+            logits = self.call.scores(q[kept].float(), k)
+            total = torch.logaddexp(logits.logsumexp(dim=1), token_lse[kept, 0].float())
+            weights = logits.sub_(total.unsqueeze(1)).exp_()
+            rest = (token_lse[kept, 0] - total).exp()
+            near = beside[kept].float()
+            yield HeadProblem(weights, rest, near, weights @ v + rest.unsqueeze(1) * near, k, v)
+
+    def state(self, solved: list[Solution]) -> PrefixState:
+        """Virtual tokens of each KV head, as many for each, as a state."""
+        keys, masses, values = (torch.stack(parts) for parts in zip(*solved, strict=True))
+        return PrefixState(Anchors(keys, self.call.softcap), values * masses.unsqueeze(-1), masses)
+
+
+def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:
+    """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square."""
+    A = design.double().cpu()
+    norms = A.square().mean(dim=0).sqrt().clamp(min=torch.finfo(A.dtype).tiny)
+    return (non_negative_solution(A / norms, target.double().cpu(), ridge) / norms).float().to(design.device)
+
+
+def fitted_values(problem: HeadProblem, weights: Tensor, masses: Tensor, start: Tensor) -> Tensor:
+    """The values about `start` with which tokens of these masses give the output best."""
+    part = weights * masses
+    total = (part.sum(dim=1) + problem.rest).unsqueeze(1)
+    target = problem.output - problem.rest.unsqueeze(1) / total * problem.beside
+    design = (part / total).double()
+    gram = design.mT @ design
+    gram.diagonal().add_(_VALUE_RIDGE * gram.diagonal().mean())
+    change = torch.linalg.solve(gram, design.mT @ (target.double() - design @ start.double()))
+    return start + change.float()
