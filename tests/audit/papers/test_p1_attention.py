@@ -18,7 +18,7 @@ from attangent.audit.papers.p1.attention_counting import (
     last_exponent,
 )
 from attangent.audit.papers.p1.attention_lemma import measure, promised_order
-from attangent.audit.papers.p1.attention_problem import BoundedPrefix, error_from
+from attangent.audit.papers.p1.bounded_prefix import BoundedPrefix, error_from
 
 FOUND = {
     "P1/equation-7": "holds",

@@ -6,7 +6,7 @@ import torch
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p1.compression_problem import Compression, equivalents, trained_reader
+from attangent.audit.papers.p1.trained_reader import Compression, equivalents, trained_reader
 
 ID = "P1/appendix-c-compression"
 

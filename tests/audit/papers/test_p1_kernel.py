@@ -9,8 +9,8 @@ from attangent import AttangentError
 from attangent.audit import Verdict, registry
 from attangent.audit.papers.p1 import kernel_decomposition
 from attangent.audit.papers.p1.kernel_decomposition import take_step, walk
-from attangent.audit.papers.p1.kernel_problem import hard_problem, limit_ratio, ordinary_problem
 from attangent.audit.papers.p1.kernel_scaling import line, measure
+from attangent.audit.papers.p1.prefix_regression import hard_regression, limit_ratio, ordinary_regression
 from attangent.kernels import PrefixNetwork, Tangent
 
 FOUND = {
@@ -116,7 +116,7 @@ def test_the_counter_example_holds_on_every_seed(seed):
 
 def test_hard_data_are_in_the_unit_ball_and_hard():
     settings = registry.get("P1/theorem-3.2").quick | {"m": 64}
-    p = hard_problem(settings, 0)
+    p = hard_regression(settings, 0)
     assert p.X.norm(dim=1).max() <= 1 + 1e-12
     assert p.Y.norm(dim=1).max() == pytest.approx(1.0)
     assert limit_ratio(p.X, settings.sigma) < 0.2
@@ -124,7 +124,7 @@ def test_hard_data_are_in_the_unit_ball_and_hard():
 
 def test_terms_are_what_their_definitions_say():
     settings = registry.get("P1/lemma-h.1").quick | {"m": 32}
-    p = ordinary_problem(settings, 0)
+    p = ordinary_regression(settings, 0)
     rate = p.rate(0.5)
     step, moved = take_step(p, p.network, rate)
     W, W_after = p.network.W, moved.W
@@ -151,7 +151,7 @@ def test_a_line_is_fitted_through_the_tail():
 
 def test_compute_counts_parameters_points_and_steps():
     settings = registry.get("P1/proposition-3.3").quick | {"m": 64, "steps": 50}
-    law = measure(settings, ordinary_problem(settings, 0))
+    law = measure(settings, ordinary_regression(settings, 0))
     assert law.compute[1].item() == 64 * 3 * 3
     assert law.compute_to(2.0) == 0
     assert law.compute_to(1e-30) == float("inf")

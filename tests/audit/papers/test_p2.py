@@ -9,7 +9,7 @@ from attangent.audit import Verdict, registry
 from attangent.audit.papers.p2 import regression
 from attangent.audit.papers.p2.decomposition import take_step
 from attangent.audit.papers.p2.perturbation import _printed_kernel
-from attangent.audit.papers.p2.problem import constants, problem
+from attangent.audit.papers.p2.softmax_regression import constants, softmax_regression
 from attangent.kernels import SoftmaxNetwork
 
 FOUND = {
@@ -115,7 +115,7 @@ def test_too_few_steps_leave_the_theorem_open():
 
 def test_constants_of_theorem_4_2_by_hand():
     settings = registry.get("P2/theorem-4.2").quick | {"sigma": 0.1, "C": 10.0}
-    p = problem(settings, 0)
+    p = softmax_regression(settings, 0)
     nd, lam, m = 24, p.lambda_min, settings.m
     B = max(10 * 0.1 * math.sqrt(math.log(nd / 0.05)), 1)
     found = constants(p, settings)
@@ -132,14 +132,14 @@ def test_constants_of_theorem_4_2_by_hand():
 
 
 def test_printed_kernel_is_the_networks_kernel():
-    p = problem(registry.get("P2/lemma-5.1").quick, 3)
+    p = softmax_regression(registry.get("P2/lemma-5.1").quick, 3)
     torch.testing.assert_close(_printed_kernel(p, p.network.W), p.kernel, rtol=1e-11, atol=1e-12)
 
 
 def test_terms_of_a_step_against_their_printed_sums():
     """C0, C1 and C2 neuron by neuron, as Lemma E.1 writes them."""
     settings = registry.get("P2/lemma-e.1").quick | {"m": 64, "n": 3}
-    p = problem(settings, 0)
+    p = softmax_regression(settings, 0)
     first, network = take_step(p, p.network, p.rate(0.5))
     step, moved = take_step(p, network, p.rate(0.5))
     m, a, eta = network.m, network.a, p.rate(0.5)

@@ -7,7 +7,7 @@ import torch
 
 from attangent.audit import Verdict, registry
 from attangent.audit.papers.p2 import diffusion_comparison, diffusion_sampling, diffusion_theorem
-from attangent.audit.papers.p2.diffusion_problem import diffusion_problem, network
+from attangent.audit.papers.p2.diffusion_setting import diffusion_setting, network
 from attangent.diffusion import (
     ExactScore,
     ForwardProcess,
@@ -160,7 +160,7 @@ def test_relative_error_of_the_posterior_mean_over_three_seeds(name, most):
     inputs = diffusion_comparison.INPUTS[name]
     errors = []
     for seed in range(3):
-        problem = diffusion_problem(settings, seed)
+        problem = diffusion_setting(settings, seed)
         model = network(problem, settings, inputs=inputs).fit(problem.data, problem.validation)
         errors.append(relative_error(model, problem.target, problem.test))
     assert sum(errors) / 3 <= most
@@ -168,7 +168,7 @@ def test_relative_error_of_the_posterior_mean_over_three_seeds(name, most):
 
 def test_right_side_of_theorem_6_5_by_hand():
     settings = registry.get("P2/theorem-6.5").quick | {"n": 16, "m": 64, "steps": 10}
-    problem = diffusion_problem(settings, 0)
+    problem = diffusion_setting(settings, 0)
     model = network(problem, settings).fit(problem.data)
     lam, top = diffusion_theorem._spectrum(problem, model)
     X = model.inputs(problem.process, problem.data.t, problem.data.x)
@@ -187,14 +187,14 @@ def test_right_side_of_theorem_6_5_by_hand():
 
 def test_draws_of_a_problem_are_not_shared():
     settings = registry.get("P2/theorem-6.5").quick | {"n": 50, "test": 50, "validation": 50}
-    problem = diffusion_problem(settings, 0)
+    problem = diffusion_setting(settings, 0)
     parts = [problem.data, problem.validation, problem.test, problem.fresh(50, purpose=10)]
-    parts.append(diffusion_problem(settings, 1).data)
+    parts.append(diffusion_setting(settings, 1).data)
     for i, one in enumerate(parts):
         for other in parts[:i]:
             assert not torch.equal(one.x, other.x)
 
 
 def test_exact_score_leaves_no_error_in_the_shared_problem():
-    problem = diffusion_problem(registry.get("P2/claim-g.1").quick, 0)
+    problem = diffusion_setting(registry.get("P2/claim-g.1").quick, 0)
     assert relative_error(ExactScore(problem.process, problem.target), problem.target, problem.test) == 0

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p3 import language_problem
+from attangent.audit.papers.p3 import language_setting
 from attangent.audit.papers.p3.spectra import Accuracies
 from attangent.audit.papers.p3.spectra_answers import Answers
 
@@ -108,7 +108,7 @@ def test_answers_by_way_of_the_right_type():
 
 def test_the_file_of_hotpotqa_is_taken_where_it_is(tmp_path, monkeypatch):
     rows = [{"question": f"Who is number {i} of all ?", "answer": f"person {i % 3}"} for i in range(40)]
-    path = tmp_path / language_problem.HOTPOTQA[0]
+    path = tmp_path / language_setting.HOTPOTQA[0]
     path.parent.mkdir()
     path.write_bytes(gzip.compress(json.dumps(rows).encode()))
     for folder, expected in ((tmp_path, 1.0), (tmp_path / "none", 0.0)):
@@ -120,7 +120,7 @@ def test_the_file_of_hotpotqa_is_taken_where_it_is(tmp_path, monkeypatch):
 
 def test_counterfact_is_taken_where_it_is(monkeypatch):
     folder = os.environ.get("ATTANGENT_DATA")
-    if not folder or not language_problem._files("CounterFact"):
+    if not folder or not language_setting._files("CounterFact"):
         pytest.skip("set ATTANGENT_DATA to a folder with the three files of counterfact/")
     finding = check("P3/figure-5", source="CounterFact", facts=100, **TINY)
     assert finding.hypotheses_met

@@ -8,7 +8,7 @@ import torch
 
 from attangent.audit import Verdict, registry
 from attangent.audit.papers.p3 import elementary, hard_part, identities, patterns, schedules, stage_runs
-from attangent.audit.papers.p3.problem import STAGES, Assumption1, exponent, two_stages
+from attangent.audit.papers.p3.two_stage_setting import STAGES, Assumption1, exponent, two_stages
 from attangent.stages import ReluAttention
 from attangent.stages.theory.floor import QLossBounds
 

@@ -8,7 +8,7 @@ import torch
 
 from attangent.audit import Verdict, registry
 from attangent.audit.papers.p4 import bounds, convergence, figures_one_layer, interpretation, softmax
-from attangent.audit.papers.p4.problem import Reparametrised, dictionary, model
+from attangent.audit.papers.p4.dictionary_setting import Reparametrised, dictionary, model
 from attangent.icl import Dictionary, OneLayerAttention, RidgeLimit, Training
 from attangent.icl.transformer import InContextTransformer
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p5.kernel_problem import exponent, sizes_of_data_and_weights
+from attangent.audit.papers.p5.scalar_regression import exponent, sizes_of_data_and_weights
 from attangent.kernels.factors import VarianceGate
 
 FOUND = {

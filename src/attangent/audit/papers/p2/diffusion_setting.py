@@ -21,7 +21,7 @@ INPUTS: dict[str, InputMap] = {"paper's inputs": PaperInputs(), "natural inputs"
 
 
 @dataclass(frozen=True)
-class DiffusionProblem:
+class DiffusionSetting:
     """A mixture under a forward process with training, validation and test data of their own draws."""
 
     process: ForwardProcess
@@ -36,13 +36,13 @@ class DiffusionProblem:
         return _draw(self.target, self.process, n, self.seed, purpose)
 
 
-def diffusion_problem(settings: Settings, seed: int, n: int | None = None) -> DiffusionProblem:
+def diffusion_setting(settings: Settings, seed: int, n: int | None = None) -> DiffusionSetting:
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
     data = _draw(target, process, n or settings.n, seed, 0)
     validation = _draw(target, process, settings.get("validation", 256), seed, 1)
     test = _draw(target, process, settings.test, seed, 2)
-    return DiffusionProblem(process, target, data, validation, test, seed)
+    return DiffusionSetting(process, target, data, validation, test, seed)
 
 
 def _draw(target: GaussianMixture, process: ForwardProcess, n: int, seed: int, purpose: int) -> ScoreData:
@@ -50,7 +50,7 @@ def _draw(target: GaussianMixture, process: ForwardProcess, n: int, seed: int, p
 
 
 def network(
-    problem: DiffusionProblem,
+    problem: DiffusionSetting,
     settings: Settings,
     m: int | None = None,
     inputs: InputMap | None = None,

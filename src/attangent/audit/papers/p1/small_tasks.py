@@ -22,17 +22,23 @@ PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
 """The authors' code: elu features, k = abs of a mass that starts at zero. AdamW at 1e-3 (P1 Appendix B.1)."""
 
 GROUPS, WORDS, LENGTH = 6, 8, 12
+SMALL = {"width": 32, "batch": 16, "rank": 4, "features": 14}
+"""A model of two layers, and what each method may train on it."""
+SMALL_RATES = {
+    "head_rates": [0.02],
+    "lora_rates": [0.01],
+    "published_rates": [0.001],
+    "ntk_rates": [0.03],
+}
+"""Learning rates at which the methods are run on the small model."""
 SMALL_LANGUAGE = {
-    "width": 32,
+    **SMALL,
     "pretrain": 1000,
     "pretrain_epochs": 3,
     "train": 300,
     "validation": 100,
     "test": 400,
     "epochs": 4,
-    "batch": 16,
-    "rank": 4,
-    "features": 14,
 }
 """Settings of `language_stage` and of what is tuned on it."""
 

@@ -35,7 +35,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True)
-class PrefixProblem:
+class PrefixRegression:
     """Data, an untrained prefix network, and its kernels at the start: exact, and that of Definition G.1."""
 
     X: Tensor
@@ -75,13 +75,13 @@ class PrefixProblem:
         return self.network.descend(self.X, self.Y, self.rate(settings.rate), settings.steps, **record)
 
 
-def ordinary_problem(settings: Settings, seed: int) -> PrefixProblem:
+def ordinary_regression(settings: Settings, seed: int) -> PrefixRegression:
     """Points on the sphere, targets in the ball."""
     X, Y = unit_data(settings.n, settings.d, settings.d, seed)
-    return _problem(settings, seed, settings.get("x_norm", 1.0) * X, Y)
+    return _regression(settings, seed, settings.get("x_norm", 1.0) * X, Y)
 
 
-def hard_problem(settings: Settings, seed: int) -> PrefixProblem:
+def hard_regression(settings: Settings, seed: int) -> PrefixRegression:
     """Data for which the printed kernel promises too much.
 
     Among `candidates` sets of points the one whose infinitely wide kernels have the smallest ratio of
@@ -91,9 +91,9 @@ def hard_problem(settings: Settings, seed: int) -> PrefixProblem:
         unit_data(settings.n, settings.d, settings.d, 1000 * seed + i)[0] for i in range(settings.candidates)
     ]
     X = min(draws, key=lambda points: limit_ratio(points, settings.sigma))
-    p = _problem(settings, seed, X, torch.zeros(settings.n, settings.d, dtype=torch.float64))
+    p = _regression(settings, seed, X, torch.zeros(settings.n, settings.d, dtype=torch.float64))
     slowest = torch.linalg.eigh(p.exact.kernel).eigenvectors[:, 0].reshape(settings.d, settings.n).T
-    return PrefixProblem(X, slowest / slowest.norm(dim=1).max(), p.network, p.exact, p.paper)
+    return PrefixRegression(X, slowest / slowest.norm(dim=1).max(), p.network, p.exact, p.paper)
 
 
 def limit_ratio(X: Tensor, sigma: float) -> float:
@@ -104,14 +104,14 @@ def limit_ratio(X: Tensor, sigma: float) -> float:
     return (exact / paper).item()
 
 
-def _problem(settings: Settings, seed: int, X: Tensor, Y: Tensor) -> PrefixProblem:
+def _regression(settings: Settings, seed: int, X: Tensor, Y: Tensor) -> PrefixRegression:
     init = settings.get("init", "symmetric")
     network = PrefixNetwork(settings.d, settings.m, settings.sigma, init, seed)
     exact, paper = (Spectrum.of(network.kernel(X, kind=kind)) for kind in ("exact", "paper"))
-    return PrefixProblem(X, Y, network, exact, paper)
+    return PrefixRegression(X, Y, network, exact, paper)
 
 
-def properties(p: PrefixProblem, settings: Settings) -> tuple[Hypothesis, ...]:
+def properties(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ...]:
     """The general conditions of Definition I.1 against what is run here."""
     needed = p.guarantee(settings)
     return (
@@ -128,7 +128,7 @@ def log10(value: float) -> float:
     return math.log10(value) if value > 0 else -math.inf
 
 
-def in_unit_ball(p: PrefixProblem) -> tuple[Hypothesis, ...]:
+def in_unit_ball(p: PrefixRegression) -> tuple[Hypothesis, ...]:
     slack = 1 + 1e-12
     return (
         Hypothesis("largest |x|", "<=", slack, p.X.norm(dim=1).max().item()),

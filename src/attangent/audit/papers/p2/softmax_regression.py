@@ -8,13 +8,12 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
+from attangent.audit.papers.measures.bounds import LOG10_E
 from attangent.kernels import SoftmaxNetwork, Trajectory, unit_data
-
-LOG10_E = math.log10(math.e)
 
 
 @dataclass(frozen=True)
-class Problem:
+class SoftmaxRegression:
     """Data, an untrained network, its kernel H* and the ends of its spectrum."""
 
     X: Tensor
@@ -37,7 +36,7 @@ class Problem:
         return self.network.descend(self.X, self.Y, self.rate(settings.rate), settings.steps, **record)
 
 
-def problem(settings: Settings, seed: int) -> Problem:
+def softmax_regression(settings: Settings, seed: int) -> SoftmaxRegression:
     """The problem of these settings: n, d, d_out, m, sigma, and where given init and x_norm."""
     X, Y = unit_data(settings.n, settings.d, settings.d_out, seed)
     X = X * settings.get("x_norm", 1.0)
@@ -45,7 +44,7 @@ def problem(settings: Settings, seed: int) -> Problem:
     network = SoftmaxNetwork(settings.d, settings.d_out, settings.m, settings.sigma, init, seed)
     kernel = network.kernel(X)
     spectrum = torch.linalg.eigvalsh(kernel)
-    return Problem(X, Y, network, kernel, spectrum[0].item(), spectrum[-1].item())
+    return SoftmaxRegression(X, Y, network, kernel, spectrum[0].item(), spectrum[-1].item())
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Constants:
     """D = 4 e^(3 B) sqrt(n d) |F(0) - Y| / (m lambda)."""
 
 
-def constants(problem: Problem, settings: Settings) -> Constants:
+def constants(problem: SoftmaxRegression, settings: Settings) -> Constants:
     nd, m, lam = problem.size, settings.m, problem.lambda_min
     log_nd = math.log(nd / settings.delta)
     B = max(settings.get("C", 10.0) * settings.sigma * math.sqrt(log_nd), 1.0)
@@ -83,7 +82,7 @@ def constants(problem: Problem, settings: Settings) -> Constants:
     )
 
 
-def theorem_hypotheses(problem: Problem, settings: Settings) -> tuple[Hypothesis, ...]:
+def theorem_hypotheses(problem: SoftmaxRegression, settings: Settings) -> tuple[Hypothesis, ...]:
     """The conditions of Theorem 4.2 against what is run here."""
     needed = constants(problem, settings)
     rate = math.log10(problem.rate(settings.rate))
@@ -95,27 +94,15 @@ def theorem_hypotheses(problem: Problem, settings: Settings) -> tuple[Hypothesis
     )
 
 
-def kernel_is_definite(problem: Problem) -> Hypothesis:
+def kernel_is_definite(problem: SoftmaxRegression) -> Hypothesis:
     return Hypothesis(
         "lambda_min of H* above round-off", ">=", 1e-12 * problem.lambda_max, problem.lambda_min
     )
 
 
-def data_in_ball(problem: Problem) -> tuple[Hypothesis, ...]:
+def data_in_ball(problem: SoftmaxRegression) -> tuple[Hypothesis, ...]:
     slack = 1 + 1e-12
     return (
         Hypothesis("largest |x|", "<=", slack, problem.X.norm(dim=1).max().item()),
         Hypothesis("largest |y|", "<=", slack, problem.Y.norm(dim=1).max().item()),
     )
-
-
-def first_above(values: Tensor, bounds: Tensor) -> int | None:
-    """The first index at which a value exceeds its bound."""
-    above = (values > bounds).nonzero()
-    return int(above[0]) if len(above) else None
-
-
-def worst_ratio(values: Tensor, bounds: Tensor) -> float:
-    """The largest value / bound; infinite where a value is positive and its bound is zero or not finite."""
-    ratio = torch.where(bounds > 0, values / bounds, torch.where(values > 0, math.inf, 0.0))
-    return math.inf if ratio.isnan().any() else ratio.max().item()

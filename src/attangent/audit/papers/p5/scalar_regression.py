@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
-from attangent.audit.papers.p2.problem import LOG10_E
+from attangent.audit.papers.measures.bounds import LOG10_E
 from attangent.forecast.theory.ssm import ResidualSSM
 from attangent.kernels import ScalarAttention
 
@@ -18,7 +18,7 @@ CONSTANT = 2.0
 
 
 @dataclass(frozen=True)
-class ScalarProblem:
+class ScalarRegression:
     """Windows x with their next value y, an untrained model, its kernel and spectrum."""
 
     X: Tensor
@@ -40,11 +40,11 @@ class ScalarProblem:
         return factor / self.lambda_max
 
 
-def scalar_problem(settings: Settings, seed: int) -> ScalarProblem:
+def scalar_regression(settings: Settings, seed: int) -> ScalarRegression:
     X, y = ResidualSSM(settings.d, settings.noise, seed).sample(settings.n, generator(seed, "windows"))
     network = ScalarAttention(settings.d, settings.m, 1.0, settings.get("init", "symmetric"), seed)
     H = network.kernel(X)
-    return ScalarProblem(X, y[:, None], network, H, torch.linalg.eigvalsh(H))
+    return ScalarRegression(X, y[:, None], network, H, torch.linalg.eigvalsh(H))
 
 
 def sizes_of_data_and_weights(settings: Settings) -> tuple[float, float]:
@@ -59,7 +59,7 @@ def exponent(settings: Settings) -> float:
     return settings.get("constant", CONSTANT) ** 3 * B**2 * D * LOG10_E
 
 
-def asked(p: ScalarProblem, settings: Settings) -> tuple[Hypothesis, ...]:
+def asked(p: ScalarRegression, settings: Settings) -> tuple[Hypothesis, ...]:
     """Width and rate of Lemma H.1 with poly(exp(B^2), exp(D)) read as exp(B^2) exp(D)."""
     B, D = sizes_of_data_and_weights(settings)
     poly, log_lambda = (B**2 + D) * LOG10_E, math.log10(max(p.lambda_min, 1e-300))
