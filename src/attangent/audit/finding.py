@@ -143,6 +143,8 @@ class Finding:
     figures: tuple[Figure, ...] = ()
     remark: str = ""
     """One or two sentences on what the measurement shows, where the numbers need them."""
+    lacks: str = ""
+    """The extra of attangent whose packages were not installed, where that is why nothing was measured."""
 
     def __post_init__(self) -> None:
         if not any(conclusion.claimed for conclusion in self.conclusions):
@@ -160,3 +162,9 @@ class Finding:
         if None in kept:
             return Verdict.OPEN
         return Verdict.HOLDS if self.hypotheses_met else Verdict.MEASURED
+
+    @property
+    def deciding(self) -> Conclusion:
+        """The line that the verdict rests on: the first that failed, else the first undecided or first."""
+        claimed = [conclusion for conclusion in self.conclusions if conclusion.claimed]
+        return next((c for state in (False, None) for c in claimed if c.kept is state), claimed[0])

@@ -110,7 +110,8 @@ def _may_match(pattern: str, paper: str) -> bool:
 def _paper_names() -> list[str]:
     from attangent.audit import papers
 
-    return sorted(module.name.upper() for module in pkgutil.iter_modules(papers.__path__) if module.ispkg)
+    names = (module.name.upper() for module in pkgutil.iter_modules(papers.__path__) if module.ispkg)
+    return sorted(name for name in names if re.fullmatch(r"P\d+", name))
 
 
 @cache

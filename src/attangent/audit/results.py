@@ -1,4 +1,4 @@
-"""A run as a user reads it: one result a claim with its spread over seeds, and tables of all findings."""
+"""A run as a user reads it: one result per claim with its spread over seeds, and tables of all findings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run says of one claim: a finding a seed, in the order of the seeds."""
+    """What a run says of one claim: one finding per seed, in the order of the seeds."""
 
     records: tuple[Record, ...]
 
@@ -70,8 +70,12 @@ class Result:
 
     @property
     def deciding(self) -> Record:
-        """The record that shows the verdict: the first whose own verdict is that of all."""
-        return next(record for record in self.records if record.finding.verdict == self.verdict)
+        """The record that shows the verdict, for every output: the first whose own verdict is that of all.
+
+        Of several counter-examples it is the first with the hypotheses met, where there is one.
+        """
+        agreeing = [record for record in self.records if record.finding.verdict == self.verdict]
+        return next((record for record in agreeing if record.finding.hypotheses_met), agreeing[0])
 
     @property
     def numbers(self) -> dict[str, Spread]:
@@ -118,14 +122,14 @@ class Run:
     problems: dict[Path, str]
 
     def results(self) -> list[Result]:
-        """One result a claim, in the order of papers and claims."""
+        """One result per claim, in the order of papers and claims."""
         grouped: dict[str, list[Record]] = {}
         for record in sorted(self.records, key=lambda r: (claim_order(r.origin.claim), r.origin.seed)):
             grouped.setdefault(record.origin.claim, []).append(record)
         return [Result(tuple(records)) for records in grouped.values()]
 
     def frame(self) -> "pd.DataFrame":
-        """One row a claim, seed and conclusion, with the bound, the measured value and the verdict."""
+        """One row for each claim, seed and conclusion, with the bound, the measured value and the verdict."""
         import pandas as pd
 
         rows = [
@@ -152,7 +156,7 @@ class Run:
         return pd.DataFrame(rows)
 
     def numbers(self) -> "pd.DataFrame":
-        """One row a claim, seed and named number."""
+        """One row for each claim, seed and named number."""
         import pandas as pd
 
         rows = [

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from attangent._errors import AttangentError
 from attangent._files import write_whole
-from attangent.audit.finding import Conclusion, Finding, Verdict
+from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.report.readable import power_of_ten, readable
 from attangent.audit.results import Result, Run
 
@@ -18,12 +17,7 @@ _MEANINGS = {
 
 def write_markdown(run: Run, path: Path) -> Path:
     """Write the page of `run` to `path` and give its place."""
-    try:
-        write_whole(path, render_markdown(run).encode())
-    except OSError as error:
-        raise AttangentError(
-            f"cannot write to {path}: {error.strerror}; name a file in a folder you may write to"
-        ) from None
+    write_whole(path, render_markdown(run).encode(errors="replace"))
     return path
 
 
@@ -48,7 +42,7 @@ def render_markdown(run: Run) -> str:
 
 
 def _row(result: Result) -> str:
-    conclusion = telling(result.deciding.finding)
+    conclusion = result.deciding.finding.deciding
     value, bound = _numbers(conclusion)
     cells = (result.claim, result.verdict.value, conclusion.name, value, f"{conclusion.relation} {bound}")
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
@@ -72,12 +66,6 @@ def _violation(result: Result) -> list[str]:
             f"- {_plain(conclusion.name)}{whose}: {value}, should be {conclusion.relation} {bound}: {state}"
         )
     return [*lines, *(["", _plain(finding.remark)] if finding.remark else [])]
-
-
-def telling(finding: Finding) -> Conclusion:
-    """The conclusion that says most: the first that failed, else the first that is claimed."""
-    claimed = [conclusion for conclusion in finding.conclusions if conclusion.claimed]
-    return next((conclusion for conclusion in claimed if conclusion.kept is False), claimed[0])
 
 
 def _numbers(conclusion: Conclusion) -> tuple[str, str]:

@@ -41,7 +41,7 @@ def spread(over_seeds: Spread) -> Markup:
 
 
 def missed(hypothesis: Hypothesis) -> str:
-    """By which factor a hypothesis is missed; empty where no factor can be told."""
+    """By which factor a hypothesis is missed; empty where there is no such factor."""
     ends = hypothesis.required, hypothesis.measured
     if not all(math.isfinite(end) for end in ends) or (not hypothesis.log10 and min(ends) <= 0):
         return ""

@@ -11,7 +11,6 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from attangent._errors import AttangentError
 from attangent._files import write_whole
 from attangent.audit.finding import Conclusion, Figure, Hypothesis, Verdict
 from attangent.audit.report.figures import Key, draw, legend
@@ -39,13 +38,7 @@ SUBJECTS = {
 def write_report(run: Run, path: Path | None = None) -> Path:
     """Write the report of `run` to `path`, by default report.html in its folder, and give its place."""
     place = run.folder / "report.html" if path is None else Path(path)
-    page = render(run).encode(errors="replace")
-    try:
-        write_whole(place, page)
-    except OSError as error:
-        raise AttangentError(
-            f"cannot write the report to {place}: {error.strerror}; name a file in a folder you may write to"
-        ) from None
+    write_whole(place, render(run).encode(errors="replace"))
     return place
 
 
@@ -119,9 +112,9 @@ class ClaimView:
         finding = self.shown.finding
         claimed = [conclusion for conclusion in finding.conclusions if conclusion.claimed]
         if self.verdict == Verdict.VIOLATED:
-            return _broken(next(conclusion for conclusion in claimed if conclusion.kept is False))
+            return _broken(finding.deciding)
         if self.verdict == Verdict.OPEN:
-            return f"“{next(c.name for c in claimed if c.kept is None)}” could not be measured."
+            return f"“{finding.deciding.name}” could not be measured."
         kept = "its conclusion was" if len(claimed) == 1 else f"{_all(len(claimed))} conclusions were"
         return f"{_premises(finding.hypotheses)}; {kept} measured to hold."
 
@@ -164,20 +157,13 @@ def _claims(run: Run) -> list[ClaimView]:
     numbers = count()
     views = []
     for result in run.results():
-        shown = _shown(result)
+        shown = result.deciding
         pictures = [
             _picture(result, shown, place, next(numbers)) for place in range(len(shown.finding.figures))
         ]
         crashed = tuple(failure["seed"] for failure in run.failures if failure["claim"] == result.claim)
         views.append(ClaimView(result, shown, pictures, crashed))
     return views
-
-
-def _shown(result: Result) -> Record:
-    """The record that decides the verdict; of several counter-examples one within the hypotheses."""
-    deciding = [record for record in result.records if record.finding.verdict == result.verdict]
-    inside = (record for record in deciding if record.finding.hypotheses_met)
-    return next(inside, deciding[0]) if result.verdict == Verdict.VIOLATED else deciding[0]
 
 
 def _picture(result: Result, shown: Record, place: int, number: int) -> Picture:

@@ -79,6 +79,7 @@ class Record:
             numbers={str(name): float(value) for name, value in content["numbers"].items()},
             figures=figures,
             remark=str(content["remark"]),
+            lacks=str(content.get("lacks", "")),
         )
         return cls(Origin(**body["origin"]), finding, float(body["seconds"]), dict(body["versions"]))
 

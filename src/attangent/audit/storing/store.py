@@ -1,4 +1,4 @@
-"""A run on disk: one JSON file and one npz file a finding, never trusted before they are checked.
+"""A run on disk: one JSON file and one npz file per finding, never trusted before they are checked.
 
 RUN/run.json               schema and profile
 RUN/findings/NAME.json     a finding with its checksum
@@ -57,8 +57,11 @@ class Store:
         except (Damaged, KeyError, FileNotFoundError):
             return None
 
-    def write(self, record: Record) -> None:
-        """Write a finding; afterwards it is there whole, and a failure noted for it is gone."""
+    def write(self, record: Record) -> Record:
+        """Write a finding; afterwards it is there whole, and a failure noted for it is gone.
+
+        Gives the record as `read` would give it.
+        """
         body, arrays = record.encode()
         packed = _pack(arrays)
         body["arrays"] = hashlib.sha256(packed).hexdigest()
@@ -66,6 +69,7 @@ class Store:
         write_whole(self.findings / f"{stem}.npz", packed)
         write_whole(self.findings / f"{stem}.json", _wrap(body))
         (self.failures / f"{stem}.json").unlink(missing_ok=True)
+        return Record.decode(body, arrays)
 
     def write_failure(self, origin: Origin, traceback: str) -> None:
         """Keep the traceback of a check that crashed."""

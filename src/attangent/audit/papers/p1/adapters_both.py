@@ -14,7 +14,7 @@ from attangent.adapters.record import states_of
 from attangent.adapters.switch import disabled
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.papers.p1.adapters_problem import SMALL_LANGUAGE, best_runs, language_trial
+from attangent.audit.papers.p1.small_tasks import SMALL_LANGUAGE, best_runs, language_trial
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
 from attangent.tuning.compare.run import PreparedTrial, Run

@@ -8,9 +8,11 @@ from attangent.adapters.config import NTKConfig
 from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.adapters_problem import (
+from attangent.audit.papers.p1.small_tasks import (
     PUBLISHED,
+    SMALL,
     SMALL_LANGUAGE,
+    SMALL_RATES,
     best_runs,
     digits_trial,
     gain,
@@ -74,13 +76,10 @@ def _finding(runs: dict[str, Run], rivals: Sequence[str], tests: int, what: str)
         P-tuning v2. A rival's lead counts where it is beyond the 95 % interval.""",
     quick={
         **SMALL_LANGUAGE,
+        **SMALL_RATES,
         "model": "tiny",
         "tokens": 8,
-        "head_rates": [0.02],
-        "lora_rates": [0.01],
         "prefix_rates": [0.03],
-        "published_rates": [0.001],
-        "ntk_rates": [0.03],
     },
     full={
         "model": "MiniLM",
@@ -139,20 +138,14 @@ def _open(name: str) -> Finding:
     statement="""Tuned on new classes, NTK-Attention as published is at least as accurate as LoRA and
         as full fine-tuning. A rival's lead counts where it is beyond the 95 % interval.""",
     quick={
-        "width": 32,
+        **SMALL,
+        **SMALL_RATES,
         "pretrain_epochs": 6,
         "train": 200,
         "validation": 150,
         "test": 546,
         "epochs": 5,
-        "batch": 16,
-        "rank": 4,
-        "features": 14,
-        "head_rates": [0.02],
-        "lora_rates": [0.01],
         "full_rates": [0.001],
-        "published_rates": [0.001],
-        "ntk_rates": [0.03],
     },
     full={
         "width": 64,

@@ -4,7 +4,7 @@ import math
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.papers.p3.problem import Assumption1, signal_norm
+from attangent.audit.papers.p3.two_stage_setting import Assumption1, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention
 from attangent.stages.theory.training import ConstantRate, Course, NoisySGD, train

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p3.problem import Assumption1, exponent, signal_norm
+from attangent.audit.papers.p3.two_stage_setting import Assumption1, exponent, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.training import ConstantRate, Moment, NoisySGD, train

@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p3.problem import STAGES, signal_norm, two_stages
+from attangent.audit.papers.p3.two_stage_setting import STAGES, signal_norm, two_stages
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData, q_loss_bounds
 from attangent.stages.theory.attention import Variant, Weights

@@ -29,7 +29,7 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     seconds=0.1,
 )
 def linear_decomposition(settings: Settings, seed: int) -> Finding:
-    data, model, prompts = _problem(settings, seed)
+    data, model, prompts = _drawn(settings, seed)
     U = torch.block_diag(model.weights.W[0], model.weights.V[0])
     U[: data.d, data.d :] = settings.off_diagonal
     gap = (_doubled_attention(U, prompts) - model.f(prompts)).abs().max().item()
@@ -82,7 +82,7 @@ class _WatchedRun:
     """A run of two halves, with every gradient and every noise kept."""
 
     def __init__(self, settings: Settings, seed: int):
-        _, self.model, prompts = _problem(settings, seed)
+        _, self.model, prompts = _drawn(settings, seed)
         self.begin = self.model.weights
         self.decay = settings.weight_decay
         self.rates: list[float] = []
@@ -139,7 +139,7 @@ class _WatchedRun:
     seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
-    _, model, prompts = _problem(settings, seed)
+    _, model, prompts = _drawn(settings, seed)
     wanted = _autograd(model, prompts)
     printed, corrected = printed_gradient(model, prompts), model.gradient(prompts)
     return Finding(
@@ -244,7 +244,7 @@ def _added_variance(s: Settings) -> float:
     return (s.second_rate * xi) ** 2 * (1 - kept ** (2 * s.second_steps)) / (1 - kept**2)
 
 
-def _problem(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
+def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
     data = TwoStageData(settings.d, settings.L, p=settings.p, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, seed=seed)
     return data, model, data.sample(settings.N, seed=seed)

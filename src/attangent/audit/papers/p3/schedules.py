@@ -5,8 +5,8 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Figure, Finding, Series
-from attangent.audit.papers.p3.problem import spread, two_stages
 from attangent.audit.papers.p3.stage_runs import COUNTED, in_runs
+from attangent.audit.papers.p3.two_stage_setting import spread, two_stages
 from attangent.audit.registry import claim
 from attangent.stages.theory.training import ConstantRate, Course
 
