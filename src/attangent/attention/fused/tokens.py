@@ -142,7 +142,7 @@ KERNELS: dict[str, TokenKernel] = {"cpu": CpuFlash(), "cuda": CudaEfficient()}
 
 def kernel_for(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> TokenKernel | None:
     """The fused attention that can take these tokens; None where only the portable path can."""
-    kernel = KERNELS.get(q.device.type)
+    kernel = None if torch._C._are_functorch_transforms_active() else KERNELS.get(q.device.type)
     if kernel is None or q.numel() == 0 or k.numel() == 0 or not kernel.supports(q, k, v):
         return None
     return None if mask.bias is not None and mask.bias.requires_grad else kernel
