@@ -8,9 +8,10 @@ import torch
 from attangent import AttangentError
 from attangent.adapters import load_adapter
 from attangent.tuning.data.math import Problem, score_answers, solve
-from attangent.tuning.finetune import Tuning, finetune, prepare, read_completions
+from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
+from attangent.tuning.preparing import prepare
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
@@ -100,33 +101,6 @@ def test_math_end_to_end(llama, tmp_path):
     assert 0 <= score_answers(texts, problems).accuracy <= 1
 
 
-def test_texts_and_prompts(tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"prompt": "b", "completion": "c"}\n')
-    assert [(pair.prompt, pair.text) for pair in read_completions(tmp_path / "x.jsonl")] == [
-        ("", "a"),
-        ("b", "c"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        ({"task": "regression"}, "task is 'regression'"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"evaluate": "none.jsonl"}, "there is no"),
-    ],
-)
-def test_early_errors(bert, own, message):
-    own = {name: bert / value if name == "evaluate" else value for name, value in own.items()}
-    with pytest.raises(AttangentError, match=message):
-        tuning(bert, **own)
-
-
-def test_a_folder_and_a_file_do_not_go_together(bert):
-    with pytest.raises(AttangentError, match="a folder and a file"):
-        tuning(bert, evaluate=bert)
-
-
 def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     (tmp_path / "odd.jsonl").write_text('{"text": "a", "label": "bird"}\n{"text": "b", "label": "cat"}\n')
     with pytest.raises(AttangentError, match="has the labels bird"):
@@ -135,17 +109,3 @@ def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     with pytest.raises(AttangentError, match="the model takes 48"):
         finetune(tuning(bert, evaluate=tmp_path / "long.jsonl"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_checkpoint_without_a_part_of_the_model_is_refused(bert, tmp_path):
-    from transformers import BertConfig, BertForMaskedLM
-
-    BertForMaskedLM(BertConfig.from_pretrained(bert)).save_pretrained(tmp_path)  # has no pooler
-    with pytest.raises(AttangentError, match=r"has no weights for bert\.pooler\.dense\.bias"):
-        load_model(tmp_path, "classification", ("a", "b"))
-
-
-def test_models_that_cannot_be_loaded(bert, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(AttangentError, match=r"has no config\.json"):
-        load_model(tmp_path / "empty", "classification", ("a", "b"))

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.tuning.data.text import read_task
@@ -19,7 +17,6 @@ from attangent.tuning.encoding import Padding, encode_task
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method, adapt
-from attangent.tuning.order import SeededOrder
 from attangent.tuning.training import (
     Job,
     Training,
@@ -74,21 +71,6 @@ def test_accumulation_is_the_same_as_a_larger_batch(data, tmp_path):
         ends.append(trained_tensors(own.model))
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, rtol=1e-3, atol=1e-5)
-
-
-@given(st.lists(st.integers(1, 9), max_size=40), st.integers(1, 5), st.integers(0, 3))
-def test_like_lengths_share_a_batch(lengths, group, epoch):
-    order = SeededOrder(len(lengths), 0, lengths, group)
-    order.set_epoch(epoch)
-    found = list(order)
-    assert sorted(found) == list(range(len(lengths)))
-    assert found == list(order)
-    whole = len(found) // group * group
-    groups = [sorted(lengths[i] for i in found[at : at + group]) for at in range(0, whole, group)]
-    if len(found) <= 32 * group:
-        kept = sorted(range(len(lengths)), key=lengths.__getitem__)[:whole]
-        best = [[lengths[i] for i in kept[at : at + group]] for at in range(0, whole, group)]
-        assert sorted(groups) == sorted(best)
 
 
 def test_batches_by_length_train_on_every_example(data, tmp_path):
@@ -175,7 +157,7 @@ PROCESSES = """
 import atexit, os, sys
 from pathlib import Path
 from torch import distributed
-from tests.adapters.test_training import tune_tiny
+from tests.tuning.test_training import tune_tiny
 
 def note_end():
     threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
+from attangent._files import write_whole
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
@@ -105,7 +106,7 @@ def compare(
     comparison = comparison if seeds is None else replace(comparison, seeds=seeds)
     runs = run_all(comparison, out, (lambda run: None) if quiet or json_ else _print_run)
     table = table_text(comparison, runs)
-    (out / "table.md").write_text(table + "\n")
+    write_whole(out / "table.md", table + "\n")
     typer.echo(json.dumps(summary(comparison, runs), indent=1) if json_ else table)
 
 

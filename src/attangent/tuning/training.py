@@ -1,6 +1,5 @@
 """One training run on transformers' Trainer: checkpoints, resumption, many processes, its numbers."""
 
-import json
 import math
 import shutil
 import time
@@ -16,8 +15,9 @@ from torch import Tensor, nn
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent.tuning.kinds import TaskKind
 from attangent.tuning.memory import PeakMemory
-from attangent.tuning.methods import Kind, is_head, trained_sizes
+from attangent.tuning.methods import is_head, trained_sizes
 from attangent.tuning.order import SeededOrder
 from attangent.tuning.processes import part_at_exit
 
@@ -69,7 +69,7 @@ class Job:
     """A model ready to train, its data, and where checkpoints go."""
 
     model: Any
-    kind: Kind
+    kind: TaskKind
     rate: float
     rows: Any
     collate: Collate
@@ -101,7 +101,7 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     return trainer, numbers
 
 
-def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
+def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
     """Mean loss over examples, or over tokens that are learnt, and accuracy where there are labels to hit.
 
     Every process takes its share of the rows, and each row counts once.
@@ -123,7 +123,7 @@ def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
     return found if kind == "causal-lm" else {**found, "accuracy": hits / count}
 
 
-def _tally(logits: Tensor, labels: Tensor, kind: Kind) -> Tensor:
+def _tally(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
     """Summed loss, hits and how many were counted."""
     if kind == "causal-lm":
         logits, labels = logits[:, -labels.shape[1] :][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
@@ -253,10 +253,3 @@ def drop_checkpoints(folder: Path) -> None:
     """Remove what only a cut-off run needs."""
     for path in folder.glob("checkpoint-*"):
         shutil.rmtree(path)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=1) + "\n")
-    part.replace(path)

@@ -5,8 +5,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.budget import parameter_count, with_budget
-from attangent.tuning.methods import Method, adapt, is_head, lora_targets, trained_sizes
+from attangent.tuning.methods import Method, adapt, trained_sizes
 from tests.adapters.models import inputs, tiny
 
 HEAD = 32 * 3 + 3
@@ -66,21 +65,6 @@ def test_the_seed_decides_the_start():
     assert not torch.equal(weights[0][name], weights[2][name])
 
 
-def test_lora_goes_to_queries_and_values_of_the_top_layers():
-    assert lora_targets(tiny("bert"), 1) == [
-        "bert.encoder.layer.1.attention.self.query",
-        "bert.encoder.layer.1.attention.self.value",
-    ]
-    assert len(lora_targets(tiny("gpt2"))) == 2
-    with pytest.raises(AttangentError, match="Linear has no projection called"):
-        lora_targets(torch.nn.Linear(2, 2))
-
-
-def test_heads_are_known_by_name():
-    assert is_head("base_model.model.classifier.modules_to_save.default.weight")
-    assert not is_head("bert.encoder.layer.0.output.dense.weight")
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -118,22 +102,3 @@ def test_default_rates():
     assert Method("ntk", ntk=NTKConfig(features="anchors")).rate == 0.03
     assert Method("ntk", ntk=NTKConfig(features="elu")).rate == 1e-3
     assert Method("ntk", learning_rate=0.5).rate == 0.5
-
-
-@pytest.mark.parametrize("method", [Method("lora"), Method("prefix"), Method("ntk")])
-def test_sizes_that_fit_a_budget(method):
-    model = tiny("bert")
-    made = with_budget(model, method, "classification", 3000)
-    count = parameter_count(model, made, "classification")
-    step = (
-        parameter_count(model, with_budget(model, method, "classification", 3000 + 600), "classification")
-        - count
-    )
-    assert abs(count - 3000) <= max(step, 300)
-
-
-def test_methods_without_a_size_keep_theirs():
-    for method in (Method("head"), Method("ntk", ntk=NTKConfig(features="elu"))):
-        assert with_budget(tiny("bert"), method, "classification", 10) is method
-    with pytest.raises(AttangentError, match="has two sizes"):
-        with_budget(tiny("bert"), Method("ntk+lora"), "classification", 10)
