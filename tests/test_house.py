@@ -6,8 +6,21 @@ from tests import house
 
 TESTS = Path(__file__).parent
 OF_SEVERAL_FILES = {
+    "adapters/files/test_old_files.py",
+    "adapters/test_matrix.py",
+    "adapters/test_real_models.py",
+    "attention/features/test_conformance.py",
+    "audit/papers/test_layout.py",
+    "audit/report/test_page_browser.py",
+    "audit/running/test_interrupted.py",
+    "audit/running/test_same_everywhere.py",
+    "audit/storing/test_written_before.py",
+    "forecast/models/test_conformance.py",
+    "forecast/test_rooms.py",
+    "stages/test_public_names.py",
     "test_docs.py",
     "test_house.py",
+    "tuning/test_old_runs.py",
 }
 """Conformance suites, runs of whole commands, and the like."""
 

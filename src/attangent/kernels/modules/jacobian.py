@@ -12,7 +12,7 @@ from attangent.kernels.functional import Functional, Points, count_points, diffe
 
 
 @dataclass(frozen=True)
-class Rows:
+class JacobianRows:
     """Some points: which, their outputs F (n, O), and J (n, O, P), parameters flattened in their order."""
 
     points: slice
@@ -20,13 +20,13 @@ class Rows:
     jacobian: Tensor
 
 
-def jacobian_rows(function: Functional, x: Points, batch: int = 16) -> Iterator[Rows]:
+def jacobian_rows(function: Functional, x: Points, batch: int = 16) -> Iterator[JacobianRows]:
     """F and J at all points, `batch` of them at a time."""
     for points in blocks(count_points("x", x), batch):
         with differentiable_attention():
             by_name, outputs = _at(function, take(x, points))
         flat = [by_name[name].flatten(2) for name in function.parameters]
-        yield Rows(points, outputs.detach(), torch.cat(flat, dim=2).detach())
+        yield JacobianRows(points, outputs.detach(), torch.cat(flat, dim=2).detach())
 
 
 def flattened(function: Functional) -> Tensor:
