@@ -9,6 +9,11 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 
+LARGEST_SCALE = 1e6
+LEAST_FUSED_SCALE = 1e-30
+"""Fused attention takes the largest q.k for the largest scale q.k, and divides by the scale."""
+_SOFTCAPS = 1e-30, 1e30
+
 
 def all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
     """Whether tokens and state fit together: quick, where `check_tokens` and `check_state` explain."""
@@ -91,8 +96,11 @@ def check_scale(scale: float | None, dim: int) -> float:
     """The factor of the logits: 1/sqrt d unless given."""
     if scale is None:
         return 1 / math.sqrt(dim)
-    if not isinstance(scale, int | float) or not math.isfinite(scale):
-        raise AttangentError(f"scale is {scale!r}, expected a finite number or None for 1/sqrt d")
+    if not isinstance(scale, int | float) or not abs(scale) <= LARGEST_SCALE:
+        raise AttangentError(
+            f"scale is {scale!r}, expected a number from {-LARGEST_SCALE:g} to {LARGEST_SCALE:g}, "
+            "or None for 1/sqrt d"
+        )
     return float(scale)
 
 
@@ -104,9 +112,12 @@ def check_share(name: str, value: float) -> float:
 
 
 def check_softcap(softcap: float | None) -> float | None:
-    """`softcap` as a finite number above zero, or None."""
-    if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
-        raise AttangentError(f"softcap is {softcap!r}, expected a finite number above 0 or None")
+    """`softcap` as a number above zero that float32 can divide by, or None."""
+    low, high = _SOFTCAPS
+    if softcap is not None and not (isinstance(softcap, int | float) and low <= softcap <= high):
+        raise AttangentError(
+            f"softcap is {softcap!r}, expected a number above 0, from {low:g} to {high:g}, or None"
+        )
     return softcap
 
 
