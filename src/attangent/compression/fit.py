@@ -15,6 +15,7 @@ from attangent.attention import PrefixState, merge_prefix
 from attangent.compression.capture import Call, PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
 from attangent.compression.problem import LayerProblem
+from attangent.compression.scoring import Kept
 from attangent.compression.text import Calibration
 
 
@@ -25,12 +26,14 @@ def fit_states(
     size: int,
     method: str = DEFAULT,
     fitted: Callable[[str], Any] = lambda layer: None,
+    kept: Kept | None = None,
 ) -> dict[str, PrefixState]:
     """A state of `size` virtual tokens for each layer and KV head, fitted on the calibration text.
 
-    `fitted` is called with the name of each layer when it is done.
+    `fitted` is called with the name of each layer when it is done; `kept` are the tokens that each head
+    keeps, where the method has them chosen beforehand.
     """
-    fitter = _Fitter(cache, calibration.valid, size, method_named(method), fitted)
+    fitter = _Fitter(cache, calibration.valid, size, method_named(method), fitted, kept or {})
     with torch.no_grad():
         run(model, calibration.ids, cache.length, fitter, logits_to_keep=1)
     return fitter.states
@@ -45,10 +48,11 @@ class _Fitter:
     size: int
     method: CompressionMethod
     fitted: Callable[[str], Any]
+    kept: Kept
     states: dict[str, PrefixState] = field(default_factory=dict)
 
     def __call__(self, call: Call) -> Tensor:
-        layer = LayerProblem.of(call, self.valid, *self.cache.layers[call.layer])
+        layer = LayerProblem.of(call, self.valid, *self.cache.layers[call.layer], self.kept.get(call.layer))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
         return output

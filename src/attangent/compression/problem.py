@@ -1,6 +1,6 @@
 """What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,7 +44,8 @@ class HeadProblem:
 class LayerProblem:
     """One layer: its call on the calibration text, and the prompt's keys and values (Hkv, m, d).
 
-    valid (B, L): which of the call's queries count; output and lse: attention over the text alone.
+    valid (B, L): which of the call's queries count; output and lse: attention over the text alone;
+    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand.
     """
 
     call: Call
@@ -53,10 +54,18 @@ class LayerProblem:
     values: Tensor
     output: Tensor
     lse: Tensor
+    kept: Sequence[Tensor] | None = None
 
     @classmethod
-    def of(cls, call: Call, valid: Tensor, keys: Tensor, values: Tensor) -> "LayerProblem":
-        return cls(call, valid, keys, values, *call.tokens())
+    def of(
+        cls,
+        call: Call,
+        valid: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        kept: Sequence[Tensor] | None = None,
+    ) -> "LayerProblem":
+        return cls(call, valid, keys, values, *call.tokens(), kept)
 
     def rows(self, x: Tensor) -> Tensor:
         """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""

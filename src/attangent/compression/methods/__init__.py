@@ -5,12 +5,13 @@ from attangent.compression.methods.anchors import AnchorsMethod
 from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.methods.elu import EluMethod
 from attangent.compression.methods.merge import MergeMethod
+from attangent.compression.methods.recall import RecallMethod
 from attangent.compression.methods.select import SelectMethod
 
 METHODS: dict[str, CompressionMethod] = {
-    method.name: method for method in (AnchorsMethod(), SelectMethod(), MergeMethod(), EluMethod())
+    method.name: method for method in (RecallMethod(), AnchorsMethod(), SelectMethod(), MergeMethod(), EluMethod())
 }
-DEFAULT = AnchorsMethod.name
+DEFAULT = RecallMethod.name
 
 
 def method_named(name: str) -> CompressionMethod:

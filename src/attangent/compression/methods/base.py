@@ -7,6 +7,7 @@ from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.compression.problem import HeadProblem, LayerProblem, Solution
+from attangent.compression.scoring import Kept, Scores
 from attangent.compression.text import SINKS
 
 
@@ -18,6 +19,12 @@ class CompressionMethod(ABC):
     """Whether its states are virtual tokens that can be trained."""
     sized: ClassVar[bool] = True
     """Whether the user chooses the size; otherwise the model's heads do."""
+    by_scores: ClassVar[bool] = False
+    """Whether tokens are chosen beforehand, by the scores of a repetition of the prompt."""
+
+    def kept(self, scores: Scores, size: int) -> Kept | None:
+        """The tokens that each head keeps, where they are chosen beforehand."""
+        return None
 
     @abstractmethod
     def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
@@ -41,7 +48,7 @@ class CompressionMethod(ABC):
     def check_distillable(self) -> None:
         if not self.distillable:
             raise AttangentError(
-                f"method {self.name!r} has no virtual tokens to distill: use anchors, select or merge"
+                f"method {self.name!r} has no virtual tokens to distill: choose another method"
             )
 
 
