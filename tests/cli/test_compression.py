@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.cli.commands import app
+from attangent.cli.compression import GOAL_NOT_MET
 from tests.compression.cases import TEMPLATE, tiny_llama
 
 RUNNER = CliRunner()
@@ -71,6 +72,8 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
         out,
         "--distill",
         2,
+        "--keep",
+        0,
     )
     assert done.exit_code == 0, done.output
     for part in (
@@ -89,7 +92,8 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
     notes = json.loads((out / "compressed_prompt.json").read_text())
     assert notes["roles"] == ["system"]
     assert notes["distilled"] == 2
-    assert not (out / "distillation.safetensors").exists()
+    assert "answers kept" in done.output.splitlines()[0]
+    assert not (out / ".work").exists()
     one, same = (
         run("generate", "--model", folder, "--adapter", out, "--tokens", 5, "who is the keeper?")
         for _ in range(2)
@@ -103,7 +107,7 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
 def test_json_and_quiet(folder, prompt, tmp_path):
     done = run(
         *("compress", "--model", folder, "--prompt", prompt, "--plain", "--size", 12),
-        *("--out", tmp_path / "a", "--method", "select", "--json"),
+        *("--out", tmp_path / "a", "--method", "select", "--json", "--keep", 0),
     )
     start = done.stdout.index("{")
     report = json.loads(done.stdout[start : done.stdout.rindex("}") + 1])
@@ -118,6 +122,8 @@ def test_json_and_quiet(folder, prompt, tmp_path):
             prompt,
             "--size",
             400,
+            "--keep",
+            0,
             "--out",
             tmp_path / "b",
             "--quiet",
@@ -136,7 +142,7 @@ def test_chat_messages_from_json_and_own_calibration(folder, tmp_path):
     text.write_text("the light is green\nwho is the keeper of the light?\n")
     done = run(
         *("compress", "--model", folder, "--prompt", chat, "--size", 12, "--calibration", text),
-        *("--out", tmp_path / "a", "--quiet"),
+        *("--out", tmp_path / "a", "--quiet", "--keep", 0),
     )
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "a" / "compressed_prompt.json").read_text())["roles"] == ["system", "user"]
@@ -152,6 +158,9 @@ def test_chat_messages_from_json_and_own_calibration(folder, tmp_path):
         ({"--out": "nowhere/deep/adapter"}, "there is no folder"),
         ({"--ask": "nowhere.txt"}, "cannot read"),
         ({"--tolerance": "7"}, "tolerance is 7"),
+        ({"--keep": "2"}, "keep is 2"),
+        ({"--seconds": "0"}, "seconds is 0"),
+        ({"--distill": "-1"}, "distill is -1"),
     ],
 )
 def test_what_cannot_be_used_is_refused(folder, prompt, tmp_path, changes, message, monkeypatch):
@@ -185,7 +194,7 @@ def test_generation_behind_an_exact_prompt_is_that_of_the_prompt_in_the_input(fo
     (tmp_path / "p.txt").write_text("the keeper is old and the light is green")
     run(
         *("compress", "--model", folder, "--prompt", tmp_path / "p.txt", "--plain", "--size", 50),
-        *("--out", tmp_path / "a", "--quiet"),
+        *("--out", tmp_path / "a", "--quiet", "--keep", 0),
     )
     said = run(
         "generate", "--model", folder, "--adapter", tmp_path / "a", "--tokens", 6, "who is the keeper?"
@@ -198,3 +207,27 @@ def test_generation_behind_an_exact_prompt_is_that_of_the_prompt_in_the_input(fo
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False, pad_token_id=0
     )
     assert said.output.strip() == tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip()
+
+
+def test_a_goal_out_of_reach_within_the_cap_has_an_exit_code_of_its_own(folder, prompt, tmp_path):
+    out = tmp_path / "a"
+    usual = ("compress", "--model", folder, "--prompt", prompt, "--out", out, "--distill", 0)
+    done = run(*usual, "--size", 6, "--keep", 1)
+    assert done.exit_code == GOAL_NOT_MET, done.output
+    assert "the goal was not met: 6 tokens for each head are the most allowed" in done.output
+    report = json.loads((out / "report.json").read_text())
+    assert report["goal"]["met"] is False
+    assert [attempt["size"] for attempt in report["goal"]["attempts"]] == [6]
+    assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert run("generate", "--model", folder, "--adapter", out, "--tokens", 2, "who?").exit_code == 0
+
+
+def test_without_a_cap_the_goal_is_met_at_the_latest_by_the_whole_prompt(folder, prompt, tmp_path):
+    done = run(
+        *("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "a", "--distill", 0),
+        *("--keep", 1, "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "a" / "report.json").read_text())
+    assert report["goal"]["met"] is True
+    assert report["goal"]["attempts"][-1]["share"] == 1

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from attangent.compression.report import Report
 
 _REPORT = "report.json"
+GOAL_NOT_MET = 3
+"""The exit code where the caps came before the goal."""
 
 
 def compress(
@@ -22,13 +24,22 @@ def compress(
         Path, typer.Option(help="The prompt: a text file, or the first messages of a chat (.json).")
     ],
     out: Annotated[Path, typer.Option(help="The folder to write the adapter and its report to.")],
-    size: Annotated[int, typer.Option(help="Virtual tokens for each layer and KV head.")] = 64,
-    method: Annotated[str, typer.Option(help="anchors, or a rival: select, merge, elu.")] = "anchors",
+    keep: Annotated[
+        float, typer.Option(help="The part of the answers to keep; 0 takes --size as it is.")
+    ] = 0.95,
+    size: Annotated[
+        int | None, typer.Option(help="The most virtual tokens for each KV head, in the mean.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Look for a better size no longer than this.")] = None,
+    method: Annotated[str, typer.Option(help="recall, anchors, or a rival: select, merge, elu.")] = "recall",
     tolerance: Annotated[
         float | None,
-        typer.Option(help="The smallest size whose KL ratio is at most this; replaces --size."),
+        typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
     ] = None,
-    distill: Annotated[int, typer.Option(help="Steps of training after the closed form.")] = 0,
+    distill: Annotated[
+        int | None,
+        typer.Option(help="Steps of training after the closed form; 0 for none, by default as needed."),
+    ] = None,
     ask: Annotated[
         Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
     ] = None,
@@ -43,17 +54,20 @@ def compress(
     json_: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
 ) -> None:
-    """Turn a long prompt into an adapter of constant size, and say how much of its effect was kept.
+    """Turn a long prompt into a small adapter that still answers, and say how many answers were kept.
 
-    A distillation that was cut off goes on where it stopped when the same command is given again.
+    Questions are made from the prompt itself. The smallest size that keeps enough of their answers is looked
+    for; where the caps come first, the best is written and the exit code is 3. A run that was cut off goes on
+    where it stopped when the same command is given again.
     """
     text = _read(prompt)
     questions = _questions(ask)
     given = None if calibration is None else _lines(calibration)
     _check_out(out)
-    from attangent.compression.compressor import check_method
+    from attangent.compression.order import Order
 
-    check_method(method, distill)
+    order = Order(keep, size, seconds, method, tolerance, distill)
+    order.check()
     network, tokenizer = _load(model)
     from attangent.compression.folder import compress_to_folder
 
@@ -63,16 +77,15 @@ def compress(
             tokenizer,
             _prompt(text, prompt, tokenizer, plain),
             out,
-            size=size,
-            method=method,
-            tolerance=tolerance,
-            distill=distill,
+            order,
             questions=questions,
             calibration=given,
             seed=seed,
             progress=bars.show,
         )
     _show(report, out, json_, quiet)
+    if report.goal and not report.goal["met"]:
+        raise typer.Exit(GOAL_NOT_MET)
 
 
 def generate(
@@ -102,6 +115,7 @@ def _show(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1))
     elif not quiet:
+        typer.echo(report.headline)
         _print_report(report)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
     for warning in report.warnings:

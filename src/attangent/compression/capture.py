@@ -23,9 +23,7 @@ _LOGITS = 1 << 23
 _PREFILL = 512
 
 
-Call = AttentionCall
-
-Handler = Callable[[Call], Tensor]
+Handler = Callable[[AttentionCall], Tensor]
 """Answers a call with the attention's output (B, H, L, dv)."""
 
 

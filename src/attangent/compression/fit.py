@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, merge_prefix
-from attangent.compression.capture import Call, PromptCache, run
+from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
 from attangent.compression.problem import LayerProblem
 from attangent.compression.scoring import Kept
@@ -51,7 +52,7 @@ class _Fitter:
     kept: Kept
     states: dict[str, PrefixState] = field(default_factory=dict)
 
-    def __call__(self, call: Call) -> Tensor:
+    def __call__(self, call: AttentionCall) -> Tensor:
         layer = LayerProblem.of(call, self.valid, *self.cache.layers[call.layer], self.kept.get(call.layer))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
@@ -59,7 +60,7 @@ class _Fitter:
 
 
 def fit_layer(
-    call: Call, valid: Tensor, keys: Tensor, values: Tensor, size: int, method: str = DEFAULT
+    call: AttentionCall, valid: Tensor, keys: Tensor, values: Tensor, size: int, method: str = DEFAULT
 ) -> tuple[PrefixState, Tensor]:
     """The state of one layer for a prompt of keys and values (Hkv, m, d), and attention's output with it.
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import torch
 
-from attangent._files import write_json
+from attangent._files import only_writer, real_folder, write_json
 from attangent._random import generator
 from attangent.adapters.attaching import detach
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
+from attangent.compression.curve import draw_curve
+from attangent.compression.order import Order
 from attangent.compression.prompt import Reader
 from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt
 from attangent.compression.stages import Progress
 
-CHECKPOINT = "distillation.safetensors"
+CURVE = "curve.png"
 REPORT = "report.json"
 _STEPS = 4
 
@@ -28,27 +29,35 @@ def compress_to_folder(
     tokenizer: Any,
     prompt: Any,
     out: Path,
+    order: Order,
     *,
-    size: int,
-    method: str,
-    tolerance: float | None,
-    distill: int,
-    questions: Sequence[tuple[str, str | None]],
-    calibration: Sequence[str] | None,
-    seed: int,
-    progress: Progress | None,
+    questions: Sequence[tuple[str, str | None]] = (),
+    calibration: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Report:
-    """Compress, save the adapter to `out`, measure it, and write the report beside it."""
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
-    plan = Distillation(distill, seed=seed) if distill else None
-    found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
-    out.mkdir(exist_ok=True)
-    if plan is not None:
-        found = job.distill(found, plan, out / CHECKPOINT)
-    found.save(model, out)
-    (out / CHECKPOINT).unlink(missing_ok=True)
-    report = replace(job.report(found, questions), decode=decode_seconds(job, found))
-    write_json(out / REPORT, report.as_json())
+    """Compress as the order says, save the adapter to `out`, measure it, and write the report beside it.
+
+    What has been worked out is kept in the folder until the report is written, so that a run that was cut off
+    goes on where it stopped. One run at a time may write to a folder.
+    """
+    order.check()
+    job = Compressor(
+        model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress, folder=out
+    )
+    with only_writer(real_folder(out), "compression"):
+        outcome = order.carry_out(job)
+        found = outcome.found
+        found.save(model, out)
+        report = replace(
+            job.report(found, questions),
+            decode=decode_seconds(job, found),
+            goal=outcome.as_json() if outcome.attempts else {},
+        )
+        if outcome.attempts:
+            draw_curve(outcome.attempts, order.keep, out / CURVE)
+        write_json(out / REPORT, report.as_json())
+        job.work.finish()
     return report
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.attention.least_squares import non_negative_solution
-from attangent.compression.capture import Call
 
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
@@ -39,6 +39,12 @@ class HeadProblem:
         """The attention (n) that each query pays to the whole prompt."""
         return self.weights.sum(dim=1)
 
+    def thinned(self, rows: int) -> "HeadProblem":
+        """The problem on every s-th query, so that about `rows` are left."""
+        kept = slice(None, None, max(1, len(self.rest) // rows))
+        parts = (part[kept] for part in (self.weights, self.rest, self.beside, self.output))
+        return HeadProblem(*parts, self.keys, self.values)
+
 
 @dataclass(frozen=True)
 class LayerProblem:
@@ -48,7 +54,7 @@ class LayerProblem:
     kept: for each KV head the places of the tokens to keep, where they were chosen beforehand.
     """
 
-    call: Call
+    call: AttentionCall
     valid: Tensor
     keys: Tensor
     values: Tensor
@@ -59,7 +65,7 @@ class LayerProblem:
     @classmethod
     def of(
         cls,
-        call: Call,
+        call: AttentionCall,
         valid: Tensor,
         keys: Tensor,
         values: Tensor,
@@ -91,9 +97,14 @@ class LayerProblem:
             yield HeadProblem(weights, rest, near, weights @ v + rest.unsqueeze(1) * near, k, v)
 
     def state(self, solved: list[Solution]) -> PrefixState:
-        """Virtual tokens of each KV head, as many for each, as a state."""
-        keys, masses, values = (torch.stack(parts) for parts in zip(*solved, strict=True))
+        """The virtual tokens of each KV head as a state."""
+        keys, masses, values = (_stacked(parts) for parts in zip(*solved, strict=True))
         return PrefixState(Anchors(keys, self.call.softcap), values * masses.unsqueeze(-1), masses)
+
+
+def _stacked(parts: tuple[Tensor, ...]) -> Tensor:
+    """Tensors (r_h, ...) as (heads, r, ...), shorter ones filled up with zeros."""
+    return torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
 
 
 def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:

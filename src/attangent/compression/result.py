@@ -10,9 +10,9 @@ from typing import Any
 
 from attangent._errors import AttangentError
 from attangent._files import write_json
-from attangent.adapters.attaching import attach, detach
+from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.save import load_adapter, save_adapter
+from attangent.adapters.files.save import load_adapter, write_adapter
 from attangent.adapters.record import find_record
 from attangent.attention import PrefixState
 from attangent.compression.methods import DEFAULT, method_named
@@ -64,11 +64,7 @@ class CompressedPrompt:
             raise AttangentError(
                 "the model has adapters attached, expected a bare one: call attangent.detach first"
             )
-        self.attach(model)
-        try:
-            place = save_adapter(model, folder)
-        finally:
-            detach(model)
+        place = write_adapter(folder, model, self.config, self.states)
         notes = {
             "size": self.size,
             "prompt_tokens": self.position_offset,

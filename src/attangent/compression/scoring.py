@@ -1,7 +1,7 @@
 """Which tokens of a prompt a model needs to say the prompt again, and how many of them each head gets.
 
-The score of a token in a KV head is the largest attention that any query of a repetition of the prompt pays to
-it, as in KVzip (arXiv 2505.23416). The best of all heads together are kept, so that heads which look up
+The score of a token in a KV head is the largest attention that any query of a repetition of the prompt pays
+to it, as in KVzip (arXiv 2505.23416). The best of all heads together are kept, so that heads which look up
 facts get many tokens and heads which look at the last few get hardly any.
 """
 
@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent.adapters.call import AttentionCall
 from attangent.attention.fast import merged
-from attangent.compression.capture import Call, PromptCache, prompt_part, run
+from attangent.compression.capture import PromptCache, prompt_part, run
 from attangent.compression.problem import LayerProblem
 from attangent.compression.text import SINKS, Calibration
 
@@ -47,7 +48,7 @@ class _Scorer:
     def __init__(self, cache: PromptCache, valid: Tensor):
         self.cache, self.valid, self.scores = cache, valid, {}
 
-    def __call__(self, call: Call) -> Tensor:
+    def __call__(self, call: AttentionCall) -> Tensor:
         keys, values = self.cache.layers[call.layer]
         layer = LayerProblem.of(call, self.valid, keys, values)
         part = prompt_part(call, keys, values)
@@ -73,4 +74,6 @@ def best_tokens(scores: Scores, size: int) -> Kept:
     kept = torch.zeros(together.numel(), dtype=torch.bool)
     kept[together.flatten().topk(count).indices] = True
     places = kept.view(together.shape)
-    return {name: [head.nonzero()[:, 0] for head in layer] for name, layer in zip(scores, places, strict=True)}
+    return {
+        name: [head.nonzero()[:, 0] for head in layer] for name, layer in zip(scores, places, strict=True)
+    }

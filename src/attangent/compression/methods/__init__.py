@@ -9,7 +9,8 @@ from attangent.compression.methods.recall import RecallMethod
 from attangent.compression.methods.select import SelectMethod
 
 METHODS: dict[str, CompressionMethod] = {
-    method.name: method for method in (RecallMethod(), AnchorsMethod(), SelectMethod(), MergeMethod(), EluMethod())
+    method.name: method
+    for method in (RecallMethod(), AnchorsMethod(), SelectMethod(), MergeMethod(), EluMethod())
 }
 DEFAULT = RecallMethod.name
 

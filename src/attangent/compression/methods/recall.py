@@ -8,6 +8,8 @@ from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.problem import LayerProblem
 from attangent.compression.scoring import Kept, Scores, best_tokens
 
+_FITTED_ON = 4096
+
 
 class RecallMethod(CompressionMethod):
     """Sizes by head for a fixed total; masses and values in closed form.
@@ -24,7 +26,8 @@ class RecallMethod(CompressionMethod):
 
     def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
         kept = layer.kept or self._alone(layer, size)
-        return layer.state([refitted(head, chosen) for head, chosen in zip(layer.heads(), kept, strict=True)])
+        heads = zip(layer.heads(), kept, strict=True)
+        return layer.state([refitted(head.thinned(_FITTED_ON), chosen) for head, chosen in heads])
 
     @staticmethod
     def _alone(layer: LayerProblem, size: int) -> list[torch.Tensor]:
