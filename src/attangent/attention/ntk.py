@@ -1,5 +1,7 @@
 """NTK-Attention: attention with a prefix of any length at a cost that does not depend on it."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ from attangent.attention.fused.tokens import fused_for
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
+from attangent.attention.ragged import Ragged, joined_heads, split_heads
 
 
 def ntk_attention(
@@ -55,8 +58,25 @@ def ntk_attention(
         lower = torch.get_autocast_dtype(q.device.type)
         q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(lower) for tensor in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
-            return _attend(q, k, v, state, *options)
-    return _attend(q, k, v, state, *options)
+            return _attend_parts(q, k, v, state, *options)
+    return _attend_parts(q, k, v, state, *options)
+
+
+def _attend_parts(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Any, *options: Any) -> Tensor:
+    """Heads of like size together, where they have states of different sizes; else all at once."""
+    if not isinstance(state, Ragged):
+        return _attend(q, k, v, state, mask, *options)
+    check_tokens(q, k, v)
+    parts = split_heads(state, q.shape[1], k.shape[1])
+    if len(parts) == 1:
+        return _attend(q, k, v, parts[0].prefix, mask, *options)
+    outs = [
+        _attend(
+            q[:, part.queries], k[:, part.keys], v[:, part.keys], part.prefix, part.masked(mask), *options
+        )
+        for part in parts
+    ]
+    return joined_heads(outs, parts)
 
 
 def _attend(

@@ -8,6 +8,7 @@ from torch import Tensor
 from attangent.attention._inputs import compute_dtype
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import Prefix, largest_exponent, prefix_terms
+from attangent.attention.ragged import Ragged, joined_heads, split_heads
 
 _LOGITS = 1 << 23
 
@@ -71,6 +72,14 @@ def _masked(logits: Tensor, mask: Mask) -> Tensor:
 
 def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
     """(e^lse o + phi(q) Z) / (e^lse + phi(q) k): adds a prefix to the (o, lse) of any token attention."""
+    if isinstance(state, Ragged):
+        parts = split_heads(state, q.shape[1], q.shape[1])
+        outs = [_merged(q[:, at], output[:, at], logsumexp[:, at], own, scale) for at, _, own in parts]
+        return joined_heads(outs, parts)
+    return _merged(q, output, logsumexp, state, scale)
+
+
+def _merged(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
     dtype = compute_dtype(q.dtype)
     numerator, mass, shift = prefix_terms(q.to(dtype), state, scale)
     output, lse = output.to(dtype), logsumexp.to(dtype).unsqueeze(-1)
