@@ -20,6 +20,7 @@ from attangent.compression.distill import Distillation, distill_states
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
 from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.problem import PromptState
 from attangent.compression.prompt import (
     Prompt,
     Reader,
@@ -49,7 +50,6 @@ from attangent.compression.work import Work
 
 _PIECES = 16
 _SENTENCES = 96
-_MORE_SAMPLES = 36
 _HELD_OUT = 8
 _REPETITIONS = 48
 _FIRST_SIZE = 16
@@ -186,11 +186,8 @@ class Compressor:
 
     @cached_property
     def distillation_text(self) -> Calibration:
-        """What states are distilled on: `text`, more samples, and a chat's sentences, each asked for."""
-        if self.calibration is not None:
-            return self.text
-        written = self._written(_MORE_SAMPLES, "distillation")
-        return Calibration.of([*self._recitations(), *written, *self.text.sequences()])
+        """What states are distilled on: `text`, and a chat's sentences, each asked for."""
+        return Calibration.of([*self._recitations(), *self.text.sequences()])
 
     def _recitations(self) -> list[Tensor]:
         if not self.reader.roles:
@@ -308,7 +305,7 @@ class Compressor:
             answers=answers,
         )
 
-    def _whole(self) -> dict[str, PrefixState]:
+    def _whole(self) -> dict[str, PromptState]:
         """Every token of the prompt as it is."""
         softcap = getattr(self.model.config, "attn_logit_softcapping", None)
         return {
@@ -329,7 +326,7 @@ class Compressor:
             )
 
     def _compressed(
-        self, states: dict[str, PrefixState], size: int, method: str, exact: bool = False
+        self, states: dict[str, PromptState], size: int, method: str, exact: bool = False
     ) -> CompressedPrompt:
         return CompressedPrompt(
             states, len(self.ids), size, method, self.reader.roles, fingerprint(self.tokenizer), exact

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from attangent.adapters.call import AttentionCall
-from attangent.attention import PrefixState, merge_prefix
+from attangent.attention import merge_prefix
 from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
-from attangent.compression.problem import LayerProblem
+from attangent.compression.problem import LayerProblem, PromptState
 from attangent.compression.scoring import Kept
 from attangent.compression.text import Calibration
 
@@ -28,7 +28,7 @@ def fit_states(
     method: str = DEFAULT,
     fitted: Callable[[str], Any] = lambda layer: None,
     kept: Kept | None = None,
-) -> dict[str, PrefixState]:
+) -> dict[str, PromptState]:
     """A state of `size` virtual tokens for each layer and KV head, fitted on the calibration text.
 
     `fitted` is called with the name of each layer when it is done; `kept` are the tokens that each head
@@ -50,7 +50,7 @@ class _Fitter:
     method: CompressionMethod
     fitted: Callable[[str], Any]
     kept: Kept
-    states: dict[str, PrefixState] = field(default_factory=dict)
+    states: dict[str, PromptState] = field(default_factory=dict)
 
     def __call__(self, call: AttentionCall) -> Tensor:
         layer = LayerProblem.of(call, self.valid, *self.cache.layers[call.layer], self.kept.get(call.layer))
@@ -61,7 +61,7 @@ class _Fitter:
 
 def fit_layer(
     call: AttentionCall, valid: Tensor, keys: Tensor, values: Tensor, size: int, method: str = DEFAULT
-) -> tuple[PrefixState, Tensor]:
+) -> tuple[PromptState, Tensor]:
     """The state of one layer for a prompt of keys and values (Hkv, m, d), and attention's output with it.
 
     `valid` (B, L) says which of the call's queries count.
@@ -69,6 +69,6 @@ def fit_layer(
     return _fitted(LayerProblem.of(call, valid, keys, values), size, method_named(method))
 
 
-def _fitted(layer: LayerProblem, size: int, method: CompressionMethod) -> tuple[PrefixState, Tensor]:
+def _fitted(layer: LayerProblem, size: int, method: CompressionMethod) -> tuple[PromptState, Tensor]:
     state, call = method.layer_state(layer, size), layer.call
     return state, merge_prefix(call.q, layer.output, layer.lse, state, call.scale).to(call.q.dtype)

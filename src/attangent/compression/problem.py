@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 
 from attangent.adapters.call import AttentionCall
-from attangent.attention import PrefixState
+from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.least_squares import non_negative_solution
 
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
 
+PromptState = PrefixState | RaggedState
+"""What stands for a prompt in one layer."""
 Solution = tuple[Tensor, Tensor, Tensor]
 """Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
 
@@ -96,15 +98,13 @@ class LayerProblem:
             near = beside[kept].float()
             yield HeadProblem(weights, rest, near, weights @ v + rest.unsqueeze(1) * near, k, v)
 
-    def state(self, solved: list[Solution]) -> PrefixState:
-        """The virtual tokens of each KV head as a state."""
-        keys, masses, values = (_stacked(parts) for parts in zip(*solved, strict=True))
-        return PrefixState(Anchors(keys, self.call.softcap), values * masses.unsqueeze(-1), masses)
-
-
-def _stacked(parts: tuple[Tensor, ...]) -> Tensor:
-    """Tensors (r_h, ...) as (heads, r, ...), shorter ones filled up with zeros."""
-    return torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
+    def state(self, solved: Sequence[Solution]) -> PromptState:
+        """The virtual tokens of each KV head as a state, ragged where heads differ in number."""
+        keys, masses, values = (list(parts) for parts in zip(*solved, strict=True))
+        if len({len(own) for own in masses}) > 1:
+            return RaggedState.of(keys, values, masses, self.call.softcap)
+        k, Z = torch.stack(masses), torch.stack(values) * torch.stack(masses).unsqueeze(-1)
+        return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
 def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:

@@ -14,8 +14,8 @@ from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, write_adapter
 from attangent.adapters.record import find_record
-from attangent.attention import PrefixState
 from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.problem import PromptState
 from attangent.compression.prompt import Reader, fingerprint
 
 NOTES = "compressed_prompt.json"
@@ -31,7 +31,7 @@ class CompressedPrompt:
     tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole.
     """
 
-    states: dict[str, PrefixState]
+    states: dict[str, PromptState]
     position_offset: int
     size: int
     method: str

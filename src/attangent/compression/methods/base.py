@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.attention import PrefixState
-from attangent.compression.problem import HeadProblem, LayerProblem, Solution
+from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
 from attangent.compression.scoring import Kept, Scores
 from attangent.compression.text import SINKS
 
@@ -27,7 +26,7 @@ class CompressionMethod(ABC):
         return None
 
     @abstractmethod
-    def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         """The state of one layer with `size` virtual tokens for each KV head."""
 
     def config(self, size: int, position_offset: int) -> NTKConfig:
@@ -59,5 +58,5 @@ class HeadwiseMethod(CompressionMethod):
     def solve(self, problem: HeadProblem, size: int) -> Solution:
         """The `size` virtual tokens of one KV head."""
 
-    def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         return layer.state([self.solve(problem, size) for problem in layer.heads()])

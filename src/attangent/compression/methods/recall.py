@@ -2,10 +2,9 @@
 
 import torch
 
-from attangent.attention import PrefixState
 from attangent.compression.methods.anchors import refitted
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.problem import LayerProblem
+from attangent.compression.problem import LayerProblem, PromptState
 from attangent.compression.scoring import Kept, Scores, best_tokens
 
 _FITTED_ON = 4096
@@ -24,7 +23,7 @@ class RecallMethod(CompressionMethod):
     def kept(self, scores: Scores, size: int) -> Kept:
         return best_tokens(scores, size)
 
-    def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         kept = layer.kept or self._alone(layer, size)
         heads = zip(layer.heads(), kept, strict=True)
         return layer.state([refitted(head.thinned(_FITTED_ON), chosen) for head, chosen in heads])
