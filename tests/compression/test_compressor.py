@@ -42,7 +42,7 @@ def test_a_prompt_no_longer_than_the_size_is_kept_exactly(model):
         ({"prompt": ""}, "prompt is empty"),
         ({"size": 0}, "size is 0"),
         ({"size": 4}, "always kept"),
-        ({"method": "magic"}, "expected one of recall, anchors, select, merge, elu"),
+        ({"method": "magic"}, "expected one of recall, anchors, plain, select, merge, elu"),
         ({"method": "elu", "distill": 3}, "no virtual tokens"),
         ({"distill": -1}, "steps is -1"),
         ({"tolerance": 1.5}, "tolerance is 1.5"),

@@ -17,6 +17,7 @@ from attangent.attention.features import Anchors
 from attangent.compression.answers import Answer, Way, answer_all
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
+from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
 from attangent.compression.methods import DEFAULT, method_named
@@ -198,6 +199,14 @@ class Compressor:
         return recitations(sentences, sorted(order[:_SENTENCES].tolist()), read, question)
 
     @cached_property
+    def rotation(self) -> Rotation | None:
+        """The model's rotary positions, where other engines can be given keys that were moved."""
+        try:
+            return Rotation.of(self.model)
+        except AttangentError:
+            return None
+
+    @cached_property
     def held_out(self) -> Calibration:
         """What the model writes behind the prompt, on which nothing is fitted."""
         return Calibration.of(list(self._written(_HELD_OUT, "held out")))
@@ -328,6 +337,6 @@ class Compressor:
     def _compressed(
         self, states: dict[str, PromptState], size: int, method: str, exact: bool = False
     ) -> CompressedPrompt:
-        return CompressedPrompt(
-            states, len(self.ids), size, method, self.reader.roles, fingerprint(self.tokenizer), exact
-        )
+        about = (self.reader.roles, fingerprint(self.tokenizer), exact)
+        found = CompressedPrompt(states, len(self.ids), size, method, *about)
+        return replace(found, rotation=self.rotation)

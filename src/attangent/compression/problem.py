@@ -1,7 +1,7 @@
 """What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,7 +26,8 @@ class HeadProblem:
 
     weights (n, m): the attention each query pays to each token of the prompt, among all it sees;
     rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
-    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt.
+    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
+    queries (n, d): times the scale, so that their products with keys are logits (before a softcap).
     """
 
     weights: Tensor
@@ -35,6 +36,7 @@ class HeadProblem:
     output: Tensor
     keys: Tensor
     values: Tensor
+    queries: Tensor
 
     @property
     def share(self) -> Tensor:
@@ -44,8 +46,10 @@ class HeadProblem:
     def thinned(self, rows: int) -> "HeadProblem":
         """The problem on every s-th query, so that about `rows` are left."""
         kept = slice(None, None, max(1, len(self.rest) // rows))
-        parts = (part[kept] for part in (self.weights, self.rest, self.beside, self.output))
-        return HeadProblem(*parts, self.keys, self.values)
+        rows = {
+            name: getattr(self, name)[kept] for name in ("weights", "rest", "beside", "output", "queries")
+        }
+        return replace(self, **rows)
 
 
 @dataclass(frozen=True)
@@ -91,12 +95,14 @@ class LayerProblem:
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
         for q, beside, token_lse, k, v in zip(*rows, self.keys.float(), self.values.float(), strict=True):
             kept = self.thinned(len(q))
-            logits = self.call.scores(q[kept].float(), k)
+            queries = q[kept].float()
+            logits = self.call.scores(queries, k)
             total = torch.logaddexp(logits.logsumexp(dim=1), token_lse[kept, 0].float())
             weights = logits.sub_(total.unsqueeze(1)).exp_()
             rest = (token_lse[kept, 0] - total).exp()
             near = beside[kept].float()
-            yield HeadProblem(weights, rest, near, weights @ v + rest.unsqueeze(1) * near, k, v)
+            output = weights @ v + rest.unsqueeze(1) * near
+            yield HeadProblem(weights, rest, near, output, k, v, queries * self.call.scale)
 
     def state(self, solved: Sequence[Solution]) -> PromptState:
         """The virtual tokens of each KV head as a state, ragged where heads differ in number."""

@@ -8,12 +8,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch.nn.functional as F
+from torch import Tensor
+
 from attangent._errors import AttangentError
 from attangent._files import write_json
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
+from attangent.adapters.files.format import CONFIG, PEFT_TYPE
 from attangent.adapters.files.save import load_adapter, write_adapter
 from attangent.adapters.record import find_record
+from attangent.compression.export import Rotation, transformers_cache, write_peft
 from attangent.compression.methods import DEFAULT, method_named
 from attangent.compression.problem import PromptState
 from attangent.compression.prompt import Reader, fingerprint
@@ -28,7 +33,8 @@ class CompressedPrompt:
 
     position_offset: the prompt's length, by which the positions of all tokens are moved;
     size: virtual tokens for each KV head; roles: those of the messages, empty for plain text;
-    tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole.
+    tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole; rotation: the model's
+    positions, where they are rotary.
     """
 
     states: dict[str, PromptState]
@@ -39,6 +45,7 @@ class CompressedPrompt:
     tokenizer: str
     exact: bool = False
     distilled: int = 0
+    rotation: Rotation | None = None
 
     @property
     def config(self) -> NTKConfig:
@@ -57,6 +64,22 @@ class CompressedPrompt:
     def attach(self, model: Any, name: str = "default") -> Any:
         """Put the prompt in front of everything the model reads; `attangent.detach` takes it off."""
         return attach(model, self.config, name, states=self.states)
+
+    def cache(self, batch: int = 1) -> Any:
+        """A new cache of transformers for `generate(ids, past_key_values=...)`; needs method `plain`.
+
+        transformers wants the ids of the whole input, of which it skips as many as the cache holds: give it
+        those of `behind`.
+        """
+        return transformers_cache(self, batch)
+
+    def behind(self, ids: Tensor) -> Tensor:
+        """ids (B, L) with a place in front for each token of the cache."""
+        return F.pad(ids, (self.size, 0))
+
+    def export_peft(self, model: Any, folder: str | PathLike[str]) -> Path:
+        """Write the prompt as a CARTRIDGE adapter of peft; needs method `plain`."""
+        return write_peft(self, model, Path(folder))
 
     def save(self, model: Any, folder: str | PathLike[str]) -> Path:
         """Write the adapter of a bare model to a folder; `attangent.load_adapter` reads it."""
@@ -109,6 +132,7 @@ def load_compressed(model: Any, tokenizer: Any, folder: str | PathLike[str], nam
 
 
 def _read_notes(path: Path) -> dict[str, Any]:
+    _refuse_foreign(path.parent)
     if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
         raise AttangentError(f"there is no file {path}, expected a folder that `attangent compress` wrote")
     try:
@@ -119,3 +143,19 @@ def _read_notes(path: Path) -> dict[str, Any]:
     if not whole:
         raise AttangentError(f"{path} is not what `attangent compress` writes")
     return notes
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse the adapter of another engine with the reason."""
+    path = folder / CONFIG
+    if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
+        return
+    try:
+        kind = json.loads(path.read_text()).get("peft_type")
+    except (ValueError, AttributeError, RecursionError, OSError):
+        return
+    if kind != PEFT_TYPE:
+        raise AttangentError(
+            f"{folder} holds a {kind} adapter of peft, not a prompt in attangent's layout: load it with "
+            "peft.PeftModel.from_pretrained"
+        )

@@ -68,8 +68,7 @@ def _largest(layer: LayerProblem, queries: Tensor, total: Tensor) -> Tensor:
 
 def best_tokens(scores: Scores, size: int) -> Kept:
     """The `size` x heads best tokens of all layers and heads together; the first tokens always."""
-    together = torch.stack([layer.float().cpu() for layer in scores.values()])  # (layers, Hkv, m)
-    together[..., :SINKS] = torch.inf
+    together = _with_sinks(scores)
     count = min(size * together[..., 0].numel(), together.numel())
     kept = torch.zeros(together.numel(), dtype=torch.bool)
     kept[together.flatten().topk(count).indices] = True
@@ -77,3 +76,16 @@ def best_tokens(scores: Scores, size: int) -> Kept:
     return {
         name: [head.nonzero()[:, 0] for head in layer] for name, layer in zip(scores, places, strict=True)
     }
+
+
+def best_of_each_head(scores: Scores, size: int) -> Kept:
+    """The `size` best tokens of each head; the first tokens always."""
+    best = _with_sinks(scores).topk(min(size, next(iter(scores.values())).shape[1]), dim=-1).indices
+    return {name: list(layer.sort(dim=-1).values) for name, layer in zip(scores, best, strict=True)}
+
+
+def _with_sinks(scores: Scores) -> Tensor:
+    """All scores (layers, Hkv, m), those of the first tokens infinite."""
+    together = torch.stack([layer.float().cpu() for layer in scores.values()])
+    together[..., :SINKS] = torch.inf
+    return together
