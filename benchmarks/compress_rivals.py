@@ -125,7 +125,7 @@ def kvpressed(job: Compressor, wanted: Sequence[tuple[str, int]], folder: Path) 
                 "name": f"{press}-{size}",
                 "press": press,
                 "size": size,
-                "ids": job.ids.tolist(),
+                "ids": ids,
                 "prefix": len(prefix),
             }
             for press, size in wanted
@@ -133,9 +133,10 @@ def kvpressed(job: Compressor, wanted: Sequence[tuple[str, int]], folder: Path) 
         file = Path(place) / "jobs.json"
         file.write_text(json.dumps(jobs))
         child = Path(__file__).with_name("compress_kvpress.py")
-        subprocess.run(
-            [str(python), str(child), str(folder), str(file), place], check=True, capture_output=True
-        )
+        command = [str(part) for part in (python, child, folder, file, place)]
+        ran = subprocess.run(command, check=False, capture_output=True, text=True)
+        if ran.returncode:
+            raise Unavailable(f"{KVPRESS} failed: {ran.stderr.strip().splitlines()[-1]}")
         for press, size in wanted:
             found.append(_read(job, press, size, Path(place) / f"{press}-{size}.safetensors"))
     return found

@@ -10,7 +10,7 @@ import typer
 
 from attangent import __version__
 from attangent._errors import AttangentError
-from attangent.cli.compression import compress, generate
+from attangent.cli.compression import chat, compress, generate
 from attangent.cli.forecasting import diagnose, forecast
 from attangent.cli.tuning import compare, solve, tune
 
@@ -117,6 +117,7 @@ def report(
 
 app.command()(compress)
 app.command()(generate)
+app.command()(chat)
 app.command()(forecast)
 app.command()(diagnose)
 app.command()(tune)

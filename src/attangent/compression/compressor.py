@@ -1,6 +1,6 @@
 """A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,13 +28,14 @@ from attangent.compression.prompt import (
     check_length,
     check_model,
     fingerprint,
+    is_long,
     read_prompt,
     tokens_of,
 )
 from attangent.compression.questions import Question, questions_from
 from attangent.compression.quiz import Quiz, quiz_answers
 from attangent.compression.report import Report
-from attangent.compression.result import CompressedPrompt, composed
+from attangent.compression.result import CompressedPrompt, composed, joined_states
 from attangent.compression.scoring import attention_scores
 from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
@@ -83,6 +84,9 @@ def compress(
     tolerance: the smallest size from 16, 32, 64, ... whose ratio KL(full || compressed) / KL(full || none)
         on held-out text is at most this, in the place of `size`.
 
+    A prompt longer than the model's context or a layer's window is compressed piece by piece, with `size`
+    tokens for each piece.
+
     The result attaches to the model (`attach`), and saves to a folder (`save`) that `load_adapter` reads. A
     prompt of at most `size` tokens is kept exactly.
     """
@@ -95,6 +99,12 @@ def compress(
     plan = Distillation(distill, seed=seed) if distill else None
     check_method(method, distill)
     check_size("size", size)
+    check_model(model, tokenizer)
+    if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
+        from attangent.compression.pieces import compress_pieces
+
+        options: dict[str, Any] = {"calibration": calibration, "seed": seed, "progress": progress}
+        return compress_pieces(model, tokenizer, prompt, size, method, **options)
     job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     return found if plan is None else job.distill(found, plan)
@@ -112,6 +122,15 @@ def check_method(method: str, distill: int = 0) -> None:
         known.check_distillable()
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Some tokens of a prompt: their ids (m), the position of the first, and states of all before them."""
+
+    ids: Tensor
+    start: int = 0
+    before: Mapping[str, PromptState] = field(default_factory=dict)
+
+
 @dataclass
 class Compressor:
     """One prompt in one model: read once, then fitted, distilled and measured at will."""
@@ -124,6 +143,7 @@ class Compressor:
     seed: int = 0
     progress: Progress | None = None
     folder: Path | None = None
+    piece: Piece | None = None
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
@@ -131,6 +151,8 @@ class Compressor:
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
         self.ids, self.reader = read_prompt(self.tokenizer, self.prompt)
+        if self.piece is not None:
+            self.ids = self.piece.ids
         check_length(self.model, len(self.ids), LENGTH)
         check_size("samples", self.samples)
         self.stages = Stages(self.progress)
@@ -153,7 +175,8 @@ class Compressor:
     def cache(self) -> PromptCache:
         """The prompt's keys and values."""
         with self.stages.stage("reading", len(self.ids)) as done:
-            return prefill(self.model, self.ids, done)
+            piece = self.piece or Piece(self.ids)
+            return prefill(self.model, self.ids, done, start=piece.start, before=piece.before)
 
     @cached_property
     def text(self) -> Calibration:
@@ -216,14 +239,24 @@ class Compressor:
         known = method_named(method)
         if known.keeps_whole(len(self.ids), check_size("size", size)):
             return self._compressed(self._whole(), len(self.ids), method, exact=True)
+        states = self._fitted(size, method)
+        if not known.sized:
+            size = next(iter(states.values())).features.size
+        return self._compressed(states, size, method)
+
+    def fit_piece(self, size: int, method: str = DEFAULT) -> dict[str, PromptState]:
+        """The states of this piece alone, fitted behind those before it."""
+        if method_named(method).keeps_whole(len(self.ids), size):
+            return self._whole()
+        return self._fitted(size, method)
+
+    def _fitted(self, size: int, method: str) -> dict[str, PromptState]:
+        known = method_named(method)
         known.check_size(size)
         cache, text = self.cache, self.recall_text if known.by_scores else self.text
         kept = known.kept(self.scores, size) if known.by_scores else None
         with self.stages.stage("fitting", len(cache.layers)) as done:
-            states = fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
-        if not known.sized:
-            size = next(iter(states.values())).features.size
-        return self._compressed(states, size, method)
+            return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
 
     def fit_to(self, tolerance: float, method: str = DEFAULT) -> CompressedPrompt:
         """The smallest size from 16, 32, 64, ... whose ratio on held-out text is at most `tolerance`."""
@@ -282,6 +315,8 @@ class Compressor:
             return measure_fidelity(self.model, cache, compressed.states, text, done)
 
     def _prose(self) -> str:
+        if self.piece is not None:
+            return self.tokenizer.decode(self.ids.tolist())
         if isinstance(self.prompt, str):
             return self.prompt
         return "\n".join(message["content"] for message in self.prompt)
@@ -337,6 +372,9 @@ class Compressor:
     def _compressed(
         self, states: dict[str, PromptState], size: int, method: str, exact: bool = False
     ) -> CompressedPrompt:
+        piece = self.piece or Piece(self.ids)
         about = (self.reader.roles, fingerprint(self.tokenizer), exact)
-        found = CompressedPrompt(states, len(self.ids), size, method, *about)
+        found = CompressedPrompt(
+            joined_states(piece.before, states), piece.start + len(self.ids), size, method, *about
+        )
         return replace(found, rotation=self.rotation)

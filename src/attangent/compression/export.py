@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from attangent._checks import check_choice
 from attangent._errors import AttangentError
 from attangent._files import real_folder, writing
 from attangent.adapters.layers import attention_layers
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from attangent.compression.result import CompressedPrompt
 
 EXPORTS = ("peft",)
+
+
+def check_export(kind: str | None) -> None:
+    """Refuse a layout that cannot be written, before any work."""
+    if kind is not None:
+        check_choice("export", kind, EXPORTS)
+
+
 _CLOSE = 1e-3
 
 

@@ -53,7 +53,8 @@ class _Fitter:
     states: dict[str, PromptState] = field(default_factory=dict)
 
     def __call__(self, call: AttentionCall) -> Tensor:
-        layer = LayerProblem.of(call, self.valid, *self.cache.layers[call.layer], self.kept.get(call.layer))
+        prompt, kept = self.cache.layers[call.layer], self.kept.get(call.layer)
+        layer = LayerProblem.of(call, self.valid, *prompt, kept, self.cache.beside(call))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
         return output

@@ -13,6 +13,7 @@ from attangent._random import generator
 from attangent.adapters.attaching import detach
 from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
+from attangent.compression.export import check_export
 from attangent.compression.order import Order
 from attangent.compression.prompt import Reader
 from attangent.compression.report import Report
@@ -34,6 +35,7 @@ def compress_to_folder(
     questions: Sequence[tuple[str, str | None]] = (),
     calibration: Sequence[str] | None = None,
     seed: int = 0,
+    export: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Compress as the order says, save the adapter to `out`, measure it, and write the report beside it.
@@ -42,6 +44,7 @@ def compress_to_folder(
     goes on where it stopped. One run at a time may write to a folder.
     """
     order.check()
+    check_export(export)
     job = Compressor(
         model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress, folder=out
     )
@@ -56,9 +59,19 @@ def compress_to_folder(
         )
         if outcome.attempts:
             draw_curve(outcome.attempts, order.keep, out / CURVE)
+        if export:
+            report = replace(report, exported=_export(job, found, out / export))
         write_json(out / REPORT, report.as_json())
         job.work.finish()
     return report
+
+
+def _export(job: Compressor, found: CompressedPrompt, folder: Path) -> dict[str, Any]:
+    """Write the prompt for peft, at the same size but with masses of one, and measure it."""
+    plain = found if found.exact else job.fit(found.size, "plain")
+    plain.export_peft(job.model, folder)
+    kept = sum(not answer.lost for answer in job.quiz_answers(plain))
+    return {"folder": folder.name, "kept": kept, "ratio": job.fidelity(plain).ratio}
 
 
 def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1) -> dict[str, float]:

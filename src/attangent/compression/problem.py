@@ -76,8 +76,10 @@ class LayerProblem:
         keys: Tensor,
         values: Tensor,
         kept: Sequence[Tensor] | None = None,
+        beside: tuple[Tensor, Tensor] | None = None,
     ) -> "LayerProblem":
-        return cls(call, valid, keys, values, *call.tokens(), kept)
+        """The problem of a call; `beside` is the attention over all but the prompt, the text's by default."""
+        return cls(call, valid, keys, values, *(beside or call.tokens()), kept)
 
     def rows(self, x: Tensor) -> Tensor:
         """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""

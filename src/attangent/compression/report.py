@@ -24,6 +24,8 @@ class Report:
     """Questions made from the prompt that it answers and that are not answered without it."""
     goal: dict[str, Any] = field(default_factory=dict)
     """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
+    exported: dict[str, Any] = field(default_factory=dict)
+    """The export, which has masses of one: where it lies, answers kept and ratio."""
     decode: dict[str, float] = field(default_factory=dict)
     """Seconds of one decoding step with the full prompt, the compressed one and none."""
 

@@ -1,7 +1,7 @@
 """A compressed prompt: states, and what must be known to use them; attached, saved, loaded, composed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from os import PathLike
@@ -18,6 +18,7 @@ from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE
 from attangent.adapters.files.save import load_adapter, write_adapter
 from attangent.adapters.record import find_record
+from attangent.attention import PrefixState, RaggedState
 from attangent.compression.export import Rotation, transformers_cache, write_peft
 from attangent.compression.methods import DEFAULT, method_named
 from attangent.compression.problem import PromptState
@@ -105,7 +106,7 @@ class CompressedPrompt:
         if set(self.states) != set(other.states) or self.tokenizer != other.tokenizer:
             raise AttangentError("compressed prompts of different models cannot be composed")
         return CompressedPrompt(
-            {name: state.add(other.states[name]) for name, state in self.states.items()},
+            joined_states(self.states, other.states),
             max(self.position_offset, other.position_offset),
             self.size + other.size,
             self.method if self.method == other.method else DEFAULT,
@@ -115,6 +116,20 @@ class CompressedPrompt:
         )
 
 
+def joined_states(
+    before: Mapping[str, PromptState], after: Mapping[str, PromptState]
+) -> dict[str, PromptState]:
+    """The states of both by layer; a layer that only one of them has keeps that."""
+    joined = {name: _added(before[name], after[name]) for name in after if name in before}
+    return {**before, **after, **joined}
+
+
+def _added(one: PromptState, other: PromptState) -> PromptState:
+    if isinstance(one, PrefixState) and isinstance(other, PrefixState):
+        return one.add(other)
+    return (one if isinstance(one, RaggedState) else RaggedState.from_state(one)).add(other)
+
+
 def composed(parts: Sequence[CompressedPrompt]) -> CompressedPrompt:
     """Several prompts side by side."""
     return reduce(CompressedPrompt.add, parts)
@@ -122,7 +137,7 @@ def composed(parts: Sequence[CompressedPrompt]) -> CompressedPrompt:
 
 def load_compressed(model: Any, tokenizer: Any, folder: str | PathLike[str], name: str = "default") -> Reader:
     """Attach the compressed prompt in a folder; returned is the reader of what is asked behind it."""
-    notes = _read_notes(Path(folder) / NOTES)
+    notes = read_notes(folder)
     if notes["tokenizer"] != fingerprint(tokenizer):
         raise AttangentError(
             f"the prompt in {folder} was compressed with another tokenizer: load the one of its model"
@@ -131,13 +146,16 @@ def load_compressed(model: Any, tokenizer: Any, folder: str | PathLike[str], nam
     return Reader(tuple(notes["roles"]))
 
 
-def _read_notes(path: Path) -> dict[str, Any]:
+def read_notes(folder: str | PathLike[str]) -> dict[str, Any]:
+    """What `save` wrote beside the adapter."""
+    path = Path(folder) / NOTES
     _refuse_foreign(path.parent)
     if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
         raise AttangentError(f"there is no file {path}, expected a folder that `attangent compress` wrote")
     try:
         notes = json.loads(path.read_text())
         whole = isinstance(notes["tokenizer"], str) and all(isinstance(role, str) for role in notes["roles"])
+        whole = whole and all(isinstance(notes[name], int) for name in ("size", "prompt_tokens"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AttangentError(f"{path} is not what `attangent compress` writes: {error}") from None
     if not whole:

@@ -50,7 +50,7 @@ class _Scorer:
 
     def __call__(self, call: AttentionCall) -> Tensor:
         keys, values = self.cache.layers[call.layer]
-        layer = LayerProblem.of(call, self.valid, keys, values)
+        layer = LayerProblem.of(call, self.valid, keys, values, beside=self.cache.beside(call))
         part = prompt_part(call, keys, values)
         output = merged((layer.output, layer.lse), part)[0]
         total = layer.rows(torch.logaddexp(layer.lse, part[1]).unsqueeze(-1))

@@ -54,7 +54,7 @@ def folded(problem: HeadProblem, chosen: Tensor) -> Solution:
 
 
 def key_steps(problem: HeadProblem, chosen: Tensor, masses: Tensor) -> Tensor:
-    """Steps s_j (r, d) with q.s_j = log k_j as nearly as can be, above all for queries that attend to token j.
+    """Steps s_j (r, d) with q.s_j = log k_j as nearly as can be, above all for queries that see token j.
 
     s_j = argmin sum_q u_j (q.s_j - log k_j)^2 + ridge |s_j|^2, in closed form, with u_j = w_j k_j and a
     part of its mean for every query; w_j is the attention of q to the token. Logarithms beyond 6 are taken
