@@ -181,6 +181,90 @@ def test_empty_prompts_and_broken_json_are_refused(folder, tmp_path):
         assert message in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("p.txt", "Caf\u00e9 ".encode("latin-1") * 20, "it is not UTF-8"),
+        ("p.md", b"\xff\xfe\x00", "it is not UTF-8"),
+    ],
+)
+def test_a_prompt_in_a_foreign_encoding_is_refused(folder, tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    done = run("compress", "--model", folder, "--prompt", tmp_path / name, "--out", tmp_path / "o")
+    assert message in str(done.exception)
+
+
+def test_questions_without_text_and_unknown_exports_are_refused(folder, prompt, tmp_path):
+    (tmp_path / "ask.txt").write_text("\tgreen\n")
+    usual = ("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "o")
+    assert "a line without a question" in str(run(*usual, "--ask", tmp_path / "ask.txt").exception)
+    assert "export is 'gguf'" in str(run(*usual, "--export", "gguf").exception)
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_encoder_is_refused(folder, prompt, tmp_path):
+    from transformers import BertConfig, BertModel
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
+    BertModel(BertConfig(vocab_size=64, **sizes)).save_pretrained(tmp_path / "bert")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "bert" / name).write_bytes((folder / name).read_bytes())
+    done = run("compress", "--model", tmp_path / "bert", "--prompt", prompt, "--out", tmp_path / "o")
+    assert isinstance(done.exception, AttangentError)
+    assert "holds no causal language model" in str(done.exception)
+
+
+def test_an_export_for_peft_is_written_beside_the_adapter(folder, prompt, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    out = tmp_path / "a"
+    done = run(
+        *("compress", "--model", folder, "--prompt", prompt, "--out", out, "--size", 12, "--keep", 0),
+        *("--export", "peft", "--quiet"),
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads((out / "report.json").read_text())["exported"]["folder"] == "peft"
+    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), str(out / "peft"))
+    assert model.active_peft_config.num_virtual_tokens == 12
+
+
+def test_a_second_run_into_the_same_folder_is_refused_while_the_first_writes(folder, prompt, tmp_path):
+    from attangent._files import only_writer
+
+    (tmp_path / "a").mkdir()
+    with only_writer(tmp_path / "a"):
+        done = run("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "a")
+    assert "another compression is writing" in str(done.exception)
+
+
+def test_chat_answers_line_by_line_until_an_empty_one(folder, prompt, tmp_path):
+    out = tmp_path / "a"
+    run("compress", "--model", folder, "--prompt", prompt, "--out", out, "--size", 12, "--keep", 0)
+    done = RUNNER.invoke(
+        app,
+        ["chat", "--model", str(folder), "--adapter", str(out), "--tokens", "3"],
+        input="who is the keeper?\nwhat is the light?\n\nnever asked\n",
+    )
+    assert done.exit_code == 0, done.output
+    first = run("generate", "--model", folder, "--adapter", out, "--tokens", 3, "who is the keeper?")
+    assert done.output.splitlines()[0] == first.output.strip()
+    assert len(done.output.splitlines()) == 2
+
+
+def test_a_prompt_beyond_the_context_is_compressed_in_pieces(folder, tmp_path):
+    (tmp_path / "long.txt").write_text(TEXT * 80)
+    done = run(
+        *("compress", "--model", folder, "--prompt", tmp_path / "long.txt", "--out", tmp_path / "a"),
+        *("--size", 8, "--plain"),
+    )
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "a" / "report.json").read_text())
+    assert report["pieces"] > 1
+    assert report["size"] == 8 * report["pieces"]
+    assert run("generate", "--model", folder, "--adapter", tmp_path / "a", "who?").exit_code == 0
+
+
 def test_generate_refuses_what_compress_did_not_write(folder, tmp_path):
     done = run("generate", "--model", folder, "--adapter", tmp_path, "who?")
     assert "expected a folder that `attangent compress` wrote" in str(done.exception)

@@ -103,7 +103,9 @@ def compress(
     if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
         from attangent.compression.pieces import compress_pieces
 
-        options: dict[str, Any] = {"calibration": calibration, "seed": seed, "progress": progress}
+        options: dict[str, Any] = {"calibration": calibration, "seed": seed}
+        if progress is not None:
+            options["progress"] = progress
         return compress_pieces(model, tokenizer, prompt, size, method, **options)
     job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)

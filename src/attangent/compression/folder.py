@@ -14,11 +14,13 @@ from attangent.adapters.attaching import detach
 from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
 from attangent.compression.export import check_export
-from attangent.compression.order import Order
-from attangent.compression.prompt import Reader
+from attangent.compression.order import DEFAULT_SIZE, Order
+from attangent.compression.pieces import PieceRun
+from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
 from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt
 from attangent.compression.stages import Progress
+from attangent.compression.text import LENGTH
 
 CURVE = "curve.png"
 REPORT = "report.json"
@@ -45,6 +47,9 @@ def compress_to_folder(
     """
     order.check()
     check_export(export)
+    check_model(model, tokenizer)
+    if is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
+        return _long_to_folder(model, tokenizer, prompt, out, order, calibration, seed, progress)
     job = Compressor(
         model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress, folder=out
     )
@@ -63,6 +68,35 @@ def compress_to_folder(
             report = replace(report, exported=_export(job, found, out / export))
         write_json(out / REPORT, report.as_json())
         job.work.finish()
+    return report
+
+
+def _long_to_folder(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    out: Path,
+    order: Order,
+    calibration: Sequence[str] | None,
+    seed: int,
+    progress: Progress | None,
+) -> Report:
+    """A prompt that cannot be read at once: piece by piece, with the size of the order for each.
+
+    What is reported is that of the last piece, behind the others: none can be asked with the whole prompt.
+    """
+    options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
+    if progress is not None:
+        options["progress"] = progress
+    run = PieceRun(model, tokenizer, prompt, order.size or DEFAULT_SIZE, order.method, **options)
+    with only_writer(real_folder(out), "compression"):
+        found = run.compressed()
+        found.save(model, out)
+        assert run.last is not None
+        pieces, tokens = len(run.long.pieces), len(run.long.ids)
+        report = replace(run.last.report(found), pieces=pieces, prompt_tokens=tokens)
+        write_json(out / REPORT, report.as_json())
+        run.work.finish()
     return report
 
 

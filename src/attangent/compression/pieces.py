@@ -6,7 +6,8 @@ up to the context's end. Layers with a sliding window keep the last piece only: 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,52 +59,76 @@ class LongPrompt:
 
 
 def compress_pieces(
-    model: Any,
-    tokenizer: Any,
-    prompt: Any,
-    size: int = 64,
-    method: str = DEFAULT,
-    *,
-    piece: int | None = None,
-    calibration: Sequence[str] | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-    folder: Path | None = None,
-    done: Callable[[Compressor], Any] = lambda job: None,
+    model: Any, tokenizer: Any, prompt: Any, size: int = 64, method: str = DEFAULT, **options: Any
 ) -> CompressedPrompt:
     """A prompt of any length: `size` virtual tokens for each KV head and piece, in bounded memory.
 
-    With a folder a run that was cut off goes on behind the last piece that was finished. `done` is called
-    with the job of each piece that was worked on.
+    options: piece, calibration, seed, progress and folder, as `PieceRun` takes them.
     """
-    long = LongPrompt.of(model, tokenizer, prompt, piece)
-    rotation = Rotation.of(model) if long.rotated else None
-    sliding = sliding_layers(model)
-    work = Work(folder, [fingerprint(tokenizer), long.ids.tolist(), long.piece, size, method, seed])
-    parts: list[_Part] = []
-    for count, ids in enumerate(long.pieces):
-        if parts:
-            parts = [part.behind(len(parts[-1]), rotation, long, sliding) for part in parts]
-        start = 0 if long.rotated else count * long.piece
-        before = _joined(parts)
+    run = PieceRun(model, tokenizer, prompt, size, method, **options)
+    found = run.compressed()
+    run.work.finish()
+    return found
 
-        def fitted(ids: Tensor = ids, start: int = start, before: Any = before) -> Mapping[str, Tensor]:
-            job = Compressor(
-                model, tokenizer, prompt, calibration, seed=seed, piece=Piece(ids, start, before)
-            )
-            own = job.fit_piece(size, method)
-            done(job)
-            return packed(own)
 
-        kept = work.tensors(f"piece-{count}", fitted)
-        parts.append(_Part(unpacked(kept), len(ids), len(ids)))
-        if progress is not None:
-            progress("pieces", count + 1, len(long.pieces))
-    work.finish()
-    offset = len(parts[-1]) if long.rotated else len(long.ids)
-    return CompressedPrompt(
-        _joined(parts), offset, size * len(parts), method, long.roles, fingerprint(tokenizer)
-    )
+@dataclass
+class PieceRun:
+    """The pieces of one prompt, one after another.
+
+    piece: tokens of a piece, 1024 or what can be read at once by default. With a folder a run that was cut
+    off goes on behind the last piece that was finished. `done` is called with the job of each piece.
+    """
+
+    model: Any
+    tokenizer: Any
+    prompt: Any
+    size: int = 64
+    method: str = DEFAULT
+    piece: int | None = None
+    calibration: Sequence[str] | None = None
+    seed: int = 0
+    progress: Progress = lambda stage, done, total: None
+    folder: Path | None = None
+    done: Callable[[Compressor], Any] = lambda job: None
+    long: LongPrompt = field(init=False)
+    last: Compressor | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.long = LongPrompt.of(self.model, self.tokenizer, self.prompt, self.piece)
+        self.rotation = Rotation.of(self.model) if self.long.rotated else None
+        self.sliding = sliding_layers(self.model)
+
+    @cached_property
+    def work(self) -> Work:
+        about = [fingerprint(self.tokenizer), self.long.ids.tolist(), self.long.piece]
+        return Work(self.folder, [*about, self.size, self.method, self.seed])
+
+    def compressed(self) -> CompressedPrompt:
+        """All pieces compressed; `last` is then the job of the last one."""
+        parts: list[_Part] = []
+        for count, ids in enumerate(self.long.pieces):
+            if parts:
+                length = parts[-1].length
+                parts = [part.behind(length, self.rotation, self.long, self.sliding) for part in parts]
+            self.last = self._job(count, ids, _joined(parts))
+            kept = self.work.tensors(f"piece-{count}", partial(self._fitted, self.last))
+            parts.append(_Part(unpacked(kept), len(ids), len(ids)))
+            self.progress("pieces", count + 1, len(self.long.pieces))
+        offset = parts[-1].length if self.long.rotated else len(self.long.ids)
+        about = (self.method, self.long.roles, fingerprint(self.tokenizer))
+        return CompressedPrompt(_joined(parts), offset, self.size * len(parts), *about)
+
+    def _job(self, count: int, ids: Tensor, before: dict[str, PromptState]) -> Compressor:
+        start = 0 if self.long.rotated else count * self.long.piece
+        piece = Piece(ids, start, before)
+        return Compressor(
+            self.model, self.tokenizer, self.prompt, self.calibration, seed=self.seed, piece=piece
+        )
+
+    def _fitted(self, job: Compressor) -> dict[str, Tensor]:
+        found = job.fit_piece(self.size, self.method)
+        self.done(job)
+        return packed(found)
 
 
 @dataclass(frozen=True)
@@ -113,9 +138,6 @@ class _Part:
     states: dict[str, PromptState]
     length: int
     far: int
-
-    def __len__(self) -> int:
-        return self.length
 
     def behind(self, length: int, rotation: Rotation | None, long: LongPrompt, sliding: set[str]) -> "_Part":
         """This part when another piece of `length` tokens follows."""

@@ -26,6 +26,8 @@ class Report:
     """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
     exported: dict[str, Any] = field(default_factory=dict)
     """The export, which has masses of one: where it lies, answers kept and ratio."""
+    pieces: int = 1
+    """How many pieces the prompt was read in."""
     decode: dict[str, float] = field(default_factory=dict)
     """Seconds of one decoding step with the full prompt, the compressed one and none."""
 

@@ -119,9 +119,9 @@ class CompressedPrompt:
 def joined_states(
     before: Mapping[str, PromptState], after: Mapping[str, PromptState]
 ) -> dict[str, PromptState]:
-    """The states of both by layer; a layer that only one of them has keeps that."""
-    joined = {name: _added(before[name], after[name]) for name in after if name in before}
-    return {**before, **after, **joined}
+    """The states of both by layer, in the order of `after`; a layer that only one of them has keeps that."""
+    joined = {name: _added(before[name], own) if name in before else own for name, own in after.items()}
+    return {**joined, **{name: own for name, own in before.items() if name not in after}}
 
 
 def _added(one: PromptState, other: PromptState) -> PromptState:
