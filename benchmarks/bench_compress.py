@@ -153,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except Unavailable as reason:
             print(f"left out: {reason}")
             continue
-        write(measure_prompt(Compressor(model, tokenizer, prompt.content), prompt, sizes, given.distill))
+        job = Compressor(model, tokenizer, prompt.content)
+        for row in measure_prompt(job, prompt, sizes, given.distill):
+            write([row])
     print(table(write([])))
 
 

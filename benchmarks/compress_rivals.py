@@ -30,7 +30,7 @@ _SUMMARY = "Summarise the text above. Keep every name and number."
 
 @dataclass(frozen=True)
 class Entry:
-    """What one rival made of a prompt: states by layer, or a text in its place; and the seconds it took."""
+    """What one rival made of a prompt: states by layer, or a text in its place; and the processor's seconds."""
 
     method: str
     size: int
@@ -40,9 +40,9 @@ class Entry:
 
 
 def timed(method: str, size: int, make: Callable[[], dict[str, Any]]) -> Entry:
-    started = time.perf_counter()
+    started = time.process_time()
     states = make()
-    return Entry(method, size, time.perf_counter() - started, states)
+    return Entry(method, size, time.process_time() - started, states)
 
 
 def attention_matching(job: Compressor, size: int) -> Entry:
@@ -83,12 +83,12 @@ def cartridge(job: Compressor, size: int) -> Entry:
 
 def summary(job: Compressor, size: int) -> Entry:
     """What the model itself writes when asked for a summary of this length."""
-    started = time.perf_counter()
+    started = time.process_time()
     asked = job.reader.question(job.tokenizer, _SUMMARY)
     (text,) = continuations(
         job.model, job.tokenizer, [asked], job.cache.length, whole_prompt(job.cache), size
     )
-    return Entry("summary", size, time.perf_counter() - started, text=text)
+    return Entry("summary", size, time.process_time() - started, text=text)
 
 
 def summarised(job: Compressor, text: str) -> Any:

@@ -1,18 +1,23 @@
-"""Answers kept, ratio, seconds and bytes of every method on one prompt, and the table of all of them."""
+"""Answers kept, ratio, seconds and bytes of every method on one prompt, and the table of all of them.
+
+Seconds are those of the processor, so that a busy machine does not change them.
+"""
 
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attangent.compression.answers import Way, answers_by
+from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation
-from attangent.compression.fidelity import compare_fidelity
 from attangent.compression.goal import STEPS
 from benchmarks.child import Unavailable
 from benchmarks.compress_prompts import Prompt
@@ -35,72 +40,94 @@ EVERY_SIZE = ("KVzip",)
 
 def measure_prompt(
     job: Compressor, prompt: Prompt, sizes: Sequence[int], distilled: bool = False
-) -> list[dict[str, Any]]:
-    """A row for each method and size, and one for the full prompt."""
-    started = time.perf_counter()
-    _ = job.cache, job.text
-    shared = time.perf_counter() - started
-    entries = [*_ours(job, sizes, shared), *_rivals(job, sizes)]
-    if distilled:
-        entries += _trained(job, sizes[0], entries[0])
-    states = [entry.states for entry in entries if entry.states is not None]
-    ratios = iter(compare_fidelity(job.model, job.cache, states, job.held_out))
+) -> Iterator[dict[str, Any]]:
+    """A row for the full prompt and one for each method and size, as soon as it is known."""
+    started = time.process_time()
+    _ = job.cache, job.text, job.scores
+    shared = time.process_time() - started
     full = {"method": "full prompt", "size": len(job.ids), "seconds": 0.0, "bytes": job.cache.number_of_bytes}
-    rows = [_row(job, prompt, full | {"ratio": 0.0}, Way.full(job.cache))]
-    rows += [_measured(job, prompt, entry, ratios) for entry in entries]
-    return rows
+    yield _row(job, prompt, full | {"ratio": 0.0}, Way.full(job.cache))
+    ratio = Ratio(job)
+    for entry in _entries(job, sizes, shared, distilled):
+        yield _measured(job, prompt, entry, ratio)
 
 
-def _ours(job: Compressor, sizes: Sequence[int], shared: float) -> list[Entry]:
-    """Our methods; what they share, reading and sampling, counts for each, and scoring for `recall`."""
-    started = time.perf_counter()
-    _ = job.scores
-    scoring = time.perf_counter() - started
-    found = []
-    for method, more in (("recall", shared + scoring), ("anchors", shared)):
-        for size in sizes:
-            entry = timed(method, size, lambda size=size, method=method: job.fit(size, method).states)
-            found.append(Entry(f"attangent, {method}", size, entry.seconds + more, entry.states))
-    return found
+def _entries(job: Compressor, sizes: Sequence[int], shared: float, distilled: bool) -> Iterator[Entry]:
+    """Every method at the first size, the nearest rivals at all; reading and sampling count for ours."""
+    pressed = _pressed(job, sizes)
+    for size in sizes:
+        yield _ours(job, "recall", size, shared)
+        yield from (entry for entry in pressed if entry.method in EVERY_SIZE and entry.size == size)
+        yield attention_matching(job, size)
+    yield _ours(job, "anchors", sizes[0], shared)
+    yield from (entry for entry in pressed if entry.method not in EVERY_SIZE)
+    yield cut(job, sizes[0])
+    yield summary(job, sizes[0])
+    if distilled:
+        closed, plan = job.fit(sizes[0]), Distillation(STEPS)
+        made = timed(f"attangent, recall, {STEPS} steps", sizes[0], lambda: job.distill(closed, plan).states)
+        yield replace(made, seconds=made.seconds + shared)
+        yield cartridge(job, sizes[0])
 
 
-def _rivals(job: Compressor, sizes: Sequence[int]) -> list[Entry]:
-    found = [attention_matching(job, size) for size in sizes]
-    found += [cut(job, sizes[0]), summary(job, sizes[0])]
+def _ours(job: Compressor, method: str, size: int, shared: float) -> Entry:
+    made = timed(f"attangent, {method}", size, lambda: job.fit(size, method).states)
+    return replace(made, seconds=made.seconds + shared)
+
+
+def _pressed(job: Compressor, sizes: Sequence[int]) -> list[Entry]:
     wanted = [(press, size) for press in PRESSES for size in sizes if size == sizes[0] or press in EVERY_SIZE]
     try:
-        found += kvpressed(job, wanted, Path(job.model.config._name_or_path))
+        return kvpressed(job, wanted, Path(job.model.config._name_or_path))
     except Unavailable as reason:
         print(f"left out: {reason}")
-    return found
+        return []
 
 
-def _trained(job: Compressor, size: int, start: Entry) -> Iterator[Entry]:
-    closed = job.fit(size)
-    made = timed(
-        f"attangent, recall, {STEPS} steps", size, lambda: job.distill(closed, Distillation(STEPS)).states
-    )
-    yield Entry(made.method, size, made.seconds + start.seconds, made.states)
-    yield cartridge(job, size)
+class Ratio:
+    """KL(full || other) / KL(full || none) on held-out text, the full prompt asked only once."""
+
+    def __init__(self, job: Compressor):
+        self.job = job
+        self.full = self._said(Way.full(job.cache))
+        self.none = self._distance(Way.none())
+
+    def of(self, way: Way) -> float:
+        return self._distance(way) / self.none
+
+    def _said(self, way: Way) -> Tensor:
+        text = self.job.held_out
+        with torch.no_grad():
+            logits = run(self.job.model, text.ids, way.offset, way.handler).logits
+        return logits[text.valid].float().log_softmax(dim=-1)
+
+    def _distance(self, way: Way) -> float:
+        return (self.full.exp() * (self.full - self._said(way))).sum(dim=-1).mean().item()
 
 
-def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratios: Iterator[Any]) -> dict[str, Any]:
-    about = {"method": entry.method, "size": entry.size, "seconds": round(entry.seconds, 1)}
+def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "method": entry.method,
+        "size": entry.size,
+        "seconds": round(entry.seconds, 1),
+        "ratio": None,
+    }
     if entry.states is None:
         cache = summarised(job, entry.text or "")
-        return _row(job, prompt, about | {"bytes": cache.number_of_bytes, "ratio": None}, Way.full(cache))
+        return _row(job, prompt, about | {"bytes": cache.number_of_bytes}, Way.full(cache))
     tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
     about["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    about["ratio"] = next(ratios).ratio
-    return _row(job, prompt, about, Way.compressed(job.cache, entry.states))
+    way = Way.compressed(job.cache, entry.states)
+    if entry.method.startswith(("attangent", *EVERY_SIZE)):
+        about["ratio"] = ratio.of(way)
+    return _row(job, prompt, about, way)
 
 
 def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way) -> dict[str, Any]:
     rows = [job.reader.question(job.tokenizer, question) for question, _ in prompt.questions]
     said = answers_by(job.model, job.tokenizer, rows, way) if rows else []
-    right = sum(
-        word.casefold() in answer.casefold() for (_, word), answer in zip(prompt.questions, said, strict=True)
-    )
+    pairs = zip(prompt.questions, said, strict=True)
+    right = sum(word.casefold() in answer.casefold() for (_, word), answer in pairs)
     found = {
         "prompt": prompt.name,
         "tokens": len(job.ids),

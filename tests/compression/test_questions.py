@@ -21,6 +21,12 @@ def test_every_sentence_is_asked_for_as_a_gap_and_where_it_can_be_as_a_question(
     assert '"The mayor of Quillan is ..."' in gaps[0].text
 
 
+def test_what_points_elsewhere_is_no_question():
+    assert [q.text[:8] for q in questions_from("This is the guide to Ostrel. It is old.", chat=True)] == [
+        "Complete"
+    ]
+
+
 def test_behind_plain_text_they_are_lines_to_be_continued():
     found = questions_from("The mayor of Quillan is Beatrix Sorley.", chat=False)
     assert [question.text for question in found] == [

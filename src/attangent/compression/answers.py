@@ -13,7 +13,7 @@ from torch import Tensor
 from attangent.attention import Prefix
 from attangent.compression.capture import Handler, PromptCache, intercepted, whole_prompt, with_states
 
-_ASKED_AT_ONCE = 16
+_ASKED_AT_ONCE = 24
 ANSWER_TOKENS = 24
 
 

@@ -17,6 +17,7 @@ _TELLS = re.compile(
     r"^(?P<what>.{3,90}?) (?P<verb>is|are|was|were) (?P<called>called )?(?P<answer>.+?)[.!;:]*$"
 )
 _PERSON = re.compile(r"^([A-Z][\w'-]+ ){1,2}[A-Z][\w'-]+$")
+_POINTING = {"this", "that", "these", "those", "it", "he", "she", "they", "there", "here", "what"}
 _SMALL = {"about", "after", "also", "before", "from", "have", "into", "must", "only", "that", "their"}
 _SMALL |= {"there", "they", "this", "were", "with"}
 
@@ -76,6 +77,8 @@ def _asked(sentence: str) -> tuple[str, str]:
     """A sentence that says what something is as a question, and the word that answers it."""
     found = _TELLS.match(sentence)
     if found is None:
+        return "", ""
+    if found["what"].casefold() in _POINTING:
         return "", ""
     what, answer = found["what"], found["answer"].split(",")[0].split(" and ")[0].split(" who ")[0]
     words = [_plain(word) for word in answer.split()]
