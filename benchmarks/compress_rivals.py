@@ -30,7 +30,7 @@ _SUMMARY = "Summarise the text above. Keep every name and number."
 
 @dataclass(frozen=True)
 class Entry:
-    """What one rival made of a prompt: states by layer, or a text in its place; and the processor's seconds."""
+    """What one rival made of a prompt: states by layer, or a text in its place; processor seconds."""
 
     method: str
     size: int

@@ -118,7 +118,7 @@ def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio) -> di
     tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
     about["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     way = Way.compressed(job.cache, entry.states)
-    if entry.method.startswith(("attangent", *EVERY_SIZE)):
+    if entry.method.startswith(("attangent", "Attention", *EVERY_SIZE)):
         about["ratio"] = ratio.of(way)
     return _row(job, prompt, about, way)
 

@@ -55,7 +55,8 @@ def test_rows_of_a_prompt_say_what_every_method_keeps(monkeypatch, capsys):
     }
     ours, cut = rows["attangent, recall", 16], rows["prompt cut", 16]
     assert ours["bytes"] == cut["bytes"]
-    assert ours["ratio"] < cut["ratio"]
+    assert 0 <= ours["ratio"] < 1
+    assert cut["ratio"] is None
 
 
 def test_a_cartridge_is_trained_from_the_first_tokens(monkeypatch):

@@ -165,9 +165,9 @@ def _load(model: str) -> tuple[Any, Any]:
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
-        network, about = AutoModelForCausalLM.from_pretrained(
-            model, dtype=torch.float32, output_loading_info=True
-        )
+        options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+        loaded: Any = AutoModelForCausalLM.from_pretrained(model, **options)
+        network, about = loaded
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise AttangentError(

@@ -138,7 +138,8 @@ def _some_states(states: Mapping[str, Prefix]) -> Handler:
 
 def state_part(call: AttentionCall, state: Prefix) -> tuple[Tensor, Tensor]:
     """Attention of the call's queries over the virtual tokens of a state: output and logsumexp."""
-    keys, (Z, mass) = state.features.keys, state.weights()  # type: ignore[attr-defined]
+    features: Any = state.features
+    keys, (Z, mass) = features.keys, state.weights()
     batch, heads, rows, dim = call.q.shape
     q = call.q.reshape(batch, len(keys), heads // len(keys) * rows, dim)
     masses = mass.abs()

@@ -46,10 +46,8 @@ class HeadProblem:
     def thinned(self, rows: int) -> "HeadProblem":
         """The problem on every s-th query, so that about `rows` are left."""
         kept = slice(None, None, max(1, len(self.rest) // rows))
-        rows = {
-            name: getattr(self, name)[kept] for name in ("weights", "rest", "beside", "output", "queries")
-        }
-        return replace(self, **rows)
+        names = ("weights", "rest", "beside", "output", "queries")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 @dataclass(frozen=True)
