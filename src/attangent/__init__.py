@@ -10,7 +10,7 @@ from attangent._errors import AttangentError
 from attangent._version import __version__
 
 if TYPE_CHECKING:
-    from attangent.adapters import NTKConfig, attach, detach, load_adapter, save_adapter
+    from attangent.adapters import NTKConfig, attach, batch, detach, load_adapter, save_adapter
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.compression.compressor import compress
     from attangent.kernels import predict_training, tangent_kernel
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "NTKConfig": "attangent.adapters",  # what an adapter is
     "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
+    "batch": "attangent.adapters",  # another prefix for each row of a batch
     "compress": "attangent.compression.compressor",  # a long prompt as a prefix of constant size
     "detach": "attangent.adapters",  # and take it off again
     "load_adapter": "attangent.adapters",  # attach what a folder holds
@@ -35,6 +36,7 @@ __all__ = [
     "PrefixState",
     "__version__",
     "attach",
+    "batch",
     "compress",
     "detach",
     "load_adapter",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attangent import PrefixState, attach, detach, load_adapter, save_adapter
-from attangent.adapters import NTKConfig, active_adapters, attention_layers, states_of
+from attangent.adapters import NTKConfig, activate, active_adapters, attention_layers, states_of
 from attangent.adapters.decoding import native
 from attangent.adapters.slot import slot_of
 from attangent.attention import RaggedState
@@ -104,8 +104,6 @@ def test_they_stand_beside_other_adapters_and_come_off():
     attach(model, CONFIG, states=states(model))
     alone = logits(model, given)
     attach(model, NTKConfig(share=0), "other")
-    from attangent.adapters import activate
-
     activate(model, "default", "other")
     assert active_adapters(model) == ("default", "other")
     torch.testing.assert_close(logits(model, given), alone, rtol=1e-4, atol=1e-5)
@@ -117,10 +115,6 @@ def test_they_stand_beside_other_adapters_and_come_off():
 def test_other_precisions(dtype):
     given = inputs("llama", side="left")
     model = attach(tiny("llama").to(dtype), CONFIG, states=states(tiny("llama")))
-    assert (
-        torch.equal(model.generate(**given, **OPTIONS), model.generate(**given, **OPTIONS, use_cache=False))
-        or dtype == torch.bfloat16
-    )
     exact = attach(tiny("llama").double(), CONFIG, states=states(tiny("llama")))
     gap = (logits(model, given).double() - logits(exact, given)).abs()[given["attention_mask"].bool()].max()
     assert gap < (0.1 if dtype == torch.bfloat16 else 1e-9)

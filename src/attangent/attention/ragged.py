@@ -1,7 +1,7 @@
 """Virtual tokens of which every head has its own number: kept, counted and attended to without padding."""
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -86,12 +86,12 @@ class Ragged:
         pieces = [tensor.split(self.sizes) for tensor in self.tokens()]
         found = []
         for heads in alike(self.sizes):
-            keys, Z, mass = (_stacked([tensor[head] for head in heads]) for tensor in pieces)
+            keys, Z, mass = (stacked([tensor[head] for head in heads]) for tensor in pieces)
             found.append(Part(heads, Weights(PlacedAnchors(keys, self.softcap), Z, mass)))
         return found
 
     def _padded(self, tokens: Tensor) -> Tensor:
-        return _stacked(list(tokens.split(self.sizes)))
+        return stacked(list(tokens.split(self.sizes)))
 
 
 class RaggedTokens(Ragged):
@@ -252,15 +252,11 @@ def _places(place: slice | list[int]) -> list[int]:
     return list(range(place.start, place.stop)) if isinstance(place, slice) else place
 
 
-def starts_of(sizes: Sequence[int]) -> list[int]:
-    """Where the tokens of each head begin, and where the last ends."""
-    return [0, *accumulate(sizes)]
-
-
-def _stacked(pieces: list[Tensor]) -> Tensor:
+def stacked(pieces: Sequence[Tensor], value: float = 0.0) -> Tensor:
+    """One tensor for all heads, the shorter ones filled up with `value`."""
     if len({len(piece) for piece in pieces}) == 1:
-        return torch.stack(pieces)
-    return pad_sequence(pieces, batch_first=True)
+        return torch.stack(list(pieces))
+    return pad_sequence(list(pieces), batch_first=True, padding_value=value)
 
 
 def _check_sizes(sizes: Any) -> tuple[int, ...]:
