@@ -2,7 +2,8 @@
 
 `python -m benchmarks.bench_compress` asks the questions of the reported prompts behind every method at equal
 bytes and writes benchmarks/compress_results.json and the table. Names of prompts choose some of them;
-`--distill` adds our distillation and peft's CARTRIDGE.
+`--distill` adds our distillation and peft's CARTRIDGE. Rows that are in the file stay as they are unless
+`--again` is given, so that a run may be made in parts (`--only recall,KVzip`).
 """
 
 import argparse
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 
+from attangent._files import real_folder
 from attangent._random import generator
 from attangent.adapters import attach, attention_layers
 from attangent.adapters.config import NTKConfig
@@ -23,10 +25,12 @@ from attangent.compression.compressor import Compressor
 from attangent.compression.folder import filled_cache
 from benchmarks.child import Unavailable, Work
 from benchmarks.compress_prompts import PROMPTS, REPORTED
-from benchmarks.compress_table import measure_prompt, table, write
+from benchmarks.compress_table import measure_prompt, rows_of, table, write
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 
 FOLDER = Path(__file__).parent / ".envs" / "smollm2"
+WORK = Path(__file__).parent / ".envs" / "compress"
+"""Where the texts and scores of each prompt are kept between runs."""
 STATE = 64
 DECODING = {"prompt": 4000, "batch": 8}
 
@@ -141,11 +145,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("prompts", nargs="*", help=f"some of {', '.join(PROMPTS)}")
     parser.add_argument("--sizes", default="64,32", help="tokens for each head")
+    parser.add_argument("--only", default="", help="methods to measure, with commas between")
+    parser.add_argument("--again", action="store_true", help="measure again what is known")
     parser.add_argument("--distill", action="store_true", help="measure trained states too")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     model, tokenizer = smollm2()
+    only = [method for method in given.only.split(",") if method]
     sizes = [int(size) for size in given.sizes.split(",")]
     for name in given.prompts or REPORTED:
         try:
@@ -153,8 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except Unavailable as reason:
             print(f"left out: {reason}")
             continue
-        job = Compressor(model, tokenizer, prompt.content)
-        for row in measure_prompt(job, prompt, sizes, given.distill):
+        job = Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / name))
+        known = [] if given.again else [(row["method"], row["size"]) for row in rows_of(name)]
+        for row in measure_prompt(job, prompt, sizes, given.distill, known, only):
             write([row])
     print(table(write([])))
 

@@ -1,7 +1,7 @@
-"""Runs in an environment of its own with kvpress: presses prompts and writes what is left of their caches.
+"""Runs in an environment of its own with kvpress: presses a prompt and writes what is left of its cache.
 
-Usage: compress_kvpress.py MODEL JOBS OUT. JOBS is a JSON list of {"name", "press", "size", "ids", "prefix"};
-for each job OUT/NAME.safetensors holds keys and values of every layer and which tokens each head kept.
+Usage: compress_kvpress.py MODEL ORDER OUT. ORDER is JSON with press, size, ids and prefix; OUT is a
+safetensors file with keys and values of every layer and which tokens each head kept.
 """
 
 import json
@@ -59,15 +59,13 @@ def pressed(model, job):
     return found
 
 
-def main(folder, jobs, out):
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="sdpa"
-    ).eval()
-    for job in json.loads(Path(jobs).read_text()):
-        started = time.process_time()
-        found = {name: tensor.contiguous().clone() for name, tensor in pressed(model, job).items()}
-        about = {"seconds": str(time.process_time() - started)}
-        save_file(found, Path(out) / f"{job['name']}.safetensors", metadata=about)
+def main(folder, order, out):
+    options = {"dtype": torch.float32, "attn_implementation": "sdpa"}
+    model = AutoModelForCausalLM.from_pretrained(folder, **options).eval()
+    started = time.process_time()
+    found = pressed(model, json.loads(Path(order).read_text()))
+    about = {"seconds": str(time.process_time() - started)}
+    save_file({name: tensor.contiguous().clone() for name, tensor in found.items()}, out, metadata=about)
 
 
 if __name__ == "__main__":

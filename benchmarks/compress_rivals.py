@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,31 +115,19 @@ def kvpress_python() -> Path:
     return python
 
 
-def kvpressed(job: Compressor, wanted: Sequence[tuple[str, int]], folder: Path) -> list[Entry]:
+def kvpressed(job: Compressor, press: str, size: int, folder: Path) -> Entry:
     """What kvpress leaves of the prompt's cache, as states of our own: the same tokens in the same places."""
     prefix = tokens_of(job.tokenizer, "<|im_start|>system\n") if job.reader.roles else []
-    python, ids, found = kvpress_python(), job.ids.tolist(), []
+    order = {"press": press, "size": size, "ids": job.ids.tolist(), "prefix": len(prefix)}
+    python, child = kvpress_python(), Path(__file__).with_name("compress_kvpress.py")
     with tempfile.TemporaryDirectory() as place:
-        jobs = [
-            {
-                "name": f"{press}-{size}",
-                "press": press,
-                "size": size,
-                "ids": ids,
-                "prefix": len(prefix),
-            }
-            for press, size in wanted
-        ]
-        file = Path(place) / "jobs.json"
-        file.write_text(json.dumps(jobs))
-        child = Path(__file__).with_name("compress_kvpress.py")
-        command = [str(part) for part in (python, child, folder, file, place)]
+        file, out = Path(place) / "order.json", Path(place) / "out.safetensors"
+        file.write_text(json.dumps(order))
+        command = [str(part) for part in (python, child, folder, file, out)]
         ran = subprocess.run(command, check=False, capture_output=True, text=True)
         if ran.returncode:
-            raise Unavailable(f"{KVPRESS} failed: {ran.stderr.strip().splitlines()[-1]}")
-        for press, size in wanted:
-            found.append(_read(job, press, size, Path(place) / f"{press}-{size}.safetensors"))
-    return found
+            raise Unavailable(f"{press} of {KVPRESS} failed: {ran.stderr.strip().splitlines()[-1]}")
+        return _read(job, press, size, out)
 
 
 def _read(job: Compressor, press: str, size: int, path: Path) -> Entry:

@@ -4,24 +4,23 @@ Seconds are those of the processor, so that a busy machine does not change them.
 """
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attangent.compression.answers import Way, answers_by
-from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation
+from attangent.compression.fidelity import measure_fidelity
 from attangent.compression.goal import STEPS
 from benchmarks.child import Unavailable
 from benchmarks.compress_prompts import Prompt
 from benchmarks.compress_rivals import (
+    CARTRIDGE_STEPS,
     PRESSES,
     Entry,
     attention_matching,
@@ -34,93 +33,88 @@ from benchmarks.compress_rivals import (
 )
 
 RESULTS = Path(__file__).with_name("compress_results.json")
-EVERY_SIZE = ("KVzip",)
-"""Rivals of kvpress that are measured at every size; the others at the first only."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method at a size, and how its entry is made; `exactly` it is asked for its ratio too."""
+
+    method: str
+    size: int
+    make: Callable[[], Entry]
+    exactly: bool = False
 
 
 def measure_prompt(
-    job: Compressor, prompt: Prompt, sizes: Sequence[int], distilled: bool = False
+    job: Compressor,
+    prompt: Prompt,
+    sizes: Sequence[int],
+    distilled: bool = False,
+    known: Collection[tuple[str, int]] = (),
+    only: Collection[str] = (),
 ) -> Iterator[dict[str, Any]]:
-    """A row for the full prompt and one for each method and size, as soon as it is known."""
-    started = time.process_time()
-    _ = job.cache, job.text, job.scores
-    shared = time.process_time() - started
-    full = {"method": "full prompt", "size": len(job.ids), "seconds": 0.0, "bytes": job.cache.number_of_bytes}
-    yield _row(job, prompt, full | {"ratio": 0.0}, Way.full(job.cache))
-    ratio = Ratio(job)
-    for entry in _entries(job, sizes, shared, distilled):
-        yield _measured(job, prompt, entry, ratio)
+    """A row for the full prompt and one for each method and size, as soon as it is there.
+
+    Rows that are `known` are left out; `only` names the methods to measure.
+    """
+    if ("full prompt", len(job.ids)) not in known:
+        bytes_ = job.cache.number_of_bytes
+        full = {"method": "full prompt", "size": len(job.ids), "seconds": 0.0, "bytes": bytes_, "ratio": 0.0}
+        yield _row(job, prompt, full, Way.full(job.cache))
+    for plan in _plans(job, sizes, distilled):
+        if (plan.method, plan.size) in known or (only and plan.method not in only):
+            continue
+        try:
+            yield _measured(job, prompt, plan.make(), plan.exactly)
+        except Unavailable as reason:
+            print(f"left out: {reason}")
 
 
-def _entries(job: Compressor, sizes: Sequence[int], shared: float, distilled: bool) -> Iterator[Entry]:
-    """Every method at the first size, the nearest rivals at all; reading and sampling count for ours."""
-    pressed = _pressed(job, sizes)
+def _plans(job: Compressor, sizes: Sequence[int], distilled: bool) -> list[Plan]:
+    """Every method at the first size, the nearest rivals at all sizes."""
+    first, found = sizes[0], []
     for size in sizes:
-        yield _ours(job, "recall", size, shared)
-        yield from (entry for entry in pressed if entry.method in EVERY_SIZE and entry.size == size)
-        yield attention_matching(job, size)
-    yield _ours(job, "anchors", sizes[0], shared)
-    yield from (entry for entry in pressed if entry.method not in EVERY_SIZE)
-    yield cut(job, sizes[0])
-    yield summary(job, sizes[0])
+        found += [
+            Plan("recall", size, partial(_ours, job, "recall", size), True),
+            Plan("KVzip", size, partial(_pressed, job, "KVzip", size), True),
+            Plan("Attention Matching", size, partial(attention_matching, job, size), True),
+        ]
+    found.append(Plan("anchors", first, partial(_ours, job, "anchors", first), True))
+    found.append(Plan("plain", first, partial(_ours, job, "plain", first), True))
+    found += [Plan(press, first, partial(_pressed, job, press, first)) for press in PRESSES[1:]]
+    found += [Plan("prompt cut", first, partial(cut, job, first))]
+    found += [Plan("summary", first, partial(summary, job, first))]
     if distilled:
-        closed, plan = job.fit(sizes[0]), Distillation(STEPS)
-        made = timed(f"attangent, recall, {STEPS} steps", sizes[0], lambda: job.distill(closed, plan).states)
-        yield replace(made, seconds=made.seconds + shared)
-        yield cartridge(job, sizes[0])
+        found.append(Plan(f"recall, {STEPS} steps", first, partial(_distilled, job, first), True))
+        found.append(Plan(f"CARTRIDGE, {CARTRIDGE_STEPS} steps", first, partial(cartridge, job, first), True))
+    return found
 
 
-def _ours(job: Compressor, method: str, size: int, shared: float) -> Entry:
-    made = timed(f"attangent, {method}", size, lambda: job.fit(size, method).states)
-    return replace(made, seconds=made.seconds + shared)
+def _ours(job: Compressor, method: str, size: int) -> Entry:
+    """Our own method; reading counts, and so do scoring and sampling where they were not kept from before."""
+    return timed(method, size, lambda: job.fit(size, method).states)
 
 
-def _pressed(job: Compressor, sizes: Sequence[int]) -> list[Entry]:
-    wanted = [(press, size) for press in PRESSES for size in sizes if size == sizes[0] or press in EVERY_SIZE]
-    try:
-        return kvpressed(job, wanted, Path(job.model.config._name_or_path))
-    except Unavailable as reason:
-        print(f"left out: {reason}")
-        return []
+def _distilled(job: Compressor, size: int) -> Entry:
+    plan = Distillation(STEPS)
+    return timed(f"recall, {STEPS} steps", size, lambda: job.distill(job.fit(size), plan).states)
 
 
-class Ratio:
-    """KL(full || other) / KL(full || none) on held-out text, the full prompt asked only once."""
-
-    def __init__(self, job: Compressor):
-        self.job = job
-        self.full = self._said(Way.full(job.cache))
-        self.none = self._distance(Way.none())
-
-    def of(self, way: Way) -> float:
-        return self._distance(way) / self.none
-
-    def _said(self, way: Way) -> Tensor:
-        text = self.job.held_out
-        with torch.no_grad():
-            logits = run(self.job.model, text.ids, way.offset, way.handler).logits
-        return logits[text.valid].float().log_softmax(dim=-1)
-
-    def _distance(self, way: Way) -> float:
-        return (self.full.exp() * (self.full - self._said(way))).sum(dim=-1).mean().item()
+def _pressed(job: Compressor, press: str, size: int) -> Entry:
+    return kvpressed(job, press, size, Path(job.model.config._name_or_path))
 
 
-def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio) -> dict[str, Any]:
-    about: dict[str, Any] = {
-        "method": entry.method,
-        "size": entry.size,
-        "seconds": round(entry.seconds, 1),
-        "ratio": None,
-    }
+def _measured(job: Compressor, prompt: Prompt, entry: Entry, exactly: bool) -> dict[str, Any]:
+    about: dict[str, Any] = {"method": entry.method, "size": entry.size, "seconds": round(entry.seconds, 1)}
+    about["ratio"] = None
     if entry.states is None:
         cache = summarised(job, entry.text or "")
         return _row(job, prompt, about | {"bytes": cache.number_of_bytes}, Way.full(cache))
     tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
     about["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    way = Way.compressed(job.cache, entry.states)
-    if entry.method.startswith(("attangent", "Attention", *EVERY_SIZE)):
-        about["ratio"] = ratio.of(way)
-    return _row(job, prompt, about, way)
+    if exactly:
+        about["ratio"] = measure_fidelity(job.model, job.cache, entry.states, job.held_out).ratio
+    return _row(job, prompt, about, Way.compressed(job.cache, entry.states))
 
 
 def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way) -> dict[str, Any]:
@@ -140,13 +134,19 @@ def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way) -> di
     return found
 
 
+def rows_of(prompt: str | None = None) -> list[dict[str, Any]]:
+    """The rows in the file of results, those of one prompt where it is named."""
+    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
+    return [row for row in rows if prompt in (None, row["prompt"])]
+
+
 def write(new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Put rows into the file of results, in the place of those of the same prompt, method and size."""
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
         return row["prompt"], row["method"], row["size"]
 
-    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
+    old = rows_of()
     replaced = {key(row) for row in new}
     rows = [row for row in old if key(row) not in replaced] + list(new)
     RESULTS.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
