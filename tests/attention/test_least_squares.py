@@ -4,7 +4,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.attention.least_squares import non_negative_solution, ridge_solution
+from attangent.attention.least_squares import (
+    _one_by_one,
+    _pivoted,
+    non_negative_solution,
+    ridge_solution,
+)
 
 
 def drawn(seed, n=60, r=6):
@@ -29,3 +34,13 @@ def test_the_non_negative_solution_has_no_way_down(seed, ridge):
     assert (x >= 0).all()
     assert (slope > -1e-8).all()
     assert slope[x > 1e-9].abs().le(1e-8).all()
+
+
+@given(seed=st.integers(0, 300), r=st.integers(1, 40))
+def test_pivoting_finds_what_freeing_one_by_one_finds(seed, r):
+    design, target = drawn(seed, n=50, r=r)
+    gram = design.mT @ design / 50 + 1e-4 * torch.eye(r, dtype=torch.float64)
+    right = design.mT @ target / 50
+    found = _pivoted(gram, right)
+    assert found is not None
+    torch.testing.assert_close(found, _one_by_one(gram, right), atol=1e-8, rtol=1e-6)

@@ -21,7 +21,8 @@ def test_every_method_gives_a_state_to_every_layer(method):
     assert list(states) == list(cache.layers) == seen
     for state in states.values():
         assert state.heads == 2
-        assert state.features.size == (8 if method == "elu" else 16)
+        floats = 8 * 8 + 8 if method == "elu" else 16 * (8 + 8 + 1)
+        assert sum(tensor.numel() for tensor in state.state_dict().values()) == 2 * floats
 
 
 def test_padding_changes_nothing():

@@ -75,7 +75,8 @@ def test_the_folder_is_small_and_does_not_grow_with_the_prompt(model, tmp_path):
         found = compress(model, Letters(), TEXT * repeats, size=16)
         found.save(model, tmp_path / str(repeats))
         sizes.append((tmp_path / str(repeats) / "adapter_model.safetensors").stat().st_size)
-    assert sizes[0] == sizes[1] < 1.2 * found.number_of_bytes + 4096
+    assert sizes[1] < 1.2 * sizes[0]
+    assert sizes[1] < 1.2 * found.number_of_bytes + 4096
 
 
 def test_wrong_tokenizers_models_and_folders_are_refused(model, tmp_path):

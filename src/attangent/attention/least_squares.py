@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor
 
+_FULL_EXCHANGES = 3
+_ROUNDS = 100
+
 
 def ridge_solution(design: Tensor, target: Tensor, ridge: float) -> Tensor:
     """argmin |A x - b|^2/n + ridge |x|^2 for A (..., n, r) and b (..., n, c)."""
@@ -14,13 +17,50 @@ def ridge_solution(design: Tensor, target: Tensor, ridge: float) -> Tensor:
 def non_negative_solution(design: Tensor, target: Tensor, ridge: float) -> Tensor:
     """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0 for A (n, r) and b (n), in float64.
 
-    With A' A/n + ridge = L L' the sum of squares is |L' x - L^-1 A' b/n|^2 up to a constant: r rows in
-    the place of n. The columns of A should be of like size: the ridge is the same for all of them.
+    The columns of A should be of like size: the ridge is the same for all of them.
     """
-    from scipy.optimize import nnls
-
     n, r = design.shape
     gram = design.mT @ design / n + ridge * torch.eye(r, dtype=design.dtype)
+    right = design.mT @ target / n
+    found = _pivoted(gram, right)
+    return _one_by_one(gram, right) if found is None else found
+
+
+def _pivoted(gram: Tensor, right: Tensor) -> Tensor | None:
+    """argmin x' G x/2 - c' x over x >= 0 by block principal pivoting (Kim and Park, 2011); None if it cycles.
+
+    Entries are free or zero. All entries on the wrong side change places together, so that a few solves
+    decide; where that brings no progress only the last of them does.
+    """
+    free = torch.ones_like(right, dtype=torch.bool)
+    fewest, left = len(right) + 1, _FULL_EXCHANGES
+    for _ in range(_ROUNDS):
+        x = torch.zeros_like(right)
+        if free.any():
+            factor = torch.linalg.cholesky(gram[free][:, free])
+            x[free] = torch.cholesky_solve(right[free].unsqueeze(1), factor).squeeze(1)
+        slope = gram @ x - right
+        small = 1e-12 * right.abs().max()
+        wrong = (free & (x < 0)) | (~free & (slope < -small))
+        count = int(wrong.sum())
+        if count == 0:
+            return x
+        if count < fewest:
+            fewest, left = count, _FULL_EXCHANGES
+        elif left > 0:
+            left -= 1
+        else:
+            wrong = torch.arange(len(right)) == wrong.nonzero()[-1]
+        free = free ^ wrong
+    return None
+
+
+def _one_by_one(gram: Tensor, right: Tensor) -> Tensor:
+    """The same by scipy, which frees one entry after another: with G = L L' it is |L' x - L^-1 c|^2."""
+    from scipy.optimize import nnls
+
     factor = torch.linalg.cholesky(gram)
-    right = torch.linalg.solve_triangular(factor, (design.mT @ target / n).unsqueeze(1), upper=False)
-    return torch.from_numpy(nnls(factor.mT.contiguous().numpy(), right[:, 0].numpy(), maxiter=10 * r)[0])
+    rows = torch.linalg.solve_triangular(factor, right.unsqueeze(1), upper=False)
+    return torch.from_numpy(
+        nnls(factor.mT.contiguous().numpy(), rows[:, 0].numpy(), maxiter=10 * len(right))[0]
+    )

@@ -8,7 +8,7 @@ import typer
 from attangent import __version__
 from attangent._errors import AttangentError
 from attangent.cli.auditing import audit, report
-from attangent.cli.compression import compress, generate
+from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
 from attangent.cli.forecasting import diagnose, forecast
 from attangent.cli.tuning import compare, solve, tune
@@ -50,6 +50,7 @@ app.command()(audit)
 app.command()(report)
 app.command()(compress)
 app.command()(generate)
+app.command()(chat)
 app.command()(forecast)
 app.command()(diagnose)
 app.command()(tune)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from torch import Tensor
 from attangent.attention import Prefix
 from attangent.compression.capture import Handler, PromptCache, intercepted, whole_prompt, with_states
 
-_ASKED_AT_ONCE = 16
+_ASKED_AT_ONCE = 24
 ANSWER_TOKENS = 24
 
 
@@ -44,6 +44,25 @@ class Answer:
         return self.holds(self.full) and not self.holds(self.compressed)
 
 
+class Way(NamedTuple):
+    """One way to have the prompt: the position behind it, and who answers the attention (None: the model)."""
+
+    offset: int
+    handler: Handler | None
+
+    @classmethod
+    def full(cls, cache: PromptCache) -> "Way":
+        return cls(cache.length, whole_prompt(cache))
+
+    @classmethod
+    def compressed(cls, cache: PromptCache, states: Mapping[str, Prefix]) -> "Way":
+        return cls(cache.length, with_states(states))
+
+    @classmethod
+    def none(cls) -> "Way":
+        return cls(0, None)
+
+
 def answer_all(
     model: Any,
     tokenizer: Any,
@@ -55,17 +74,32 @@ def answer_all(
     progress: Callable[[int], Any] = lambda answered: None,
 ) -> tuple[Answer, ...]:
     """Answers to questions (text, expected words or None) by the likeliest tokens, three ways."""
-    found = []
-    for start in range(0, len(questions), _ASKED_AT_ONCE):
-        some = questions[start : start + _ASKED_AT_ONCE]
-        rows = [tokens_of(question) for question, _ in some]
-        full = continuations(model, tokenizer, rows, cache.length, whole_prompt(cache), tokens)
-        compressed = continuations(model, tokenizer, rows, cache.length, with_states(states), tokens)
-        none = continuations(model, tokenizer, rows, 0, None, tokens)
-        said = zip(some, full, compressed, none, strict=True)
-        found += [Answer(question, a, b, c, expected) for (question, expected), a, b, c in said]
-        progress(len(some))
-    return tuple(found)
+    rows = [tokens_of(question) for question, _ in questions]
+    full = answers_by(model, tokenizer, rows, Way.full(cache), tokens)
+    compressed = answers_by(model, tokenizer, rows, Way.compressed(cache, states), tokens, progress)
+    none = answers_by(model, tokenizer, rows, Way.none(), tokens)
+    said = zip(questions, full, compressed, none, strict=True)
+    return tuple(Answer(question, a, b, c, expected) for (question, expected), a, b, c in said)
+
+
+def answers_by(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Tensor],
+    way: Way,
+    tokens: int = ANSWER_TOKENS,
+    progress: Callable[[int], Any] = lambda answered: None,
+) -> list[str]:
+    """What the model says behind each row of ids in one way to have the prompt."""
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+    said = [""] * len(rows)
+    for start in range(0, len(order), _ASKED_AT_ONCE):
+        places = order[start : start + _ASKED_AT_ONCE]
+        found = continuations(model, tokenizer, [rows[place] for place in places], *way, tokens)
+        for place, text in zip(places, found, strict=True):
+            said[place] = text
+        progress(len(places))
+    return said
 
 
 def continuations(

@@ -15,14 +15,13 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._files import writing
 from attangent._random import generator
-from attangent.attention import PrefixState
-from attangent.attention.features import Anchors
 from attangent.compression.capture import PromptCache, run, whole_prompt, with_states
+from attangent.compression.problem import PromptState
 from attangent.compression.text import Calibration
+from attangent.compression.virtual import VirtualTokens
 
 _KEPT = 256
 """How many of the teacher's most likely tokens are kept apart; the others count as one."""
-_SMALLEST_MASS = 1e-8
 
 
 @dataclass(frozen=True)
@@ -44,57 +43,6 @@ class Distillation:
             check_size(name, getattr(self, name))
         if not 0 < self.rate < 10:
             raise AttangentError(f"rate is {self.rate!r}, expected a number above 0 and below 10")
-
-
-class VirtualTokens(nn.Module):
-    """A state of anchors as it trains well: keys c, values U and log k, with Z = k U.
-
-    Trained are `steps` of each, in units of its standard deviation (log k: of 1), so that one rate fits all.
-    """
-
-    def __init__(self, state: PrefixState):
-        super().__init__()
-        if not isinstance(state.features, Anchors):
-            raise AttangentError(f"a state of {state.features!r} cannot be distilled, expected anchors")
-        k = state.k.detach().clamp(min=_SMALLEST_MASS)
-        keys, values = state.features.acting_keys(state.Z.dtype).detach(), state.Z.detach() / k.unsqueeze(-1)
-        self.softcap = state.features.softcap
-        self.starts = keys, values, k.log()
-        self.units = _spread(keys), _spread(values), 1.0
-        self.steps = nn.ParameterList(torch.zeros_like(start) for start in self.starts)
-
-    def tokens(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys (heads, r, d), values (heads, r, dv) and log masses (heads, r)."""
-        parts = zip(self.starts, self.units, self.steps, strict=True)
-        keys, values, log_masses = (start + unit * step for start, unit, step in parts)
-        return keys, values, log_masses
-
-    @property
-    def features(self) -> Anchors:
-        return _Placed(self.tokens()[0], self.softcap)
-
-    def weights(self) -> tuple[Tensor, Tensor]:
-        """Z and masses, as attention wants them."""
-        _, values, log_masses = self.tokens()
-        k = log_masses.exp()
-        return values * k.unsqueeze(-1), k
-
-    def state(self) -> PrefixState:
-        """The state as it is now."""
-        return PrefixState(Anchors(self.tokens()[0].detach(), self.softcap), *self.weights())
-
-
-class _Placed(Anchors):
-    """Anchors at given keys, through which gradients flow."""
-
-    def __init__(self, keys: Tensor, softcap: float | None):
-        nn.Module.__init__(self)
-        self.dim, self.size, self.softcap = keys.shape[-1], keys.shape[-2], softcap
-        self.keys, self.damping = keys, None  # type: ignore[assignment]
-
-
-def _spread(x: Tensor) -> float:
-    return max(x.std(unbiased=False).item(), 1e-6)
 
 
 @dataclass(frozen=True)
@@ -128,12 +76,12 @@ def _log_rest(log_chances: Tensor) -> Tensor:
 def distill_states(
     model: Any,
     cache: PromptCache,
-    states: Mapping[str, PrefixState],
+    states: Mapping[str, PromptState],
     calibration: Calibration,
     plan: Distillation,
     checkpoint: Path | None = None,
     progress: Callable[[float], Any] = lambda loss: None,
-) -> dict[str, PrefixState]:
+) -> dict[str, PromptState]:
     """The states after `plan.steps` of Adam on KL(full prompt || state) over the calibration text.
 
     With a `checkpoint` file a run that was cut off goes on where it stopped, if everything else is the same.
@@ -193,13 +141,13 @@ def _cosine(step: int, steps: int) -> float:
     return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
-def _digest(states: Mapping[str, PrefixState], calibration: Calibration, plan: Distillation) -> str:
+def _digest(states: Mapping[str, PromptState], calibration: Calibration, plan: Distillation) -> str:
     """A digest of all that a distillation depends on."""
     found = hashlib.sha256(json.dumps(asdict(plan)).encode())
     found.update(calibration.ids.cpu().numpy().tobytes())
     for state in states.values():
-        for tensor in (state.Z, state.k):
-            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        for tensor in state.state_dict().values():
+            found.update(tensor.cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
 
 

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.attention import PrefixState, merge_prefix
-from attangent.compression.capture import Call, PromptCache, run
+from attangent.adapters.call import AttentionCall
+from attangent.attention import merge_prefix
+from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
-from attangent.compression.problem import LayerProblem
+from attangent.compression.problem import LayerProblem, PromptState
+from attangent.compression.scoring import Kept
 from attangent.compression.text import Calibration
 
 
@@ -25,12 +27,14 @@ def fit_states(
     size: int,
     method: str = DEFAULT,
     fitted: Callable[[str], Any] = lambda layer: None,
-) -> dict[str, PrefixState]:
+    kept: Kept | None = None,
+) -> dict[str, PromptState]:
     """A state of `size` virtual tokens for each layer and KV head, fitted on the calibration text.
 
-    `fitted` is called with the name of each layer when it is done.
+    `fitted` is called with the name of each layer when it is done; `kept` are the tokens that each head
+    keeps, where the method has them chosen beforehand.
     """
-    fitter = _Fitter(cache, calibration.valid, size, method_named(method), fitted)
+    fitter = _Fitter(cache, calibration.valid, size, method_named(method), fitted, kept or {})
     with torch.no_grad():
         run(model, calibration.ids, cache.length, fitter, logits_to_keep=1)
     return fitter.states
@@ -45,18 +49,20 @@ class _Fitter:
     size: int
     method: CompressionMethod
     fitted: Callable[[str], Any]
-    states: dict[str, PrefixState] = field(default_factory=dict)
+    kept: Kept
+    states: dict[str, PromptState] = field(default_factory=dict)
 
-    def __call__(self, call: Call) -> Tensor:
-        layer = LayerProblem.of(call, self.valid, *self.cache.layers[call.layer])
+    def __call__(self, call: AttentionCall) -> Tensor:
+        prompt, kept = self.cache.layers[call.layer], self.kept.get(call.layer)
+        layer = LayerProblem.of(call, self.valid, *prompt, kept, self.cache.beside(call))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
         return output
 
 
 def fit_layer(
-    call: Call, valid: Tensor, keys: Tensor, values: Tensor, size: int, method: str = DEFAULT
-) -> tuple[PrefixState, Tensor]:
+    call: AttentionCall, valid: Tensor, keys: Tensor, values: Tensor, size: int, method: str = DEFAULT
+) -> tuple[PromptState, Tensor]:
     """The state of one layer for a prompt of keys and values (Hkv, m, d), and attention's output with it.
 
     `valid` (B, L) says which of the call's queries count.
@@ -64,6 +70,6 @@ def fit_layer(
     return _fitted(LayerProblem.of(call, valid, keys, values), size, method_named(method))
 
 
-def _fitted(layer: LayerProblem, size: int, method: CompressionMethod) -> tuple[PrefixState, Tensor]:
+def _fitted(layer: LayerProblem, size: int, method: CompressionMethod) -> tuple[PromptState, Tensor]:
     state, call = method.layer_state(layer, size), layer.call
     return state, merge_prefix(call.q, layer.output, layer.lse, state, call.scale).to(call.q.dtype)

@@ -8,17 +8,21 @@ from typing import Any
 
 import torch
 
-from attangent._files import write_json
+from attangent._files import only_writer, real_folder, write_json
 from attangent._random import generator
 from attangent.adapters.attaching import detach
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
-from attangent.compression.prompt import Reader
+from attangent.compression.curve import draw_curve
+from attangent.compression.export import check_export
+from attangent.compression.order import DEFAULT_SIZE, Order
+from attangent.compression.pieces import PieceRun
+from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
 from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt
 from attangent.compression.stages import Progress
+from attangent.compression.text import LENGTH
 
-CHECKPOINT = "distillation.safetensors"
+CURVE = "curve.png"
 REPORT = "report.json"
 _STEPS = 4
 
@@ -28,28 +32,80 @@ def compress_to_folder(
     tokenizer: Any,
     prompt: Any,
     out: Path,
+    order: Order,
     *,
-    size: int,
-    method: str,
-    tolerance: float | None,
-    distill: int,
-    questions: Sequence[tuple[str, str | None]],
+    questions: Sequence[tuple[str, str | None]] = (),
+    calibration: Sequence[str] | None = None,
+    seed: int = 0,
+    export: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Compress as the order says, save the adapter to `out`, measure it, and write the report beside it.
+
+    What has been worked out is kept in the folder until the report is written, so that a run that was cut off
+    goes on where it stopped. One run at a time may write to a folder.
+    """
+    order.check()
+    check_export(export)
+    check_model(model, tokenizer)
+    if is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
+        return _long_to_folder(model, tokenizer, prompt, out, order, calibration, seed, progress)
+    job = Compressor(
+        model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress, folder=out
+    )
+    with only_writer(real_folder(out), "compression"):
+        outcome = order.carry_out(job)
+        found = outcome.found
+        found.save(model, out)
+        report = replace(
+            job.report(found, questions),
+            decode=decode_seconds(job, found),
+            goal=outcome.as_json() if outcome.attempts else {},
+        )
+        if outcome.attempts:
+            draw_curve(outcome.attempts, order.keep, out / CURVE)
+        if export:
+            report = replace(report, exported=_export(job, found, out / export))
+        write_json(out / REPORT, report.as_json())
+        job.work.finish()
+    return report
+
+
+def _long_to_folder(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    out: Path,
+    order: Order,
     calibration: Sequence[str] | None,
     seed: int,
     progress: Progress | None,
 ) -> Report:
-    """Compress, save the adapter to `out`, measure it, and write the report beside it."""
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
-    plan = Distillation(distill, seed=seed) if distill else None
-    found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
-    out.mkdir(exist_ok=True)
-    if plan is not None:
-        found = job.distill(found, plan, out / CHECKPOINT)
-    found.save(model, out)
-    (out / CHECKPOINT).unlink(missing_ok=True)
-    report = replace(job.report(found, questions), decode=decode_seconds(job, found))
-    write_json(out / REPORT, report.as_json())
+    """A prompt that cannot be read at once: piece by piece, with the size of the order for each.
+
+    What is reported is that of the last piece, behind the others: none can be asked with the whole prompt.
+    """
+    options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
+    if progress is not None:
+        options["progress"] = progress
+    run = PieceRun(model, tokenizer, prompt, order.size or DEFAULT_SIZE, order.method, **options)
+    with only_writer(real_folder(out), "compression"):
+        found = run.compressed()
+        found.save(model, out)
+        assert run.last is not None
+        pieces, tokens = len(run.long.pieces), len(run.long.ids)
+        report = replace(run.last.report(found), pieces=pieces, prompt_tokens=tokens)
+        write_json(out / REPORT, report.as_json())
+        run.work.finish()
     return report
+
+
+def _export(job: Compressor, found: CompressedPrompt, folder: Path) -> dict[str, Any]:
+    """Write the prompt for peft, at the same size but with masses of one, and measure it."""
+    plain = found if found.exact else job.fit(found.size, "plain")
+    plain.export_peft(job.model, folder)
+    kept = sum(not answer.lost for answer in job.quiz_answers(plain))
+    return {"folder": folder.name, "kept": kept, "ratio": job.fidelity(plain).ratio}
 
 
 def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1) -> dict[str, float]:

@@ -1,19 +1,21 @@
 """What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from attangent.attention import PrefixState
+from attangent.adapters.call import AttentionCall
+from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.least_squares import non_negative_solution
-from attangent.compression.capture import Call
 
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
 
+PromptState = PrefixState | RaggedState
+"""What stands for a prompt in one layer."""
 Solution = tuple[Tensor, Tensor, Tensor]
 """Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
 
@@ -24,7 +26,8 @@ class HeadProblem:
 
     weights (n, m): the attention each query pays to each token of the prompt, among all it sees;
     rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
-    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt.
+    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
+    queries (n, d): times the scale, so that their products with keys are logits (before a softcap).
     """
 
     weights: Tensor
@@ -33,30 +36,48 @@ class HeadProblem:
     output: Tensor
     keys: Tensor
     values: Tensor
+    queries: Tensor
 
     @property
     def share(self) -> Tensor:
         """The attention (n) that each query pays to the whole prompt."""
         return self.weights.sum(dim=1)
 
+    def thinned(self, rows: int) -> "HeadProblem":
+        """The problem on every s-th query, so that about `rows` are left."""
+        kept = slice(None, None, max(1, len(self.rest) // rows))
+        names = ("weights", "rest", "beside", "output", "queries")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
+
 
 @dataclass(frozen=True)
 class LayerProblem:
     """One layer: its call on the calibration text, and the prompt's keys and values (Hkv, m, d).
 
-    valid (B, L): which of the call's queries count; output and lse: attention over the text alone.
+    valid (B, L): which of the call's queries count; output and lse: attention over the text alone;
+    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand.
     """
 
-    call: Call
+    call: AttentionCall
     valid: Tensor
     keys: Tensor
     values: Tensor
     output: Tensor
     lse: Tensor
+    kept: Sequence[Tensor] | None = None
 
     @classmethod
-    def of(cls, call: Call, valid: Tensor, keys: Tensor, values: Tensor) -> "LayerProblem":
-        return cls(call, valid, keys, values, *call.tokens())
+    def of(
+        cls,
+        call: AttentionCall,
+        valid: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        kept: Sequence[Tensor] | None = None,
+        beside: tuple[Tensor, Tensor] | None = None,
+    ) -> "LayerProblem":
+        """The problem of a call; `beside` is the attention over all but the prompt, the text's by default."""
+        return cls(call, valid, keys, values, *(beside or call.tokens()), kept)
 
     def rows(self, x: Tensor) -> Tensor:
         """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""
@@ -74,17 +95,22 @@ class LayerProblem:
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
         for q, beside, token_lse, k, v in zip(*rows, self.keys.float(), self.values.float(), strict=True):
             kept = self.thinned(len(q))
-            logits = self.call.scores(q[kept].float(), k)
+            queries = q[kept].float()
+            logits = self.call.scores(queries, k)
             total = torch.logaddexp(logits.logsumexp(dim=1), token_lse[kept, 0].float())
             weights = logits.sub_(total.unsqueeze(1)).exp_()
             rest = (token_lse[kept, 0] - total).exp()
             near = beside[kept].float()
-            yield HeadProblem(weights, rest, near, weights @ v + rest.unsqueeze(1) * near, k, v)
+            output = weights @ v + rest.unsqueeze(1) * near
+            yield HeadProblem(weights, rest, near, output, k, v, queries * self.call.scale)
 
-    def state(self, solved: list[Solution]) -> PrefixState:
-        """Virtual tokens of each KV head, as many for each, as a state."""
-        keys, masses, values = (torch.stack(parts) for parts in zip(*solved, strict=True))
-        return PrefixState(Anchors(keys, self.call.softcap), values * masses.unsqueeze(-1), masses)
+    def state(self, solved: Sequence[Solution]) -> PromptState:
+        """The virtual tokens of each KV head as a state, ragged where heads differ in number."""
+        keys, masses, values = (list(parts) for parts in zip(*solved, strict=True))
+        if len({len(own) for own in masses}) > 1:
+            return RaggedState.of(keys, values, masses, self.call.softcap)
+        k, Z = torch.stack(masses), torch.stack(values) * torch.stack(masses).unsqueeze(-1)
+        return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
 def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:

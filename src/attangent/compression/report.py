@@ -19,6 +19,15 @@ class Report:
     bytes_of_cache: int
     bytes_of_states: int
     answers: tuple[Answer, ...] = ()
+    """The user's questions."""
+    own: tuple[Answer, ...] = ()
+    """Questions made from the prompt that it answers and that are not answered without it."""
+    goal: dict[str, Any] = field(default_factory=dict)
+    """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
+    exported: dict[str, Any] = field(default_factory=dict)
+    """The export, which has masses of one: where it lies, answers kept and ratio."""
+    pieces: int = 1
+    """How many pieces the prompt was read in."""
     decode: dict[str, float] = field(default_factory=dict)
     """Seconds of one decoding step with the full prompt, the compressed one and none."""
 
@@ -27,8 +36,22 @@ class Report:
         return [answer for answer in self.answers if answer.lost]
 
     @property
+    def kept(self) -> int:
+        """How many of the prompt's own questions are still answered."""
+        return sum(not answer.lost for answer in self.own)
+
+    @property
+    def headline(self) -> str:
+        """The first line: what the user judges by."""
+        if not self.own:
+            return "answers kept: no question could be made that the prompt answers; judge by the table"
+        return f"answers kept: {self.kept} of {len(self.own)}"
+
+    @property
     def warnings(self) -> list[str]:
         found = []
+        if self.goal and not self.goal["met"]:
+            found.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
         if self.fidelity.ratio > 0.5:
             found.append(
                 f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: "
@@ -45,6 +68,7 @@ class Report:
         """A table: what is measured, with the full prompt, the compressed one, none."""
         d, loss, agree = self.fidelity.divergence, self.fidelity.loss, self.fidelity.agreement
         rows = [
+            *([("own questions", str(len(self.own)), str(self.kept), "0")] if self.own else []),
             ("tokens in front", str(self.prompt_tokens), str(self.size), "0"),
             ("KL from the full prompt", "0", f"{d['compressed']:.4f}", f"{d['none']:.4f}"),
             ("the same, relative", "0", f"{self.fidelity.ratio:.3f}", "1"),
@@ -62,6 +86,9 @@ class Report:
         return {
             **asdict(self),
             "ratio": self.fidelity.ratio,
+            "kept": self.kept,
+            "asked": len(self.own),
             "answers": [asdict(answer) | {"lost": answer.lost} for answer in self.answers],
+            "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
             "warnings": self.warnings,
         }

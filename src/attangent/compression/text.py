@@ -16,7 +16,11 @@ LENGTH = 64
 """Tokens of a sample and of a piece of the prompt."""
 SINKS = 4
 """The first tokens of a prompt, which draw attention whatever they say."""
+REPEAT = "Repeat the previous context exactly."
+"""What is asked before the prompt is repeated, as KVzip asks it."""
 _FOLLOWING = 2
+_REPEATED = 160
+_REPEATED_EVERY = 128
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,18 @@ def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: 
         return found
     kept = torch.randperm(len(found), generator=generator(seed, "pieces"))[:at_most]
     return [found[i] for i in sorted(kept.tolist())]
+
+
+def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[Tensor]:
+    """The prompt `ids` said again in overlapping pieces, each behind the tokens `asked`.
+
+    Where there are more than `at_most` pieces, as many of them are spread evenly over the prompt.
+    """
+    last = max(1, len(ids) - (_REPEATED - _REPEATED_EVERY))
+    starts = range(0, last, _REPEATED_EVERY)
+    if at_most is not None and len(starts) > at_most:
+        starts = [starts[i * len(starts) // at_most] for i in range(at_most)]
+    return [torch.cat([asked, ids[start : start + _REPEATED]]) for start in starts]
 
 
 def recitations(

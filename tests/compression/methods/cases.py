@@ -16,7 +16,9 @@ def problem(n=300, m=24, tokens=6, d=4, seed=0, gain=2.0, alike=0):
     chances = (gain * q @ torch.cat([k, near_k]).mT / d**0.5).softmax(dim=1)
     weights, rest = chances[:, :m], chances[:, m:].sum(dim=1)
     beside = chances[:, m:] @ near_v / rest.unsqueeze(1)
-    return HeadProblem(weights, rest, beside, weights @ v + rest.unsqueeze(1) * beside, k, v)
+    return HeadProblem(
+        weights, rest, beside, weights @ v + rest.unsqueeze(1) * beside, k, v, gain * q / d**0.5
+    )
 
 
 def error(given, solution, chosen):

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.attention import PrefixState
-from attangent.compression.problem import HeadProblem, LayerProblem, Solution
+from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
+from attangent.compression.scoring import Kept, Scores
 from attangent.compression.text import SINKS
 
 
@@ -18,9 +18,15 @@ class CompressionMethod(ABC):
     """Whether its states are virtual tokens that can be trained."""
     sized: ClassVar[bool] = True
     """Whether the user chooses the size; otherwise the model's heads do."""
+    by_scores: ClassVar[bool] = False
+    """Whether tokens are chosen beforehand, by the scores of a repetition of the prompt."""
+
+    def kept(self, scores: Scores, size: int) -> Kept | None:
+        """The tokens that each head keeps, where they are chosen beforehand."""
+        return None
 
     @abstractmethod
-    def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         """The state of one layer with `size` virtual tokens for each KV head."""
 
     def config(self, size: int, position_offset: int) -> NTKConfig:
@@ -41,7 +47,7 @@ class CompressionMethod(ABC):
     def check_distillable(self) -> None:
         if not self.distillable:
             raise AttangentError(
-                f"method {self.name!r} has no virtual tokens to distill: use anchors, select or merge"
+                f"method {self.name!r} has no virtual tokens to distill: choose another method"
             )
 
 
@@ -52,5 +58,5 @@ class HeadwiseMethod(CompressionMethod):
     def solve(self, problem: HeadProblem, size: int) -> Solution:
         """The `size` virtual tokens of one KV head."""
 
-    def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         return layer.state([self.solve(problem, size) for problem in layer.heads()])
