@@ -43,7 +43,7 @@ def test_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr("safetensors.torch.save_file", break_off)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(AttangentError, match="disk full"):
         make_state("elu", 4, 2, seed=1).save(path)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["s"]

@@ -8,14 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.fold import Folded, decode, is_plain
 from attangent.adapters.slot import Slot, slot_of
-from attangent.attention import Prefix, merge_prefix, ntk_attention
-from attangent.attention.masks import resolve_mask
-from attangent.attention.portable import token_part
+from attangent.attention import Prefix, merge_prefix
 
 _NAMES = {"sdpa": "attangent_sdpa", "eager": "attangent_eager"}
 
@@ -43,67 +41,51 @@ def _sdpa_with_prefix(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    decoded = _decoded(module, query, key, value, attention_mask, options)
-    if decoded is not None:
-        return decoded.transpose(1, 2).contiguous(), None
-    prefix = _prefix(module, query, key, value, attention_mask, options)
-    if prefix is None:
+    slot, out = slot_of(module), None
+    if slot is not None:
+        call = AttentionCall.of(module, query, key, value, attention_mask, options)
+        out = _with_prefix(module, slot, call)
+    if out is None:
         return _original("sdpa", module)(module, query, key, value, attention_mask, **options)
-    mask, causal = token_mask(module, query, key, attention_mask, options)
-    out = ntk_attention(
-        query,
-        key,
-        value,
-        prefix,
-        mask=mask,
-        causal=causal,
-        scale=options.get("scaling"),
-        dropout=options.get("dropout", 0.0),
-        softcap=options.get("softcap"),
-    )
     return out.transpose(1, 2).contiguous(), None
 
 
-def _decoded(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Tensor | None:
+def _with_prefix(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | None:
+    """Attention with what acts in the slot; None where nothing does."""
+    out = _decoded(module, slot, call)
+    if out is not None:
+        return out
+    prefix = _prefix(slot, call)
+    return None if prefix is None else call.with_prefix(prefix)
+
+
+def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | None:
     """The output for a prompt or one new query, by folded weights; None where the general path must do it.
 
     What is folded is kept until the next text begins: layers that are not causal have no such beginning.
     """
-    slot = slot_of(module)
-    if slot is None or not slot.enabled or slot.recorder is not None:
+    if not slot.enabled or slot.recorder is not None:
         return None
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
     folded = slot.folded
-    if folded is None or not folded.serves(query, key, options):
-        slot.folded = folded = _folded(module, slot, query, key, value, mask, scale, options)
+    if folded is None or not folded.serves(call):
+        slot.folded = folded = _folded(module, slot, call)
     if folded is None or folded.alone is None:
         return None
-    return decode(query, key, value, folded.alone, mask, scale)
+    return decode(call, folded.alone)
 
 
-def _folded(
-    module: nn.Module,
-    slot: Slot,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    options: dict[str, Any],
-) -> Folded | None:
-    if not is_plain(q, k, v, options) or not getattr(module, "is_causal", False):
+def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None:
+    if not is_plain(call) or not getattr(module, "is_causal", False):
         return None
-    if q.shape[2] > 1 and not _is_prompt(q, k, mask, options):
+    if call.q.shape[2] > 1 and not _is_prompt(call):
         return None
     prefix = slot.current()
-    return None if prefix is None else Folded.of(prefix, scale, q)
+    return None if prefix is None else Folded.of(prefix, call.scale, call.q)
 
 
-def _is_prompt(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]) -> bool:
+def _is_prompt(call: AttentionCall) -> bool:
     """Whether these are all tokens of texts of one length so far."""
-    return mask is None and q.shape[2] == k.shape[2] and options.get("is_causal") is not False
+    return call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
 
 
 def _eager_with_prefix(
@@ -115,54 +97,20 @@ def _eager_with_prefix(
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The model's own eager attention, its output merged with the prefix by the logsumexp of its logits."""
-    prefix = _prefix(module, query, key, value, attention_mask, options)
+    slot, prefix = slot_of(module), None
+    call = AttentionCall.of(module, query, key, value, attention_mask, options)
+    if slot is not None:
+        prefix = _prefix(slot, call)
     out, weights = _original("eager", module)(module, query, key, value, attention_mask, **options)
     if prefix is None:
         return out, weights
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    lse = token_logsumexp(module, query, key, value, attention_mask, options)
-    merged = merge_prefix(query, out.transpose(1, 2), lse, prefix, scale)
+    merged = merge_prefix(query, out.transpose(1, 2), call.logsumexp(), prefix, call.scale)
     return merged.to(out.dtype).transpose(1, 2).contiguous(), weights
 
 
-def token_logsumexp(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Tensor:
-    """The logarithm of each query's mass over the tokens, (B, H, Lq)."""
-    seen, causal = token_mask(module, query, key, mask, options)
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    resolved = resolve_mask(seen, causal, query, key)
-    return token_part(query, key, value[..., :1], resolved, scale, softcap=options.get("softcap"))[1]
-
-
-def token_mask(
-    module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> tuple[Tensor | None, bool]:
-    """(mask, causal) as transformers' sdpa attention understands its arguments."""
-    causal = options.get("is_causal")
-    causal = getattr(module, "is_causal", True) if causal is None else causal
-    rows, columns = query.shape[2], key.shape[2]
-    causal = bool(causal) and rows > 1 and mask is None
-    bias = options.get("position_bias")
-    if causal and (rows != columns or bias is not None):
-        mask, causal = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril(), False
-    if bias is None:
-        return mask, causal
-    if mask is None:
-        return bias, causal
-    if mask.dtype == torch.bool:
-        return torch.where(mask, bias, torch.finfo(bias.dtype).min), causal
-    return bias + mask, causal
-
-
-def _prefix(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Prefix | None:
-    slot = slot_of(module)
-    if slot is None:
-        return None
+def _prefix(slot: Slot, call: AttentionCall) -> Prefix | None:
     if slot.recorder is not None:
-        slot.recorder(module, query, key, value, mask, options)
+        slot.recorder(call)
     return slot.current()
 
 

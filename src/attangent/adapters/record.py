@@ -25,10 +25,10 @@ class Record:
     trainable: list[str] = field(default_factory=list)
     """Names of the parameters that were trained."""
     hooks: list[Any] = field(default_factory=list)
-    heads: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    """Tensors of the modules saved with an adapter, by adapter; see `heads`."""
+    saved: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """Tensors of the modules saved with an adapter, by adapter; see `saved_modules`."""
     shown: str = ""
-    """Whose of them the model's parameters hold."""
+    """The adapter whose saved tensors the model's parameters hold at the moment; "" for the base model's."""
 
     @property
     def offset(self) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.fold import Folded
 from attangent.attention import Prefix
 
@@ -20,7 +21,7 @@ class Slot(nn.Module):
         self.states = nn.ModuleDict()
         self.active: tuple[str, ...] = ()
         self.enabled = True
-        self.recorder: Callable[..., None] | None = None
+        self.recorder: Callable[[AttentionCall], None] | None = None
         self.folded: Folded | None = None
 
     def current(self) -> Prefix | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from attangent._errors import AttangentError
 from attangent.adapters.record import check_known, record_of, slots
-from attangent.adapters.saved_modules import head_to_show, show_head
+from attangent.adapters.saved_modules import saved_to_show, show_saved
 
 
 def activate(model: Any, *names: str) -> Any:
@@ -22,7 +22,7 @@ def activate(model: Any, *names: str) -> Any:
         slot.active, slot.folded = record.active, None
         for name, state in slot.states.items():
             state.requires_grad_(name in names)
-    show_head(model, head_to_show(record))
+    show_saved(model, saved_to_show(record))
     return model
 
 
@@ -48,7 +48,7 @@ def set_enabled(model: Any, enabled: bool) -> None:
     record.enabled = enabled
     for slot in slots(model).values():
         slot.enabled = enabled
-    show_head(model, head_to_show(record))
+    show_saved(model, saved_to_show(record))
 
 
 def delete(model: Any, name: str) -> Any:
@@ -62,5 +62,5 @@ def delete(model: Any, name: str) -> Any:
             del slot.states[name]
     activate(model, *(active for active in record.active if active != name))
     del record.configs[name]
-    record.heads.pop(name, None)
+    record.saved.pop(name, None)
     return model

@@ -54,13 +54,13 @@ def check_tokens(q: Any, k: Any, v: Any) -> None:
         raise AttangentError(f"q has {heads} heads and k has {shared[1]}, expected a divisor of {heads}")
 
 
-def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, k: Tensor) -> None:
-    """A state whose Z (Hs, r, dv) and k (Hs, r) fit queries q, with Hs dividing the heads of q."""
+def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, mass: Tensor) -> None:
+    """A state whose Z (Hs, r, dv) and mass (Hs, r) fit queries q, with Hs dividing the heads of q."""
     heads = Z.shape[0] if Z.ndim == 3 else 0
-    if dim != q.shape[-1] or Z.shape != (heads, size, v.shape[-1]) or k.shape != (heads, size):
+    if dim != q.shape[-1] or Z.shape != (heads, size, v.shape[-1]) or mass.shape != (heads, size):
         raise AttangentError(
-            f"the state has features of dimension {dim}, Z {tuple(Z.shape)} and k {tuple(k.shape)}, expected "
-            f"dimension {q.shape[-1]}, Z (heads, {size}, {v.shape[-1]}) and k (heads, {size})"
+            f"the state has features of dimension {dim}, Z {tuple(Z.shape)} and k {tuple(mass.shape)}, "
+            f"expected dimension {q.shape[-1]}, Z (heads, {size}, {v.shape[-1]}) and k (heads, {size})"
         )
     if heads == 0 or q.shape[1] % heads:
         raise AttangentError(

@@ -12,7 +12,7 @@ from attangent.attention._inputs import (
     check_tokens,
 )
 from attangent.attention.fused.forward import fused_attention
-from attangent.attention.fused.tokens import kernel_for
+from attangent.attention.fused.tokens import fused_for
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
@@ -79,9 +79,9 @@ def _attend(
     prefix = Weights(features, Z, mass)
     resolved = resolve_mask(mask, causal, q, k)
     if dropout == 0 and softcap is None:
-        kernel = kernel_for(q, k, v, resolved)
-        if kernel is not None:
-            return fused_attention(kernel, q, k, v, prefix, resolved, scale)
+        fused = fused_for(q, k, v, resolved)
+        if fused is not None:
+            return fused_attention(fused, q, k, v, prefix, resolved, scale)
     dropout, softcap = check_share("dropout", dropout), check_softcap(softcap)
     return portable_attention(
         q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator

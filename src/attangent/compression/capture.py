@@ -7,17 +7,15 @@ either the whole prompt or a state that stands for it.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attangent.adapters.interface import token_mask
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import attention_layers
-from attangent.attention import Prefix, ntk_attention
+from attangent.attention import Prefix
 from attangent.attention.fast import merged
-from attangent.attention.masks import resolve_mask
-from attangent.attention.portable import token_part
 
 _NAME = "attangent_compress"
 _HANDLER = "attangent_handler"
@@ -25,28 +23,7 @@ _LOGITS = 1 << 23
 _PREFILL = 512
 
 
-class Call(NamedTuple):
-    """One call of a layer's attention: q (B, H, L, d), k and v (B, Hkv, Lk, d), and what tokens may see."""
-
-    layer: str
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    mask: Tensor | None
-    causal: bool
-    scale: float
-    softcap: float | None
-
-    def tokens(self) -> tuple[Tensor, Tensor]:
-        """Attention over the tokens alone: output (B, H, L, dv) and logsumexp (B, H, L)."""
-        resolved = resolve_mask(self.mask, self.causal, self.q, self.k)
-        return token_part(self.q, self.k, self.v, resolved, self.scale, softcap=self.softcap)
-
-    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The logits of these queries on these keys, as the layer computes them."""
-        raw = queries @ keys.mT * self.scale
-        return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
-
+Call = AttentionCall
 
 Handler = Callable[[Call], Tensor]
 """Answers a call with the attention's output (B, H, L, dv)."""
@@ -106,9 +83,7 @@ def _handled(
     **options: Any,
 ) -> tuple[Tensor, None]:
     layer, handler = getattr(module, _HANDLER)
-    mask, causal = token_mask(module, query, key, attention_mask, options)
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    call = Call(layer, query, key, value, mask, causal, scale, options.get("softcap"))
+    call = AttentionCall.of(module, query, key, value, attention_mask, options, layer)
     return handler(call).transpose(1, 2).contiguous(), None
 
 
@@ -127,7 +102,7 @@ def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: N
     return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu())
 
 
-def prompt_part(call: Call, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Attention of the call's queries over a prompt's keys (Hkv, m, d): output and logsumexp.
 
     At most `_LOGITS` logits exist at once.
@@ -148,7 +123,7 @@ def prompt_part(call: Call, keys: Tensor, values: Tensor) -> tuple[Tensor, Tenso
 def whole_prompt(cache: PromptCache) -> Handler:
     """Attention with the whole prompt in front of the tokens: exact."""
 
-    def handle(call: Call) -> Tensor:
+    def handle(call: AttentionCall) -> Tensor:
         return merged(call.tokens(), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
 
     return handle
@@ -157,10 +132,8 @@ def whole_prompt(cache: PromptCache) -> Handler:
 def with_states(states: Mapping[str, Prefix]) -> Handler:
     """Attention with a state for each layer in front of the tokens."""
 
-    def handle(call: Call) -> Tensor:
-        _, q, k, v, mask, causal, scale, softcap = call
-        state = states[call.layer]
-        return ntk_attention(q, k, v, state, mask=mask, causal=causal, scale=scale, softcap=softcap)
+    def handle(call: AttentionCall) -> Tensor:
+        return call.with_prefix(states[call.layer])
 
     return handle
 

@@ -10,15 +10,16 @@ does the merging of single queries where it is installed.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.native import Merge, merge_anchors, merge_learned
 from attangent.attention import Prefix
 from attangent.attention.features import Anchors, Calibrated, Learned
-from attangent.attention.fused.tokens import KERNELS
+from attangent.attention.fused.tokens import FUSED
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
 
@@ -35,29 +36,27 @@ class Alone(NamedTuple):
     merge: Merge | None
 
 
-def is_plain(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
+def is_plain(call: AttentionCall) -> bool:
     """Whether this is something that `decode` can do: no gradient and nothing out of the way."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
-    if (
-        options.get("dropout")
-        or options.get("softcap") is not None
-        or options.get("position_bias") is not None
-    ):
+    if call.dropout or call.softcap is not None or call.bias is not None:
         return False
-    kernel = KERNELS.get(q.device.type)
-    supported = kernel is not None and kernel.supports(q, k, v)
-    return supported and not torch.is_autocast_enabled(q.device.type)
+    device = call.q.device.type
+    fused = FUSED.get(device)
+    supported = fused is not None and fused.supports(call.q, call.k, call.v)
+    return supported and not torch.is_autocast_enabled(device)
 
 
-def decode(q: Tensor, k: Tensor, v: Tensor, alone: Alone, mask: Tensor | None, scale: float) -> Tensor:
+def decode(call: AttentionCall, alone: Alone) -> Tensor:
     """Attention of one query for each sequence and head, or of all those of a prompt if there is no mask.
 
     The query sees at least one token, as one that is being decoded sees itself; those of a prompt see
     themselves and what is before them.
     """
+    q, mask = call.q, call.mask
     added = _no_mask(q) if mask is None else Mask(_added_to_scores(mask, q.dtype))
-    out, lse, _ = KERNELS[q.device.type].forward(q, k, v, added, scale)
+    out, lse, _ = FUSED[q.device.type].forward(q, call.k, call.v, added, call.scale)
     if alone.merge is not None and alone.merge(out, lse, q):
         return out
     if out.dtype == lse.dtype:
@@ -96,12 +95,12 @@ class Folded(NamedTuple):
         tensors = tuple(tensor for tensor in tensors if not tensor.is_inference())
         return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)))
 
-    def serves(self, q: Tensor, k: Tensor, options: dict[str, Any]) -> bool:
+    def serves(self, call: AttentionCall) -> bool:
         """Whether this is the next query of the text it was made for, and no tensor was written to since.
 
         Asked of every layer for every token, so only what may differ from one token to the next is looked at.
         """
-        if q.shape[2] != 1 or k.shape[2] == 1 or options.get("dropout"):
+        if call.q.shape[2] != 1 or call.k.shape[2] == 1 or call.dropout:
             return False
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return False
@@ -114,38 +113,45 @@ def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
     None for maps that have no such form, and where a head has no mass or values without mass.
     """
     dtype, heads = torch.promote_types(query.dtype, torch.float32), query.shape[1]
-    features, (Z, k) = prefix.features, (weight.detach().to(dtype) for weight in prefix.weights())
-    k = k.abs() if features.positive else k
+    features, (Z, masses) = prefix.features, (weight.detach().to(dtype) for weight in prefix.weights())
+    masses = masses.abs() if features.positive else masses
     gain, dim = query_gain(scale, features.dim), features.dim
     mean, size, level = Z.new_zeros(1, dim), Z.new_ones(1), Z.new_zeros(1)
     if isinstance(features, Calibrated):
         mean, size, level, features = features.mean, features.scale, features.level, features.inner
     mean, size, level = (part.to(Z) for part in (mean, size, level))
     if isinstance(features, Anchors) and features.softcap is None:
-        return _folded_anchors(features.acting_keys(Z.dtype).to(Z), Z, k, mean, size, level, gain, heads)
+        return _folded_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, mean, size, level, gain, heads)
     if isinstance(features, Learned) and features.activation == "gelu":
         weights = features.acting_weight(Z.dtype).to(Z), features.bias.to(Z)
-        return _folded_learned(*weights, Z, k, mean, size, level, gain, heads)
+        return _folded_learned(*weights, Z, masses, mean, size, level, gain, heads)
     return None
 
 
 def _folded_anchors(
-    keys: Tensor, Z: Tensor, k: Tensor, mean: Tensor, size: Tensor, level: Tensor, gain: float, heads: int
+    keys: Tensor,
+    Z: Tensor,
+    masses: Tensor,
+    mean: Tensor,
+    size: Tensor,
+    level: Tensor,
+    gain: float,
+    heads: int,
 ) -> Alone | None:
     """Attention over the anchors as over so many tokens, log k added to their scores: u and its logsumexp."""
-    empty = k == 0
+    empty = masses == 0
     if bool(empty.all(dim=1).any()) or bool((Z[empty] != 0).any()):
         return None
     keys = (keys / size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
     shift = level[:, None] - (keys @ mean.unsqueeze(-1)).squeeze(-1)
-    bias = (k.log() + shift).repeat_interleave(heads // len(Z), dim=0).unsqueeze(1)
-    tokens, U = (gain * keys).contiguous(), Z / torch.where(empty, 1, k).unsqueeze(-1)
-    kernel, added = KERNELS[Z.device.type], Mask(bias.unsqueeze(0))
+    bias = (masses.log() + shift).repeat_interleave(heads // len(Z), dim=0).unsqueeze(1)
+    tokens, U = (gain * keys).contiguous(), Z / torch.where(empty, 1, masses).unsqueeze(-1)
+    fused, added = FUSED[Z.device.type], Mask(bias.unsqueeze(0))
     columns, values = (part.repeat_interleave(heads // len(Z), dim=0) for part in (tokens.mT, U))
 
     def attend(x: Tensor) -> tuple[Tensor, Tensor]:
         batch = len(x)
-        u, lse, _ = kernel.forward(
+        u, lse, _ = fused.forward(
             x, tokens.expand(batch, -1, -1, -1), U.expand(batch, -1, -1, -1), added, 1.0
         )
         return u, lse.unsqueeze(-1)
@@ -157,7 +163,7 @@ def _folded_learned(
     weight: Tensor,
     bias: Tensor,
     Z: Tensor,
-    k: Tensor,
+    masses: Tensor,
     mean: Tensor,
     size: Tensor,
     level: Tensor,
@@ -168,13 +174,13 @@ def _folded_learned(
 
     With t = y/sqrt 2, gelu(y) = (t + t erf t)/sqrt 2.
     """
-    if bool((k[:, 0] <= 0).any()) or bool((k[:, 1:] != 0).any()):
+    if bool((masses[:, 0] <= 0).any()) or bool((masses[:, 1:] != 0).any()):
         return None
     weight, bias = weight.expand(len(Z), -1, -1), bias.expand(len(Z), -1)
     weight = weight / size[:, None, None] * math.sqrt(0.5)
     bias = (bias * math.sqrt(0.5) - (weight @ mean.unsqueeze(-1)).squeeze(-1)).unsqueeze(1)
-    columns, Z = (gain * weight).mT, Z / k[:, :1, None]
-    constant = (k[:, :1].log() + level[:, None]).unsqueeze(2)
+    columns, Z = (gain * weight).mT, Z / masses[:, :1, None]
+    constant = (masses[:, :1].log() + level[:, None]).unsqueeze(2)
     parts = bias, columns, Z[:, :1], Z[:, 1:] * math.sqrt(0.5), constant
     bias, columns, first, rest, constant = (p.repeat_interleave(heads // len(Z), dim=0) for p in parts)
     constant = constant.unsqueeze(0)

@@ -18,7 +18,7 @@ from attangent.attention._inputs import autocast_off, compute_dtype
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.fused.backward import Rows, prefix_gradients
 from attangent.attention.fused.merge import Block, Divided, blocks_of, merge_weights, times, whole_mass
-from attangent.attention.fused.tokens import TokenKernel
+from attangent.attention.fused.tokens import FusedTokens
 from attangent.attention.masks import Mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
@@ -27,19 +27,19 @@ from attangent.attention.prefix import Prefix, Weights
 class Call(NamedTuple):
     """What the passes need beside tensors that are differentiated."""
 
-    kernel: TokenKernel
+    fused: FusedTokens
     features: FeatureMap
     mask: Mask
     scale: float
 
 
 def fused_attention(
-    kernel: TokenKernel, q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Mask, scale: float
+    fused: FusedTokens, q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Mask, scale: float
 ) -> Tensor:
-    """NTK-Attention through `kernel`; differentiable in q, k, v and all that the state trains."""
+    """NTK-Attention through `fused`; differentiable in q, k, v and all that the state trains."""
     if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-    call = Call(kernel, state.features, mask, scale)
+    call = Call(fused, state.features, mask, scale)
     Z, mass = state.weights()
     dtype = compute_dtype(q.dtype)
     if Z.dtype != dtype or mass.dtype != dtype:
@@ -75,9 +75,9 @@ def forward(
     call: Call, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Tensor, for_backward: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
     """The merged output; and for a backward pass log |whole mass| (B, H, Lq), its sign (None: positive) and
-    what the kernel saved.
+    what the fused forward pass saved.
     """
-    out, lse, saved = call.kernel.forward(q, k, v, call.mask, call.scale)
+    out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
     lse = lse.contiguous() if call.mask.empty is None else lse.masked_fill(call.mask.empty, -torch.inf)
     prefix = Divided.of(call.features, Z, mass, call.scale)
     blocks = blocks_of(q, call.features.size)
@@ -145,7 +145,7 @@ def backward(
     state_grads: list[Any] = [None] * (len(inputs) - 3)
     if any(wanted[:3]):
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
-        grads = call.kernel.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
+        grads = call.fused.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
         prefix = Divided.of(call.features, Z, mass, call.scale)
         grad_q = grads[0] if wanted[0] else None
