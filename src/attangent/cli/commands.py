@@ -12,7 +12,7 @@ from attangent import __version__
 from attangent._errors import AttangentError
 from attangent.cli.compression import compress, generate
 from attangent.cli.forecasting import diagnose, forecast
-from attangent.cli.tuning import compare, solve, tune
+from attangent.cli.tuning import compare, predict, solve, tune
 
 if TYPE_CHECKING:
     from attangent.audit import Run
@@ -120,6 +120,7 @@ app.command()(generate)
 app.command()(forecast)
 app.command()(diagnose)
 app.command()(tune)
+app.command()(predict)
 app.command()(compare)
 app.command()(solve)
 

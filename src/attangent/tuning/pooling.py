@@ -1,4 +1,4 @@
-"""What a classifier reads: one token, as transformers' heads do, or the mean over tokens, as sentence models do."""
+"""What a classifier reads: one token, as in transformers, or the mean over tokens, as in sentence models."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def _from_hub(model: str) -> Path | None:
 
 
 def use_mean_pooling(model: Any) -> Any:
-    """Let the classifier of an encoder read the mean of the last hidden states over tokens that are no padding.
+    """Let the classifier of an encoder read the mean of the last hidden states over tokens, without padding.
 
     The mean takes the place of the pooled output and of the first token, one of which heads read. The model
     is changed in place by a hook; its weights and its files are the same.
@@ -63,6 +63,7 @@ def use_mean_pooling(model: Any) -> Any:
             f"{type(model).__name__} has no encoder whose tokens could be averaged; use pooling 'first'"
         )
     base.register_forward_hook(_put_mean, with_kwargs=True)
+    model.attangent_pooling = "mean"  # what adapters that were tuned so ask for
     return model
 
 
@@ -80,5 +81,5 @@ def mean_over_tokens(states: Tensor, mask: Tensor | None) -> Tensor:
     """sum_t m_t h_t / sum_t m_t over the tokens t of each row, (B, d)."""
     if mask is None:
         return states.mean(dim=1)
-    weights = mask.to(states.dtype).unsqueeze(-1)
+    weights = mask[:, -states.shape[1] :].to(states.dtype).unsqueeze(-1)  # peft's prefix has its own in front
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
