@@ -45,7 +45,7 @@ def test_a_run_writes_adapter_metrics_and_settings_once(bert, tmp_path, monkeypa
     assert {path.name for path in folder.iterdir()} == {"adapter", "metrics.json", "settings.json"}
     assert json.loads((folder / "metrics.json").read_text()) == found
     assert json.loads((folder / "settings.json").read_text())["method"]["name"] == "ntk"
-    monkeypatch.setattr("attangent.tuning.finetune.prepare_ground", None)
+    monkeypatch.setattr("attangent.tuning.finetune.prepare", None)
     assert finetune(tuning(bert), tmp_path) == [found]
     with pytest.raises(AttangentError, match="holds a run with other settings"):
         finetune(tuning(bert, max_tokens=5), tmp_path)

@@ -25,7 +25,9 @@ def tune(
         Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")
     ] = None,
     task: Annotated[str, typer.Option(help="classification or causal-lm.")] = "classification",
-    method: Annotated[str, typer.Option(help="ntk, lora, prefix, head, full or ntk+lora.")] = "ntk",
+    method: Annotated[
+        str, typer.Option(help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto.")
+    ] = "ntk",
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")
     ] = None,
@@ -46,6 +48,9 @@ def tune(
     start: Annotated[
         str, typer.Option(help="The classifier's first weights: closed-form or random.")
     ] = "closed-form",
+    validation: Annotated[
+        str, typer.Option(help="Rows kept apart, to choose how much to keep: none, random or unlike.")
+    ] = "none",
     class_weights: Annotated[
         bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")
     ] = False,
@@ -66,6 +71,7 @@ def tune(
     from attangent.tuning.finetune import Tuning, finetune
     from attangent.tuning.methods import Method
     from attangent.tuning.processes import is_first_process
+    from attangent.tuning.recipe import Recipe
 
     given = _read_toml(config, {"method", "training"})
     chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
@@ -80,7 +86,7 @@ def tune(
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch)),
         columns=_columns(text_column, label_column),
         pooling=pooling,  # pyright: ignore[reportArgumentType]
-        start=start,  # pyright: ignore[reportArgumentType]
+        recipe=Recipe(start, validation),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
     )
     silent = quiet or json_ or not is_first_process()

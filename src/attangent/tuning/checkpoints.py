@@ -70,5 +70,5 @@ def put_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 def drop_checkpoints(folder: Path) -> None:
     """Remove what only a cut-off run needs."""
-    for path in folder.glob("checkpoint-*"):
+    for path in (*folder.glob("checkpoint-*"), *folder.glob("trying-*")):
         shutil.rmtree(path)

@@ -12,8 +12,9 @@ from attangent.tuning.preparing import Ground
 from attangent.tuning.request import Tuning
 
 
-def complete(place: Path, model: Any, ground: Ground, tuning: Tuning, metrics: dict[str, Any]) -> None:
-    """Write the weights with all that loading them needs; a folder without the description is not whole."""
+def complete(folder: Path, model: Any, ground: Ground, tuning: Tuning, metrics: dict[str, Any]) -> None:
+    """Write the weights below a run's folder, with all that loading them needs."""
+    place = folder / tuning.method.technique.place
     tuning.method.technique.save(model, place)
     if ground.tokenizer is not None:
         ground.tokenizer.save_pretrained(place)

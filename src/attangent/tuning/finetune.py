@@ -4,9 +4,10 @@ Runs unchanged on one process or under `torchrun` and `accelerate launch`, as tr
 """
 
 import contextlib
+import copy
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder, remove_leftovers, write_json
 from attangent.tuning.checkpoints import drop_checkpoints
 from attangent.tuning.completing import complete
-from attangent.tuning.preparing import Ground, adapted, class_weights, prepare_ground
+from attangent.tuning.methods import Method
+from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
 from attangent.tuning.request import Tuning, differences, settings_of
-from attangent.tuning.training import Job, score, train
+from attangent.tuning.running import Outcome, Task, run_method
+from attangent.tuning.training import score
 from attangent.tuning.watching import Watch
 
 __all__ = ["Tuning", "finetune"]
@@ -52,7 +55,7 @@ def _one(tuning: Tuning, folder: Path, watch: Watch) -> dict[str, Any]:
     done = _finished(folder, settings)
     if done is not None:
         return done
-    ground = prepare_ground(tuning)
+    ground = prepare(tuning)
     with _held(folder):
         if is_first_process():
             remove_leftovers(folder)
@@ -61,24 +64,48 @@ def _one(tuning: Tuning, folder: Path, watch: Watch) -> dict[str, Any]:
 
 
 def _trained(tuning: Tuning, ground: Ground, folder: Path, watch: Watch) -> dict[str, Any]:
-    model, seed = adapted(ground, tuning), tuning.training.seed
     weights = class_weights(ground) if tuning.class_weights else None
-    show = partial(watch.step, f"seed {seed}") if is_first_process() else None
-    job = Job(model, tuning.kind, tuning.method.rate, ground.train, ground.collate, folder, weights, show)
-    trainer, numbers = train(job, tuning.training)
+    task = Task(ground.model, tuning.kind, ground.train, ground.collate, weights)
+    chosen, tried = _best(tuning, task, folder, watch)
+    method, trainer = chosen.method, chosen.outcome.trainer
+    scores = score(trainer, ground.evaluate, tuning.kind)
     metrics = {
-        "seed": seed,
-        "method": tuning.method.name,
-        "learning_rate": tuning.method.rate,
-        **{f"eval_{name}": value for name, value in score(trainer, ground.evaluate, tuning.kind).items()},
-        **numbers,
+        "seed": tuning.training.seed,
+        "method": method.name,
+        **{f"eval_{name}": value for name, value in scores.items()},
+        **chosen.outcome.numbers,
+        **({"tried": tried} if len(tried) > 1 else {}),
     }
     if trainer.is_world_process_zero():
-        complete(folder / tuning.method.technique.place, model, ground, tuning, metrics)
+        complete(folder, chosen.outcome.model, ground, replace(tuning, method=method), metrics)
         write_json(folder / "metrics.json", metrics)
         drop_checkpoints(folder)
     trainer.accelerator.wait_for_everyone()
     return metrics
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    method: Method
+    outcome: Outcome
+
+
+def _best(tuning: Tuning, task: Task, folder: Path, watch: Watch) -> tuple[_Candidate, dict[str, float]]:
+    """The method's outcome; for `auto` that of the candidate with the least loss on the rows kept apart."""
+    best, tried = None, {}
+    candidates = tuning.method.technique.candidates(tuning.method)
+    recipe = tuning.recipe if len(candidates) == 1 else tuning.recipe.with_validation()
+    for method in candidates:
+        name = f"seed {tuning.training.seed}, {method.name}"
+        show = partial(watch.step, name) if is_first_process() else None
+        place = folder if method == tuning.method else folder / f"trying-{method.name}"
+        own = task if method == tuning.method else replace(task, model=copy.deepcopy(task.model))
+        outcome = run_method(own, method, tuning.training, recipe, place, show)
+        tried[method.name] = outcome.numbers.get("validation_loss", 0.0)
+        if best is None or tried[method.name] < tried[best.method.name]:
+            best = _Candidate(method, outcome)
+    assert best is not None
+    return best, tried
 
 
 def _finished(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:

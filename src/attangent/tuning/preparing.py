@@ -10,13 +10,10 @@ from attangent.tuning.data.completions import read_completions
 from attangent.tuning.data.images import EncodedImages, Pixels, read_images
 from attangent.tuning.data.splitting import held_out
 from attangent.tuning.data.text import read_task, text_columns
-from attangent.tuning.encoding import Padding, calibration_batches, encode_completions, encode_task, stack
+from attangent.tuning.encoding import Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
-from attangent.tuning.methods import adapt
-from attangent.tuning.methods.classifier import classifier_names
 from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
 from attangent.tuning.request import Tuning
-from attangent.tuning.start import start_classifier
 from attangent.tuning.training import Collate
 
 _KEPT = 0.2
@@ -37,38 +34,10 @@ class Ground:
     pooling: str = "first"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A model with its method, and encoded data."""
-
-    model: Any
-    tokenizer: Any
-    collate: Collate
-    train: Any
-    evaluate: Any
-
-
-def prepare(tuning: Tuning) -> Prepared:
-    """Read and check everything, load the model, encode, adapt."""
-    ground = prepare_ground(tuning)
-    return Prepared(adapted(ground, tuning), ground.tokenizer, ground.collate, ground.train, ground.evaluate)
-
-
-def prepare_ground(tuning: Tuning) -> Ground:
-    """Read and check everything, load the model, encode; start the classifier in closed form."""
+def prepare(tuning: Tuning) -> Ground:
+    """Read and check everything, load the model, encode."""
     readers = {"classification": _texts, "causal-lm": _completions, "image-classification": _images}
-    ground = readers[tuning.kind](tuning)
-    if tuning.start == "closed-form":
-        classifier = classifier_names(ground.model, tuning.kind)
-        if classifier:
-            start_classifier(ground.model, classifier, ground.train, ground.collate, tuning.training.seed)
-    return ground
-
-
-def adapted(ground: Ground, tuning: Tuning) -> Any:
-    """The model with the method; the ground's own model is changed."""
-    batches = calibration_batches(ground.train, ground.collate)
-    return adapt(ground.model, tuning.method, tuning.kind, tuning.training.seed, batches)
+    return readers[tuning.kind](tuning)
 
 
 def _texts(tuning: Tuning) -> Ground:

@@ -3,18 +3,18 @@
 import hashlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-from attangent._checks import check_choice, check_size
+from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.records import KINDS
 from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods import Method
 from attangent.tuning.pooling import Pooling, check_pooling
+from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 
-Start = Literal["closed-form", "random"]
 _GIVE = f"give a file ({', '.join(KINDS)}), or a folder of images"
 
 
@@ -28,8 +28,7 @@ class Tuning:
     max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, more is refused).
     columns: the columns that hold the texts and the label; None finds them.
     pooling: what the classifier reads; see `attangent.tuning.pooling`.
-    start: the classifier's first weights: `closed-form` fits them to the frozen model's features, `random`
-        draws them.
+    recipe: how the classifier starts and what is chosen on rows kept apart.
     class_weights: every class counts the same in the loss, however many rows it has.
     """
 
@@ -44,14 +43,13 @@ class Tuning:
     columns: Columns | None = None
     pooling: Pooling = "declared"
     class_weights: bool = False
-    start: Start = "closed-form"
+    recipe: Recipe = field(default_factory=Recipe)
 
     def __post_init__(self) -> None:
         if self.task not in ("classification", "causal-lm"):
             raise AttangentError(f"task is {self.task!r}, expected classification or causal-lm")
         check_size("max_tokens", self.max_tokens)
         check_pooling(self.pooling)
-        check_choice("start", self.start, get_args(Start))
         for path in self.files:
             if not path.exists():
                 raise AttangentError(f"there is no {path}; {_GIVE}")
@@ -79,6 +77,7 @@ def settings_of(tuning: Tuning) -> dict[str, Any]:
         "evaluate": None if tuning.evaluate is None else str(tuning.evaluate),
     }
     found["method"] |= {"ntk": tuning.method.ntk.as_dict(), "learning_rate": tuning.method.rate}
+    found["method"]["peft"] = dict(tuning.method.peft)
     found["columns"] = None if tuning.columns is None else [*tuning.columns.text, tuning.columns.label]
     found["digests"] = [digest_of(path) for path in tuning.files]
     return found

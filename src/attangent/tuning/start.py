@@ -1,4 +1,4 @@
-"""The classifier's first weights: the logistic or ridge solution on the frozen model's features."""
+"""The classifier's first weights: the logistic solution on the frozen model's features."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,22 +14,18 @@ _STRENGTHS = tuple(10.0**power for power in range(-3, 3))
 """Inverse penalties tried by cross-validation."""
 
 
-def start_classifier(
-    model: Any,
-    classifier: Sequence[str],
-    rows: Sequence[Encoded],
-    collate: Callable[[Sequence[Encoded]], dict[str, Tensor]],
-    seed: int = 0,
-) -> float | None:
-    """Fit the classifier to the frozen features in closed form; the inverse penalty that was chosen.
-
-    Only a classifier that is one linear layer has such a solution; None, and nothing changed, for others.
-    """
+def linear_classifier(model: Any, classifier: Sequence[str]) -> nn.Linear | None:
+    """The classifier, where it is one linear layer: only then is there a closed form."""
     layer = getattr(model, classifier[0]) if len(classifier) == 1 else None
-    if not isinstance(layer, nn.Linear):
-        return None
-    features, targets = features_of(model, layer, rows, collate)
-    weight, bias, strength = _fitted(features, targets, layer.out_features, seed)
+    return layer if isinstance(layer, nn.Linear) else None
+
+
+def fit_classifier(
+    layer: nn.Linear, features: np.ndarray, targets: np.ndarray, seed: int = 0, weights: Tensor | None = None
+) -> float:
+    """Put the logistic solution on these features into the layer; the inverse penalty that was chosen."""
+    own = None if weights is None else dict(enumerate(weights.tolist()))
+    weight, bias, strength = _fitted(features, targets, layer.out_features, seed, own)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(weight))
         if layer.bias is not None:
@@ -63,7 +59,7 @@ def features_of(
 
 
 def _fitted(
-    features: np.ndarray, targets: np.ndarray, classes: int, seed: int
+    features: np.ndarray, targets: np.ndarray, classes: int, seed: int, weights: dict[int, float] | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """argmin over (W, b) of sum_i -log softmax(W x_i + b)[y_i] + |W|^2 / 2C, with C by cross-validation.
 
@@ -72,7 +68,7 @@ def _fitted(
     """
     centre = features.mean(axis=0)
     scale = max(float((features - centre).std()), 1e-12)
-    fit = _logistic((features - centre) / scale, targets, seed)
+    fit = _logistic((features - centre) / scale, targets, seed, weights)
     present = np.asarray(fit.classes_)
     coefficients, intercepts = np.asarray(fit.coef_), np.asarray(fit.intercept_)
     if len(present) == 2:  # scikit-learn gives one row for two classes
@@ -84,12 +80,13 @@ def _fitted(
     return weight, bias - weight @ centre, float(fit.C)
 
 
-def _logistic(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+def _logistic(x: np.ndarray, y: np.ndarray, seed: int, weights: dict[int, float] | None) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
+    own = None if weights is None else {label: weights[label] for label in np.unique(y)}
     least = int(np.unique(y, return_counts=True)[1].min())
-    plain = LogisticRegression(C=1 / x.shape[1], max_iter=1000)
+    plain = LogisticRegression(C=1 / x.shape[1], max_iter=1000, class_weight=own)
     if least < 2:
         return plain.fit(x, y)
     folds = StratifiedKFold(min(5, least), shuffle=True, random_state=seed)

@@ -104,6 +104,13 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     return trainer, numbers
 
 
+def untrained(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
+    """The trainer of a job that needs no training, and its numbers."""
+    numbers = {"train_loss": 0.0, "steps": 0.0, "seconds": 0.0, "peak_megabytes": 0.0}
+    sizes = {name: float(size) for name, size in trained_sizes(job.model).items()}
+    return make_trainer(job, training), numbers | sizes
+
+
 def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
     """Mean loss over examples, or over tokens that are learnt, and accuracy where there are labels to hit.
 

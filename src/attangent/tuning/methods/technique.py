@@ -32,8 +32,14 @@ class Technique(ABC):
     name: str
     smallest = 1
     """The least size `resized` takes."""
+    trains = True
+    """Whether there is anything to train; False where closed forms are all there is."""
     place = "adapter"
     """The folder below that of a run into which `save` writes."""
+
+    def candidates(self, method: "Method") -> "list[Method]":
+        """The methods that are tried; of several the best on rows kept apart is taken."""
+        return [method]
 
     @abstractmethod
     def default_rate(self, method: "Method") -> float:
