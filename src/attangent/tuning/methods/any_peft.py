@@ -37,7 +37,12 @@ class AnyPeft(FromPeft):
         if kind not in ("LN_TUNING", "IA3"):
             filled["target_modules"] = lora_targets(model, method.top)
         filled = {name: value for name, value in filled.items() if name in taken}
+        return known[kind](**{**filled, **settings})
+
+    def added(self, model: Any, method: "Method", site: Site) -> Any:
         try:
-            return known[kind](**{**filled, **settings})
-        except (TypeError, ValueError) as error:
-            raise AttangentError(f"peft's {kind} cannot be made with {settings}: {error}") from None
+            return super().added(model, method, site)
+        except (TypeError, ValueError, KeyError) as error:
+            if isinstance(error, AttangentError):
+                raise
+            raise AttangentError(f"peft cannot add {dict(method.peft)} to this model: {error}") from error
