@@ -147,11 +147,8 @@ def test_auto_takes_the_method_of_least_loss_and_says_so(bert, tmp_path):
     assert set(found["tried"]) == {"ntk", "lora"}
     assert found["method"] == min(found["tried"], key=found["tried"].get)
     assert load_tuned(tmp_path).description.method == found["method"]
-    assert {path.name for path in (tmp_path / "seed-0").iterdir()} == {
-        "adapter",
-        "metrics.json",
-        "settings.json",
-    }
+    written = {path.name for path in (tmp_path / "seed-0").iterdir()}
+    assert written == {"adapter", "metrics.json", "settings.json"}
 
 
 def test_class_weights_count_every_class_the_same(bert, tmp_path):
@@ -163,10 +160,6 @@ def test_class_weights_count_every_class_the_same(bert, tmp_path):
     weights = class_weights(ground)
     assert weights[targets].sum().item() == pytest.approx(len(targets))
     assert weights[0] * (targets == 0).sum() == pytest.approx(float(weights[1] * (targets == 1).sum()))
-    losses = [
-        finetune(tuning(bert, train=tmp_path / "odd.jsonl", class_weights=on), tmp_path / str(on))[0][
-            "train_loss"
-        ]
-        for on in (False, True)
-    ]
-    assert losses[0] != losses[1]
+    given = [tuning(bert, train=tmp_path / "odd.jsonl", class_weights=on) for on in (False, True)]
+    first, second = (finetune(one, tmp_path / str(one.class_weights))[0]["train_loss"] for one in given)
+    assert first != second

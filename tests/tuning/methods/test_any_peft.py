@@ -15,6 +15,7 @@ from tests.adapters.models import inputs, tiny
         ({"peft_type": "LN_TUNING", "target_modules": ["LayerNorm"]}, 5 * 2 * 32),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Unsupported layer type")  # peft on layer norms
 def test_configs_train_what_they_say_and_one_head(settings, parameters):
     model = adapt(tiny("bert"), Method("peft", peft=settings), "classification", 0, [inputs("bert")])
     sizes = trained_sizes(model)
@@ -27,7 +28,8 @@ def test_configs_train_what_they_say_and_one_head(settings, parameters):
     [
         ({}, "peft_type None"),
         ({"peft_type": "MAGIC"}, "peft_type 'MAGIC'"),
-        ({"peft_type": "LORA", "q": 1}, "LORA"),
+        ({"peft_type": "LORA", "q": 1}, "unexpected keyword argument 'q'"),
+        ({"peft_type": "LN_TUNING"}, "specify `target_modules`"),
     ],
 )
 def test_what_peft_does_not_know_is_refused(settings, message):
