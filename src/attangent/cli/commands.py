@@ -11,7 +11,7 @@ from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
 from attangent.cli.forecasting import diagnose, forecast
-from attangent.cli.tuning import compare, solve, tune
+from attangent.cli.tuning import compare, predict, solve, tune
 
 app = typer.Typer(
     name="attangent",
@@ -54,6 +54,7 @@ app.command()(chat)
 app.command()(forecast)
 app.command()(diagnose)
 app.command()(tune)
+app.command()(predict)
 app.command()(compare)
 app.command()(solve)
 app.command()(doctor)

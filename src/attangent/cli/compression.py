@@ -112,6 +112,13 @@ def generate(
         raise AttangentError(
             f"tokens is {tokens} and temperature {temperature}, expected at least 1 and at least 0"
         )
+    from attangent.tuning.tuned import is_tuned
+
+    if is_tuned(adapter):
+        from attangent.tuning.generating import continue_text
+
+        typer.echo(continue_text(adapter, text, tokens, temperature, seed, model))
+        return
     network, tokenizer = _load(model)
     from attangent.compression.folder import answer_behind
     from attangent.compression.result import load_compressed

@@ -126,3 +126,10 @@ class Padding:
 def stack(rows: Sequence[Encoded]) -> dict[str, Tensor]:
     """A batch of rows that all have one shape, as images have."""
     return {name: torch.stack([torch.as_tensor(row[name]) for row in rows]) for name in rows[0]}
+
+
+def token_counts(rows: Any) -> list[int] | None:
+    """How many tokens each row has; None for images, which all have the same."""
+    if not len(rows) or "attention_mask" not in rows[0]:
+        return None
+    return [len(rows[i]["attention_mask"]) for i in range(len(rows))]

@@ -3,25 +3,37 @@
 Runs unchanged on one process or under `torchrun` and `accelerate launch`, as transformers' Trainer does.
 """
 
+import contextlib
+import copy
 import json
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent._files import write_json
-from attangent.tuning.preparing import prepare
+from attangent._files import only_writer, real_folder, remove_leftovers, write_json
+from attangent.tuning.checkpoints import drop_checkpoints
+from attangent.tuning.completing import complete
+from attangent.tuning.methods import Method
+from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
-from attangent.tuning.request import Tuning, settings_of
-from attangent.tuning.training import Job, drop_checkpoints, score, train
+from attangent.tuning.request import Tuning, differences, settings_of
+from attangent.tuning.running import Outcome, Task, run_method
+from attangent.tuning.training import score
+from attangent.tuning.watching import Watch
 
 __all__ = ["Tuning", "finetune"]
 
 
 def finetune(
-    tuning: Tuning, out: Path, report: Callable[[dict[str, Any]], None] = lambda metrics: None, seeds: int = 1
+    tuning: Tuning,
+    out: Path,
+    report: Callable[[dict[str, Any]], None] = lambda metrics: None,
+    seeds: int = 1,
+    quiet: bool = True,
 ) -> list[dict[str, Any]]:
     """Tune with seeds s, s+1, ... (s that of the training) into `out`/seed-N; the metrics of each.
 
@@ -30,36 +42,104 @@ def finetune(
     check_size("seeds", seeds)
     first = tuning.training.seed
     found = []
-    for seed in range(first, first + seeds):
-        own = replace(tuning, training=replace(tuning.training, seed=seed))
-        found.append(_one(own, out / f"seed-{seed}"))
-        report(found[-1])
+    with Watch(quiet) as watch:
+        for seed in range(first, first + seeds):
+            own = replace(tuning, training=replace(tuning.training, seed=seed))
+            found.append(_one(own, out / f"seed-{seed}", watch))
+            report(found[-1])
     return found
 
 
-def _one(tuning: Tuning, folder: Path) -> dict[str, Any]:
+def _one(tuning: Tuning, folder: Path, watch: Watch) -> dict[str, Any]:
     settings = settings_of(tuning)
-    done, described = folder / "metrics.json", folder / "settings.json"
-    if described.is_file() and json.loads(described.read_text()) != settings:
-        raise AttangentError(f"{folder} holds a run with other settings; give another folder or remove it")
-    if done.is_file():
-        return json.loads(done.read_text())
-    prepared = prepare(tuning)
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_first_process():
-        write_json(described, settings)
-    job = Job(prepared.model, tuning.kind, tuning.method.rate, prepared.train, prepared.collate, folder)
-    trainer, numbers = train(job, tuning.training)
+    done = _finished(folder, settings)
+    if done is not None:
+        return done
+    ground = prepare(tuning)
+    with _held(folder):
+        if is_first_process():
+            remove_leftovers(folder)
+            write_json(folder / "settings.json", settings)
+        return _trained(tuning, ground, folder, watch)
+
+
+def _trained(tuning: Tuning, ground: Ground, folder: Path, watch: Watch) -> dict[str, Any]:
+    weights = class_weights(ground) if tuning.class_weights else None
+    task = Task(ground.model, tuning.kind, ground.train, ground.collate, weights)
+    chosen, tried = _best(tuning, task, folder, watch)
+    method, trainer = chosen.method, chosen.outcome.trainer
+    scores = score(trainer, ground.evaluate, tuning.kind)
     metrics = {
         "seed": tuning.training.seed,
-        "method": tuning.method.name,
-        "learning_rate": tuning.method.rate,
-        **{f"eval_{name}": value for name, value in score(trainer, prepared.evaluate, tuning.kind).items()},
-        **numbers,
+        "method": method.name,
+        **{f"eval_{name}": value for name, value in scores.items()},
+        **chosen.outcome.numbers,
+        **({"tried": tried} if len(tried) > 1 else {}),
     }
     if trainer.is_world_process_zero():
-        tuning.method.technique.save(prepared.model, folder, prepared.tokenizer)
-        write_json(done, metrics)
+        complete(folder, chosen.outcome.model, ground, replace(tuning, method=method), metrics)
+        write_json(folder / "metrics.json", metrics)
         drop_checkpoints(folder)
     trainer.accelerator.wait_for_everyone()
     return metrics
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    method: Method
+    outcome: Outcome
+
+
+def _best(tuning: Tuning, task: Task, folder: Path, watch: Watch) -> tuple[_Candidate, dict[str, float]]:
+    """The method's outcome; for `auto` that of the candidate with the least loss on the rows kept apart."""
+    best, tried = None, {}
+    candidates = tuning.method.technique.candidates(tuning.method)
+    recipe = tuning.recipe if len(candidates) == 1 else tuning.recipe.with_validation()
+    for method in candidates:
+        name = f"seed {tuning.training.seed}, {method.name}"
+        show = partial(watch.step, name) if is_first_process() else None
+        place = folder if method == tuning.method else folder / f"trying-{method.name}"
+        own = task if method == tuning.method else replace(task, model=copy.deepcopy(task.model))
+        outcome = run_method(own, method, tuning.training, recipe, place, show)
+        tried[method.name] = outcome.numbers.get("validation_loss", 0.0)
+        if best is None or tried[method.name] < tried[best.method.name]:
+            best = _Candidate(method, outcome)
+    assert best is not None
+    return best, tried
+
+
+def _finished(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The metrics of a run that is done; refused where the folder holds a run with other settings."""
+    written = _json(folder / "settings.json")
+    metrics = _json(folder / "metrics.json")
+    if written is None:
+        return None
+    odd = differences(written, settings)
+    if metrics is None:  # a run that was cut off goes on only with every setting the same
+        odd += [f"{name}: not there, now {settings[name]!r}" for name in sorted(set(settings) - set(written))]
+    if odd:
+        raise AttangentError(
+            f"{folder} holds a run with other settings ({'; '.join(odd[:6])}); "
+            "give another folder or remove it"
+        )
+    return metrics
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        found = None
+    if not isinstance(found, dict):
+        raise AttangentError(f"{path} is not a run's; give another folder or remove it")
+    return found
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Make the folder and hold it for writing, by the first process of the run."""
+    real_folder(folder)
+    with only_writer(folder, "tune") if is_first_process() else contextlib.nullcontext():
+        yield

@@ -11,15 +11,24 @@ from attangent._errors import AttangentError
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import is_head
 
+_SAVED = ("config.json", "tokenizer_config.json")
 
-def load_model(model: str | Path, kind: TaskKind, labels: Sequence[str] = (), seed: int = 0) -> Any:
+
+def load_model(
+    model: str | Path,
+    kind: TaskKind,
+    labels: Sequence[str] = (),
+    seed: int = 0,
+    revision: str | None = None,
+) -> Any:
     """The model with a head for these labels; the head's first weights follow from the seed."""
     import transformers
 
     needs = NEEDS[kind]
-    named: dict[str, Any] = {}
+    named: dict[str, Any] = {} if revision is None else {"revision": revision}
     if needs.classifier:
-        named = {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+        named["id2label"] = dict(enumerate(labels))
+        named["label2id"] = {name: number for number, name in enumerate(labels)}
         named["ignore_mismatched_sizes"] = True
     with torch.random.fork_rng(devices=[]), _quiet():
         torch.manual_seed(seed)
@@ -63,7 +72,7 @@ def model_limit(model: Any) -> int | None:
 
 def _given(auto_class: Any, model: str | Path, what: str, named: dict[str, Any]) -> Any:
     folder = Path(model)
-    if folder.is_dir() and not (folder / "config.json").is_file():
+    if folder.is_dir() and not any((folder / name).is_file() for name in _SAVED):
         raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
     try:
         return auto_class.from_pretrained(str(model), **named)

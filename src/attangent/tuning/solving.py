@@ -14,6 +14,7 @@ from attangent.adapters.files.read import read_description
 from attangent.adapters.files.save import load_adapter
 from attangent.tuning.data.math import Problem, read_problems, score_answers, solve
 from attangent.tuning.loading import load_model, load_tokenizer
+from attangent.tuning.methods.from_peft import with_peft_adapter
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,7 @@ def _check_out(out: Path) -> None:
 def _with_adapters(model: Any, theirs: Path | None, ours: Path | None) -> Any:
     """peft's adapter comes first, as it wraps the model."""
     if theirs is not None:
-        from peft import PeftModel
-
-        model = PeftModel.from_pretrained(model, str(theirs))
+        model = with_peft_adapter(model, theirs)
     return model if ours is None else load_adapter(model, ours)
 
 

@@ -22,6 +22,7 @@ from attangent.attention.files import check_regular
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
     *("ntk", "states", "versions", "auto_mapping", "revision", "peft_version", "modules_to_save"),
+    "pooling",
 }
 _STATE_NAME = re.compile(re.escape(ROOT) + r"(?P<layer>.+)\.attangent_prefix\.states\.(?P<tensor>.+)")
 _LARGEST_CONFIG = 1 << 24
@@ -42,6 +43,7 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> Adapter:
     described_at, weights_at = _located(folder)
     described = _read_config(described_at)
     config = _ntk_config(described, described_at, base)
+    _check_pooling(described, base)
     layers = {layer.name: layer for layer in attention_layers(base)}
     of_states, of_modules = _read_tensors(weights_at, base, layers, config)
     descriptions = described["states"]
@@ -111,6 +113,16 @@ def _ntk_config(described: dict[str, Any], path: Path, base: nn.Module) -> NTKCo
         return NTKConfig.from_dict(settings | {"modules_to_save": list(names)})
     except (AttangentError, TypeError) as error:
         raise AttangentError(f"{path}: {error}") from None
+
+
+def _check_pooling(described: dict[str, Any], base: nn.Module) -> None:
+    """A classifier that was tuned on means over tokens needs a model that hands it these."""
+    wanted, has = described.get("pooling", "first"), getattr(base, "attangent_pooling", "first")
+    if wanted != has:
+        raise AttangentError(
+            f"the adapter's classifier reads tokens by pooling {wanted!r}, the model's pooling is {has!r}; "
+            "load the folder with attangent.load_tuned"
+        )
 
 
 def _read_tensors(

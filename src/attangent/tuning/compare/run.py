@@ -14,17 +14,19 @@ from typing import Any
 import torch
 
 from attangent._errors import AttangentError
-from attangent._files import write_whole
+from attangent._files import only_writer, real_folder, write_whole
 from attangent._random import generator
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.compare.trunk import split_trunk
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels, read_images
 from attangent.tuning.data.text import TextTask, read_task
-from attangent.tuning.encoding import Padding, calibration_batches, encode_task, stack
+from attangent.tuning.encoding import Padding, encode_task, stack
 from attangent.tuning.kinds import TaskKind
 from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
-from attangent.tuning.methods import adapt
-from attangent.tuning.training import Collate, Job, Training, score, train
+from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
+from attangent.tuning.recipe import PLAIN, Recipe
+from attangent.tuning.running import Task, run_method
+from attangent.tuning.training import Collate, Training, score
 
 Run = dict[str, Any]
 
@@ -35,7 +37,12 @@ def compare(comparison: Comparison, out: Path, report: Callable[[Run], None] = l
     The learning rate of an entrant on a task is the one with the best validation accuracy on the first seed's
     split; the other seeds use it.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    real_folder(out)
+    with only_writer(out, "compare"):
+        return _compared(comparison, out, report)
+
+
+def _compared(comparison: Comparison, out: Path, report: Callable[[Run], None]) -> list[Run]:
     runs = read_runs(out / "runs.jsonl")
     for seed in comparison.drawn:
         for trial in comparison.trials:
@@ -95,7 +102,9 @@ def _missing_runs(comparison: Comparison, trial: Trial, seed: int, runs: list[Ru
         for rate in rates:
             if rate is not None and (entrant.label, rate) not in done:
                 prepared = prepared or prepare_trial(comparison, trial, seed)
-                yield one_run(trial.name, prepared, entrant, rate, comparison.training, seed)
+                yield one_run(
+                    trial.name, prepared, entrant, rate, comparison.training, seed, comparison.recipe
+                )
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ def prepare_trial(comparison: Comparison, trial: Trial, seed: int) -> PreparedTr
     parts = split_task(trial, seed)
     kind: TaskKind = "image-classification" if isinstance(parts[0], ImageTask) else "classification"
     model = load_model(comparison.model, kind, parts[0].labels, seed)
+    if kind == "classification" and resolved_pooling(comparison.pooling, comparison.model) == "mean":
+        use_mean_pooling(model)
     rows, collate = _encoded(comparison.model, model, parts, trial.max_tokens)
     if comparison.top is not None:
         trunk, model = split_trunk(model, comparison.top)
@@ -123,17 +134,21 @@ def prepare_trial(comparison: Comparison, trial: Trial, seed: int) -> PreparedTr
 
 
 def one_run(
-    task: str, prepared: PreparedTrial, entrant: Entrant, rate: float, training: Training, seed: int
+    task: str,
+    prepared: PreparedTrial,
+    entrant: Entrant,
+    rate: float,
+    training: Training,
+    seed: int,
+    recipe: Recipe = PLAIN,
 ) -> Run:
     """Train the entrant at this rate and score it on the validation and test rows."""
-    method = entrant.at(rate)
-    calibration = calibration_batches(prepared.train, prepared.collate)
-    model = adapt(copy.deepcopy(prepared.model), method, prepared.kind, seed, calibration)
+    given = Task(copy.deepcopy(prepared.model), prepared.kind, prepared.train, prepared.collate)
+    own = replace(training, seed=seed, checkpoint_steps=0)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(model, prepared.kind, rate, prepared.train, prepared.collate, Path(folder))
-        trainer, numbers = train(job, replace(training, seed=seed, checkpoint_steps=0))
-        found = {name: score(trainer, rows, prepared.kind) for name, rows in _held_out(prepared)}
-    return {"task": task, "entrant": entrant.label, "rate": rate, "seed": seed, **found, **numbers}
+        outcome = run_method(given, entrant.at(rate), own, recipe, Path(folder))
+        found = {name: score(outcome.trainer, rows, prepared.kind) for name, rows in _held_out(prepared)}
+    return {"task": task, "entrant": entrant.label, "seed": seed, **found, **outcome.numbers, "rate": rate}
 
 
 def _held_out(prepared: PreparedTrial) -> list[tuple[str, list[dict[str, Any]]]]:

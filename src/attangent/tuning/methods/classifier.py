@@ -22,6 +22,18 @@ def classifier_names(model: Any, kind: TaskKind) -> list[str]:
     return found
 
 
+def trained_classifier(adapted: nn.Module) -> nn.Linear:
+    """The linear classifier that acts in an adapted model: peft's copy where there is one."""
+    found = [
+        module
+        for path, module in adapted.named_modules()
+        if isinstance(module, nn.Linear) and is_head(f"{path}.weight") and "original_module" not in path
+    ]
+    if len(found) != 1:
+        raise AttangentError(f"the model has {len(found)} linear classifiers, expected one")
+    return found[0]
+
+
 def train_classifier(adapted: Any) -> None:
     """Unfreeze the classifier; where peft has made a copy of it, the copy."""
     for name, parameter in adapted.named_parameters():

@@ -21,3 +21,10 @@ class Head(WholeModel):
                 f"{type(model).__name__} has no head of its own to train; choose another method"
             )
         return model
+
+
+class Probe(Head):
+    """Logistic regression on the frozen model's features: the classifier in closed form, nothing trained."""
+
+    name = "probe"
+    trains = False

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from attangent._errors import AttangentError
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.save import save_adapter
+from attangent.adapters.files.save import load_adapter, save_adapter
+from attangent.tuning.methods.from_peft import with_peft_adapter
 from attangent.tuning.methods.lora import Lora
 from attangent.tuning.methods.technique import Site, Technique
 
@@ -35,8 +36,11 @@ class Ntk(Technique):
     def added(self, model: Any, method: "Method", site: Site) -> Any:
         return attach(model, _config(method, site.classifier, site.seed), calibration=site.calibration)
 
-    def save(self, model: Any, folder: Path, tokenizer: Any) -> None:
-        save_adapter(model, folder / "adapter")
+    def save(self, model: Any, place: Path) -> None:
+        save_adapter(model, place)
+
+    def load(self, model: Any, place: Path) -> Any:
+        return load_adapter(model, place)
 
 
 class NtkAndLora(Ntk):
@@ -56,9 +60,12 @@ class NtkAndLora(Ntk):
                 parameter.requires_grad_(True)
         return adapted
 
-    def save(self, model: Any, folder: Path, tokenizer: Any) -> None:
-        model.save_pretrained(folder / "lora")
-        super().save(model, folder, tokenizer)
+    def save(self, model: Any, place: Path) -> None:
+        model.save_pretrained(place.with_name("lora"))
+        super().save(model, place)
+
+    def load(self, model: Any, place: Path) -> Any:
+        return super().load(with_peft_adapter(model, place.with_name("lora")), place)
 
 
 def _config(method: "Method", classifier: list[str], seed: int) -> NTKConfig:

@@ -20,9 +20,12 @@ class Method:
     """What is trained beside the classifier.
 
     name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained keys
-        and values per layer, P-tuning v2), `head` (the classifier alone), `full` (every weight), `ntk+lora`.
+        and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier in closed
+        form), `full` (every weight), `ntk+lora`, `peft` (any config of peft's), or `auto` (the better of ntk
+        and lora on rows kept apart).
     top: only the last so many layers; None is all of them. peft's `prefix` knows only all.
     learning_rate: None is the method's own default.
+    peft: for the method `peft`, the config's `peft_type` (such as "IA3") and its settings.
     """
 
     name: str = "ntk"
@@ -31,6 +34,7 @@ class Method:
     tokens: int = 16
     top: int | None = None
     learning_rate: float | None = None
+    peft: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.name not in TECHNIQUES:

@@ -32,6 +32,14 @@ class Technique(ABC):
     name: str
     smallest = 1
     """The least size `resized` takes."""
+    trains = True
+    """Whether there is anything to train; False where closed forms are all there is."""
+    place = "adapter"
+    """The folder below that of a run into which `save` writes."""
+
+    def candidates(self, method: "Method") -> "list[Method]":
+        """The methods that are tried; of several the best on rows kept apart is taken."""
+        return [method]
 
     @abstractmethod
     def default_rate(self, method: "Method") -> float:
@@ -50,8 +58,16 @@ class Technique(ABC):
         raise NotImplementedError(f"{self.name} has no size")
 
     @abstractmethod
-    def save(self, model: Any, folder: Path, tokenizer: Any) -> None:
-        """Write what was trained below `folder`."""
+    def save(self, model: Any, place: Path) -> None:
+        """Write what was trained into the folder `place`."""
+
+    @abstractmethod
+    def load(self, model: Any, place: Path) -> Any:
+        """The base model with what `save` wrote."""
+
+    def source(self, base: str, place: Path) -> str:
+        """Where the weights of the base model are: `base`, unless they were trained themselves."""
+        return base
 
     def apply(self, model: Any, method: "Method", site: Site) -> Any:
         """The model with this method's part and its classifier trainable, everything else frozen."""
@@ -67,7 +83,13 @@ class Technique(ABC):
 class WholeModel(Technique):
     """A method that changes the model's own weights, so that the model itself is saved."""
 
-    def save(self, model: Any, folder: Path, tokenizer: Any) -> None:
-        model.save_pretrained(folder / "model")
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder / "model")
+    place = "model"
+
+    def save(self, model: Any, place: Path) -> None:
+        model.save_pretrained(place)
+
+    def load(self, model: Any, place: Path) -> Any:
+        return model
+
+    def source(self, base: str, place: Path) -> str:
+        return str(place)
