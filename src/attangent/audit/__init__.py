@@ -1,7 +1,7 @@
 """Executable claims: run them, load their findings, render the report."""
 
 from attangent.audit.claims import Claim, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Verdict
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Trend, Verdict
 from attangent.audit.registry import all_claims, claim, get
 from attangent.audit.results import Result, Run, load
 from attangent.audit.running.runner import run
@@ -16,6 +16,7 @@ __all__ = [
     "Run",
     "Series",
     "Settings",
+    "Trend",
     "Verdict",
     "all_claims",
     "claim",

@@ -3,14 +3,15 @@
 import difflib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from attangent._errors import AttangentError
-from attangent.audit.claims import Check, Claim, Settings, claim_order
+from attangent.audit.claims import Check, Claim, Kind, Settings, claim_order, kind_of
+from attangent.audit.sizes import AtSizes
 
 _claims: dict[str, Claim] = {}
 
@@ -26,8 +27,19 @@ def claim(
     seeds: int = 3,
     seconds: float = 1.0,
     data: tuple[str, ...] = (),
+    kind: Kind | None = None,
+    quote: str = "",
+    rests_on: tuple[str, ...] = (),
+    repairs: str = "",
+    derivation: str = "",
+    sizes: Sequence[Mapping[str, Any]] = (),
 ) -> Callable[[Check], Check]:
-    """Register the decorated check under `id`. `full` names only what differs from `quick`."""
+    """Register the decorated check under `id`. `full` names only what differs from `quick`.
+
+    `kind` follows from the id where none is given: ours for what repairs a claim, theorem for a lemma,
+    experiment for a figure. With `sizes` the check is made once for each of them, the settings changed
+    accordingly. What else may be said of a claim: see `Claim`.
+    """
 
     def register(check: Check) -> Check:
         if id in _claims:
@@ -38,12 +50,17 @@ def claim(
             place=place,
             title=title,
             statement=" ".join(statement.split()),
-            check=check,
+            check=AtSizes(check, tuple(sizes)) if sizes else check,
             quick=settings,
             full=settings | (full or {}),
             seeds=seeds,
             seconds=seconds,
             data=data,
+            kind=kind or ("ours" if repairs else kind_of(id)),
+            quote=" ".join(quote.split()),
+            rests_on=rests_on,
+            repairs=repairs,
+            derivation=" ".join(derivation.split()),
         )
         return check
 

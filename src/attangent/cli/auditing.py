@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from attangent.audit import Run
+    from attangent.audit import Result, Run
 
 
 def audit(
@@ -86,7 +86,11 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
                 "paper": claim.paper,
                 "place": claim.place,
                 "title": claim.title,
+                "kind": claim.kind,
+                "quote": claim.quote,
                 "statement": claim.statement,
+                "rests_on": claim.rests_on,
+                "repairs": claim.repairs,
                 "seeds": claim.seeds,
                 "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
             }
@@ -113,7 +117,14 @@ def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:
         typer.echo(f"crashed: {failure['claim']} seed {failure['seed']}: {last}", err=True)
 
 
-_STYLES = {"holds": "green", "measured": "cyan", "violated": "red", "open": "yellow"}
+_STYLES = {
+    "holds": "green",
+    "measured": "cyan",
+    "violated": "red",
+    "not reproduced": "magenta",
+    "open": "yellow",
+    "crashed": "bold red",
+}
 
 
 def _print_run(found: "Run", report_path: Path) -> None:
@@ -121,16 +132,29 @@ def _print_run(found: "Run", report_path: Path) -> None:
 
     rows: list[tuple[Any, ...]] = []
     for result in found.results():
-        shown = result.deciding.finding.deciding
-        numbers = (
-            f"{_number(shown.measured, shown.log10)} {shown.relation} {_number(shown.bound, shown.log10)}"
-        )
         verdict = Text(result.verdict.value, style=_STYLES[result.verdict.value])
-        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", numbers, shown.name))
+        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_what_decides(result)))
     _print_table(("claim", "verdict", "time", "value and bound", "measured"), rows)
-    totals = found.as_json()["totals"]
-    typer.echo(", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count))
+    summary = found.as_json()
+    typer.echo(_counts(summary["totals"]))
+    if any(summary["ours"].values()):
+        typer.echo(f"statements of ours: {_counts(summary['ours'])}")
     typer.echo(f"report: {report_path}")
+
+
+def _counts(totals: dict[str, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count)
+
+
+def _what_decides(result: "Result") -> tuple[str, str]:
+    finding = result.deciding.finding
+    line = finding.deciding
+    if line is None:
+        return "", finding.crash or "no line has a threshold of the statement's own"
+    return (
+        f"{_number(line.measured, line.log10)} {line.relation} {_number(line.bound, line.log10)}",
+        line.name,
+    )
 
 
 def _number(value: float, log10: bool) -> str:

@@ -12,20 +12,13 @@ from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from attangent._files import write_whole
-from attangent.audit.finding import Conclusion, Figure, Hypothesis, Verdict
+from attangent.audit.finding import Figure, Verdict
 from attangent.audit.report.figures import Key, draw, legend
-from attangent.audit.report.markup import FILTERS, RELATIONS, apart
-from attangent.audit.report.readable import power_of_ten, readable
+from attangent.audit.report.markup import FILTERS
+from attangent.audit.report.wording import KINDS, MEANINGS, RELATIONS, SIGNS, headline, reason
 from attangent.audit.results import Result, Run
 from attangent.audit.storing.record import Record
 
-SIGNS = {"holds": "✓", "measured": "≈", "violated": "✗", "open": "?"}
-MEANINGS = {
-    "holds": "Its hypotheses were met and its conclusions measured to hold.",
-    "measured": "Its hypotheses were out of reach, yet its conclusions were measured to hold.",
-    "violated": "A conclusion was measured to fail: a counter-example.",
-    "open": "Nothing could be decided at this size.",
-}
 SUBJECTS = {
     "P1": "NTK-Attention: an infinitely long prefix in constant space",
     "P2": "The tangent kernel of two-layer softmax networks",
@@ -53,7 +46,6 @@ def render(run: Run) -> str:
         claims=claims,
         papers=_papers(claims),
         totals={v.value: sum(claim.verdict == v for claim in claims) for v in Verdict},
-        inside=sum(claim.verdict == "violated" and claim.inside for claim in claims),
         seconds=sum(claim.result.seconds for claim in claims),
         problems=[(_below(path, run.folder), reason) for path, reason in run.problems.items()],
         versions=_versions(run.records),
@@ -90,33 +82,17 @@ class ClaimView:
         return self.result.verdict
 
     @property
-    def inside(self) -> bool:
-        """Whether the hypotheses were met where the verdict was found."""
-        return self.shown.finding.hypotheses_met
-
-    @property
     def others(self) -> list[int]:
         """The seeds drawn faintly."""
         return [seed for seed in self.result.seeds if seed != self.shown.origin.seed]
 
     @property
     def headline(self) -> str:
-        """The verdict in words."""
-        if self.verdict != Verdict.VIOLATED:
-            return {"holds": "Holds", "measured": "Measured to hold", "open": "Open"}[self.verdict]
-        return f"Violated {'with its hypotheses met' if self.inside else 'outside its hypotheses'}"
+        return headline(self.result)
 
     @property
     def reason(self) -> str:
-        """One line on what the verdict rests on."""
-        finding = self.shown.finding
-        claimed = [conclusion for conclusion in finding.conclusions if conclusion.claimed]
-        if self.verdict == Verdict.VIOLATED:
-            return _broken(finding.deciding)
-        if self.verdict == Verdict.OPEN:
-            return f"“{finding.deciding.name}” could not be measured."
-        kept = "its conclusion was" if len(claimed) == 1 else f"{_all(len(claimed))} conclusions were"
-        return f"{_premises(finding.hypotheses)}; {kept} measured to hold."
+        return reason(self.result)
 
     @property
     def command(self) -> str:
@@ -128,29 +104,6 @@ class ClaimView:
         lists = [record.finding.conclusions for record in self.result.records]
         kept = [conclusions[place].kept is True for conclusions in lists if place < len(conclusions)]
         return f"{sum(kept)} of {len(kept)}"
-
-
-def _broken(conclusion: Conclusion) -> str:
-    number = power_of_ten if conclusion.log10 else readable
-    when = "" if conclusion.first_violation is None else f", first at step {conclusion.first_violation}"
-    bound = f"{RELATIONS[conclusion.relation]} {number(conclusion.bound)}"
-    more = f" ({apart(conclusion)})" if apart(conclusion) else ""
-    return f"“{conclusion.name}” should be {bound}; measured {number(conclusion.measured)}{more}{when}."
-
-
-def _premises(hypotheses: tuple[Hypothesis, ...]) -> str:
-    missed = sum(not hypothesis.met for hypothesis in hypotheses)
-    if not hypotheses:
-        return "it asks for nothing beyond its setting"
-    if missed:
-        return f"{missed} of {len(hypotheses)} hypotheses {'was' if missed == 1 else 'were'} not met"
-    return (
-        "its hypothesis was met" if len(hypotheses) == 1 else f"{_all(len(hypotheses))} hypotheses were met"
-    )
-
-
-def _all(count: int) -> str:
-    return "both" if count == 2 else f"all {count}"
 
 
 def _claims(run: Run) -> list[ClaimView]:
@@ -200,5 +153,7 @@ def _environment(loader: BaseLoader) -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(SIGNS=SIGNS, MEANINGS=MEANINGS, SUBJECTS=SUBJECTS, RELATIONS=RELATIONS)
+    environment.globals.update(
+        SIGNS=SIGNS, MEANINGS=MEANINGS, KINDS=KINDS, SUBJECTS=SUBJECTS, RELATIONS=RELATIONS
+    )
     return environment
