@@ -5,6 +5,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import all_claims, claim, get
 from attangent.audit.results import Result, Run, load
 from attangent.audit.running.runner import run
+from attangent.audit.sources import Paper
 
 __all__ = [
     "Claim",
@@ -12,6 +13,7 @@ __all__ = [
     "Figure",
     "Finding",
     "Hypothesis",
+    "Paper",
     "Result",
     "Run",
     "Series",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attangent._errors import AttangentError
+
 if TYPE_CHECKING:
     from attangent.audit import Result, Run
 
@@ -29,11 +31,17 @@ def audit(
 ) -> None:
     """Run the papers' statements as executable claims and write a report.
 
+    `attangent audit new MyPaper` writes a package of claims to begin with, to the folder --out.
+
     A run that was cut off goes on where it stopped. A violated claim is a result, not an error: the exit code
     is 0. It is 1 if a check crashed and 2 if something given cannot be used.
     """
+    if ids and ids[0] == "new":
+        _write_skeleton(ids[1:], out)
+        return
     if list_:
         _print_claims(ids or [], paper, json_)
+        _name_left_out()
         return
     from attangent.audit.running.runner import run_in_folder
 
@@ -60,10 +68,12 @@ def audit(
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write: a .html or .md file; RUN/report.html by default.")
+        Path | None,
+        typer.Option(help="Where to write: a .html, .md or .csv file; RUN/report.html by default."),
     ] = None,
 ) -> None:
     """Render the report of a run again, from its findings."""
+    from attangent.audit.report.export import write_csv
     from attangent.audit.report.markdown import write_markdown
     from attangent.audit.report.page import write_report
     from attangent.audit.results import load
@@ -71,8 +81,25 @@ def report(
     found = load(run)
     for path, reason in found.problems.items():
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
-    place = write_markdown(found, out) if out and out.suffix == ".md" else write_report(found, out)
+    kinds = {".md": write_markdown, ".csv": write_csv}
+    place = kinds[out.suffix](found, out) if out and out.suffix in kinds else write_report(found, out)
     typer.echo(f"report: {place}")
+
+
+def _write_skeleton(names: list[str], out: Path | None) -> None:
+    from attangent.audit.skeleton import write_skeleton
+
+    if len(names) != 1:
+        raise AttangentError(f"new is given {len(names)} names, expected one: attangent audit new MyPaper")
+    folder = write_skeleton(names[0], out)
+    typer.echo(f"a package of claims: {folder}; install it with pip install -e {folder}")
+
+
+def _name_left_out() -> None:
+    from attangent.audit.registry import left_out
+
+    for name, reason in left_out().items():
+        typer.echo(f"left out: {name}: {reason}", err=True)
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
@@ -110,6 +137,7 @@ def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:
         typer.echo(json.dumps({**found.as_json(), "report": str(report_path)}, indent=1))
     elif not quiet:
         _print_run(found, report_path)
+    _name_left_out()
     for note in found.problems.values():
         typer.echo(f"set aside: {note}", err=True)
     for failure in found.failures:

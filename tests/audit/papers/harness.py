@@ -49,6 +49,15 @@ class ClaimSuite:
     benign: ClassVar[dict[str, dict[str, Any]]] = {}
     check: ClassVar[Check] = staticmethod(check)
 
+    def __init_subclass__(cls) -> None:
+        """A suite without cases of a kind has no test of them."""
+        fails, does_not = (
+            "test_it_fails_where_the_statement_is_made_false",
+            "test_it_does_not_fail_where_the_flaw_cannot_show",
+        )
+        setattr(cls, fails, vars(ClaimSuite)[fails] if cls.broken else None)
+        setattr(cls, does_not, vars(ClaimSuite)[does_not] if cls.benign else None)
+
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         for name in ("found", "broken", "benign"):
             if f"{name}_id" in metafunc.fixturenames:
