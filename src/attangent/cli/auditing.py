@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attangent._errors import AttangentError
+
 if TYPE_CHECKING:
-    from attangent.audit import Run
+    from attangent.audit import Result, Run
 
 
 def audit(
@@ -29,11 +31,17 @@ def audit(
 ) -> None:
     """Run the papers' statements as executable claims and write a report.
 
+    `attangent audit new MyPaper` writes a package of claims to begin with, to the folder --out.
+
     A run that was cut off goes on where it stopped. A violated claim is a result, not an error: the exit code
     is 0. It is 1 if a check crashed and 2 if something given cannot be used.
     """
+    if ids and ids[0] == "new":
+        _write_skeleton(ids[1:], out)
+        return
     if list_:
         _print_claims(ids or [], paper, json_)
+        _name_left_out()
         return
     from attangent.audit.running.runner import run_in_folder
 
@@ -60,10 +68,12 @@ def audit(
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write: a .html or .md file; RUN/report.html by default.")
+        Path | None,
+        typer.Option(help="Where to write: a .html, .md or .csv file; RUN/report.html by default."),
     ] = None,
 ) -> None:
     """Render the report of a run again, from its findings."""
+    from attangent.audit.report.export import write_csv
     from attangent.audit.report.markdown import write_markdown
     from attangent.audit.report.page import write_report
     from attangent.audit.results import load
@@ -71,8 +81,25 @@ def report(
     found = load(run)
     for path, reason in found.problems.items():
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
-    place = write_markdown(found, out) if out and out.suffix == ".md" else write_report(found, out)
+    kinds = {".md": write_markdown, ".csv": write_csv}
+    place = kinds[out.suffix](found, out) if out and out.suffix in kinds else write_report(found, out)
     typer.echo(f"report: {place}")
+
+
+def _write_skeleton(names: list[str], out: Path | None) -> None:
+    from attangent.audit.skeleton import write_skeleton
+
+    if len(names) != 1:
+        raise AttangentError(f"new is given {len(names)} names, expected one: attangent audit new MyPaper")
+    folder = write_skeleton(names[0], out)
+    typer.echo(f"a package of claims: {folder}; install it with pip install -e {folder}")
+
+
+def _name_left_out() -> None:
+    from attangent.audit.registry import left_out
+
+    for name, reason in left_out().items():
+        typer.echo(f"left out: {name}: {reason}", err=True)
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
@@ -86,7 +113,11 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
                 "paper": claim.paper,
                 "place": claim.place,
                 "title": claim.title,
+                "kind": claim.kind,
+                "quote": claim.quote,
                 "statement": claim.statement,
+                "rests_on": claim.rests_on,
+                "repairs": claim.repairs,
                 "seeds": claim.seeds,
                 "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
             }
@@ -106,6 +137,7 @@ def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:
         typer.echo(json.dumps({**found.as_json(), "report": str(report_path)}, indent=1))
     elif not quiet:
         _print_run(found, report_path)
+    _name_left_out()
     for note in found.problems.values():
         typer.echo(f"set aside: {note}", err=True)
     for failure in found.failures:
@@ -113,7 +145,14 @@ def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:
         typer.echo(f"crashed: {failure['claim']} seed {failure['seed']}: {last}", err=True)
 
 
-_STYLES = {"holds": "green", "measured": "cyan", "violated": "red", "open": "yellow"}
+_STYLES = {
+    "holds": "green",
+    "measured": "cyan",
+    "violated": "red",
+    "not reproduced": "magenta",
+    "open": "yellow",
+    "crashed": "bold red",
+}
 
 
 def _print_run(found: "Run", report_path: Path) -> None:
@@ -121,16 +160,29 @@ def _print_run(found: "Run", report_path: Path) -> None:
 
     rows: list[tuple[Any, ...]] = []
     for result in found.results():
-        shown = result.deciding.finding.deciding
-        numbers = (
-            f"{_number(shown.measured, shown.log10)} {shown.relation} {_number(shown.bound, shown.log10)}"
-        )
         verdict = Text(result.verdict.value, style=_STYLES[result.verdict.value])
-        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", numbers, shown.name))
+        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_what_decides(result)))
     _print_table(("claim", "verdict", "time", "value and bound", "measured"), rows)
-    totals = found.as_json()["totals"]
-    typer.echo(", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count))
+    summary = found.as_json()
+    typer.echo(_counts(summary["totals"]))
+    if any(summary["ours"].values()):
+        typer.echo(f"statements of ours: {_counts(summary['ours'])}")
     typer.echo(f"report: {report_path}")
+
+
+def _counts(totals: dict[str, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count)
+
+
+def _what_decides(result: "Result") -> tuple[str, str]:
+    finding = result.deciding.finding
+    line = finding.deciding
+    if line is None:
+        return "", finding.crash or "no line has a threshold of the statement's own"
+    return (
+        f"{_number(line.measured, line.log10)} {line.relation} {_number(line.bound, line.log10)}",
+        line.name,
+    )
 
 
 def _number(value: float, log10: bool) -> str:

@@ -25,5 +25,5 @@ def test_they_are_shown():
     html, page = render(run), render_markdown(run)
     for result in run.results():
         assert f'id="{result.claim}"' in html
-        assert f"| {result.claim} | {result.verdict} |" in page
+        assert f"| {result.claim} | {result.origin.kind} | {result.verdict} |" in page
     assert html.count('class="plot"') == 2

@@ -110,10 +110,22 @@ def _jobs(claim: Claim, profile: str, seeds: int | None) -> Iterator[Job]:
     settings = claim.settings(profile)
     if claim.data:
         settings |= {"data": data_digests(claim.data)}
-    code = code_version(claim.check.__module__)
+    code = code_version(claim.module)
     for seed in range(seeds if seeds is not None else claim.seeds):
         origin = Origin(
-            claim.id, claim.title, claim.place, claim.statement, profile, dict(settings), seed, code
+            claim=claim.id,
+            title=claim.title,
+            place=claim.place,
+            statement=claim.statement,
+            profile=profile,
+            settings=dict(settings),
+            seed=seed,
+            code=code,
+            kind=claim.kind,
+            quote=claim.quote,
+            rests_on=claim.rests_on,
+            repairs=claim.repairs,
+            derivation=claim.derivation,
         )
         yield Job(claim, origin, Task(f"{claim.id} seed {seed}", claim.check, settings, seed))
 

@@ -16,7 +16,7 @@ class TestClaims(ClaimSuite):
     found = {
         "P1/lemma-h.1": "holds",
         "P1/lemma-h.2": "measured",
-        "P1/lemma-h.3": "violated",
+        "P1/lemma-h.3": "not reproduced",
     }
     broken = {
         "P1/lemma-h.1": {"rate": 400.0},

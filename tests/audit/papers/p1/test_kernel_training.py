@@ -9,10 +9,10 @@ EASY = {"n": 3, "d": 3, "sigma": 1.0, "candidates": 1}
 
 class TestClaims(ClaimSuite):
     found = {
-        "P1/lemma-i.3": "measured",
-        "P1/lemma-i.4": "violated",
-        "P1/lemma-i.5": "measured",
-        "P1/theorem-3.2": "violated",
+        "P1/lemma-i.3": "open",
+        "P1/lemma-i.4": "not reproduced",
+        "P1/lemma-i.5": "open",
+        "P1/theorem-3.2": "not reproduced",
     }
     broken = {
         "P1/lemma-i.3": {"C": 0.0, "rate": 1e14, "steps": 3},

@@ -5,7 +5,7 @@ from tests.audit.papers.harness import ClaimSuite, check, line
 
 class TestClaims(ClaimSuite):
     found = {
-        "P3/theorem-4": "violated",
+        "P3/theorem-4": "not reproduced",
     }
     benign = {
         "P3/theorem-4": {"decay_times": 0.0},
