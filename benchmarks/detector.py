@@ -4,9 +4,10 @@
 
 writes `benchmarks/detector_results.json` and prints its table: for curves without a stage the share in which
 one is found; for curves with stages the share in which exactly those are found, how many of their onsets are
-within 10 steps of 400, and how often the interval of an onset holds the true one. The rival is ruptures: PELT
-on the mean with the l2 cost and the BIC penalty, the noise's standard deviation from differences of readings; a
-fall of the level counts as a stage. `while it runs` is what StageDetector says as the readings come in.
+within 10 steps of 400, and how often the interval of an onset holds the true one. `while it runs` is what
+StageDetector says as the readings come in. The rival is ruptures: PELT on the mean with the l2 cost and the
+BIC penalty, the noise's standard deviation from differences of readings; a fall of the level is a stage.
+Rows that are there already are kept unless measured again.
 """
 
 import argparse
@@ -18,12 +19,14 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from attangent._files import write_json
 from attangent.stages import StageDetector
 from attangent.stages.detector.group import examine
 from benchmarks.detector_curves import CASES, Case, Curve
 
 PLACE = Path(__file__).with_name("detector_results.json")
 NEAR = 10.0
+ONLINE = ("flat, autocorrelated (.9) 15 %", "flat, random walk 15 %", "exponential, independent noise 5 %")
 Found = list[tuple[float, tuple[float, float]]]
 """Onsets with their intervals."""
 
@@ -106,12 +109,20 @@ def main() -> None:
     rows = []
     for method in given.method:
         for case in CASES:
-            if given.only in case.name and not (method == "while it runs" and case.kind == "stages"):
+            if given.only in case.name and (method != "while it runs" or case.name in ONLINE):
                 rows.append(measured(case, method, seeds, given.jobs))
                 print(rows[-1], flush=True)
-    if not given.only:
-        PLACE.write_text(json.dumps(rows, indent=1) + "\n")
-    print(table(rows))
+    print(table(kept(rows)))
+
+
+def kept(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All rows there are, these in the place of older ones, written to the file."""
+    before = json.loads(PLACE.read_text()) if PLACE.exists() else []
+    by_key = {(row["method"], row["case"]): row for row in (*before, *rows)}
+    order = [(method, case.name) for method in METHODS for case in CASES]
+    together = [by_key[key] for key in order if key in by_key]
+    write_json(PLACE, together)
+    return together
 
 
 if __name__ == "__main__":
