@@ -11,6 +11,7 @@ from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
 from attangent.cli.forecasting import diagnose, forecast
+from attangent.cli.instruments import stages
 from attangent.cli.tuning import compare, predict, solve, tune
 
 app = typer.Typer(
@@ -57,4 +58,5 @@ app.command()(tune)
 app.command()(predict)
 app.command()(compare)
 app.command()(solve)
+app.command()(stages)
 app.command()(doctor)

@@ -1,7 +1,8 @@
 """Two-stage learning: the model of P3, stages in a run of your own, and editing an attention spectrum."""
 
 from attangent.stages.detector.callback import stage_callback
-from attangent.stages.detector.detector import StageDetector
+from attangent.stages.detector.detector import StageDetector, find_stages
+from attangent.stages.detector.sources import read_metrics
 from attangent.stages.spectra.edit import edit_spectrum
 from attangent.stages.spectra.singular_values import spectrum
 from attangent.stages.theory.attention import ReluAttention
@@ -15,7 +16,9 @@ __all__ = [
     "StageDetector",
     "TwoStageData",
     "edit_spectrum",
+    "find_stages",
     "q_loss_bounds",
+    "read_metrics",
     "spectrum",
     "stage_callback",
     "train",
