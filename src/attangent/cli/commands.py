@@ -44,19 +44,15 @@ def options(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Softmax attention seen through its tangent kernel: audit the papers' claims."""
+    """Softmax attention seen through its tangent kernel: tune, predict, audit."""
 
 
-app.command()(audit)
-app.command()(report)
-app.command()(compress)
-app.command()(generate)
-app.command()(chat)
-app.command()(forecast)
-app.command()(diagnose)
-app.command()(tune)
-app.command()(predict)
-app.command()(compare)
-app.command()(solve)
-app.command()(stages)
-app.command()(doctor)
+for job, commands in {
+    "Audit the papers": (audit, report),
+    "Tune a model": (tune, predict, compare, solve),
+    "Squeeze a prompt": (compress, generate, chat),
+    "Forecast": (forecast, diagnose),
+    "Look inside": (stages, doctor),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=job)(command)

@@ -165,6 +165,9 @@ def _show(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
 
 def _load(model: str) -> tuple[Any, Any]:
     """The model in float32 and its tokenizer."""
+    from attangent.adapters.hub import check_model_name
+
+    check_model_name(model)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging

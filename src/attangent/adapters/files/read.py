@@ -16,6 +16,7 @@ from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state
 from attangent.adapters.files.format import CONFIG, FORMAT, ROOT, WEIGHTS
+from attangent.adapters.hub import check_model_name
 from attangent.adapters.layers import Layer, attention_layers
 from attangent.attention.files import check_regular
 
@@ -26,7 +27,6 @@ _KEYS = {
 }
 _STATE_NAME = re.compile(re.escape(ROOT) + r"(?P<layer>.+)\.attangent_prefix\.states\.(?P<tensor>.+)")
 _LARGEST_CONFIG = 1 << 24
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ def _located(folder: str | PathLike[str]) -> tuple[Path, Path]:
     if path.is_dir():
         return path / CONFIG, path / WEIGHTS
     text = str(folder)
-    if path.exists() or not _HUB_ID.fullmatch(text) or ".." in text:
+    if "/" not in text:
         raise AttangentError(
-            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id"
+            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id (owner/name)"
         )
+    check_model_name(text, CONFIG)
     from huggingface_hub import hf_hub_download
 
     try:
