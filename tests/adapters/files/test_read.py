@@ -102,9 +102,12 @@ def test_a_folder_that_is_not_there_is_refused(where):
 def test_a_hub_id_that_cannot_be_had_is_refused(monkeypatch):
     import huggingface_hub
 
-    def unreachable(*_):
+    def unreachable(*_, **options):
         raise OSError("no network")
 
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    assert "the hub could not be reached (no network)" in refused("someone/adapter")
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **options: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
     assert "could not be had from the hub: no network" in refused("someone/adapter")
 
@@ -112,6 +115,7 @@ def test_a_hub_id_that_cannot_be_had_is_refused(monkeypatch):
 def test_a_hub_id_is_downloaded(saved, monkeypatch):
     import huggingface_hub
 
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **options: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda repo, name: str(saved / name))
     assert list(states_of(load_adapter(tiny("bert"), "someone/adapter"))) == [LAYER]
 

@@ -27,15 +27,15 @@ def test_table_totals_and_violations(tmp_path):
     )
     page = render_markdown(run)
     assert "- **1 holds**" in page
-    assert "- **1 violated**" in page
-    assert "| P2/lemma-1 | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
+    assert "- **1 not reproduced**" in page
+    assert "| P2/lemma-1 | theorem | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
     assert "## P2/lemma-2: Title" in page
-    assert "Violated outside its stated hypotheses." in page
+    assert "Not reproduced outside its hypotheses." in page
     assert "|F|^2 at the end: 1.5, should be <= 1: **not kept**" in page
     assert "corrected (ours): 10^−4, should be <= 10^3: kept" in page
     assert "Read \\*this\\*." in page
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
-    with pytest.raises(AttangentError, match="name a file in a folder you may write to"):
+    with pytest.raises(AttangentError, match=r"cannot write .*name another place"):
         write_markdown(make_run(tmp_path, Finding((KEPT,))), tmp_path / "none" / "page.md")

@@ -16,16 +16,17 @@ from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state
 from attangent.adapters.files.format import CONFIG, FORMAT, ROOT, WEIGHTS
+from attangent.adapters.hub import check_model_name
 from attangent.adapters.layers import Layer, attention_layers
 from attangent.attention.files import check_regular
 
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
     *("ntk", "states", "versions", "auto_mapping", "revision", "peft_version", "modules_to_save"),
+    "pooling",
 }
 _STATE_NAME = re.compile(re.escape(ROOT) + r"(?P<layer>.+)\.attangent_prefix\.states\.(?P<tensor>.+)")
 _LARGEST_CONFIG = 1 << 24
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> Adapter:
     described_at, weights_at = _located(folder)
     described = _read_config(described_at)
     config = _ntk_config(described, described_at, base)
+    _check_pooling(described, base)
     layers = {layer.name: layer for layer in attention_layers(base)}
     of_states, of_modules = _read_tensors(weights_at, base, layers, config)
     descriptions = described["states"]
@@ -55,10 +57,11 @@ def _located(folder: str | PathLike[str]) -> tuple[Path, Path]:
     if path.is_dir():
         return path / CONFIG, path / WEIGHTS
     text = str(folder)
-    if path.exists() or not _HUB_ID.fullmatch(text) or ".." in text:
+    if "/" not in text:
         raise AttangentError(
-            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id"
+            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id (owner/name)"
         )
+    check_model_name(text, CONFIG)
     from huggingface_hub import hf_hub_download
 
     try:
@@ -111,6 +114,16 @@ def _ntk_config(described: dict[str, Any], path: Path, base: nn.Module) -> NTKCo
         return NTKConfig.from_dict(settings | {"modules_to_save": list(names)})
     except (AttangentError, TypeError) as error:
         raise AttangentError(f"{path}: {error}") from None
+
+
+def _check_pooling(described: dict[str, Any], base: nn.Module) -> None:
+    """A classifier that was tuned on means over tokens needs a model that hands it these."""
+    wanted, has = described.get("pooling", "first"), getattr(base, "attangent_pooling", "first")
+    if wanted != has:
+        raise AttangentError(
+            f"the adapter's classifier reads tokens by pooling {wanted!r}, the model's pooling is {has!r}; "
+            "load the folder with attangent.load_tuned"
+        )
 
 
 def _read_tensors(

@@ -11,7 +11,7 @@ from attangent._random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.adapters_problem import PUBLISHED, gain
+from attangent.audit.papers.p1.small_tasks import PUBLISHED, gain
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
 from attangent.tuning.encoding import stack

@@ -8,18 +8,20 @@ from attangent.adapters.config import NTKConfig
 from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.adapters_problem import (
+from attangent.audit.papers.p1.small_tasks import (
     PUBLISHED,
+    SMALL,
     SMALL_LANGUAGE,
+    SMALL_RATES,
     best_runs,
-    digits_stage,
+    digits_trial,
     gain,
-    language_stage,
+    language_trial,
     minilm,
 )
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
-from attangent.tuning.compare.run import Run, Stage, set_stage
+from attangent.tuning.compare.run import PreparedTrial, Run, prepare_trial
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
@@ -74,13 +76,10 @@ def _finding(runs: dict[str, Run], rivals: Sequence[str], tests: int, what: str)
         P-tuning v2. A rival's lead counts where it is beyond the 95 % interval.""",
     quick={
         **SMALL_LANGUAGE,
+        **SMALL_RATES,
         "model": "tiny",
         "tokens": 8,
-        "head_rates": [0.02],
-        "lora_rates": [0.01],
         "prefix_rates": [0.03],
-        "published_rates": [0.001],
-        "ntk_rates": [0.03],
     },
     full={
         "model": "MiniLM",
@@ -103,18 +102,18 @@ def _finding(runs: dict[str, Run], rivals: Sequence[str], tests: int, what: str)
 )
 @needs_adapters
 def language(settings: Settings, seed: int) -> Finding:
-    stage = language_stage(settings, seed) if settings.model == "tiny" else _multirc(settings, seed)
-    if stage is None:
+    trial = language_trial(settings, seed) if settings.model == "tiny" else _multirc(settings, seed)
+    if trial is None:
         return _open("upper end of accuracy of NTK as published less that of LoRA")
     prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), tuple(settings.prefix_rates))
-    runs = best_runs(stage, (*_rivals(settings), prefix), _training(settings), seed)
+    runs = best_runs(trial, (*_rivals(settings), prefix), _training(settings), seed)
     what = (
         "a synthetic task" if settings.model == "tiny" else f"{settings.file} with {settings.train} answers"
     )
     return _finding(runs, ("LoRA", "P-tuning v2"), settings.test, what)
 
 
-def _multirc(settings: Settings, seed: int) -> Stage | None:
+def _multirc(settings: Settings, seed: int) -> PreparedTrial | None:
     files = [data_file(f"{settings.file}/{part}.jsonl.gz") for part in ("train", "val")]
     folder = minilm()
     if folder is None or None in files:
@@ -122,7 +121,7 @@ def _multirc(settings: Settings, seed: int) -> Stage | None:
     train, held = (Path(str(path)) for path in files)
     sizes = (settings.train, settings.validation, settings.test)
     trial = Trial("MultiRC", (train,), *sizes, (held,), max_tokens=settings.max_tokens)
-    return set_stage(Comparison(folder, _rivals(settings), (trial,), top=2), trial, seed)
+    return prepare_trial(Comparison(folder, _rivals(settings), (trial,), top=2), trial, seed)
 
 
 def _open(name: str) -> Finding:
@@ -139,20 +138,14 @@ def _open(name: str) -> Finding:
     statement="""Tuned on new classes, NTK-Attention as published is at least as accurate as LoRA and
         as full fine-tuning. A rival's lead counts where it is beyond the 95 % interval.""",
     quick={
-        "width": 32,
+        **SMALL,
+        **SMALL_RATES,
         "pretrain_epochs": 6,
         "train": 200,
         "validation": 150,
         "test": 546,
         "epochs": 5,
-        "batch": 16,
-        "rank": 4,
-        "features": 14,
-        "head_rates": [0.02],
-        "lora_rates": [0.01],
         "full_rates": [0.001],
-        "published_rates": [0.001],
-        "ntk_rates": [0.03],
     },
     full={
         "width": 64,
@@ -169,7 +162,7 @@ def _open(name: str) -> Finding:
 )
 @needs_adapters
 def vision(settings: Settings, seed: int) -> Finding:
-    stage = digits_stage(settings, seed)
+    trial = digits_trial(settings, seed)
     everything = Entrant("full", Method("full"), tuple(settings.full_rates))
-    runs = best_runs(stage, (*_rivals(settings), everything), _training(settings), seed)
-    return _finding(runs, ("LoRA", "full"), len(stage.test), "digits 5 to 9 after 0 to 4")
+    runs = best_runs(trial, (*_rivals(settings), everything), _training(settings), seed)
+    return _finding(runs, ("LoRA", "full"), len(trial.test), "digits 5 to 9 after 0 to 4")

@@ -16,7 +16,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p1.attention_counting import last_exponent
 from attangent.audit.papers.p1.attention_prefix import growing_map
-from attangent.audit.papers.p1.attention_problem import BoundedPrefix
+from attangent.audit.papers.p1.bounded_prefix import BoundedPrefix
 from attangent.audit.registry import claim
 
 

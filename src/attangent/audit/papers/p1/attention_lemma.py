@@ -8,7 +8,7 @@ import torch
 from attangent.attention import features
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.attention_problem import uniform
+from attangent.audit.papers.p1.bounded_prefix import uniform
 from attangent.audit.registry import claim
 
 

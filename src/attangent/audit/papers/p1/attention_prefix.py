@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from attangent.attention.features import Elu, FeatureMap, PositiveRandom, Printed, Taylor, order_for
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p1.attention_problem import BoundedPrefix, error_from
+from attangent.audit.papers.p1.bounded_prefix import BoundedPrefix, error_from
 from attangent.audit.registry import claim
 
 

@@ -6,7 +6,7 @@ from attangent.attention import PrefixState
 from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.compression_problem import Compression, equivalents, trained_reader
+from attangent.audit.papers.p1.trained_reader import Compression, equivalents, trained_reader
 from attangent.audit.registry import claim
 
 FORMULA: dict[str, Callable[[int], FeatureMap]] = {
@@ -39,7 +39,7 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
     seconds=3.0,
 )
 def appendix_c_compression(settings: Settings, seed: int) -> Finding:
-    problem = _problem(settings, seed)
+    problem = _compression(settings, seed)
     formula = {name: problem.by_formula(make(settings.d)) for name, make in FORMULA.items()}
     formula["elu, fitted"] = problem.fitted("elu", settings.d)
     fitted = {
@@ -74,7 +74,7 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _problem(settings: Settings, seed: int) -> Compression:
+def _compression(settings: Settings, seed: int) -> Compression:
     model = trained_reader(settings.symbols, settings.heads, settings.d, settings.steps, seed)
     return Compression.draw(model, settings.m, settings.texts, seed)
 

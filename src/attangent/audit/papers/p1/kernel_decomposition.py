@@ -8,13 +8,13 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p1.kernel_problem import (
-    PrefixProblem,
-    ordinary_problem,
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.descent import second_order_factor, walk
+from attangent.audit.papers.p1.prefix_regression import (
+    PrefixRegression,
+    ordinary_regression,
     properties,
 )
-from attangent.audit.papers.p2.decomposition import second_order_factor, walk
-from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
 from attangent.kernels import PrefixNetwork, vectorise
 
@@ -52,7 +52,7 @@ class Step:
         return abs(self.after - self.before - sum(self.terms.values())) / self.before
 
 
-def take_step(p: PrefixProblem, network: PrefixNetwork, rate: float) -> tuple[Step, PrefixNetwork]:
+def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[Step, PrefixNetwork]:
     """Split a step as Lemma H.1 does, each term from its own definition.
 
     z = -eta <dL/dw_r, x_i> is the change of the exponents; its part z_key comes from the gradient through
@@ -122,7 +122,7 @@ def _terms_figure(steps: list[Step]) -> Figure:
     seconds=0.4,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    steps = walk(ordinary_problem(settings, seed), settings, take_step)
+    steps = walk(ordinary_regression(settings, seed), settings, take_step)
     return Finding(
         hypotheses=(
             Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
@@ -150,7 +150,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     seconds=0.4,
 )
 def progress(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     steps = walk(p, settings, take_step)
     form = settings.m * p.rate(settings.rate) * torch.tensor([step.form for step in steps]).double()
     share = _column(steps, "C11") / form
@@ -190,7 +190,7 @@ def progress(settings: Settings, seed: int) -> Finding:
     seconds=0.4,
 )
 def minor_terms(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     steps = walk(p, settings, take_step)
     eta, m, nd = p.rate(settings.rate), settings.m, p.size
     before = torch.tensor([step.before for step in steps], dtype=torch.float64)

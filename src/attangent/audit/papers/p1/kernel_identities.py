@@ -8,7 +8,7 @@ from torch.func import jacrev
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.kernel_problem import PrefixProblem, in_unit_ball, ordinary_problem
+from attangent.audit.papers.p1.prefix_regression import PrefixRegression, in_unit_ball, ordinary_regression
 from attangent.audit.registry import claim
 
 _EXACT = 1e-10
@@ -26,7 +26,7 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
     seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     printed, automatic = p.network.gradient(p.X, p.Y), _automatic_gradient(p)
     as_key = p.network.tangent(p.X, kind="paper").pull_back(p.residual)
     order = automatic.norm(dim=0).argsort()
@@ -63,13 +63,13 @@ def gradient(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _forward(p: PrefixProblem, W: Tensor) -> Tensor:
+def _forward(p: PrefixRegression, W: Tensor) -> Tensor:
     """The network as Eq. (3) prints it, for automatic differentiation."""
     weights = torch.exp(p.X @ W)
     return p.network.m * (weights @ (W * p.network.a).T) / weights.sum(dim=1, keepdim=True)
 
 
-def _automatic_gradient(p: PrefixProblem) -> Tensor:
+def _automatic_gradient(p: PrefixRegression) -> Tensor:
     W = p.network.W.clone().requires_grad_()
     loss = 0.5 * (_forward(p, W) - p.Y).square().sum()
     return torch.autograd.grad(loss, W)[0]
@@ -90,7 +90,7 @@ def _relative(a: Tensor, b: Tensor) -> float:
     seconds=0.2,
 )
 def gram(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     true = J @ J.T / settings.m
     exact, paper = p.exact, p.paper
@@ -149,7 +149,7 @@ def gram(settings: Settings, seed: int) -> Finding:
 def first_loss(settings: Settings, seed: int) -> Finding:
     starts = {
         init: [
-            ordinary_problem(settings | {"m": m, "init": init}, seed).residual.norm().item()
+            ordinary_regression(settings | {"m": m, "init": init}, seed).residual.norm().item()
             for m in settings.widths
         ]
         for init in (settings.init, "symmetric")

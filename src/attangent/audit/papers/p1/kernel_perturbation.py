@@ -8,14 +8,14 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p1.kernel_problem import (
-    PrefixProblem,
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.p1.prefix_regression import (
+    PrefixRegression,
     in_unit_ball,
     log10,
-    ordinary_problem,
+    ordinary_regression,
     properties,
 )
-from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
 from attangent.kernels.network import Kind
 
@@ -33,7 +33,7 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     seconds=0.2,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     moves = {"random": _random_move(p, seed), "toward the targets": _training_move(p)}
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
     exact = _changes(p, settings, moves["toward the targets"], "exact")
@@ -73,7 +73,7 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _changes(p: PrefixProblem, settings: Settings, U: Tensor, kind: Kind) -> dict[float, Tensor]:
+def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> dict[float, Tensor]:
     """H(W + R U) - H(W) for each radius R."""
     start = (p.paper if kind == "paper" else p.exact).kernel
     return {
@@ -81,12 +81,12 @@ def _changes(p: PrefixProblem, settings: Settings, U: Tensor, kind: Kind) -> dic
     }
 
 
-def _random_move(p: PrefixProblem, seed: int) -> Tensor:
+def _random_move(p: PrefixRegression, seed: int) -> Tensor:
     U = torch.randn(p.network.W.shape, generator=generator(seed, "perturbation"), dtype=torch.float64)
     return U / U.norm(dim=0)
 
 
-def _training_move(p: PrefixProblem) -> Tensor:
+def _training_move(p: PrefixRegression) -> Tensor:
     """Each prefix vector along its own gradient."""
     U = p.network.gradient(p.X, p.Y)
     return U / U.norm(dim=0).clamp(min=1e-300)
@@ -103,7 +103,7 @@ def _training_move(p: PrefixProblem) -> Tensor:
     seconds=0.5,
 )
 def stays_definite(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
     run = p.train(settings, keep=at)
     looks = [t for t in at if t in run.snapshots]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p1.kernel_problem import PrefixProblem, hard_problem, ordinary_problem
+from attangent.audit.papers.p1.prefix_regression import PrefixRegression, hard_regression, ordinary_regression
 from attangent.audit.registry import claim
 
 
@@ -16,7 +16,7 @@ from attangent.audit.registry import claim
 class Law:
     """A run with its loss as a function of compute m d n T, and the straight line through its tail."""
 
-    p: PrefixProblem
+    p: PrefixRegression
     compute: Tensor
     loss: Tensor
     slope: float
@@ -40,7 +40,7 @@ class Law:
         return self.compute[there[0]].item() if len(there) else math.inf
 
 
-def measure(settings: Settings, p: PrefixProblem) -> Law:
+def measure(settings: Settings, p: PrefixRegression) -> Law:
     """Train; the tail is the last part of the run before the loss reaches round-off."""
     run = p.train(settings)
     compute = settings.m * p.network.d_in * len(p.X) * torch.arange(len(run.loss)).double()
@@ -74,10 +74,10 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
 )  # fmt: skip
 def scaling_law(settings: Settings, seed: int) -> Finding:
     sizes = [settings | {"m": m} for m in settings.widths]
-    laws = {s.m: measure(s, ordinary_problem(s, seed)) for s in sizes}
+    laws = {s.m: measure(s, ordinary_regression(s, seed)) for s in sizes}
     first, last = laws[settings.widths[0]], laws[settings.widths[-1]]
     hard_settings = settings | settings.hard
-    hard = measure(hard_settings, hard_problem(hard_settings, seed))
+    hard = measure(hard_settings, hard_regression(hard_settings, seed))
     ratios = [law.printed_ratio for law in (*laws.values(), hard)]
     target = settings.target
     return Finding(

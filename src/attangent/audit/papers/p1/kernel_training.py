@@ -7,16 +7,16 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.kernel_problem import (
-    PrefixProblem,
+from attangent.audit.papers.measures.bounds import LOG10_E, first_above, worst_ratio
+from attangent.audit.papers.p1.prefix_regression import (
+    PrefixRegression,
     Spectrum,
-    hard_problem,
+    hard_regression,
     limit_ratio,
     log10,
-    ordinary_problem,
+    ordinary_regression,
     properties,
 )
-from attangent.audit.papers.p2.problem import LOG10_E, first_above, worst_ratio
 from attangent.audit.registry import claim
 from attangent.kernels import Trajectory, log_gap, predict_training
 
@@ -46,7 +46,7 @@ _HARD = {
     seconds=0.7,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
-    p = hard_problem(settings, seed)
+    p = hard_regression(settings, seed)
     run = p.train(settings)
     printed, exact = (_bounds(p, settings, run, spectrum) for spectrum in (p.paper, p.exact))
     predicted = predict_training(p.exact.kernel, p.residual, run.rate, width=p.network.width)
@@ -80,7 +80,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _bounds(p: PrefixProblem, settings: Settings, run: Trajectory, spectrum: Spectrum) -> Tensor:
+def _bounds(p: PrefixRegression, settings: Settings, run: Trajectory, spectrum: Spectrum) -> Tensor:
     """(1 - m eta lambda/2)^t L(0)."""
     t = torch.arange(len(run.loss)).double()
     return run.loss[0] * (1 - p.contraction(settings.rate, spectrum) / 2) ** t
@@ -109,7 +109,7 @@ def _kept(name: str, values: Tensor, bounds: Tensor, claimed: bool = True) -> Co
     seconds=0.3,
 )
 def loss_induction(settings: Settings, seed: int) -> Finding:
-    p = hard_problem(settings, seed)
+    p = hard_regression(settings, seed)
     run = p.train(settings)
     left = run.loss[1:] / run.loss[:-1]
     allowed = {
@@ -159,7 +159,7 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
     seconds=0.4,
 )
 def weight_induction(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     run = p.train(settings)
     needed = p.guarantee(settings)
     moved = run.movement.max().item()
@@ -215,7 +215,7 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
     seconds=0.4,
 )
 def gradient_induction(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     run = p.train(settings)
     needed = p.guarantee(settings)
     residual = (2 * run.loss).sqrt()

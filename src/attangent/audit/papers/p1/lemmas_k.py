@@ -7,15 +7,16 @@ import torch
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p1.kernel_problem import (
-    PrefixProblem,
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.thirteen_parts import thirteen_parts
+from attangent.audit.papers.p1.prefix_regression import (
+    PrefixRegression,
     in_unit_ball,
     log10,
-    ordinary_problem,
+    ordinary_regression,
 )
-from attangent.audit.papers.p2.perturbation import concentration
-from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
+from attangent.kernels import SoftmaxNetwork, concentration_bound, unit_data
 
 _SIZES = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "independent"}
 
@@ -32,7 +33,10 @@ _SIZES = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "inde
     seconds=0.2,
 )
 def perturbation_parts(settings: Settings, seed: int) -> Finding:
-    finding = concentration(settings | {"d_out": settings.d}, seed)
+    X, _ = unit_data(settings.n, settings.d, settings.d, seed)
+    network = SoftmaxNetwork(settings.d, settings.d, settings.m, settings.sigma, settings.init, seed)
+    B = concentration_bound(X.numel(), settings.sigma, settings.delta, settings.get("C", 10.0))
+    finding = thirteen_parts(X, network.W, B, settings.R)
     return replace(finding, remark="Taken over from Lemma B.1 of P2; it speaks of the hidden weights only.")
 
 
@@ -48,7 +52,7 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def beta_parts(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     B = p.bound(settings)
     log_B, log_m, e = math.log10(B), math.log10(settings.m), B * LOG10_E
     bounds = (log_B, log_B + log_m / 2, math.log10(2) + log_B + log_m / 2, e - log_m, 4 * e, 6 * e)
@@ -75,7 +79,7 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _values(p: PrefixProblem) -> dict[str, float]:
+def _values(p: PrefixRegression) -> dict[str, float]:
     """The largest value over points, coordinates and prefix vectors of each of the six quantities."""
     beta, m = p.network.beta, p.network.m
     logits = p.X @ p.network.W

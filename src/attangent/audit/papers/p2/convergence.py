@@ -7,14 +7,13 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import (
-    Problem,
+from attangent.audit.papers.measures.bounds import first_above, worst_ratio
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
     constants,
-    first_above,
     kernel_is_definite,
-    problem,
+    softmax_regression,
     theorem_hypotheses,
-    worst_ratio,
 )
 from attangent.audit.registry import claim
 from attangent.kernels import Trajectory, predict_training
@@ -61,7 +60,7 @@ def scalar_convergence(settings: Settings, seed: int) -> Finding:
 
 
 def _convergence(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     contraction = settings.rate * max(p.lambda_min, 0.0) / p.lambda_max  # m eta lambda
     steps = _promised_steps(contraction, p.size, settings.epsilon)
     run = p.train(settings | {"steps": min(steps, settings.most_steps)})
@@ -111,7 +110,7 @@ def _first_below(values: Tensor, bound: float) -> float:
     return float(below[0]) if len(below) else math.inf
 
 
-def _loss_figure(p: Problem, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
+def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
     shown = torch.arange(0, run.steps + 1, max(1, run.steps // 300))
     residual = p.network.forward(p.X) - p.Y
     predicted = predict_training(p.kernel, residual, run.rate, width=settings.m).loss(shown)
@@ -140,7 +139,7 @@ def _loss_figure(p: Problem, settings: Settings, run: Trajectory, bounds: Tensor
     seconds=0.6,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
     contraction = settings.rate * p.lambda_min / p.lambda_max
@@ -204,7 +203,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
     seconds=2.0,
 )  # fmt: skip
 def learning_rate_limit(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     factors = [*settings.below, *settings.above]
     runs = {factor: _errors_along_top(p, settings, factor) for factor in factors}
     below = max(runs[factor].max().item() for factor in settings.below)
@@ -240,7 +239,7 @@ def learning_rate_limit(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _errors_along_top(p: Problem, settings: Settings, factor: float) -> Tensor:
+def _errors_along_top(p: SoftmaxRegression, settings: Settings, factor: float) -> Tensor:
     """|F(t) - Y| / |F(0) - Y| from step 1 on, for small targets along the top eigenvector."""
     top = torch.linalg.eigh(p.kernel).eigenvectors[:, -1]
     Y = settings.start * top.reshape(settings.d_out, -1).T

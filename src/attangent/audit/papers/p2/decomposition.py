@@ -1,27 +1,24 @@
 """Lemmas D.1-D.3 and E.1-E.7: one step of descent, split into the four terms C0..C3."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import (
-    LOG10_E,
-    Problem,
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.descent import second_order_factor, walk
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
     constants,
     data_in_ball,
-    problem,
+    softmax_regression,
     theorem_hypotheses,
 )
 from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, vectorise
-
-S = TypeVar("S", bound=Any)
 
 _SIZES = {
     "n": 6,
@@ -48,7 +45,7 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     seconds=0.4,
 )
 def gradient_bounds(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
     residual = (2 * run.loss).sqrt()
@@ -115,7 +112,7 @@ class Step:
         return abs(self.after - self.before - sum(self.C)) / self.before
 
 
-def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, SoftmaxNetwork]:
+def take_step(p: SoftmaxRegression, network: SoftmaxNetwork, rate: float) -> tuple[Step, SoftmaxNetwork]:
     """Split a step as Lemma E.1 does.
 
     v0 comes from the change of the normaliser alpha, v1 is first order in the step z = -eta <dL/dw_r, x_i>,
@@ -148,24 +145,6 @@ def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, S
     return step, moved
 
 
-def second_order_factor(z: Tensor) -> Tensor:
-    """(exp(z) - 1 - z) / z^2, by its series where the difference would cancel."""
-    near = sum(z**k / math.factorial(k + 2) for k in range(8))
-    far = torch.where(z.abs() > 0.05, z, torch.ones_like(z))
-    return torch.where(z.abs() > 0.05, (torch.expm1(far) - far) / far.square(), near)
-
-
-def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) -> list[S]:
-    """The steps of a run, split, until the error is so small that the terms drown in round-off."""
-    network, steps = p.network, list[S]()
-    for _ in range(settings.steps):
-        step, network = take_step(p, network, p.rate(settings.rate))
-        steps.append(step)
-        if not settings.smallest * steps[0].before < step.after < math.inf:
-            break
-    return steps
-
-
 @claim(
     "P2/lemma-e.1",
     place="Appendix E.1, Lemma E.1",
@@ -178,7 +157,7 @@ def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) ->
     seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     steps = walk(p, settings, take_step)
     t = range(len(steps))
     return Finding(
@@ -219,7 +198,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     steps = walk(p, settings, take_step)
     B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
     unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)

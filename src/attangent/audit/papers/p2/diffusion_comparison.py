@@ -4,12 +4,12 @@ import math
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p2.diffusion_problem import (
+from attangent.audit.papers.p2.diffusion_setting import (
     INPUTS,
     MIXTURE,
     NETWORK,
-    DiffusionProblem,
-    diffusion_problem,
+    DiffusionSetting,
+    diffusion_setting,
     network,
 )
 from attangent.audit.registry import claim
@@ -43,7 +43,7 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     seconds=5.0,
 )
 def comparison(settings: Settings, seed: int) -> Finding:
-    problem = diffusion_problem(settings, seed)
+    problem = diffusion_setting(settings, seed)
     errors = {name: _errors(problem, settings, inputs) for name, inputs in INPUTS.items()}
     softmax = {name: min(found["gd"], found["adam"]) for name, found in errors.items()}
     return Finding(
@@ -81,7 +81,7 @@ def comparison(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _errors(problem: DiffusionProblem, settings: Settings, inputs: InputMap) -> dict[str, float]:
+def _errors(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> dict[str, float]:
     """Relative error of each estimator, stopped on noisy validation labels."""
 
     def error(estimator: ScoreEstimator) -> float:
@@ -90,7 +90,7 @@ def _errors(problem: DiffusionProblem, settings: Settings, inputs: InputMap) -> 
     return {key: error(estimator) for key, estimator in _estimators(problem, settings, inputs).items()}
 
 
-def _estimators(problem: DiffusionProblem, settings: Settings, inputs: InputMap) -> dict[str, ScoreEstimator]:
+def _estimators(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> dict[str, ScoreEstimator]:
     process, steps, seed = problem.process, settings.steps, problem.seed
     descent = network(problem, settings, inputs=inputs)
     adam = Adam(steps, settings.adam_rate, quiet=True)

@@ -7,11 +7,11 @@ import torch
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p2.diffusion_problem import (
+from attangent.audit.papers.p2.diffusion_setting import (
     MIXTURE,
     NETWORK,
-    DiffusionProblem,
-    diffusion_problem,
+    DiffusionSetting,
+    diffusion_setting,
     network,
 )
 from attangent.audit.registry import claim
@@ -38,7 +38,7 @@ LABELS = {
     seconds=2.0,
 )
 def loss_decomposition(settings: Settings, seed: int) -> Finding:
-    problem = diffusion_problem(settings, seed)
+    problem = diffusion_setting(settings, seed)
     model = network(problem, settings).fit(problem.data)
     F_H = reference_function(problem, model, settings)
     terms = terms_over_training(problem, model, F_H)
@@ -74,14 +74,14 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
     )
 
 
-def reference_function(problem: DiffusionProblem, model: SoftmaxScore, settings: Settings) -> KernelScore:
+def reference_function(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> KernelScore:
     """F_H, from points of its own."""
     points = problem.fresh(settings.reference, purpose=10)
     return hilbert_function(model, problem.target, points, settings.reference_steps, settings.rate)
 
 
 def terms_over_training(
-    problem: DiffusionProblem, model: SoftmaxScore, F_H: KernelScore, every: int = 2
+    problem: DiffusionSetting, model: SoftmaxScore, F_H: KernelScore, every: int = 2
 ) -> list[ErrorTerms]:
     steps = sorted(model.course.snapshots)
     chosen = sorted({*steps[::every], steps[-1]})
@@ -108,7 +108,7 @@ def terms_figure(terms: list[ErrorTerms]) -> Figure:
     )
 
 
-def _norms_figure(problem: DiffusionProblem, F_H: KernelScore) -> Figure:
+def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     """E|F*|^2 / (E|F_H|^2 + E|F_H - F*|^2), the claim at step 0, for functions of several norms."""
     test, norms, ratios = problem.test, [], []
     true = problem.target.posterior_mean(problem.process, test.t, test.x)
@@ -138,7 +138,7 @@ def _norms_figure(problem: DiffusionProblem, F_H: KernelScore) -> Figure:
     seconds=1.5,
 )
 def coupling_width(settings: Settings, seed: int) -> Finding:
-    problem = diffusion_problem(settings, seed)
+    problem = diffusion_setting(settings, seed)
     widths = list(settings.widths)
     found = [_coupling(problem, settings, m) for m in widths]
     coupling, total = ([pair[i] for pair in found] for i in (0, 1))
@@ -174,7 +174,7 @@ def coupling_width(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _coupling(problem: DiffusionProblem, settings: Settings, m: int) -> tuple[float, float]:
+def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[float, float]:
     """The coupling term and the error of the network after training, mean over starts, / E|F*|^2."""
     test = problem.test
     true = problem.target.posterior_mean(problem.process, test.t, test.x)

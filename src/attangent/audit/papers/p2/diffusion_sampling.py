@@ -14,12 +14,12 @@ from attangent.audit.papers.p2.diffusion_error import (
     terms_figure,
     terms_over_training,
 )
-from attangent.audit.papers.p2.diffusion_problem import (
+from attangent.audit.papers.p2.diffusion_setting import (
     INPUTS,
     MIXTURE,
     NETWORK,
-    DiffusionProblem,
-    diffusion_problem,
+    DiffusionSetting,
+    diffusion_setting,
     network,
 )
 from attangent.audit.registry import claim
@@ -67,7 +67,7 @@ _SIZES = {
     seconds=4.0,
 )
 def sampling(settings: Settings, seed: int) -> Finding:
-    problem = diffusion_problem(settings, seed)
+    problem = diffusion_setting(settings, seed)
     models = {name: _trained(problem, settings, inputs) for name, inputs in INPUTS.items()}
     truth = _true_samples(problem, settings.samples)
     draws = {name: _over_training(problem, settings, model) for name, model in models.items()}
@@ -114,20 +114,20 @@ def _sampling_conclusions(ratios: dict[str, float], reached: dict[str, Coverage]
     return (*modes, *distances, ours)
 
 
-def _trained(problem: DiffusionProblem, settings: Settings, inputs: Any) -> SoftmaxScore:
+def _trained(problem: DiffusionSetting, settings: Settings, inputs: Any) -> SoftmaxScore:
     return network(problem, settings, inputs=inputs, keep=tuple(settings.shown)).fit(problem.data)
 
 
-def _true_samples(problem: DiffusionProblem, n: int) -> Tensor:
+def _true_samples(problem: DiffusionSetting, n: int) -> Tensor:
     rng = generator(problem.seed, "true samples")
     return problem.process.noised(problem.target.draw(n, rng), problem.process.T0, rng)
 
 
-def _over_training(problem: DiffusionProblem, settings: Settings, model: SoftmaxScore) -> dict[int, Tensor]:
+def _over_training(problem: DiffusionSetting, settings: Settings, model: SoftmaxScore) -> dict[int, Tensor]:
     return {step: _draw(model.at(step), problem, settings) for step in settings.shown}
 
 
-def _draw(score: Scorer, problem: DiffusionProblem, settings: Settings) -> Tensor:
+def _draw(score: Scorer, problem: DiffusionSetting, settings: Settings) -> Tensor:
     walk, seed = settings.walk, problem.seed
     return sample(score, problem.process, settings.samples, "sde", steps=walk, seed=seed, quiet=True)
 
@@ -197,7 +197,7 @@ class PrintedClock:
     seconds=1.0,
 )
 def printed_time(settings: Settings, seed: int) -> Finding:
-    problem = diffusion_problem(settings, seed)
+    problem = diffusion_setting(settings, seed)
     exact = ExactScore(problem.process, problem.target)
     truth = _true_samples(problem, settings.samples)
     right = _draw(exact, problem, settings)

@@ -8,15 +8,15 @@ import torch
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.diffusion_problem import (
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.p2.diffusion_setting import (
     INPUTS,
     MIXTURE,
     NETWORK,
-    DiffusionProblem,
-    diffusion_problem,
+    DiffusionSetting,
+    diffusion_setting,
     network,
 )
-from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
 from attangent.diffusion import InputMap, KernelScore, SoftmaxScore, checkpoints, relative_error, score_error
 from attangent.kernels import softmax_limit
@@ -36,7 +36,7 @@ from attangent.kernels import softmax_limit
 )
 def score_error_falls(settings: Settings, seed: int) -> Finding:
     sizes = list(settings.sizes)
-    problems = [diffusion_problem(settings, seed, n) for n in sizes]
+    problems = [diffusion_setting(settings, seed, n) for n in sizes]
     trained = {name: [_stopped(p, settings, inputs) for p in problems] for name, inputs in INPUTS.items()}
     errors = {
         name: [relative_error(model, p.target, p.test) for model, p in zip(models, problems, strict=True)]
@@ -77,7 +77,7 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _stopped(problem: DiffusionProblem, settings: Settings, inputs: InputMap) -> SoftmaxScore:
+def _stopped(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> SoftmaxScore:
     return network(problem, settings, inputs=inputs).fit(problem.data, problem.validation)
 
 
@@ -93,7 +93,7 @@ def _worst_step(errors: Iterable[float]) -> float:
     return max(later / earlier for earlier, later in pairwise(errors))
 
 
-def _spectrum(problem: DiffusionProblem, model: SoftmaxScore) -> tuple[float, float]:
+def _spectrum(problem: DiffusionSetting, model: SoftmaxScore) -> tuple[float, float]:
     """lambda_min of H*, no smaller than round-off, and lambda_max; one output, at infinite width."""
     X = model.inputs(problem.process, problem.data.t, problem.data.x)
     values = torch.linalg.eigvalsh(softmax_limit(X, sigma=model.sigma))
@@ -101,7 +101,7 @@ def _spectrum(problem: DiffusionProblem, model: SoftmaxScore) -> tuple[float, fl
     return max(values[0].item(), 1e-16 * top), top
 
 
-def _hypotheses(problem: DiffusionProblem, model: SoftmaxScore, settings: Settings) -> tuple[Hypothesis, ...]:
+def _hypotheses(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> tuple[Hypothesis, ...]:
     lam, top = _spectrum(problem, model)
     n, d = len(problem.data), problem.data.d
     X = model.inputs(problem.process, problem.data.t, problem.data.x)
@@ -119,7 +119,7 @@ def _hypotheses(problem: DiffusionProblem, model: SoftmaxScore, settings: Settin
     )
 
 
-def _log10_right_side(problem: DiffusionProblem, model: SoftmaxScore, settings: Settings) -> float:
+def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> float:
     """The bound with all constants 1, eps(n, T) = 0 and R_H that of the kernel predictor of these data."""
     lam, _ = _spectrum(problem, model)
     n, d = len(problem.data), problem.data.d
@@ -147,7 +147,7 @@ def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     seconds=1.0,
 )
 def early_stopping(settings: Settings, seed: int) -> Finding:
-    problem = diffusion_problem(settings, seed)
+    problem = diffusion_setting(settings, seed)
     noisy = _kernel(problem, settings).fit(problem.data, problem.validation)
     clean = noisy.relabelled(problem.data.clean(problem.target, problem.process).y)
     steps = checkpoints(settings.steps, 30)
@@ -178,7 +178,7 @@ def early_stopping(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _kernel(problem: DiffusionProblem, settings: Settings) -> KernelScore:
+def _kernel(problem: DiffusionSetting, settings: Settings) -> KernelScore:
     inputs = INPUTS["paper's inputs"]
     return KernelScore(problem.process, math.inf, settings.sigma, inputs, settings.steps, settings.rate)
 

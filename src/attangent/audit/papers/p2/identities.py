@@ -8,7 +8,7 @@ from torch.func import jacrev
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p2.problem import Problem, problem
+from attangent.audit.papers.p2.softmax_regression import SoftmaxRegression, softmax_regression
 from attangent.audit.registry import claim
 
 _EXACT = 1e-10
@@ -26,7 +26,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     seconds=0.2,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     printed = p.network.gradient(p.X, p.Y)
     automatic = _automatic_gradient(p)
     differences = (printed - automatic).norm(dim=0)
@@ -60,19 +60,19 @@ def gradient(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _automatic_gradient(p: Problem) -> Tensor:
+def _automatic_gradient(p: SoftmaxRegression) -> Tensor:
     W = p.network.W.clone().requires_grad_()
     loss = 0.5 * (_forward(p, W) - p.Y).square().sum()
     return torch.autograd.grad(loss, W)[0]
 
 
-def _forward(p: Problem, W: Tensor) -> Tensor:
+def _forward(p: SoftmaxRegression, W: Tensor) -> Tensor:
     """The network as Eq. (1) prints it, for automatic differentiation."""
     weights = torch.exp(p.X @ W)
     return p.network.m * (weights @ p.network.a.T) / weights.sum(dim=1, keepdim=True)
 
 
-def _difference_error(p: Problem, gradient: Tensor, step: float = 1e-5) -> float:
+def _difference_error(p: SoftmaxRegression, gradient: Tensor, step: float = 1e-5) -> float:
     """Distance of the directional derivative along the gradient from a central difference."""
     direction = gradient / gradient.norm()
     ahead, behind = (
@@ -97,7 +97,7 @@ def _relative(a: Tensor, b: Tensor) -> float:
     seconds=0.3,
 )
 def gram(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     H = p.kernel
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     spectrum = torch.linalg.eigvalsh((H + H.T) / 2)
@@ -163,5 +163,5 @@ def zero_output(settings: Settings, seed: int) -> Finding:
 
 
 def _largest_output(settings: Settings, seed: int, m: int, init: str) -> float:
-    p = problem(settings | {"m": m, "init": init}, seed)
+    p = softmax_regression(settings | {"m": m, "init": init}, seed)
     return p.network.forward(p.X).abs().max().item()

@@ -8,7 +8,11 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import Problem, kernel_is_definite, problem
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
+    kernel_is_definite,
+    softmax_regression,
+)
 from attangent.audit.registry import claim
 from attangent.kernels import log_gap, predict_training, unit_data, vectorise
 
@@ -26,7 +30,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     seconds=0.4,
 )
 def kernel_update(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     mH, y = settings.m * p.network.kernel(p.X), vectorise(p.Y)
     gamma = torch.randn(len(y), generator=generator(seed, "gamma"), dtype=torch.float64)
     printed = mH @ gamma - y
@@ -141,7 +145,7 @@ def equivalence(settings: Settings, seed: int) -> Finding:
 
 def _coupling(settings: Settings, seed: int) -> dict:
     """The largest distance of network and kernel predictor at test points, with the theorem's bound."""
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     test, _ = unit_data(settings.points, settings.d, settings.d_out, seed + 1_000_000)
     times = [round(settings.steps * i / settings.checks) for i in range(settings.checks + 1)]
     run = p.train(settings, keep=times)
@@ -171,7 +175,7 @@ def _coupling(settings: Settings, seed: int) -> dict:
     }
 
 
-def _theorem_bound(p: Problem, eps_H: float, eps_test: Tensor) -> Tensor:
+def _theorem_bound(p: SoftmaxRegression, eps_H: float, eps_test: Tensor) -> Tensor:
     scale, lam = math.sqrt(p.size), p.lambda_min
     logarithm = math.log(p.size / (eps_H * p.network.m * lam)) if eps_H > 0 else 0.0
     return scale / lam * eps_test + scale / lam**2 * logarithm**2 * eps_H
@@ -187,7 +191,7 @@ def _theorem_bound(p: Problem, eps_H: float, eps_test: Tensor) -> Tensor:
     seconds=0.1,
 )
 def feature_map(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     weights = _neuron_features(p)  # <v_lr, S_i> m S_ir as (l n, r)
     printed = weights.sum(dim=1, keepdim=True)
     points = p.X.tile(settings.d_out, 1)
@@ -226,7 +230,7 @@ def feature_map(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _neuron_features(p: Problem) -> Tensor:
+def _neuron_features(p: SoftmaxRegression) -> Tensor:
     S = p.network.probabilities(p.X)
     v = p.network.a[:, None, :] - (S @ p.network.a.T).T[:, :, None]
     return (v * p.network.m * S).reshape(p.size, -1)

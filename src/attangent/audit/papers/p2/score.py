@@ -8,7 +8,7 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p2.diffusion_problem import MIXTURE
+from attangent.audit.papers.p2.diffusion_setting import MIXTURE
 from attangent.audit.registry import claim
 from attangent.diffusion import (
     ExactScore,

@@ -12,7 +12,7 @@ from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import Weights
 from attangent.stages.theory.data import Prompts
-from attangent.stages.theory.training import NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, NoisySGD, train
 
 EXACT = 1e-12
 _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
@@ -29,7 +29,7 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     seconds=0.1,
 )
 def linear_decomposition(settings: Settings, seed: int) -> Finding:
-    data, model, prompts = _problem(settings, seed)
+    data, model, prompts = _drawn(settings, seed)
     U = torch.block_diag(model.weights.W[0], model.weights.V[0])
     U[: data.d, data.d :] = settings.off_diagonal
     gap = (_doubled_attention(U, prompts) - model.f(prompts)).abs().max().item()
@@ -82,7 +82,7 @@ class _WatchedRun:
     """A run of two halves, with every gradient and every noise kept."""
 
     def __init__(self, settings: Settings, seed: int):
-        _, self.model, prompts = _problem(settings, seed)
+        _, self.model, prompts = _drawn(settings, seed)
         self.begin = self.model.weights
         self.decay = settings.weight_decay
         self.rates: list[float] = []
@@ -90,7 +90,7 @@ class _WatchedRun:
         self.noises: list[Weights] = []
         half = settings.steps // 2
         config = NoisySGD(
-            (Stage(settings.rate, half), Stage(settings.second_rate, settings.steps - half)),
+            (ConstantRate(settings.rate, half), ConstantRate(settings.second_rate, settings.steps - half)),
             settings.weight_decay,
             settings.std,
         )
@@ -139,7 +139,7 @@ class _WatchedRun:
     seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
-    _, model, prompts = _problem(settings, seed)
+    _, model, prompts = _drawn(settings, seed)
     wanted = _autograd(model, prompts)
     printed, corrected = printed_gradient(model, prompts), model.gradient(prompts)
     return Finding(
@@ -205,9 +205,9 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
     s = settings
     data = TwoStageData(s.d, 2)
     model = ReluAttention(s.d, std=s.std, seed=seed)
-    plain = NoisySGD((Stage(s.rate, s.first_steps),), s.weight_decay, s.std)
+    plain = NoisySGD((ConstantRate(s.rate, s.first_steps),), s.weight_decay, s.std)
     config = NoisySGD(
-        (Stage(s.rate, s.first_steps), Stage(s.second_rate, s.second_steps)),
+        (ConstantRate(s.rate, s.first_steps), ConstantRate(s.second_rate, s.second_steps)),
         s.weight_decay,
         s.std,
         noise_std=s.noise_factor * plain.xi_std,
@@ -244,7 +244,7 @@ def _added_variance(s: Settings) -> float:
     return (s.second_rate * xi) ** 2 * (1 - kept ** (2 * s.second_steps)) / (1 - kept**2)
 
 
-def _problem(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
+def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
     data = TwoStageData(settings.d, settings.L, p=settings.p, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, seed=seed)
     return data, model, data.sample(settings.N, seed=seed)

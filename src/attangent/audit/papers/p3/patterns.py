@@ -8,7 +8,7 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p3.problem import exponent
+from attangent.audit.papers.p3.two_stage_setting import exponent
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import attend, scores

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p3.language_problem import (
+from attangent.audit.papers.p3.language_setting import (
     COUNTERFACT,
     HOTPOTQA,
     MADE_UP,

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p3.language_problem import (
+from attangent.audit.papers.p3.language_setting import (
     COUNTERFACT,
     MADE_UP,
-    REAL,
+    ON_COUNTERFACT,
     TYPED,
     from_the_paper,
     remark,
@@ -74,7 +74,7 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
         "rhos": [0.1, 0.5, 0.8, 0.9, 0.92, 0.94, 0.95, 0.97, 0.98, 1.0],
         "share": 0.5,
     },
-    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 8, "readings_per_epoch": 4},
+    full=ON_COUNTERFACT,
     seeds=1,
     seconds=10.0,
     data=COUNTERFACT,

@@ -8,7 +8,13 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p3.problem import STAGES, signal_norm, spread, two_stage_data, two_stages
+from attangent.audit.papers.p3.two_stage_setting import (
+    STAGES,
+    signal_norm,
+    spread,
+    two_stage_data,
+    two_stages,
+)
 from attangent.audit.registry import claim
 from attangent.stages.theory.data import Prompts
 from attangent.stages.theory.training import Course

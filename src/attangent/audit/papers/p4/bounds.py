@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p4.problem import (
+from attangent.audit.papers.p4.dictionary_setting import (
     Reparametrised,
     dictionary,
     draw,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p4.problem import PAPER_SIZE, dictionary, draw, model, unit_tokens
+from attangent.audit.papers.p4.dictionary_setting import PAPER_SIZE, dictionary, draw, model, unit_tokens
 from attangent.audit.registry import claim
 from attangent.icl import Certificate, Dictionary, OneLayerAttention, Training
 from attangent.icl.descent import practical_rates

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p4.problem import dictionary
+from attangent.audit.papers.p4.dictionary_setting import dictionary
 from attangent.audit.registry import claim
 from attangent.icl import (
     OUT_OF_DOMAIN,

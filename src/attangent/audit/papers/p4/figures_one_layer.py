@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p4.problem import PAPER_SIZE, dictionary, model
+from attangent.audit.papers.p4.dictionary_setting import PAPER_SIZE, dictionary, model
 from attangent.audit.registry import claim
 from attangent.icl import (
     IN_DOMAIN,

@@ -2,7 +2,7 @@
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p4.problem import dictionary, model
+from attangent.audit.papers.p4.dictionary_setting import dictionary, model
 from attangent.audit.registry import claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, compare_to_ridge, predictor_of
 

@@ -5,7 +5,14 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p4.problem import EXACT, Reparametrised, dictionary, draw, model, relative
+from attangent.audit.papers.p4.dictionary_setting import (
+    EXACT,
+    Reparametrised,
+    dictionary,
+    draw,
+    model,
+    relative,
+)
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary, OneLayerAttention, RidgeLimit, Tasks
 

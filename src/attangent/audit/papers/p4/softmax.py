@@ -7,7 +7,7 @@ from torch.func import jacrev
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p4.problem import EXACT, dictionary, draw, model, relative
+from attangent.audit.papers.p4.dictionary_setting import EXACT, dictionary, draw, model, relative
 from attangent.audit.registry import claim
 from attangent.icl import OneLayerAttention
 

@@ -8,13 +8,13 @@ from torch.func import jacrev
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import LOG10_E, first_above, worst_ratio
-from attangent.audit.papers.p5.kernel_problem import (
+from attangent.audit.papers.measures.bounds import LOG10_E, first_above, worst_ratio
+from attangent.audit.papers.p5.scalar_regression import (
     CONSTANT,
-    ScalarProblem,
+    ScalarRegression,
     asked,
     exponent,
-    scalar_problem,
+    scalar_regression,
     sizes_of_data_and_weights,
 )
 from attangent.audit.registry import claim
@@ -35,10 +35,10 @@ _LARGER = {"m": 16384, "steps": 2000}
     seconds=0.3,
 )
 def kernel_definition(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     J = jacrev(lambda w: _printed_model(p, w))(p.network.W).reshape(settings.n, -1)
     distance = ((p.kernel - J @ J.T).norm() / (J @ J.T).norm()).item()
-    spectra = {n: scalar_problem(settings | {"n": n}, seed).eigenvalues for n in settings.counts}
+    spectra = {n: scalar_regression(settings | {"n": n}, seed).eigenvalues for n in settings.counts}
     relative = {n: (values[0] / values[-1]).clamp(min=1e-18).item() for n, values in spectra.items()}
     many = spectra[settings.counts[-1]]
     rank = int((many > 1e-13 * many[-1]).sum())
@@ -76,7 +76,7 @@ def kernel_definition(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _printed_model(p: ScalarProblem, w: Tensor) -> Tensor:
+def _printed_model(p: ScalarRegression, w: Tensor) -> Tensor:
     """f(x, w, a) as Section 4.2 prints it, differentiable in w."""
     S = torch.softmax((p.X[:, -1:] * w)[:, :, None] * p.X[:, None, :], dim=2)
     return (S * p.X[:, None, :]).sum(dim=2) @ p.network.a[0] / math.sqrt(p.network.m)
@@ -93,7 +93,7 @@ def _printed_model(p: ScalarProblem, w: Tensor) -> Tensor:
     seconds=0.5,
 )
 def kernel_convergence(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=at, drift_at=at)
     looks = [t for t in at if t in run.snapshots]
@@ -148,7 +148,7 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
     B, _ = sizes_of_data_and_weights(settings)
     n, m = settings.n, settings.m

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p5.kernel_problem import ScalarProblem, asked, exponent, scalar_problem
+from attangent.audit.papers.p5.scalar_regression import ScalarRegression, asked, exponent, scalar_regression
 from attangent.audit.registry import claim
 
 _LAZY = {"n": 16, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 150}
@@ -24,7 +24,7 @@ _LAZY = {"n": 16, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "
     seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     parts = _printed_parts(p)
     true = _autograd_parts(p)
     gaps = {name: ((parts[name] - true[name]).norm() / true[name].norm()).item() for name in true}
@@ -35,7 +35,7 @@ def gradient(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _printed_parts(p: ScalarProblem) -> dict[str, Tensor]:
+def _printed_parts(p: ScalarRegression) -> dict[str, Tensor]:
     x, last, a, m = p.X[:, None, :], p.X[:, -1:, None], p.network.a, p.network.m
     u = torch.exp(last * p.network.W[0][None, :, None] * x)  # (n, m, d)
     alpha = u.sum(dim=2, keepdim=True)
@@ -52,7 +52,7 @@ def _printed_parts(p: ScalarProblem) -> dict[str, Tensor]:
     }
 
 
-def _autograd_parts(p: ScalarProblem) -> dict[str, Tensor]:
+def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
     """Each derivative in w, of functions written out here; column r is the derivative in w_r."""
     w, m = p.network.W[0], p.network.m
 
@@ -87,7 +87,7 @@ def _autograd_parts(p: ScalarProblem) -> dict[str, Tensor]:
 )
 def zero_start(settings: Settings, seed: int) -> Finding:
     def largest(init: str) -> float:
-        p = scalar_problem(settings | {"init": init}, seed)
+        p = scalar_regression(settings | {"init": init}, seed)
         return p.network.forward(p.X).abs().max().item()
 
     independent = largest("independent")
@@ -115,7 +115,7 @@ def zero_start(settings: Settings, seed: int) -> Finding:
     seconds=0.6,
 )
 def direction(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     times = sorted({0, *(round(settings.steps * k / 20) for k in range(21))})
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=times)
     towards = [-(p.network.a[0] * run.snapshots[t].gradient(p.X, p.y)[0]) for t in times]
@@ -158,7 +158,7 @@ def direction(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _least_variance(p: ScalarProblem) -> float:
+def _least_variance(p: ScalarRegression) -> float:
     """v_min, the smallest variance within a window."""
     return p.X.var(dim=1, correction=0).min().item()
 
@@ -173,7 +173,7 @@ def _least_variance(p: ScalarProblem) -> float:
     seconds=0.5,
 )
 def variance(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     final = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps).final
     S, x = final.attention(p.X), p.X[:, None, :]
     spread = (S * (x - (S * x).sum(dim=2, keepdim=True)) ** 2).sum(dim=2)
@@ -215,7 +215,7 @@ def concentration(settings: Settings, seed: int) -> Finding:
     factors, bounds = [], []
     for m in settings.widths:
         sized = settings | {"m": m}
-        p = scalar_problem(sized, seed)
+        p = scalar_regression(sized, seed)
         run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
         change = (run.final.forward(p.X) - p.network.forward(p.X)).abs().max().item()
         factors.append(change / run.movement[-1].item())

@@ -8,7 +8,7 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p5.kernel_problem import asked, scalar_problem
+from attangent.audit.papers.p5.scalar_regression import asked, scalar_regression
 from attangent.audit.registry import claim
 
 _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
@@ -25,7 +25,7 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
     seconds=1.5,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     rate = p.rate(settings.rate)
     shrink = rate * p.lambda_min / 2
     needed = math.ceil(math.log(1 / settings.epsilon) / shrink) if shrink > 0 else math.inf
@@ -34,7 +34,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
     bound = run.loss[0] * (1 - shrink) ** torch.arange(len(run.loss), dtype=torch.float64)
     left = (run.loss[-1] / run.loss[0]).item() if not run.diverged else math.inf
     reached = left if needed <= settings.most_steps or left <= settings.epsilon or run.diverged else math.nan
-    crowd = scalar_problem(settings | {"n": settings.crowd}, seed)
+    crowd = scalar_regression(settings | {"n": settings.crowd}, seed)
     crowded = crowd.network.descend(crowd.X, crowd.y, crowd.rate(settings.rate), settings.crowd_steps)
     return Finding(
         hypotheses=asked(p, settings),
@@ -85,7 +85,7 @@ _CROWD = {"n": 32, "d": 8, "m": 32, "noise": 0.01, "delta": 0.05, "rate": 1.0, "
     seconds=2.0,
 )
 def asymmetry(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     times = sorted({round(settings.steps * (k / 20) ** 2) for k in range(21)})
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=times)
     aligned = [(run.snapshots[t].W[0] * p.network.a[0] > 0).double().mean().item() for t in times]
@@ -129,7 +129,7 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     seconds=2.0,
 )
 def residual_feature(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     final = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps).final
     w = final.W[0][p.network.a[0] < 0]
     rng = generator(seed, "gaussian")
@@ -173,7 +173,7 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
 
 def _aligned_at_width(settings: Settings, seed: int) -> float:
     """The share at the end of a run at another width: few neurons move far, many hardly (lazy training)."""
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     final = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.width_steps).final
     return (final.W[0] * p.network.a[0] > 0).double().mean().item()
 
