@@ -99,16 +99,6 @@ def test_a_model_of_more_precision_than_its_state_decodes(config):
     )
 
 
-def test_anchors_without_mass_are_left_out():
-    keys = normal(2, 5, 4)
-    state = PrefixState.from_prefix(Anchors(keys), keys[:, :3], keys[:, :3])
-    assert (state.k == 0).any()
-    q, k, v = tokens(1, 4, 2, 1, 6, 4)
-    with torch.no_grad():
-        found = decode(call(q, k, v, scale=0.5), fold(state, 0.5, q))
-        assert torch.allclose(found, ntk_attention(q, k, v, state))
-
-
 @pytest.mark.parametrize(
     "state",
     [
