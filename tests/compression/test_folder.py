@@ -51,8 +51,16 @@ def test_a_cut_off_run_ends_in_the_same_states(tmp_path, monkeypatch):
         with pytest.raises(CutOff):
             compress_to_folder(model, Letters(), TEXT, tmp_path / "cut", order)
     compress_to_folder(model, Letters(), TEXT, tmp_path / "cut", order)
-    weights = [(tmp_path / name / "adapter_model.safetensors").read_bytes() for name in ("whole", "cut")]
-    assert weights[0] == weights[1]
+    with monkeypatch.context() as patched:  # once fitted, never again
+        patched.setattr(compressor, "measure_fidelity", cut_off)
+        with pytest.raises(CutOff):
+            compress_to_folder(model, Letters(), TEXT, tmp_path / "late", order)
+    monkeypatch.setattr(compressor, "fit_states", None)
+    compress_to_folder(model, Letters(), TEXT, tmp_path / "late", order)
+    weights = [
+        (tmp_path / name / "adapter_model.safetensors").read_bytes() for name in ("whole", "cut", "late")
+    ]
+    assert weights[0] == weights[1] == weights[2]
 
 
 def test_decoding_is_timed_three_ways():
