@@ -39,9 +39,8 @@ def compress(
         typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
     ] = None,
     distill: Annotated[
-        int | None,
-        typer.Option(help="Steps of training after the closed form; 0 for none, by default as needed."),
-    ] = None,
+        int, typer.Option(help="Steps of training after the closed form, at sizes that come near the goal.")
+    ] = 0,
     ask: Annotated[
         Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
     ] = None,
