@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from attangent._random import generator
+from attangent.adapters import states_of
 
 VOCABULARY = 61
 _SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": VOCABULARY}
@@ -167,3 +168,19 @@ def valid_logits(name: str, model: Any, given: dict[str, torch.Tensor]) -> torch
     if name in DECODERS:
         return logits[given["attention_mask"].bool()]
     return logits
+
+
+def logits(model: Any, given: dict[str, Any]) -> torch.Tensor:
+    """What the model answers, without gradients."""
+    with torch.no_grad():
+        return model(**given).logits
+
+
+def shake(model: Any, name: str = "default", seed: int = 1) -> Any:
+    """The model with every parameter of its states moved a little."""
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for state in states_of(model, name).values():
+            for parameter in state.parameters():
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=draw))
+    return model

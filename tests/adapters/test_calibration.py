@@ -1,26 +1,25 @@
 import math
+from functools import partial
 
 import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.adapters import NTKConfig, attach, calibrate, states_of
+from attangent.adapters import (
+    NTKConfig,
+    attach,
+    calibrate,
+    states_of,
+)
 from attangent.adapters.calibration import run_recorded
 from attangent.adapters.units import widest
 from tests.adapters.models import inputs, tiny
 
 
-class Calls:
-    """Keeps what a layer's attention is given."""
-
-    def __call__(self, module, q, k, v, mask, options):
-        self.q, self.k, self.v, self.mask, self.options = q, k, v, mask, options
-
-
-def by_hand(call, attention_mask, heads):
+def by_hand(call, attention_mask, heads, causal):
     """mean, scale, level and value scale of each head, and its queries, token by token."""
     q, k, v = (t.double() for t in (call.q, call.k, call.v))
-    scale = call.options.get("scaling") or q.shape[-1] ** -0.5
+    scale = call.scale
     k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     x = q * scale * math.sqrt(q.shape[-1])
     group = q.shape[1] // heads
@@ -33,7 +32,7 @@ def by_hand(call, attention_mask, heads):
                 real = attention_mask[b].bool()
                 for i in torch.nonzero(real).flatten():
                     seen = real.clone()
-                    if call.options["causal"]:
+                    if causal:
                         seen[i + 1 :] = False
                     rows.append(x[b, h, i])
                     levels.append(torch.logsumexp(scale * k[b, h, seen] @ q[b, h, i], dim=0))
@@ -46,6 +45,13 @@ def by_hand(call, attention_mask, heads):
     return [torch.stack(part) for part in zip(*found, strict=True)]
 
 
+def recorded(model, given):
+    """The last attention call of every layer."""
+    calls = {}
+    run_recorded(model, given, {layer: partial(calls.__setitem__, layer) for layer in states_of(model)})
+    return calls
+
+
 @pytest.mark.parametrize(("name", "causal"), [("llama", True), ("bert", False)])
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("per", ["query", "kv"])
@@ -53,11 +59,9 @@ def test_units_are_those_of_real_tokens(name, causal, side, per):
     model, given = tiny(name), inputs(name, side=side)
     attach(model, NTKConfig(per=per, features="anchors", damped=0))
     calibrate(model, given)
-    calls = {layer: Calls() for layer in states_of(model)}
-    run_recorded(model, given, calls)
+    calls = recorded(model, given)
     for layer, state in states_of(model).items():
-        calls[layer].options["causal"] = causal
-        mean, scale, level, values, _ = by_hand(calls[layer], given["attention_mask"], state.heads)
+        mean, scale, level, values, _ = by_hand(calls[layer], given["attention_mask"], state.heads, causal)
         assert torch.allclose(state.features.mean.double(), mean, atol=1e-5)
         assert torch.allclose(state.features.scale.double(), scale / math.sqrt(state.features.dim), rtol=1e-5)
         assert torch.allclose(state.features.level.double(), level, rtol=1e-4, atol=1e-5)
@@ -69,11 +73,9 @@ def test_units_are_those_of_real_tokens(name, causal, side, per):
 def test_features_see_queries_whose_widest_directions_are_like_the_others(per, features):
     given = inputs("llama")
     model = attach(tiny("llama"), NTKConfig(features, per=per), calibration=given)
-    calls = {layer: Calls() for layer in states_of(model)}
-    run_recorded(model, given, calls)
+    calls = recorded(model, given)
     for layer, state in states_of(model).items():
-        calls[layer].options["causal"] = True
-        *_, rows = by_hand(calls[layer], given["attention_mask"], state.heads)
+        *_, rows = by_hand(calls[layer], given["attention_mask"], state.heads, True)
         inner, centred = state.features.inner, rows - rows.mean(dim=1, keepdim=True)
         units = centred / state.features.scale.double()[:, None, None]
         if features == "anchors":
@@ -101,11 +103,9 @@ def test_anchors_of_a_prompt_are_not_damped():
 def test_damping_may_be_left_out():
     given = inputs("llama")
     model = attach(tiny("llama"), NTKConfig(damped=0), calibration=given)
-    calls = {layer: Calls() for layer in states_of(model)}
-    run_recorded(model, given, calls)
+    calls = recorded(model, given)
     for layer, state in states_of(model).items():
-        calls[layer].options["causal"] = True
-        _, scale, *_ = by_hand(calls[layer], given["attention_mask"], state.heads)
+        _, scale, *_ = by_hand(calls[layer], given["attention_mask"], state.heads, True)
         assert state.features.inner.damping is None
         assert torch.allclose(state.features.scale.double(), scale, rtol=1e-5)
 
@@ -149,8 +149,6 @@ def test_the_share_is_that_of_the_masses_at_a_typical_query():
     given = inputs("bert")
     for share in (0.03, 0.5):
         model = attach(tiny("bert"), NTKConfig(share=share), calibration=given)
-        calls = {layer: Calls() for layer in states_of(model)}
-        run_recorded(model, given, calls)
         for state in states_of(model).values():
             _, k = state.weights()
             assert torch.allclose(k.sum(dim=1), torch.full((4,), share))
@@ -175,3 +173,10 @@ def test_batches_that_miss_a_layer_are_refused():
     model.forward = encoder_only
     with pytest.raises(AttangentError, match=r"never reach layer decoder\.block\.0"):
         calibrate(model, given)
+
+
+def test_calibrating_a_raw_adapter_changes_nothing():
+    model, given = attach(tiny("bert"), NTKConfig(features="elu")), inputs("bert")
+    before = {n: t.clone() for n, t in model.state_dict().items()}
+    calibrate(model, given)
+    assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())

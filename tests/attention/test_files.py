@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def test_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr("safetensors.torch.save_file", break_off)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(AttangentError, match="disk full"):
         make_state("elu", 4, 2, seed=1).save(path)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
@@ -89,3 +90,9 @@ def test_metadata_that_is_not_json_is_refused(tmp_path):
     _write(tmp_path / "s", {"mass": torch.zeros(1, 4)}, format="attangent prefix state 1", features="{")
     with pytest.raises(AttangentError, match="whole prefix state"):
         PrefixState.load(tmp_path / "s")
+
+
+def test_a_pipe_is_no_state(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AttangentError, match="no plain file"):
+        PrefixState.load(tmp_path / "pipe")

@@ -105,3 +105,35 @@ def test_solve_scores_what_tune_learnt(tmp_path):
     assert "of 4; saved in" in done.stdout
     assert json.loads(run(*asked, "--limit", 3, "--json").stdout)["problems"] == 3
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3
+
+
+def test_predict_answers_rows_and_lines(folder, tmp_path):
+    (tmp_path / "rows.csv").write_text("id,message,intent\n" + "1,the old cat,cat\n2,a dog runs,dog\n" * 6)
+    columns = ("--text-column", "message", "--label-column", "intent")
+    tuned = run(
+        "tune", "--model", folder, "--train", tmp_path / "rows.csv", "--out", tmp_path / "out", *columns
+    )
+    assert tuned.exit_code == 0, tuned.output
+    (tmp_path / "new.tsv").write_text("message\tnote\nthe old cat\tx\na dog runs\ty\n")
+    asked = ("predict", "--adapter", tmp_path / "out", tmp_path / "new.tsv")
+    done = run(*asked, "--out", tmp_path / "answers.csv")
+    assert "2 answers in" in done.output
+    lines = (tmp_path / "answers.csv").read_text().splitlines()
+    assert lines[0] == "label,probability,probability of cat,probability of dog"
+    assert [line.split(",")[0] for line in lines[1:]] == ["cat", "dog"]
+    assert run(*asked).output == "\n".join(lines) + "\n"
+    typed = RUNNER.invoke(app, ["predict", "--adapter", str(tmp_path / "out")], input="the old cat\n\n")
+    assert typed.output.splitlines() == lines[:2]
+    assert "there is no" in str(run(*asked[:3], tmp_path / "none.csv").exception)
+
+
+def test_generate_goes_on_as_it_was_tuned(tmp_path):
+    model = save_llama(tmp_path / "llama")
+    (tmp_path / "t.jsonl").write_text('{"prompt": "the cat", "completion": "sleeps"}\n' * 8)
+    common = ("--model", model, "--train", tmp_path / "t.jsonl", "--task", "causal-lm")
+    assert run("tune", *common, "--epochs", 30, "--out", tmp_path / "out", "--quiet").exit_code == 0
+    asked = ("generate", "the cat", "--model", model, "--adapter", tmp_path / "out", "--tokens", 1)
+    done = run(*asked)
+    assert (done.exit_code, done.output) == (0, "sleeps\n")
+    refused = run("predict", "--adapter", tmp_path / "out", tmp_path / "t.jsonl")
+    assert "goes on with texts" in str(refused.exception)

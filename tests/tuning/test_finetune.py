@@ -6,12 +6,15 @@ import pytest
 import torch
 
 from attangent import AttangentError
+from attangent._files import only_writer
 from attangent.adapters import load_adapter
 from attangent.tuning.data.math import Problem, score_answers, solve
-from attangent.tuning.finetune import Tuning, finetune, prepare, read_completions
+from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
+from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.training import Training
+from attangent.tuning.tuned import load_tuned
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
 SHORT = Training(epochs=1, batch=8)
@@ -100,33 +103,6 @@ def test_math_end_to_end(llama, tmp_path):
     assert 0 <= score_answers(texts, problems).accuracy <= 1
 
 
-def test_texts_and_prompts(tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"prompt": "b", "completion": "c"}\n')
-    assert [(pair.prompt, pair.text) for pair in read_completions(tmp_path / "x.jsonl")] == [
-        ("", "a"),
-        ("b", "c"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        ({"task": "regression"}, "task is 'regression'"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"evaluate": "none.jsonl"}, "there is no"),
-    ],
-)
-def test_early_errors(bert, own, message):
-    own = {name: bert / value if name == "evaluate" else value for name, value in own.items()}
-    with pytest.raises(AttangentError, match=message):
-        tuning(bert, **own)
-
-
-def test_a_folder_and_a_file_do_not_go_together(bert):
-    with pytest.raises(AttangentError, match="a folder and a file"):
-        tuning(bert, evaluate=bert)
-
-
 def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     (tmp_path / "odd.jsonl").write_text('{"text": "a", "label": "bird"}\n{"text": "b", "label": "cat"}\n')
     with pytest.raises(AttangentError, match="has the labels bird"):
@@ -137,15 +113,53 @@ def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_checkpoint_without_a_part_of_the_model_is_refused(bert, tmp_path):
-    from transformers import BertConfig, BertForMaskedLM
+def test_changed_data_and_settings_are_named(bert, tmp_path):
+    train = tmp_path / "train.jsonl"
+    train.write_text((bert / "train.jsonl").read_text())
+    finetune(tuning(bert, train=train), tmp_path / "out")
+    with pytest.raises(AttangentError, match=r"\(max_tokens: 128, now 5; training.batch: 8, now 4\)"):
+        finetune(
+            tuning(bert, train=train, max_tokens=5, training=Training(epochs=1, batch=4)), tmp_path / "out"
+        )
+    train.write_text(train.read_text() + '{"text": "the cat", "label": "cat"}\n')
+    with pytest.raises(AttangentError, match=r"other settings \(digests: "):
+        finetune(tuning(bert, train=train), tmp_path / "out")
 
-    BertForMaskedLM(BertConfig.from_pretrained(bert)).save_pretrained(tmp_path)  # has no pooler
-    with pytest.raises(AttangentError, match=r"has no weights for bert\.pooler\.dense\.bias"):
-        load_model(tmp_path, "classification", ("a", "b"))
+
+def test_only_one_process_tunes_into_a_folder(bert, tmp_path):
+    folder = tmp_path / "seed-0"
+    folder.mkdir()
+    with only_writer(folder, "tune"), pytest.raises(AttangentError, match="another tune is writing to"):
+        finetune(tuning(bert), tmp_path)
+    assert list(folder.iterdir()) == []
 
 
-def test_models_that_cannot_be_loaded(bert, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(AttangentError, match=r"has no config\.json"):
-        load_model(tmp_path / "empty", "classification", ("a", "b"))
+def test_rows_to_score_on_are_kept_apart_where_none_are_given(bert, tmp_path):
+    given = tuning(bert, evaluate=None)
+    ground = prepare(given)
+    assert (len(ground.train), len(ground.evaluate)) == (20, 4)
+    assert [row["labels"] for row in ground.evaluate].count(0) == 2
+    assert 0 <= finetune(given, tmp_path)[0]["eval_accuracy"] <= 1
+
+
+def test_auto_takes_the_method_of_least_loss_and_says_so(bert, tmp_path):
+    (found,) = finetune(tuning(bert, method=Method("auto")), tmp_path)
+    assert set(found["tried"]) == {"ntk", "lora"}
+    assert found["method"] == min(found["tried"], key=found["tried"].get)
+    assert load_tuned(tmp_path).description.method == found["method"]
+    written = {path.name for path in (tmp_path / "seed-0").iterdir()}
+    assert written == {"adapter", "metrics.json", "settings.json"}
+
+
+def test_class_weights_count_every_class_the_same(bert, tmp_path):
+    lines = (bert / "train.jsonl").read_text().splitlines()
+    cats = [line for line in lines if '"label": "cat"' in line]
+    (tmp_path / "odd.jsonl").write_text("\n".join([*cats, *lines[:4]]) + "\n")
+    ground = prepare(tuning(bert, train=tmp_path / "odd.jsonl"))
+    targets = torch.tensor([row["labels"] for row in ground.train])
+    weights = class_weights(ground)
+    assert weights[targets].sum().item() == pytest.approx(len(targets))
+    assert weights[0] * (targets == 0).sum() == pytest.approx(float(weights[1] * (targets == 1).sum()))
+    given = [tuning(bert, train=tmp_path / "odd.jsonl", class_weights=on) for on in (False, True)]
+    first, second = (finetune(one, tmp_path / str(one.class_weights))[0]["train_loss"] for one in given)
+    assert first != second

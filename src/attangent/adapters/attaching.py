@@ -14,7 +14,7 @@ from attangent.adapters.layers import Layer, bare, chosen_layers
 from attangent.adapters.positions import check_offset, shift_positions
 from attangent.adapters.prompts import start_from_prompt
 from attangent.adapters.record import Record, drop_record, find_record, put_record, record_of
-from attangent.adapters.saved_modules import BASE, add_head, modules_named, show_head
+from attangent.adapters.saved_modules import BASE, add_saved, modules_named, show_saved
 from attangent.adapters.slot import NAME, Slot, slot_of
 from attangent.adapters.states import new_state
 from attangent.adapters.switch import activate, delete
@@ -47,7 +47,7 @@ def attach(
     kept = modules_named(base, config.modules_to_save)
     install(base, config, name, made)
     if kept:
-        add_head(base, name, kept)
+        add_saved(base, name, kept)
     activate(model, name)
     try:
         if calibration is not None:
@@ -78,7 +78,7 @@ def detach(model: Any) -> Any:
     """Take all adapters off: the model is as it was before the first `attach`, bit for bit."""
     base = bare(model)
     record = record_of(base)
-    show_head(base, BASE)
+    show_saved(base, BASE)
     for module in list(base.modules()):
         if slot_of(module) is not None:
             del module._modules[NAME]

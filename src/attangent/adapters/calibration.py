@@ -1,31 +1,27 @@
 """What the layers of a model do on a few batches: their units, and the keys and values of a prompt."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
-from attangent.adapters.interface import token_logsumexp, token_mask
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import bare
 from attangent.adapters.record import slots, states_of
 from attangent.adapters.states import CalibratedState
 from attangent.adapters.switch import disabled
-from attangent.adapters.units import Units
+from attangent.adapters.units import LayerUnits
 from attangent.attention.prefix import by_state_head, query_gain
 
 Batch = Mapping[str, Any]
 """The inputs of a model by name."""
 
 
-class Recorder(Protocol):
-    """Is shown every call of a layer's attention."""
-
-    def __call__(
-        self, module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]
-    ) -> None: ...
+Recorder = Callable[[AttentionCall], None]
+"""Called with every call of a layer's attention."""
 
 
 def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default") -> Any:
@@ -48,7 +44,7 @@ def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default
 
 
 def run_recorded(model: Any, batches: Batch | Iterable[Batch], recorders: Mapping[str, Recorder]) -> None:
-    """Run the bare model on the batches and show the attention calls of each layer to its recorder."""
+    """Run the bare model on the batches and hand the attention calls of each layer to its recorder."""
     base = bare(model)
     with torch.no_grad(), disabled(model), _recording(base, recorders), _evaluating(base):
         for batch in _each(batches):
@@ -103,22 +99,18 @@ class Measure:
         self.keys = 0
         self.sums: dict[str, Tensor] = {}
 
-    def __call__(
-        self, module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]
-    ) -> None:
-        scale = options.get("scaling") or q.shape[-1] ** -0.5
-        valid_q, valid_k = valid_tokens(module, q, k, mask, options)
-        lse = token_logsumexp(module, q, k, v, mask, options)
-        x = by_state_head(q.double() * query_gain(scale, q.shape[-1]), self.heads)
+    def __call__(self, call: AttentionCall) -> None:
+        q, (valid_q, valid_k) = call.q, call.real_tokens()
+        x = by_state_head(q.double() * query_gain(call.scale, q.shape[-1]), self.heads)
         groups = q.shape[1] // self.heads
         real = valid_q[:, None, :].expand(-1, q.shape[1], -1).reshape(*x.shape[:3], 1)
-        level = by_state_head(lse.double().unsqueeze(-1), self.heads)
+        level = by_state_head(call.logsumexp().double().unsqueeze(-1), self.heads)
         self._add("q", torch.where(real, x, 0).sum(dim=(0, 2)))
         x = torch.where(real, x, 0)
         self._add("qq", (x.mT @ x).sum(dim=0))
         self._add("level", torch.where(real, level, 0).sum(dim=(0, 2, 3)))
         self.queries += int(valid_q.sum()) * groups
-        v = torch.where(valid_k[:, None, :, None], v.double(), 0)
+        v = torch.where(valid_k[:, None, :, None], call.v.double(), 0)
         self._add("v", v.sum(dim=(0, 2)))
         self._add("vv", v.square().sum(dim=(0, 2)))
         self.keys += int(valid_k.sum())
@@ -126,34 +118,15 @@ class Measure:
     def _add(self, name: str, term: Tensor) -> None:
         self.sums[name] = self.sums[name] + term if name in self.sums else term
 
-    def units(self) -> Units:
+    def units(self) -> LayerUnits:
         mean = self.sums["q"] / self.queries
         covariance = self.sums["qq"] / self.queries - mean.unsqueeze(-1) * mean.unsqueeze(-2)
         values = _spread(self.sums["v"], self.sums["vv"], self.keys)
         values = values.repeat_interleave(self.heads // len(values))
-        return Units(mean, covariance, self.sums["level"] / self.queries, values)
+        return LayerUnits(mean, covariance, self.sums["level"] / self.queries, values)
 
 
 def _spread(total: Tensor, squares: Tensor, count: int) -> Tensor:
     """The standard deviation over tokens and coordinates about each coordinate's mean, (heads)."""
     variance = (squares / count - (total / count).square()).clamp(min=0).mean(dim=-1)
     return variance.sqrt().clamp(min=1e-6)
-
-
-def valid_tokens(
-    module: nn.Module, q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
-    """Which queries (B, Lq) and keys (B, Lk) are not padding: a key is where no query may see it.
-
-    Queries of a layer that attends to itself are valid with their keys; other queries are all taken.
-    """
-    options = {name: value for name, value in options.items() if name != "position_bias"}
-    seen, _ = token_mask(module, q, k, mask, options)
-    batch, rows, columns = q.shape[0], q.shape[2], k.shape[2]
-    keys = torch.ones(batch, columns, dtype=torch.bool, device=q.device)
-    if seen is not None:
-        seen = seen if seen.dtype == torch.bool else seen > torch.finfo(seen.dtype).min / 2
-        seen = seen[(None,) * (4 - seen.ndim)]
-        keys = seen.any(dim=-2).any(dim=1).expand(batch, columns)
-    queries = keys if rows == columns else torch.ones(batch, rows, dtype=torch.bool, device=q.device)
-    return queries, keys

@@ -16,6 +16,7 @@ _DEFAULT_SIZE = {"learned": 16, "anchors": 16, "positive-random": 64}
 _DEFAULT_SHARE = {"learned": 0.03, "anchors": 0.5}
 _LARGEST_SIZE = 65_536
 _LARGEST_OFFSET = 1 << 24
+_LONGEST_PATTERN = 1000
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,14 @@ class NTKConfig:
         if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
             raise AttangentError(f"modules_to_save is {names!r}, expected names of modules")
         if isinstance(self.layers, str):
+            if len(self.layers) > _LONGEST_PATTERN:
+                raise AttangentError(
+                    f"layers has {len(self.layers)} letters, expected a regular expression of at most "
+                    f"{_LONGEST_PATTERN}"
+                )
             try:
                 re.compile(self.layers)
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 raise AttangentError(
                     f"layers is {self.layers!r}, which is no regular expression: {error}"
                 ) from None

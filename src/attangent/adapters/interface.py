@@ -11,11 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.fold import Folded, decode, is_plain
 from attangent.adapters.slot import Slot, slot_of
-from attangent.attention import Prefix, merge_prefix, ntk_attention
-from attangent.attention.masks import resolve_mask
-from attangent.attention.portable import token_part
+from attangent.attention import Prefix, merge_prefix
+
+Tokens = tuple[Tensor, Tensor, Tensor, Tensor | None]
+"""Queries, keys, values and mask, as transformers gives them."""
+Answer = tuple[Tensor, Tensor | None]
+"""The output (B, L, H, dv), and the attention weights where there are some."""
+Attend = Callable[[nn.Module, Prefix | None, Tokens, dict[str, Any]], Answer]
 
 _NAMES = {"sdpa": "attangent_sdpa", "eager": "attangent_eager"}
 
@@ -42,68 +47,13 @@ def _sdpa_with_prefix(
     value: Tensor,
     attention_mask: Tensor | None,
     **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    decoded = _decoded(module, query, key, value, attention_mask, options)
-    if decoded is not None:
-        return decoded.transpose(1, 2).contiguous(), None
-    prefix = _prefix(module, query, key, value, attention_mask, options)
-    if prefix is None:
-        return _original("sdpa", module)(module, query, key, value, attention_mask, **options)
-    mask, causal = token_mask(module, query, key, attention_mask, options)
-    out = ntk_attention(
-        query,
-        key,
-        value,
-        prefix,
-        mask=mask,
-        causal=causal,
-        scale=options.get("scaling"),
-        dropout=options.get("dropout", 0.0),
-        softcap=options.get("softcap"),
-    )
-    return out.transpose(1, 2).contiguous(), None
-
-
-def _decoded(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Tensor | None:
-    """The output for a prompt or one new query, by folded weights; None where the general path must do it.
-
-    What is folded is kept until the next text begins: layers that are not causal have no such beginning.
-    """
-    slot = slot_of(module)
-    if slot is None or not slot.enabled or slot.recorder is not None:
-        return None
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    folded = slot.folded
-    if folded is None or not folded.serves(query, key, options):
-        slot.folded = folded = _folded(module, slot, query, key, value, mask, scale, options)
-    if folded is None or folded.alone is None:
-        return None
-    return decode(query, key, value, folded.alone, mask, scale)
-
-
-def _folded(
-    module: nn.Module,
-    slot: Slot,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    options: dict[str, Any],
-) -> Folded | None:
-    if not is_plain(q, k, v, options) or not getattr(module, "is_causal", False):
-        return None
-    if q.shape[2] > 1 and not _is_prompt(q, k, mask, options):
-        return None
-    prefix = slot.current()
-    return None if prefix is None else Folded.of(prefix, scale, q)
-
-
-def _is_prompt(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]) -> bool:
-    """Whether these are all tokens of texts of one length so far."""
-    return mask is None and q.shape[2] == k.shape[2] and options.get("is_causal") is not False
+) -> Answer:
+    tokens, slot = (query, key, value, attention_mask), slot_of(module)
+    if slot is not None and slot.enabled and slot.recorder is None:
+        out = _decoded(module, slot, AttentionCall.of(module, *tokens, options))
+        if out is not None:
+            return out.transpose(1, 2).contiguous(), None
+    return _answered(_sdpa, module, slot, tokens, options)
 
 
 def _eager_with_prefix(
@@ -113,60 +63,93 @@ def _eager_with_prefix(
     value: Tensor,
     attention_mask: Tensor | None,
     **options: Any,
-) -> tuple[Tensor, Tensor | None]:
+) -> Answer:
+    return _answered(_eager, module, slot_of(module), (query, key, value, attention_mask), options)
+
+
+def _answered(
+    attend: Attend, module: nn.Module, slot: Slot | None, tokens: Tokens, options: dict[str, Any]
+) -> Answer:
+    """Attention with what acts in the slot, by the general path."""
+    if slot is None:
+        return attend(module, None, tokens, options)
+    if slot.recorder is not None:
+        slot.recorder(AttentionCall.of(module, *tokens, options))
+    if slot.rows is not None and slot.enabled:
+        return _by_rows(attend, module, slot, tokens, options)
+    return attend(module, slot.current(), tokens, options)
+
+
+def _sdpa(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: dict[str, Any]) -> Answer:
+    if prefix is None:
+        return _original("sdpa", module)(module, *tokens, **options)
+    out = AttentionCall.of(module, *tokens, options).with_prefix(prefix)
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _eager(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: dict[str, Any]) -> Answer:
     """The model's own eager attention, its output merged with the prefix by the logsumexp of its logits."""
-    prefix = _prefix(module, query, key, value, attention_mask, options)
-    out, weights = _original("eager", module)(module, query, key, value, attention_mask, **options)
+    out, weights = _original("eager", module)(module, *tokens, **options)
     if prefix is None:
         return out, weights
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    lse = token_logsumexp(module, query, key, value, attention_mask, options)
-    merged = merge_prefix(query, out.transpose(1, 2), lse, prefix, scale)
+    call = AttentionCall.of(module, *tokens, options)
+    merged = merge_prefix(call.q, out.transpose(1, 2), call.logsumexp(), prefix, call.scale)
+    merged = call.without_blind(merged)
     return merged.to(out.dtype).transpose(1, 2).contiguous(), weights
 
 
-def token_logsumexp(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Tensor:
-    """The logarithm of each query's mass over the tokens, (B, H, Lq)."""
-    seen, causal = token_mask(module, query, key, mask, options)
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    resolved = resolve_mask(seen, causal, query, key)
-    return token_part(query, key, value[..., :1], resolved, scale, softcap=options.get("softcap"))[1]
+def _by_rows(
+    attend: Attend, module: nn.Module, slot: Slot, tokens: Tokens, options: dict[str, Any]
+) -> Answer:
+    """Rows with the same prefix together, put back in their order."""
+    groups = slot.row_groups()
+    parts = []
+    for rows, prefix in groups:
+        query, key, value, mask = (_rows_of(tensor, rows) for tensor in tokens)
+        own = options | {"position_bias": _rows_of(options.get("position_bias"), rows)}
+        own = own if options.get("position_bias") is not None else options
+        parts.append(attend(module, prefix, (query, key, value, mask), own))  # type: ignore[arg-type]
+    order = [row for rows, _ in groups for row in rows]
+    back = sorted(range(len(order)), key=order.__getitem__)
+    outs, weights = zip(*parts, strict=True)
+    joined = None if weights[0] is None else torch.cat(weights)[back]
+    return torch.cat(outs)[back], joined
 
 
-def token_mask(
-    module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> tuple[Tensor | None, bool]:
-    """(mask, causal) as transformers' sdpa attention understands its arguments."""
-    causal = options.get("is_causal")
-    causal = getattr(module, "is_causal", True) if causal is None else causal
-    rows, columns = query.shape[2], key.shape[2]
-    causal = bool(causal) and rows > 1 and mask is None
-    bias = options.get("position_bias")
-    if causal and (rows != columns or bias is not None):
-        mask, causal = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril(), False
-    if bias is None:
-        return mask, causal
-    if mask is None:
-        return bias, causal
-    if mask.dtype == torch.bool:
-        return torch.where(mask, bias, torch.finfo(bias.dtype).min), causal
-    return bias + mask, causal
+def _rows_of(tensor: Tensor | None, rows: list[int]) -> Tensor | None:
+    return tensor if tensor is None or len(tensor) == 1 else tensor[rows]
 
 
-def _prefix(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Prefix | None:
-    slot = slot_of(module)
-    if slot is None:
+def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | None:
+    """The output for a prompt or one new query, by folded weights; None where the general path must do it.
+
+    What is folded is kept until the next text begins: layers that are not causal have no such beginning.
+    """
+    folded = slot.folded
+    if folded is None or not folded.serves(call):
+        slot.folded = folded = _folded(module, slot, call)
+    if folded is None or folded.alone is None:
         return None
-    if slot.recorder is not None:
-        slot.recorder(module, query, key, value, mask, options)
-    return slot.current()
+    return decode(call, folded.alone)
 
 
-def _original(name: str, module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | None]]:
+def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None:
+    if not is_plain(call) or not getattr(module, "is_causal", False):
+        return None
+    if call.q.shape[2] > 1 and not _is_prompt(call):
+        return None
+    if slot.rows is not None:
+        return Folded.of_rows(slot.row_groups(), call.scale, call.q)
+    prefix = slot.current()
+    return None if prefix is None else Folded.of(prefix, call.scale, call.q)
+
+
+def _is_prompt(call: AttentionCall) -> bool:
+    """Whether these are all tokens of texts of one length so far."""
+    return call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
+
+
+def _original(name: str, module: nn.Module) -> Callable[..., Answer]:
     if name == "eager":
         return sys.modules[type(module).__module__].eager_attention_forward
     from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attangent._errors import AttangentError
-from attangent.adapters.calibration import Batch, run_recorded, valid_tokens
+from attangent.adapters.calibration import Batch, run_recorded
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import Layer
 from attangent.adapters.record import states_of
 from attangent.adapters.states import CalibratedState
@@ -22,13 +23,11 @@ class KeysAndValues:
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
 
-    def __call__(
-        self, module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]
-    ) -> None:
-        _, valid = valid_tokens(module, q, k, mask, options)
-        for row in range(len(k)):
-            self.keys.append(k[row][:, valid[row]].float())
-            self.values.append(v[row][:, valid[row]].float())
+    def __call__(self, call: AttentionCall) -> None:
+        _, valid = call.real_tokens()
+        for k, v, real in zip(call.k, call.v, valid, strict=True):
+            self.keys.append(k[:, real].float())
+            self.values.append(v[:, real].float())
 
     def for_heads(self, heads: int) -> tuple[Tensor, Tensor]:
         keys, values = torch.cat(self.keys, dim=1), torch.cat(self.values, dim=1)

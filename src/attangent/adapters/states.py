@@ -11,8 +11,8 @@ from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
-from attangent.adapters.units import Units, widest
-from attangent.attention import PrefixState
+from attangent.adapters.units import LayerUnits, widest
+from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import (
     Anchors,
     Calibrated,
@@ -64,7 +64,7 @@ class CalibratedState(nn.Module):
         """Z and masses, as `Prefix` wants them."""
         return self.Z * self.value_scale[:, None, None], self._filled(self.k)
 
-    def set_units(self, units: Units) -> None:
+    def set_units(self, units: LayerUnits) -> None:
         """Take over measured units."""
         inner, scale = self.features.inner, units.scale
         if isinstance(inner, Anchors | Learned) and inner.damping is not None:
@@ -76,13 +76,13 @@ class CalibratedState(nn.Module):
         for buffer, measured in zip(own, (units.mean, scale, units.level, units.value_scale), strict=True):
             buffer.copy_(measured)
 
-    def set_tokens(self, keys: Tensor, k: Tensor, Z: Tensor) -> None:
-        """Become the prefix of these anchors (heads, r, d) with masses k and sums Z in raw units."""
+    def set_tokens(self, keys: Tensor, masses: Tensor, Z: Tensor) -> None:
+        """Become the prefix of these anchors (heads, r, d) with these masses and sums Z in raw units."""
         map_ = self.features
         self.features.inner.keys.copy_(keys * map_.scale[:, None, None])  # type: ignore[union-attr]
         shift = (keys @ map_.mean.unsqueeze(-1)).squeeze(-1) / math.sqrt(map_.dim) - map_.level[:, None]
         shift = shift.clamp(-_LARGEST_SHIFT, _LARGEST_SHIFT)
-        self._take(k * shift.exp(), Z * (shift.exp() / self.value_scale[:, None]).unsqueeze(-1))
+        self._take(masses * shift.exp(), Z * (shift.exp() / self.value_scale[:, None]).unsqueeze(-1))
 
     def _take(self, k: Tensor, Z: Tensor) -> None:
         self.mass.copy_(k)
@@ -135,7 +135,7 @@ class AuthorsState(PrefixState):
         return self.Z, self.mass.abs()
 
 
-State = PrefixState | CalibratedState
+State = PrefixState | CalibratedState | RaggedState
 
 
 def new_state(config: NTKConfig, layer: Layer, place: int) -> Any:
@@ -194,5 +194,5 @@ def _calibrated(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Calib
     else:
         kind = LogMassState if config.features == "learned" else AnchorState
         state = kind(features, Z, torch.full((heads, columns), math.log(share / columns)), ones)
-    state.set_units(Units(features.mean, torch.eye(layer.key_size).expand(heads, -1, -1), zeros, ones))
+    state.set_units(LayerUnits(features.mean, torch.eye(layer.key_size).expand(heads, -1, -1), zeros, ones))
     return state

@@ -10,7 +10,7 @@ _LEAST_REST = 1e-3
 """The least variance of the other directions, relative to the mean; fewer examples than directions have 0."""
 
 
-class Units(NamedTuple):
+class LayerUnits(NamedTuple):
     """What was measured of a layer: mean (heads, d), covariance (heads, d, d), the others (heads)."""
 
     mean: Tensor

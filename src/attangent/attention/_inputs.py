@@ -9,6 +9,11 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 
+LARGEST_SCALE = 1e6
+LEAST_FUSED_SCALE = 1e-30
+"""Fused attention takes the largest q.k for the largest scale q.k, and divides by the scale."""
+_SOFTCAPS = 1e-30, 1e30
+
 
 def all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
     """Whether tokens and state fit together: quick, where `check_tokens` and `check_state` explain."""
@@ -54,13 +59,13 @@ def check_tokens(q: Any, k: Any, v: Any) -> None:
         raise AttangentError(f"q has {heads} heads and k has {shared[1]}, expected a divisor of {heads}")
 
 
-def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, k: Tensor) -> None:
-    """A state whose Z (Hs, r, dv) and k (Hs, r) fit queries q, with Hs dividing the heads of q."""
+def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, mass: Tensor) -> None:
+    """A state whose Z (Hs, r, dv) and mass (Hs, r) fit queries q, with Hs dividing the heads of q."""
     heads = Z.shape[0] if Z.ndim == 3 else 0
-    if dim != q.shape[-1] or Z.shape != (heads, size, v.shape[-1]) or k.shape != (heads, size):
+    if dim != q.shape[-1] or Z.shape != (heads, size, v.shape[-1]) or mass.shape != (heads, size):
         raise AttangentError(
-            f"the state has features of dimension {dim}, Z {tuple(Z.shape)} and k {tuple(k.shape)}, expected "
-            f"dimension {q.shape[-1]}, Z (heads, {size}, {v.shape[-1]}) and k (heads, {size})"
+            f"the state has features of dimension {dim}, Z {tuple(Z.shape)} and k {tuple(mass.shape)}, "
+            f"expected dimension {q.shape[-1]}, Z (heads, {size}, {v.shape[-1]}) and k (heads, {size})"
         )
     if heads == 0 or q.shape[1] % heads:
         raise AttangentError(
@@ -91,8 +96,11 @@ def check_scale(scale: float | None, dim: int) -> float:
     """The factor of the logits: 1/sqrt d unless given."""
     if scale is None:
         return 1 / math.sqrt(dim)
-    if not isinstance(scale, int | float) or not math.isfinite(scale):
-        raise AttangentError(f"scale is {scale!r}, expected a finite number or None for 1/sqrt d")
+    if not isinstance(scale, int | float) or not abs(scale) <= LARGEST_SCALE:
+        raise AttangentError(
+            f"scale is {scale!r}, expected a number from {-LARGEST_SCALE:g} to {LARGEST_SCALE:g}, "
+            "or None for 1/sqrt d"
+        )
     return float(scale)
 
 
@@ -104,9 +112,12 @@ def check_share(name: str, value: float) -> float:
 
 
 def check_softcap(softcap: float | None) -> float | None:
-    """`softcap` as a finite number above zero, or None."""
-    if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
-        raise AttangentError(f"softcap is {softcap!r}, expected a finite number above 0 or None")
+    """`softcap` as a number above zero that float32 can divide by, or None."""
+    low, high = _SOFTCAPS
+    if softcap is not None and not (isinstance(softcap, int | float) and low <= softcap <= high):
+        raise AttangentError(
+            f"softcap is {softcap!r}, expected a number above 0, from {low:g} to {high:g}, or None"
+        )
     return softcap
 
 

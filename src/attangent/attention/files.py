@@ -1,7 +1,7 @@
 """A state in one safetensors file: its tensors, and the map's name and settings as metadata."""
 
 import json
-import os
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from attangent._errors import AttangentError
+from attangent._files import writing
 from attangent.attention.features import BY_NAME
 from attangent.attention.state import PrefixState
 
@@ -17,19 +18,23 @@ _MAP = "features."
 
 
 def save_state(state: PrefixState, path: str | PathLike[str]) -> None:
-    """Write `state` to `path`, through a file beside it that takes its place when complete."""
+    """Write `state` to `path`, whole or not at all."""
+    described = json.dumps({"map": state.features.name, "settings": state.features.describe()})
+    tensors = {**state.state_dict(), "mass": state.k}
+    save_tensors(path, tensors, {"format": _FORMAT, "features": described})
+
+
+def save_tensors(path: str | PathLike[str], tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file, whole or not at all."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    named = {**state.state_dict(), "mass": state.k}
-    tensors = {name: tensor.detach().contiguous() for name, tensor in named.items()}
-    described = json.dumps({"map": state.features.name, "settings": state.features.describe()})
-    metadata = {"format": _FORMAT, "features": described}
-    part = Path(path).with_name(Path(path).name + ".part")
-    try:
-        save_file(tensors, part, metadata=metadata)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with writing(path) as part:
+        try:
+            save_file(whole, part, metadata=metadata)
+        except SafetensorError as error:
+            raise OSError(f"{error}") from error
 
 
 def load_state(path: str | PathLike[str]) -> PrefixState:
@@ -53,13 +58,20 @@ def _assembled(described: dict[str, Any], tensors: dict[str, Tensor]) -> PrefixS
     return PrefixState(features, Z, tensors["mass"])
 
 
+def check_regular(path: str | PathLike[str], advice: str) -> None:
+    """Refuse what is no plain file: opening a pipe or a device could wait forever."""
+    if not Path(path).exists():
+        raise AttangentError(f"there is no file {path}: {advice}")
+    if not Path(path).is_file():
+        raise AttangentError(f"{path} is no plain file: {advice}")
+
+
 def _read(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
+    check_regular(path, "save a state there first")
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except FileNotFoundError:
-        raise AttangentError(f"there is no file {path}: save a state there first") from None
     except (SafetensorError, OSError) as error:
         raise AttangentError(f"{path} is not a safetensors file: {error}") from None

@@ -9,9 +9,11 @@ from attangent import __version__
 from attangent._errors import AttangentError
 from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli.auditing import audit, report
-from attangent.cli.compression import compress, generate
+from attangent.cli.compression import chat, compress, generate
+from attangent.cli.doctor import doctor
 from attangent.cli.forecasting import diagnose, forecast
-from attangent.cli.tuning import compare, solve, tune
+from attangent.cli.instruments import stages
+from attangent.cli.tuning import compare, predict, solve, tune
 
 app = typer.Typer(
     name="attangent",
@@ -50,15 +52,15 @@ def options(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Softmax attention seen through its tangent kernel: audit the papers' claims."""
+    """Softmax attention seen through its tangent kernel: tune, predict, audit."""
 
 
-app.command()(audit)
-app.command()(report)
-app.command()(compress)
-app.command()(generate)
-app.command()(forecast)
-app.command()(diagnose)
-app.command()(tune)
-app.command()(compare)
-app.command()(solve)
+for job, commands in {
+    "Audit the papers": (audit, report),
+    "Tune a model": (tune, predict, compare, solve),
+    "Squeeze a prompt": (compress, generate, chat),
+    "Forecast": (forecast, diagnose),
+    "Look inside": (stages, doctor),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=job)(command)

@@ -1,4 +1,4 @@
-"""The commands `tune`, `compare` and `solve`. Heavy imports wait until one of them runs."""
+"""The commands `tune`, `predict`, `compare` and `solve`. Heavy imports wait until one of them runs."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
+from attangent._files import write_whole
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
 
 def tune(
     model: Annotated[str, typer.Option(help="A Hugging Face id, or the folder of a saved model.")],
-    train: Annotated[Path, typer.Option(help="A .jsonl or .csv file (.gz is fine), or a folder of images.")],
-    eval_: Annotated[Path, typer.Option("--eval", help="The same, to score on.")],
+    train: Annotated[
+        Path, typer.Option(help="A .jsonl, .csv, .tsv or .parquet file, or a folder of images.")
+    ],
     out: Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints go.")],
+    eval_: Annotated[
+        Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")
+    ] = None,
     task: Annotated[str, typer.Option(help="classification or causal-lm.")] = "classification",
-    method: Annotated[str, typer.Option(help="ntk, lora, prefix, head, full or ntk+lora.")] = "ntk",
+    method: Annotated[
+        str, typer.Option(help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto.")
+    ] = "ntk",
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")
     ] = None,
@@ -28,7 +35,25 @@ def tune(
         str | None,
         typer.Option(help="boolq, cb, copa, multirc, rte or columns; known by the keys by default."),
     ] = None,
+    text_column: Annotated[
+        list[str] | None, typer.Option(help="A column with texts; may be repeated. All by default.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="The column of the label; `label` by default.")
+    ] = None,
     max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature, or of a whole text.")] = 128,
+    pooling: Annotated[
+        str, typer.Option(help="What the classifier reads: first, mean, or what the model declares.")
+    ] = "declared",
+    start: Annotated[
+        str, typer.Option(help="The classifier's first weights: closed-form or random.")
+    ] = "closed-form",
+    validation: Annotated[
+        str, typer.Option(help="Rows kept apart, to choose how much to keep: none, random or unlike.")
+    ] = "none",
+    class_weights: Annotated[
+        bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")
+    ] = False,
     top: Annotated[int | None, typer.Option(help="Adapt only the last so many layers.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="By default the method's own.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the training data; 4 by default.")] = None,
@@ -46,6 +71,7 @@ def tune(
     from attangent.tuning.finetune import Tuning, finetune
     from attangent.tuning.methods import Method
     from attangent.tuning.processes import is_first_process
+    from attangent.tuning.recipe import Recipe
 
     given = _read_toml(config, {"method", "training"})
     chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
@@ -58,9 +84,13 @@ def tune(
         max_tokens=max_tokens,
         method=Method.from_dict(chosen),
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch)),
+        columns=_columns(text_column, label_column),
+        pooling=pooling,  # pyright: ignore[reportArgumentType]
+        recipe=Recipe(start, validation),  # pyright: ignore[reportArgumentType]
+        class_weights=class_weights,
     )
     silent = quiet or json_ or not is_first_process()
-    found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds)
+    found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds, silent)
     if json_ and is_first_process():
         typer.echo(json.dumps(found, indent=1))
     elif not silent:
@@ -105,8 +135,36 @@ def compare(
     comparison = comparison if seeds is None else replace(comparison, seeds=seeds)
     runs = run_all(comparison, out, (lambda run: None) if quiet or json_ else _print_run)
     table = table_text(comparison, runs)
-    (out / "table.md").write_text(table + "\n")
+    write_whole(out / "table.md", table + "\n")
     typer.echo(json.dumps(summary(comparison, runs), indent=1) if json_ else table)
+
+
+def predict(
+    adapter: Annotated[Path, typer.Option(help="A folder that `attangent tune` wrote.")],
+    rows: Annotated[
+        Path | None, typer.Argument(help="New rows, or a .txt file; without it lines from standard input.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A .csv file; without it the answers are printed.")] = None,
+    model: Annotated[str | None, typer.Option(help="Where the base model is, if it has moved.")] = None,
+    batch: Annotated[int, typer.Option(help="Rows answered at once.")] = 32,
+) -> None:
+    """Label new rows with a tuned model: the label and the probability of each label, as CSV."""
+    from attangent._checks import check_size
+    from attangent.tuning.predicting import predict_file
+    from attangent.tuning.tuned import load_tuned
+
+    check_size("batch", batch)
+    if rows is not None and not rows.exists():
+        raise AttangentError(f"there is no {rows}; give a file of rows, or lines on standard input")
+    if out is not None:
+        _check_parent(out)
+    table = predict_file(load_tuned(adapter, model), rows or sys.stdin, out, batch)
+    typer.echo(f"{table.count(chr(10)) - 1} answers in {out}" if out else table, nl=out is not None)
+
+
+def _check_parent(out: Path) -> None:
+    if out.is_dir() or not out.resolve().parent.is_dir():
+        raise AttangentError(f"cannot write {out}; name a .csv file in a folder that is there")
 
 
 def solve(
@@ -167,6 +225,14 @@ def _from_options(
         model, [part.strip() for part in methods.split(",") if part.strip()], trial, top
     )
     return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top)
+
+
+def _columns(text: list[str] | None, label: str | None) -> Any:
+    if not text and label is None:
+        return None
+    from attangent.tuning.data.columns import Columns
+
+    return Columns(tuple(text or ()), label or "label")
 
 
 def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:

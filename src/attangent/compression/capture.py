@@ -5,19 +5,17 @@ either the whole prompt or a state that stands for it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attangent.adapters.interface import token_mask
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import attention_layers
-from attangent.attention import Prefix, ntk_attention
+from attangent.attention import Prefix
 from attangent.attention.fast import merged
-from attangent.attention.masks import resolve_mask
-from attangent.attention.portable import token_part
 
 _NAME = "attangent_compress"
 _HANDLER = "attangent_handler"
@@ -25,43 +23,31 @@ _LOGITS = 1 << 23
 _PREFILL = 512
 
 
-class Call(NamedTuple):
-    """One call of a layer's attention: q (B, H, L, d), k and v (B, Hkv, Lk, d), and what tokens may see."""
-
-    layer: str
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    mask: Tensor | None
-    causal: bool
-    scale: float
-    softcap: float | None
-
-    def tokens(self) -> tuple[Tensor, Tensor]:
-        """Attention over the tokens alone: output (B, H, L, dv) and logsumexp (B, H, L)."""
-        resolved = resolve_mask(self.mask, self.causal, self.q, self.k)
-        return token_part(self.q, self.k, self.v, resolved, self.scale, softcap=self.softcap)
-
-    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The logits of these queries on these keys, as the layer computes them."""
-        raw = queries @ keys.mT * self.scale
-        return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
-
-
-Handler = Callable[[Call], Tensor]
+Handler = Callable[[AttentionCall], Tensor]
 """Answers a call with the attention's output (B, H, L, dv)."""
 
 
 @dataclass(frozen=True)
 class PromptCache:
-    """Keys and values (Hkv, m, d) of a prompt by layer, and the logits of the token behind it."""
+    """Keys and values (Hkv, m, d) of a prompt by layer, and the logits of the token behind it.
+
+    start: the position of its first token; before: states, by layer, of what was read in front of it.
+    """
 
     layers: Mapping[str, tuple[Tensor, Tensor]]
     logits: Tensor
+    start: int = 0
+    before: Mapping[str, Prefix] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
-        return next(iter(self.layers.values()))[0].shape[1]
+        """The position behind the prompt."""
+        return self.start + next(iter(self.layers.values()))[0].shape[1]
+
+    def beside(self, call: AttentionCall) -> tuple[Tensor, Tensor]:
+        """Attention over the tokens and what stands before the prompt: output and logsumexp."""
+        tokens, state = call.tokens(), self.before.get(call.layer)
+        return tokens if state is None else merged(tokens, state_part(call, state))
 
     @property
     def number_of_bytes(self) -> int:
@@ -106,28 +92,64 @@ def _handled(
     **options: Any,
 ) -> tuple[Tensor, None]:
     layer, handler = getattr(module, _HANDLER)
-    mask, causal = token_mask(module, query, key, attention_mask, options)
-    scale = options.get("scaling") or query.shape[-1] ** -0.5
-    call = Call(layer, query, key, value, mask, causal, scale, options.get("softcap"))
+    call = AttentionCall.of(module, query, key, value, attention_mask, options, layer)
     return handler(call).transpose(1, 2).contiguous(), None
 
 
-def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: None) -> PromptCache:
-    """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens."""
+def prefill(
+    model: Any,
+    ids: Tensor,
+    progress: Callable[[int], Any] = lambda done: None,
+    *,
+    start: int = 0,
+    before: Mapping[str, Prefix] | None = None,
+) -> PromptCache:
+    """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens.
+
+    They are read from the position `start` on, behind the states `before`.
+    """
     from transformers import DynamicCache
 
-    cache, logits = DynamicCache(), None
-    with torch.no_grad():
+    before = before or {}
+    cache, logits, position = DynamicCache(), None, start
+    behind = intercepted(model, _some_states(before)) if before else nullcontext()
+    with torch.no_grad(), behind:
         for chunk in ids[None].to(model.device).split(_PREFILL, dim=1):
-            logits = model(chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1]
-            told(chunk.shape[1])
+            places = position + torch.arange(chunk.shape[1], device=chunk.device)[None]
+            options = {"past_key_values": cache, "position_ids": places}
+            logits = model(chunk, use_cache=True, logits_to_keep=1, **options).logits[0, -1]
+            position += chunk.shape[1]
+            progress(chunk.shape[1])
     assert logits is not None
     pairs = [(layer.keys[0], layer.values[0]) for layer in cache.layers]  # type: ignore[index]
     names = [layer.name for layer in attention_layers(model)]
-    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu())
+    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu(), start, before)
 
 
-def prompt_part(call: Call, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def _some_states(states: Mapping[str, Prefix]) -> Handler:
+    """Attention with a state in front of the tokens in the layers that have one."""
+
+    def handle(call: AttentionCall) -> Tensor:
+        state = states.get(call.layer)
+        return call.tokens()[0].to(call.q.dtype) if state is None else call.with_prefix(state)
+
+    return handle
+
+
+def state_part(call: AttentionCall, state: Prefix) -> tuple[Tensor, Tensor]:
+    """Attention of the call's queries over the virtual tokens of a state: output and logsumexp."""
+    features: Any = state.features
+    keys, (Z, mass) = features.keys, state.weights()
+    batch, heads, rows, dim = call.q.shape
+    q = call.q.reshape(batch, len(keys), heads // len(keys) * rows, dim)
+    masses = mass.abs()
+    logits = call.scores(q, keys) + masses.log().unsqueeze(1)
+    values = Z / torch.where(masses == 0, 1, masses).unsqueeze(-1)
+    out, lse = logits.softmax(dim=-1) @ values, logits.logsumexp(dim=-1)
+    return out.reshape(batch, heads, rows, -1), lse.reshape(batch, heads, rows)
+
+
+def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Attention of the call's queries over a prompt's keys (Hkv, m, d): output and logsumexp.
 
     At most `_LOGITS` logits exist at once.
@@ -148,21 +170,15 @@ def prompt_part(call: Call, keys: Tensor, values: Tensor) -> tuple[Tensor, Tenso
 def whole_prompt(cache: PromptCache) -> Handler:
     """Attention with the whole prompt in front of the tokens: exact."""
 
-    def handle(call: Call) -> Tensor:
-        return merged(call.tokens(), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
+    def handle(call: AttentionCall) -> Tensor:
+        return merged(cache.beside(call), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
 
     return handle
 
 
 def with_states(states: Mapping[str, Prefix]) -> Handler:
-    """Attention with a state for each layer in front of the tokens."""
-
-    def handle(call: Call) -> Tensor:
-        _, q, k, v, mask, causal, scale, softcap = call
-        state = states[call.layer]
-        return ntk_attention(q, k, v, state, mask=mask, causal=causal, scale=scale, softcap=softcap)
-
-    return handle
+    """Attention with a state for each layer in front of the tokens; none where a layer has none."""
+    return _some_states(states)
 
 
 def run(model: Any, ids: Tensor, offset: int, handler: Handler | None, **options: Any) -> Any:

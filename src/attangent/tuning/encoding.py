@@ -1,6 +1,6 @@
 """From texts to the tensors a model trains on, and the collators that pad them to a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from attangent._errors import AttangentError
 from attangent.tuning.data.text import TextTask
 
 Encoded = dict[str, Any]
+_CALIBRATION = 96
+"""Examples on which units are measured."""
 
 
 def encode_task(
@@ -47,6 +49,16 @@ def _joined(texts: Sequence[str], tokenizer: Any) -> tuple[str, ...]:
     if tokenizer.sep_token is None:
         return ("\n".join(texts),)
     return texts[0], f" {tokenizer.sep_token} ".join(texts[1:])
+
+
+def calibration_batches(
+    rows: Any, collate: Callable[[Sequence[Encoded]], dict[str, Tensor]], batch: int = 32
+) -> list[dict[str, Tensor]]:
+    """The first examples as inputs of the model, without labels: what units are measured on."""
+    count = min(_CALIBRATION, len(rows))
+    parts = [range(start, min(start + batch, count)) for start in range(0, count, batch)]
+    batches = [collate([rows[i] for i in part]) for part in parts]
+    return [{name: value for name, value in given.items() if name != "labels"} for given in batches]
 
 
 @dataclass(frozen=True)
@@ -114,3 +126,10 @@ class Padding:
 def stack(rows: Sequence[Encoded]) -> dict[str, Tensor]:
     """A batch of rows that all have one shape, as images have."""
     return {name: torch.stack([torch.as_tensor(row[name]) for row in rows]) for name in rows[0]}
+
+
+def token_counts(rows: Any) -> list[int] | None:
+    """How many tokens each row has; None for images, which all have the same."""
+    if not len(rows) or "attention_mask" not in rows[0]:
+        return None
+    return [len(rows[i]["attention_mask"]) for i in range(len(rows))]

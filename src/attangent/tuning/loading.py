@@ -8,25 +8,34 @@ from typing import Any
 import torch
 
 from attangent._errors import AttangentError
-from attangent.tuning.methods import Kind, is_head
+from attangent.adapters.hub import check_model_name
+from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent.tuning.methods import is_head
+
+_SAVED = ("config.json", "tokenizer_config.json")
 
 
-def load_model(model: str | Path, kind: Kind, labels: Sequence[str] = (), seed: int = 0) -> Any:
+def load_model(
+    model: str | Path,
+    kind: TaskKind,
+    labels: Sequence[str] = (),
+    seed: int = 0,
+    revision: str | None = None,
+) -> Any:
     """The model with a head for these labels; the head's first weights follow from the seed."""
     import transformers
 
-    heads = {
-        "classification": transformers.AutoModelForSequenceClassification,
-        "causal-lm": transformers.AutoModelForCausalLM,
-        "image-classification": transformers.AutoModelForImageClassification,
-    }
-    named: dict[str, Any] = {}
-    if kind != "causal-lm":
-        named = {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+    needs = NEEDS[kind]
+    named: dict[str, Any] = {} if revision is None else {"revision": revision}
+    if needs.classifier:
+        named["id2label"] = dict(enumerate(labels))
+        named["label2id"] = {name: number for number, name in enumerate(labels)}
         named["ignore_mismatched_sizes"] = True
     with torch.random.fork_rng(devices=[]), _quiet():
         torch.manual_seed(seed)
-        loaded, report = _given(heads[kind], model, "model", {**named, "output_loading_info": True})
+        loaded, report = _given(
+            getattr(transformers, needs.auto_class), model, "model", {**named, "output_loading_info": True}
+        )
     _check_complete(model, report["missing_keys"])
     return loaded.float() if loaded.dtype == torch.float16 else loaded
 
@@ -62,12 +71,13 @@ def model_limit(model: Any) -> int | None:
     return getattr(model.config, "max_position_embeddings", None)
 
 
-def _given(kind: Any, model: str | Path, what: str, named: dict[str, Any]) -> Any:
+def _given(auto_class: Any, model: str | Path, what: str, named: dict[str, Any]) -> Any:
     folder = Path(model)
-    if folder.is_dir() and not (folder / "config.json").is_file():
+    if folder.is_dir() and not any((folder / name).is_file() for name in _SAVED):
         raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
+    check_model_name(model)
     try:
-        return kind.from_pretrained(str(model), **named)
+        return auto_class.from_pretrained(str(model), **named)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise AttangentError(f"no {what} can be loaded from {model}: {reason}") from error

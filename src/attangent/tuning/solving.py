@@ -8,11 +8,13 @@ from typing import Any
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._files import write_whole
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
 from attangent.adapters.files.read import read_description
 from attangent.adapters.files.save import load_adapter
 from attangent.tuning.data.math import Problem, read_problems, score_answers, solve
 from attangent.tuning.loading import load_model, load_tokenizer
+from attangent.tuning.methods.from_peft import with_peft_adapter
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Solving:
 
 
 def solve_file(
-    solving: Solving, out: Path, tell: Callable[[int], None] = lambda done: None
+    solving: Solving, out: Path, report: Callable[[int], None] = lambda done: None
 ) -> dict[str, Any]:
     """Write a line for each problem to `out` (.jsonl); how many were answered right."""
     problems = read_problems(solving.problems)[: solving.limit]
@@ -47,21 +49,19 @@ def solve_file(
     tokenizer, model = load_tokenizer(solving.model), load_model(solving.model, "causal-lm")
     model = _with_adapters(model, theirs, ours)
     texts = solve(
-        model, tokenizer, problems, max_new_tokens=solving.max_new_tokens, batch=solving.batch, tell=tell
+        model, tokenizer, problems, max_new_tokens=solving.max_new_tokens, batch=solving.batch, report=report
     )
     score = score_answers(texts, problems)
     rows = [_row(*found) for found in zip(problems, texts, score.answers, score.right, strict=True)]
-    part = out.with_name(out.name + ".part")
-    part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    part.replace(out)
+    write_whole(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return {"problems": len(rows), "right": sum(score.right), "exact_match": score.accuracy}
 
 
 def _sorted_out(folders: Sequence[Path]) -> tuple[Path | None, Path | None]:
     """The folder of peft's adapter and that of prefix states."""
-    kinds = [_kind_of(folder) for folder in folders]
-    theirs = [folder for folder, kind in zip(folders, kinds, strict=True) if kind != PEFT_TYPE]
-    ours = [folder for folder, kind in zip(folders, kinds, strict=True) if kind == PEFT_TYPE]
+    types = [_peft_type_of(folder) for folder in folders]
+    theirs = [folder for folder, type_ in zip(folders, types, strict=True) if type_ != PEFT_TYPE]
+    ours = [folder for folder, type_ in zip(folders, types, strict=True) if type_ == PEFT_TYPE]
     if len(theirs) > 1 or len(ours) > 1:
         raise AttangentError(
             f"{', '.join(map(str, folders))} are {len(ours)} of prefix states and {len(theirs)} of peft's, "
@@ -80,13 +80,11 @@ def _check_out(out: Path) -> None:
 def _with_adapters(model: Any, theirs: Path | None, ours: Path | None) -> Any:
     """peft's adapter comes first, as it wraps the model."""
     if theirs is not None:
-        from peft import PeftModel
-
-        model = PeftModel.from_pretrained(model, str(theirs))
+        model = with_peft_adapter(model, theirs)
     return model if ours is None else load_adapter(model, ours)
 
 
-def _kind_of(folder: Path) -> str:
+def _peft_type_of(folder: Path) -> str:
     """The `peft_type` of an adapter folder; weights that are not safetensors are refused."""
     kind = read_description(folder / CONFIG).get("peft_type")
     if not isinstance(kind, str):

@@ -1,25 +1,25 @@
 """One training run on transformers' Trainer: checkpoints, resumption, many processes, its numbers."""
 
-import json
 import math
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent.tuning.checkpoints import last_whole_checkpoint
+from attangent.tuning.encoding import token_counts
+from attangent.tuning.kinds import TaskKind
 from attangent.tuning.memory import PeakMemory
-from attangent.tuning.methods import Kind, is_head, trained_sizes
-from attangent.tuning.order import SeededOrder
+from attangent.tuning.methods import trained_sizes
 from attangent.tuning.processes import part_at_exit
+from attangent.tuning.trainer import make_trainer
 
 _SCORED_AT_ONCE = 32
 
@@ -66,29 +66,32 @@ class Training:
 
 @dataclass(frozen=True)
 class Job:
-    """A model ready to train, its data, and where checkpoints go."""
+    """A model ready to train, its data, and where checkpoints go.
+
+    weights: one for each class in the loss; None is one for all.
+    watch: called after each step with its number, the number of steps and the loss.
+    """
 
     model: Any
-    kind: Kind
+    kind: TaskKind
     rate: float
     rows: Any
     collate: Collate
     folder: Path
+    weights: Tensor | None = None
+    watch: Callable[[int, int, float], None] | None = None
 
 
 def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     """Train, from the last checkpoint in the folder if there is one; the trainer and what it took."""
-    from transformers.trainer_utils import get_last_checkpoint
-
     trainer = make_trainer(job, training)
     part_at_exit()
-    last = get_last_checkpoint(str(job.folder)) if job.folder.is_dir() else None
+    last = last_whole_checkpoint(job.folder)
     started = time.perf_counter()
     with PeakMemory() as memory:
-        trained = trainer.train(resume_from_checkpoint=last)
-    own = torch.tensor(trained.training_loss, device=trainer.args.device)
+        trained = trainer.train(resume_from_checkpoint=None if last is None else str(last))
     numbers = {
-        "train_loss": float(trainer.accelerator.reduce(own, "mean")),
+        "train_loss": trainer.mean_loss(),
         "steps": float(trained.global_step),
         "seconds": time.perf_counter() - started,
         "peak_megabytes": memory.bytes / 1e6,
@@ -101,7 +104,14 @@ def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     return trainer, numbers
 
 
-def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
+def untrained(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
+    """The trainer of a job that needs no training, and its numbers."""
+    numbers = {"train_loss": 0.0, "steps": 0.0, "seconds": 0.0, "peak_megabytes": 0.0}
+    sizes = {name: float(size) for name, size in trained_sizes(job.model).items()}
+    return make_trainer(job, training), numbers | sizes
+
+
+def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
     """Mean loss over examples, or over tokens that are learnt, and accuracy where there are labels to hit.
 
     Every process takes its share of the rows, and each row counts once.
@@ -123,140 +133,10 @@ def score(trainer: Any, rows: Any, kind: Kind) -> dict[str, float]:
     return found if kind == "causal-lm" else {**found, "accuracy": hits / count}
 
 
-def _tally(logits: Tensor, labels: Tensor, kind: Kind) -> Tensor:
+def _tally(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
     """Summed loss, hits and how many were counted."""
     if kind == "causal-lm":
         logits, labels = logits[:, -labels.shape[1] :][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
     loss = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
     counted = labels != -100
     return torch.stack([loss, (logits.argmax(-1) == labels)[counted].sum(), counted.sum()])
-
-
-def make_trainer(job: Job, training: Training) -> Any:
-    """transformers' Trainer with our optimiser groups and checkpoints of what is trained only."""
-    from transformers import PrinterCallback, TrainingArguments
-
-    arguments = TrainingArguments(
-        output_dir=str(job.folder),
-        num_train_epochs=training.epochs,
-        per_device_train_batch_size=training.batch,
-        gradient_accumulation_steps=training.accumulate,
-        learning_rate=job.rate,
-        warmup_steps=training.warmup,  # below 1 it is a share of all steps
-        bf16=training.bf16,
-        use_cpu=not torch.accelerator.is_available(),
-        seed=training.seed,
-        data_seed=training.seed,
-        save_strategy="steps" if training.checkpoint_steps else "no",
-        save_steps=training.checkpoint_steps or 500,
-        save_total_limit=2,
-        train_sampling_strategy="group_by_length" if training.by_length else "random",
-        logging_strategy="no",
-        logging_nan_inf_filter=False,
-        report_to=[],
-        disable_tqdm=True,
-        remove_unused_columns=False,
-        label_names=["labels"],
-        dataloader_pin_memory=torch.cuda.is_available(),
-        ddp_find_unused_parameters=all(p.requires_grad for p in job.model.parameters()),
-    )
-    trainer = trainer_class()(
-        model=job.model,
-        args=arguments,
-        train_dataset=job.rows,
-        data_collator=job.collate,
-        optimizers=(optimiser(job.model, job.rate, training), None),
-    )
-    trainer.remove_callback(PrinterCallback)
-    if job.kind != "causal-lm":
-        trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
-    return trainer
-
-
-def optimiser(model: nn.Module, rate: float, training: Training) -> torch.optim.Optimizer:
-    """AdamW with the classifier in a group of its own; where only that trains, it has the method's rate."""
-    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    head = [p for name, p in trained if is_head(name)]
-    others = [p for name, p in trained if not is_head(name)]
-    groups = [
-        {"params": others, "lr": rate},
-        {"params": head, "lr": (training.head_rate or rate) if others else rate},
-    ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
-
-
-@cache
-def trainer_class() -> type[Any]:
-    """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
-    from safetensors.torch import load_file, save_file
-    from transformers import Trainer
-
-    class SmallCheckpoints(Trainer):
-        def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
-            rows: Any = self.train_dataset if train_dataset is None else train_dataset
-            lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
-            group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
-            return SeededOrder(len(rows), self.args.seed, lengths, group)
-
-        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-            if self.args.should_save:
-                folder = Path(output_dir or str(self.args.output_dir))
-                folder.mkdir(parents=True, exist_ok=True)
-                model = self.accelerator.unwrap_model(self.model)
-                save_file(trained_tensors(model), folder / "trained.safetensors")
-
-        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-            model = self.accelerator.unwrap_model(self.model if model is None else model)
-            put_tensors(model, load_file(Path(resume_from_checkpoint) / "trained.safetensors"))
-
-    return SmallCheckpoints
-
-
-def token_counts(rows: Any) -> list[int] | None:
-    """How many tokens each row has; None for images, which all have the same."""
-    if not len(rows) or "attention_mask" not in rows[0]:
-        return None
-    return [len(rows[i]["attention_mask"]) for i in range(len(rows))]
-
-
-def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter that trains, and the buffers that stand beside one."""
-    found: dict[str, Tensor] = {}
-    for path, module in model.named_modules():
-        if any(p.requires_grad for p in module.parameters(recurse=False)):
-            own = {
-                **dict(module.named_parameters(recurse=False)),
-                **dict(module.named_buffers(recurse=False)),
-            }
-            found |= {
-                f"{path}.{name}" if path else name: t.detach().cpu().contiguous().clone()
-                for name, t in own.items()
-            }
-    return found
-
-
-def put_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Copy tensors back to where `trained_tensors` took them from."""
-    places = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    expected = set(trained_tensors(model))
-    if set(tensors) != expected:
-        odd = sorted(set(tensors) ^ expected)
-        raise AttangentError(
-            f"the checkpoint and the model differ in {', '.join(odd[:4])}; start in another folder"
-        )
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            places[name].copy_(tensor)
-
-
-def drop_checkpoints(folder: Path) -> None:
-    """Remove what only a cut-off run needs."""
-    for path in folder.glob("checkpoint-*"):
-        shutil.rmtree(path)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=1) + "\n")
-    part.replace(path)

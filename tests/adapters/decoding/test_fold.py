@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attangent.adapters import NTKConfig, activate, attach, states_of
+from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding import native
 from attangent.adapters.decoding.fold import Folded, decode, fold, is_plain
 from attangent.adapters.slot import slot_of
@@ -30,6 +31,10 @@ CONFIGS = {
     "anchors-kv": NTKConfig(features="anchors", size=5, per="kv"),
 }
 OPTIONS = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+
+
+def call(q, k, v, mask=None, scale=8**-0.5):
+    return AttentionCall("", q, k, v, mask, True, scale)
 
 
 def shaken(config, name="llama"):
@@ -59,7 +64,7 @@ def test_folded_weights_give_the_same_as_the_general_path(config, batch, mask, s
     with torch.no_grad():
         folded = fold(state, 8**-0.5 if scale is None else scale, q)
         assert folded is not None
-        found = decode(q, k, v, folded, given, 8**-0.5 if scale is None else scale)
+        found = decode(call(q, k, v, given, 8**-0.5 if scale is None else scale), folded)
         assert torch.allclose(
             found, ntk_attention(q, k, v, state, mask=given, scale=scale), rtol=1e-4, atol=1e-6
         )
@@ -71,7 +76,7 @@ def test_prompts_get_the_same_as_from_the_general_path(config, batch):
     state = first_state(config)
     q, k, v = tokens(batch, 4, 2, 9, 9, 8, dtype=torch.float32)
     with torch.no_grad():
-        found = decode(q, k, v, fold(state, 8**-0.5, q), None, 8**-0.5)
+        found = decode(call(q, k, v), fold(state, 8**-0.5, q))
         assert torch.allclose(found, ntk_attention(q, k, v, state, causal=True), rtol=1e-4, atol=1e-6)
 
 
@@ -83,7 +88,7 @@ def test_other_precisions(dtype, config, length):
     q, k, v = tokens(2, 4, 2, length, 7, 8, dtype=dtype)
     with torch.no_grad():
         folded = fold(state, 8**-0.5, q)
-        found = decode(q, k, v, folded, None, 8**-0.5)
+        found = decode(call(q, k, v), folded)
     assert found.dtype == dtype
     with torch.no_grad():
         assert torch.allclose(
@@ -108,7 +113,7 @@ def test_anchors_without_mass_are_left_out():
     assert (state.k == 0).any()
     q, k, v = tokens(1, 4, 2, 1, 6, 4)
     with torch.no_grad():
-        found = decode(q, k, v, fold(state, 0.5, q), None, 0.5)
+        found = decode(call(q, k, v, scale=0.5), fold(state, 0.5, q))
         assert torch.allclose(found, ntk_attention(q, k, v, state))
 
 
@@ -131,29 +136,30 @@ def test_what_cannot_be_folded_is_left_to_the_general_path(state):
 
 def test_only_plain_steps_are_taken():
     q, k, v = tokens(1, 4, 2, 1, 6, 8, dtype=torch.float32)
-    assert not is_plain(q, k, v, {})
+    plain = call(q, k, v)
+    assert not is_plain(plain)
     with torch.no_grad():
-        assert is_plain(q, k, v, {})
-        assert not is_plain(q, k, v[..., :4], {})
-        for option in ({"dropout": 0.1}, {"softcap": 5.0}, {"position_bias": q}):
-            assert not is_plain(q, k, v, option)
+        assert is_plain(plain)
+        assert not is_plain(call(q, k, v[..., :4]))
+        for option in ({"dropout": 0.1}, {"softcap": 5.0}, {"bias": q}):
+            assert not is_plain(plain._replace(**option))
         with torch.autocast("cpu"):
-            assert not is_plain(q, k, v, {})
+            assert not is_plain(plain)
 
 
 def test_what_is_folded_serves_the_next_query_of_its_text_only():
-    q, k, _ = tokens(1, 4, 2, 1, 6, 8, dtype=torch.float32)
-    state = first_state(next(iter(CONFIGS)))
+    q, k, v = tokens(1, 4, 2, 1, 6, 8, dtype=torch.float32)
+    state, next_query = first_state(next(iter(CONFIGS))), call(q, k, v)
     with torch.no_grad():
         folded = Folded.of(state, 8**-0.5, q)
-        assert folded.serves(q, k, {"dropout": 0.0})
-        assert not folded.serves(q.repeat(1, 1, 2, 1), k, {})
-        assert not folded.serves(q, k[:, :, :1], {})
-        assert not folded.serves(q, k, {"dropout": 0.1})
-    assert not folded.serves(q, k, {})
+        assert folded.serves(next_query)
+        assert not folded.serves(next_query._replace(q=q.repeat(1, 1, 2, 1)))
+        assert not folded.serves(next_query._replace(k=k[:, :, :1]))
+        assert not folded.serves(next_query._replace(dropout=0.1))
+    assert not folded.serves(next_query)
     with torch.no_grad():
         state.Z.add_(1)
-        assert not folded.serves(q, k, {})
+        assert not folded.serves(next_query)
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -1,63 +1,16 @@
 import json
-import shutil
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 import attangent
-from attangent import AttangentError
+from attangent import AttangentError, PrefixState
 from attangent.adapters import NTKConfig, attach, load_adapter, save_adapter, states_of
 from attangent.adapters.files.format import CONFIG, WEIGHTS
-from tests.adapters.models import inputs, tiny
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("adapter")
-    config = NTKConfig(layers=r"layer\.1", modules_to_save=("classifier",))
-    save_adapter(attach(tiny("bert"), config, calibration=inputs("bert")), folder)
-    return folder
-
-
-@pytest.fixture
-def folder(saved, tmp_path):
-    return shutil.copytree(saved, tmp_path / "copy")
-
-
-LAYER = "bert.encoder.layer.1.attention.self"
-
-
-def rewrite(folder, change):
-    described = json.loads((folder / CONFIG).read_text())
-    change(described)
-    (folder / CONFIG).write_text(json.dumps(described))
-
-
-def tensors(folder):
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def retensor(folder, change):
-    found = tensors(folder)
-    change(found)
-    save_file(found, folder / WEIGHTS)
-
-
-def key(tensor):
-    return f"base_model.model.{LAYER}.attangent_prefix.states.{tensor}"
-
-
-def refused(folder, model=None):
-    model = tiny("bert") if model is None else model
-    before = list(model.state_dict())
-    with pytest.raises(AttangentError) as error:
-        load_adapter(model, folder)
-    assert list(model.state_dict()) == before
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    return str(error.value)
+from attangent.adapters.files.save import write_adapter
+from attangent.attention.features import Anchors
+from tests.adapters.files.cases import LAYER, tensors
+from tests.adapters.models import inputs, logits, tiny
 
 
 def test_the_folder_looks_like_an_adapter(saved):
@@ -101,111 +54,6 @@ def test_masses_below_zero_are_kept(tmp_path):
     assert all(torch.equal(again[layer].mass, state.mass) for layer, state in states_of(model).items())
 
 
-def test_a_model_of_other_sizes_is_refused_with_the_layer(saved):
-    from transformers import BertConfig, BertForSequenceClassification
-
-    sizes = {"num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 61, "num_labels": 3}
-    wide = BertForSequenceClassification(BertConfig(hidden_size=64, num_attention_heads=4, **sizes))
-    assert "classifier" in refused(saved, wide)
-    few = BertForSequenceClassification(BertConfig(hidden_size=32, num_attention_heads=2, **sizes))
-    assert f"layer {LAYER} got a state of 4 heads" in refused(saved, few)
-
-
-def test_another_model_is_refused_with_the_layer(saved):
-    assert "which the model does not have" in refused(saved, tiny("llama"))
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda d: d.update(colour=1), "unknown keys colour"),
-        (lambda d: d.update(format="attangent adapter 9"), "has the format 'attangent adapter 9'"),
-        (lambda d: d.pop("states"), "no 'states'"),
-        (lambda d: d["ntk"].update(colour=1), "unknown settings colour"),
-        (lambda d: d["ntk"].update(size="many"), "size is 'many'"),
-        (lambda d: d["ntk"].update(modules_to_save=3), CONFIG),
-        (lambda d: d["states"].update({"../../etc": d["states"][LAYER]}), "layers the model does not have"),
-        (lambda d: d["states"][LAYER].update(kind="evil"), f"layer {LAYER}"),
-        (lambda d: d["states"][LAYER].update(map="evil"), f"layer {LAYER}"),
-        (lambda d: d["states"][LAYER].update(settings={"inner": "calibrated", "settings": {}}), "not known"),
-        (lambda d: d["states"][LAYER].update(settings=[]), f"layer {LAYER}"),
-        (lambda d: d["states"].update({LAYER: 3}), f"layer {LAYER}"),
-    ],
-)
-def test_configs_that_do_not_hold_are_refused(folder, change, says):
-    rewrite(folder, change)
-    assert says in refused(folder)
-
-
-@pytest.mark.parametrize("text", ["", "[1]", "{", '{"format": 3}', "\ud800"])
-def test_what_is_no_config_is_refused(folder, text):
-    (folder / CONFIG).write_bytes(text.encode("utf-8", "surrogatepass"))
-    assert CONFIG in refused(folder)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda t: t.update({"evil": torch.zeros(1)}), "unknown tensor evil"),
-        (
-            lambda t: t.update({"base_model.model.bert.pooler.dense.weight": torch.zeros(32, 32)}),
-            "unknown tensor",
-        ),
-        (lambda t: t.update({key("evil"): torch.zeros(1)}), "unknown tensors evil"),
-        (lambda t: t.pop(key("Z")), f"layer {LAYER}"),
-        (lambda t: t.update({key("Z"): torch.zeros(4, 16, 9)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("Z"): torch.zeros(4)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("mass"): torch.zeros(4, 99)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("value_scale"): torch.zeros(7)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("features.scale"): torch.zeros(4)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("Z"): torch.full((4, 16, 8), torch.nan)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("Z"): torch.zeros(4, 16, 8, dtype=torch.int64)}), f"layer {LAYER}"),
-        (lambda t: t.update({key("Z").replace(".1.", ".9."): torch.zeros(4, 16, 8)}), "does not have"),
-        (lambda t: t.update({"base_model.model.classifier.weight": torch.zeros(5, 32)}), "classifier.weight"),
-    ],
-)
-def test_tensors_that_do_not_fit_are_refused(folder, change, says):
-    retensor(folder, change)
-    assert says in refused(folder)
-
-
-def test_what_is_no_tensor_file_is_refused(folder):
-    (folder / WEIGHTS).write_bytes(b"\x80\x04pickle")
-    assert "not a safetensors file" in refused(folder)
-    (folder / WEIGHTS).unlink()
-    assert "there is no file" in refused(folder)
-
-
-def test_a_header_that_claims_absurd_sizes_is_refused(folder):
-    header = json.dumps(
-        {key("Z"): {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}
-    ).encode()
-    (folder / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header)
-    assert "not a safetensors file" in refused(folder)
-
-
-@pytest.mark.parametrize("where", ["nowhere", "a/../b", "/no/such/folder", "a/b/c"])
-def test_a_folder_that_is_not_there_is_refused(where):
-    assert "there is no folder" in refused(where)
-
-
-def test_a_hub_id_that_cannot_be_had_is_refused(monkeypatch):
-    import huggingface_hub
-
-    def unreachable(*_):
-        raise OSError("no network")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
-    assert "could not be had from the hub: no network" in refused("someone/adapter")
-
-
-def test_a_hub_id_is_downloaded(saved, monkeypatch):
-    import huggingface_hub
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda repo, name: str(saved / name))
-    assert list(states_of(load_adapter(tiny("bert"), "someone/adapter"))) == [LAYER]
-
-
 def test_a_failed_write_leaves_the_old_file(saved, folder, monkeypatch):
     import safetensors.torch
 
@@ -215,7 +63,40 @@ def test_a_failed_write_leaves_the_old_file(saved, folder, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(safetensors.torch, "save_file", full)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(AttangentError, match="disk full"):
         save_adapter(attach(tiny("bert")), folder)
     assert (folder / WEIGHTS).read_bytes() == old
-    assert not list(folder.glob("*.part"))
+    assert sorted(path.name for path in folder.iterdir()) == sorted([CONFIG, WEIGHTS, "README.md"])
+
+
+def test_a_readme_of_somebody_else_stays(folder):
+    (folder / "README.md").write_text("# What I trained\n")
+    save_adapter(attach(tiny("bert")), folder)
+    assert (folder / "README.md").read_text() == "# What I trained\n"
+    (folder / "README.md").unlink()
+    save_adapter(attach(tiny("bert")), folder)
+    first = (folder / "README.md").read_text()
+    save_adapter(attach(tiny("bert"), NTKConfig(size=3)), folder)
+    assert (folder / "README.md").read_text() not in ("# What I trained\n", first)
+
+
+def test_states_are_written_without_being_attached(tmp_path):
+    model, given = tiny("llama"), inputs("llama")
+    keys = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+    states = {"model.layers.1.self_attn": PrefixState.from_prefix(Anchors(keys), keys, keys)}
+    config = NTKConfig(features="anchors", size=6, units="raw", per="kv")
+    before = list(model.state_dict())
+    write_adapter(tmp_path / "written", model, config, states)
+    assert list(model.state_dict()) == before
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    save_adapter(attach(model, config, states=states), tmp_path / "saved")
+    one, two = tensors(tmp_path / "written"), tensors(tmp_path / "saved")
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert torch.equal(logits(load_adapter(tiny("llama"), tmp_path / "written"), given), logits(model, given))
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AttangentError, match="cannot make the folder"):
+        save_adapter(attach(tiny("bert")), tmp_path / "file" / "adapter")

@@ -52,7 +52,7 @@ def test_cuda_operators_take_what_they_are_given_and_return_fitting_shapes(kind,
     Z, mass = torch.empty(2, 16, 24, device="meta"), torch.empty(2, 16, device="meta")
     mask = make_mask(kind, 2, 4, 5, 7)
     resolved = resolve_mask(None if mask is None else mask.to("meta"), causal, q, k)
-    call = fused.Call(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25)
+    call = fused.Call(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25, 60.0)
     out, total, sign, saved = fused.forward(call, q, k, v, Z, mass)
     assert (out.shape, out.dtype, total.shape) == ((2, 4, 5, 24), torch.float16, (2, 4, 5))
     inputs = [q, k, v, Z, mass]

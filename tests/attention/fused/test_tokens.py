@@ -1,23 +1,23 @@
 import torch
 
-from attangent.attention.fused.tokens import CpuFlash, CudaEfficient, kernel_for
+from attangent.attention.fused.tokens import CpuFlash, CudaEfficient, fused_for
 from attangent.attention.masks import Mask
 from tests.attention.cases import tokens
 
 
 def test_cpu_tokens_go_to_the_fused_cpu_attention():
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        assert isinstance(kernel_for(*tokens(1, 2, 2, 3, 3, 4, dtype=dtype), Mask()), CpuFlash)
+        assert isinstance(fused_for(*tokens(1, 2, 2, 3, 3, 4, dtype=dtype), Mask()), CpuFlash)
 
 
 def test_what_no_kernel_can_do_is_left_to_the_portable_path():
     q, k, v = tokens(1, 2, 2, 3, 3, 4)
-    assert kernel_for(q, k, tokens(1, 2, 2, 3, 3, 4, value_dim=5)[2], Mask()) is None
-    assert kernel_for(q[:, :, :0], k, v, Mask()) is None
-    assert kernel_for(q, k[:, :, :0], v[:, :, :0], Mask()) is None
+    assert fused_for(q, k, tokens(1, 2, 2, 3, 3, 4, value_dim=5)[2], Mask()) is None
+    assert fused_for(q[:, :, :0], k, v, Mask()) is None
+    assert fused_for(q, k[:, :, :0], v[:, :, :0], Mask()) is None
     trained = torch.zeros(1, 1, 3, 3, dtype=torch.float64, requires_grad=True)
-    assert kernel_for(q, k, v, Mask(bias=trained)) is None
-    assert kernel_for(*(t.to("meta") for t in (q, k, v)), Mask()) is None
+    assert fused_for(q, k, v, Mask(bias=trained)) is None
+    assert fused_for(*(t.to("meta") for t in (q, k, v)), Mask()) is None
 
 
 def test_cuda_attention_wants_aligned_heads_and_no_float64():

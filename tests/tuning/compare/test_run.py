@@ -1,4 +1,4 @@
-"""Comparisons: splits, chosen rates, resumption, the table."""
+"""Comparisons: splits, chosen rates, resumption."""
 
 import json
 import math
@@ -9,44 +9,13 @@ import pytest
 from attangent import AttangentError
 from attangent.tuning.compare import run as module
 from attangent.tuning.compare.run import chosen_rate, chosen_runs, compare, read_runs, split_task
-from attangent.tuning.compare.settings import Comparison, Entrant, Trial, comparison_of, read_comparison
-from attangent.tuning.compare.table import paired, summary, table_text
-from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
-from tests.adapters.tiny import save_bert, write_rows
+from attangent.tuning.compare.table import summary, table_text
+from tests.tuning.compare.cases import comparison, run, trial, write_model_and_rows
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = save_bert(tmp_path_factory.mktemp("bert"))
-    write_rows(made / "rows.jsonl", 40)
-    write_rows(made / "held.jsonl", 20, seed=5)
-    return made
-
-
-def trial(folder, **own):
-    return Trial("cats", (folder / "rows.jsonl",), **{"train": 20, "validation": 8, "test": 12, **own})
-
-
-def comparison(folder, **own):
-    entrants = (Entrant("head", Method("head")), Entrant("ntk", Method("ntk"), (0.01, 0.03)))
-    given = {
-        "trials": (trial(folder),),
-        "training": Training(epochs=1, batch=10),
-        "seeds": 2,
-        "top": 1,
-        **own,
-    }
-    return Comparison(str(folder), entrants, **given)
-
-
-def run(entrant, rate, seed, validation, test, task="cats"):
-    scores = {
-        "validation": {"accuracy": validation, "loss": 1 - validation},
-        "test": {"accuracy": test, "loss": 1.0},
-    }
-    rest = {"parameters": 10.0, "seconds": 1.0, "peak_megabytes": 5.0}
-    return {"task": task, "entrant": entrant, "rate": rate, "seed": seed, **scores, **rest}
+    return write_model_and_rows(tmp_path_factory.mktemp("bert"))
 
 
 def test_splits_are_disjoint_and_differ_by_seed(folder):
@@ -83,7 +52,7 @@ def test_a_comparison_runs_once_and_goes_on(folder, tmp_path, monkeypatch):
     assert len(compare(given, tmp_path, again.append)) == 5
     assert [(one["entrant"], one["seed"]) for one in again] == [("ntk", 1)]
     assert again[0]["test"] == runs[-1]["test"]
-    monkeypatch.setattr(module, "set_stage", None)
+    monkeypatch.setattr(module, "prepare_trial", None)
     assert len(compare(given, tmp_path)) == 5
 
 
@@ -110,75 +79,6 @@ def test_seeds_may_start_elsewhere(folder, tmp_path):
     assert [one["seed"] for one in compare(given, tmp_path)] == [5, 5, 5, 6, 6]
     with pytest.raises(AttangentError, match="first_seed is -1"):
         replace(given, first_seed=-1)
-
-
-def test_paired_gaps(folder):
-    given = comparison(folder)
-    runs = [run("ntk", 0.01, 0, 0.8, 0.5), run("ntk", 0.03, 0, 0.6, 0.9), run("ntk", 0.01, 1, 0.1, 0.7)]
-    rate = given.entrants[0].rates[0]
-    runs += [run("head", rate, 0, 0.5, 0.4), run("head", rate, 1, 0.5, 0.5)]
-    found = paired(given, runs, "ntk", "head", ["cats"])
-    assert found["gap"] == pytest.approx(0.15)
-    assert found["error"] == pytest.approx(0.05)
-    assert math.isnan(paired(given, runs, "ntk", "head", ["dogs"])["gap"])
-
-
-def test_toml(folder):
-    (folder / "c.toml").write_text(
-        """
-        model = "."
-        seeds = 3
-        first_seed = 7
-        top = 1
-        [training]
-        epochs = 2
-        [entrants.lora]
-        name = "lora"
-        rank = 4
-        rates = [0.001, 0.01]
-        [entrants.published]
-        name = "ntk"
-        ntk = { features = "elu", units = "authors" }
-        [tasks.cats]
-        files = ["rows.jsonl"]
-        train = 20
-        validation = 8
-        test = 12
-        """
-    )
-    found = read_comparison(folder / "c.toml")
-    assert (found.seeds, found.first_seed, found.top, found.training.epochs) == (3, 7, 1, 2)
-    assert found.entrants[0].rates == (0.001, 0.01)
-    assert found.entrants[1].rates == (0.001,)
-    assert found.trials[0].files == (folder / "rows.jsonl",)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"modl": "x"}, "unknown settings modl"),
-        ({"model": None}, "names no model"),
-        ({"entrants": {}}, "the entrants are"),
-        ({"tasks": {"t": {"files": ["rows.jsonl"]}}}, "task t lacks test, train, validation"),
-        ({"tasks": {"t": {"files": ["no.jsonl"], "train": 1, "validation": 1, "test": 1}}}, "there is no"),
-        ({"training": {"epoch": 1}}, "unknown settings epoch"),
-        ({"entrants": {"a": {"name": "lora", "top": 1}}, "top": 1}, "for the comparison and for an entrant"),
-        ({"entrants": {"a": {"name": "lora", "rates": [0]}}}, "expected numbers above 0"),
-    ],
-)
-def test_settings_that_are_refused(folder, change, message):
-    task = {"files": ["rows.jsonl"], "train": 20, "validation": 8, "test": 12}
-    content = {"model": ".", "entrants": {"a": {"name": "head"}}, "tasks": {"t": task}}
-    with pytest.raises(AttangentError, match=message):
-        comparison_of({**content, **change}, folder)
-
-
-def test_files_that_are_no_toml(folder, tmp_path):
-    (tmp_path / "x.toml").write_text("= 3")
-    with pytest.raises(AttangentError, match="is not TOML"):
-        read_comparison(tmp_path / "x.toml")
-    with pytest.raises(AttangentError, match="there is no file"):
-        read_comparison(tmp_path / "y.toml")
 
 
 def test_runs_are_plain_json(folder, tmp_path):

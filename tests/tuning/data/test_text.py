@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.tuning.data.layouts import LAYOUTS, layout_of
-from attangent.tuning.data.text import read_records, read_task
+from attangent.tuning.data.records import read_records
+from attangent.tuning.data.text import read_task
 
 CB = {"premise": "It rained.", "hypothesis": "It was wet.", "label": "entailment", "idx": 0}
 COPA = {"premise": "P", "choice1": "A", "choice2": "B", "question": "cause", "label": 1, "idx": 3}
@@ -124,7 +125,8 @@ def test_bad_rows_are_named(tmp_path, rows, message):
 def test_labels_the_training_data_lacks_are_refused(tmp_path):
     path = write(tmp_path / "x.jsonl", [{**CB, "label": "odd"}, CB])
     with pytest.raises(
-        AttangentError, match=r"has the labels odd, expected only those of the training data: entail"
+        AttangentError,
+        match=r"has the labels odd \(x.jsonl row 1\), expected only those of the training data: entail",
     ):
         read_task(path, labels=("entailment", "neutral"))
 

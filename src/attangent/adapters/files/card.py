@@ -1,11 +1,14 @@
 """The model card of an adapter: text that a hub shows beside the files."""
 
+from pathlib import Path
 from typing import Any
 
 from attangent._version import __version__
 
-_TEXT = """---
-library_name: attangent
+_MARK = "---\nlibrary_name: attangent\n"
+_TEXT = (
+    _MARK
+    + """\
 base_model: {base}
 tags:
 - ntk-attention
@@ -28,6 +31,7 @@ attangent.load_adapter(model, "PATH_OR_HUB_ID")
 
 Saved by attangent {version}. Tell readers here what it was trained on and how well it does.
 """
+)
 
 
 def model_card(base: str, auto: str, config: Any, layers: int, count: int) -> str:
@@ -41,3 +45,11 @@ def model_card(base: str, auto: str, config: Any, layers: int, count: int) -> st
         count=f"{count:,}",
         version=__version__,
     )
+
+
+def is_our_card(path: Path) -> bool:
+    """Whether a card may be written here: there is none, or one that begins as ours do."""
+    if not path.is_file():
+        return not (path.exists() or path.is_symlink())
+    with path.open("rb") as file:
+        return file.read(len(_MARK)) == _MARK.encode()

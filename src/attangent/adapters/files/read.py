@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
@@ -15,15 +16,17 @@ from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state
 from attangent.adapters.files.format import CONFIG, FORMAT, ROOT, WEIGHTS
+from attangent.adapters.hub import check_model_name
 from attangent.adapters.layers import Layer, attention_layers
+from attangent.attention.files import check_regular
 
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
     *("ntk", "states", "versions", "auto_mapping", "revision", "peft_version", "modules_to_save"),
+    "pooling",
 }
 _STATE_NAME = re.compile(re.escape(ROOT) + r"(?P<layer>.+)\.attangent_prefix\.states\.(?P<tensor>.+)")
 _LARGEST_CONFIG = 1 << 24
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> Adapter:
     described_at, weights_at = _located(folder)
     described = _read_config(described_at)
     config = _ntk_config(described, described_at, base)
+    _check_pooling(described, base)
     layers = {layer.name: layer for layer in attention_layers(base)}
     of_states, of_modules = _read_tensors(weights_at, base, layers, config)
     descriptions = described["states"]
@@ -53,10 +57,11 @@ def _located(folder: str | PathLike[str]) -> tuple[Path, Path]:
     if path.is_dir():
         return path / CONFIG, path / WEIGHTS
     text = str(folder)
-    if path.exists() or not _HUB_ID.fullmatch(text) or ".." in text:
+    if "/" not in text:
         raise AttangentError(
-            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id"
+            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id (owner/name)"
         )
+    check_model_name(text, CONFIG)
     from huggingface_hub import hf_hub_download
 
     try:
@@ -111,6 +116,16 @@ def _ntk_config(described: dict[str, Any], path: Path, base: nn.Module) -> NTKCo
         raise AttangentError(f"{path}: {error}") from None
 
 
+def _check_pooling(described: dict[str, Any], base: nn.Module) -> None:
+    """A classifier that was tuned on means over tokens needs a model that hands it these."""
+    wanted, has = described.get("pooling", "first"), getattr(base, "attangent_pooling", "first")
+    if wanted != has:
+        raise AttangentError(
+            f"the adapter's classifier reads tokens by pooling {wanted!r}, the model's pooling is {has!r}; "
+            "load the folder with attangent.load_tuned"
+        )
+
+
 def _read_tensors(
     path: Path, base: nn.Module, layers: dict[str, Layer], config: NTKConfig
 ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
@@ -119,18 +134,17 @@ def _read_tensors(
 
     states: dict[str, dict[str, Tensor]] = {}
     modules: dict[str, Tensor] = {}
+    check_regular(path, "save an adapter there first")
     try:
         with safe_open(path, framework="pt") as file:
             for key in file.keys():  # noqa: SIM118
                 shape, found = tuple(file.get_slice(key).get_shape()), _STATE_NAME.fullmatch(key)
                 if found is None:
                     name = _module_tensor(key, shape, base, config)
-                    modules[name] = file.get_tensor(key)
+                    modules[name] = _numbers(key, file.get_tensor(key))
                 else:
                     _check_size(found["layer"], found["tensor"], shape, layers)
                     states.setdefault(found["layer"], {})[found["tensor"]] = file.get_tensor(key)
-    except FileNotFoundError:
-        raise AttangentError(f"there is no file {path}: save an adapter there first") from None
     except (SafetensorError, OSError) as error:
         raise AttangentError(f"{path} is not a safetensors file: {error}") from None
     return states, modules
@@ -160,6 +174,12 @@ def _module_tensor(key: str, shape: tuple[int, ...], base: nn.Module, config: NT
             f"{name} has the shape {shape} in the file, {tuple(own[name].shape)} in the model"
         )
     return name
+
+
+def _numbers(key: str, tensor: Tensor) -> Tensor:
+    if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        raise AttangentError(f"the adapter's tensor {key} has NaN or infinite entries")
+    return tensor
 
 
 def _check_layers(descriptions: dict[str, Any], tensors: dict[str, Any], layers: dict[str, Layer]) -> None:

@@ -1,55 +1,58 @@
 """Adapters in the files people know: adapter_config.json, adapter_model.safetensors, README.md."""
 
-import json
-import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attangent._files import real_folder, write_json, write_whole
 from attangent._version import __version__
 from attangent.adapters.attaching import attach
-from attangent.adapters.files.card import model_card
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.files.card import is_our_card, model_card
 from attangent.adapters.files.describe import describe_state
 from attangent.adapters.files.format import CARD, CONFIG, FORMAT, PEFT_TYPE, ROOT, TENSOR, WEIGHTS
 from attangent.adapters.files.read import read_adapter
 from attangent.adapters.layers import bare
 from attangent.adapters.record import record_of, states_of
-from attangent.adapters.saved_modules import fill_head, head_of
+from attangent.adapters.saved_modules import fill_saved, saved_of
+from attangent.attention.files import save_tensors
 
 
 def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Path:
     """Write one adapter of the model to a folder, each file whole or not at all; the folder is returned.
 
-    The tensors keep their dtype; modules that `modules_to_save` names are written with them.
+    The tensors keep their dtype; modules that `modules_to_save` names are written with them. A README.md
+    that attangent did not write stays as it is.
     """
-    base, folder = bare(model), Path(folder)
-    states = states_of(model, name)
-    config = record_of(model).configs[name]
-    tensors = _tensors(states) | {ROOT + key: tensor for key, tensor in head_of(model, name).items()}
-    base_name = getattr(base.config, "_name_or_path", "") or ""
-    described = {
-        "peft_type": PEFT_TYPE,
-        "format": FORMAT,
-        "base_model_name_or_path": base_name,
-        "base_model_class": type(base).__name__,
-        "task_type": None,
-        "inference_mode": True,
-        "ntk": config.as_dict(),
-        "modules_to_save": list(config.modules_to_save) or None,
-        "states": {layer: describe_state(state) for layer, state in states.items()},
-        "versions": _versions(),
-    }
-    card = model_card(
-        base_name, type(base).__name__, config, len(states), sum(t.numel() for t in tensors.values())
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / WEIGHTS, lambda part: _save_tensors(tensors, part))
-    _write(folder / CONFIG, lambda part: part.write_text(json.dumps(described, indent=2) + "\n"))
-    _write(folder / CARD, lambda part: part.write_text(card))
+    states, config = states_of(model, name), record_of(model).configs[name]
+    return write_adapter(folder, bare(model), config, states, saved_of(model, name))
+
+
+def write_adapter(
+    folder: str | PathLike[str],
+    base: nn.Module,
+    config: NTKConfig,
+    states: Mapping[str, Any],
+    modules: Mapping[str, Tensor] | None = None,
+) -> Path:
+    """Write states by layer name, and tensors of saved modules by parameter name, as an adapter of `base`.
+
+    Nothing is attached: of `base` only its class and the name it was loaded by are written.
+    """
+    folder = Path(folder)
+    described = _described(base, config, states)
+    tensors = _tensors(states) | {ROOT + key: tensor for key, tensor in (modules or {}).items()}
+    count = sum(tensor.numel() for tensor in tensors.values())
+    card = model_card(described["base_model_name_or_path"], type(base).__name__, config, len(states), count)
+    real_folder(folder.resolve())
+    save_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    write_json(folder / CONFIG, described)
+    if is_our_card(folder / CARD):
+        write_whole(folder / CARD, card)
     return folder
 
 
@@ -61,11 +64,27 @@ def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
     """
     adapter = read_adapter(bare(model), folder)
     attach(model, adapter.config, name, states=adapter.states)
-    fill_head(model, name, adapter.modules)
+    fill_saved(model, name, adapter.modules)
     return model
 
 
-def _tensors(states: dict[str, Any]) -> dict[str, Tensor]:
+def _described(base: Any, config: NTKConfig, states: Mapping[str, Any]) -> dict[str, Any]:
+    """The contents of adapter_config.json."""
+    return {
+        "peft_type": PEFT_TYPE,
+        "format": FORMAT,
+        "base_model_name_or_path": getattr(base.config, "_name_or_path", "") or "",
+        "base_model_class": type(base).__name__,
+        "task_type": None,
+        "inference_mode": True,
+        "ntk": config.as_dict(),
+        "modules_to_save": list(config.modules_to_save) or None,
+        "states": {layer: describe_state(state) for layer, state in states.items()},
+        "versions": _versions(),
+    }
+
+
+def _tensors(states: Mapping[str, Any]) -> dict[str, Tensor]:
     return {
         TENSOR.format(layer=layer, tensor=key): tensor
         for layer, state in states.items()
@@ -77,19 +96,3 @@ def _versions() -> dict[str, str]:
     import transformers
 
     return {"attangent": __version__, "torch": torch.__version__, "transformers": transformers.__version__}
-
-
-def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    from safetensors.torch import save_file
-
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    save_file(whole, path, metadata={"format": "pt"})
-
-
-def _write(path: Path, write: Callable[[Path], Any]) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        write(part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ class Learned(FeatureMap):
         weight = check_weights("weight", weight)
         if bias.shape != weight.shape[:-1]:
             raise AttangentError(
-                f"bias has shape {tuple(bias.shape)}, expected {tuple(weight.shape[:-1])}, one a row"
+                f"bias has shape {tuple(bias.shape)}, expected {tuple(weight.shape[:-1])}: one for each row"
             )
         if activation not in get_args(Activation):
             raise AttangentError(

@@ -18,30 +18,32 @@ from attangent.attention._inputs import autocast_off, compute_dtype
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.fused.backward import Rows, prefix_gradients
 from attangent.attention.fused.merge import Block, Divided, blocks_of, merge_weights, times, whole_mass
-from attangent.attention.fused.tokens import TokenKernel
+from attangent.attention.fused.tokens import FusedTokens
 from attangent.attention.masks import Mask
 from attangent.attention.portable import portable_attention
-from attangent.attention.prefix import Prefix, Weights
+from attangent.attention.prefix import Prefix, Weights, largest_exponent
 
 
 class Call(NamedTuple):
     """What the passes need beside tensors that are differentiated."""
 
-    kernel: TokenKernel
+    fused: FusedTokens
     features: FeatureMap
     mask: Mask
     scale: float
+    cap: float
+    """The largest exponent of a weight in the gradients; see `prefix.largest_exponent`."""
 
 
 def fused_attention(
-    kernel: TokenKernel, q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Mask, scale: float
+    fused: FusedTokens, q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Mask, scale: float
 ) -> Tensor:
-    """NTK-Attention through `kernel`; differentiable in q, k, v and all that the state trains."""
+    """NTK-Attention through `fused`; differentiable in q, k, v and all that the state trains."""
     if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-    call = Call(kernel, state.features, mask, scale)
     Z, mass = state.weights()
     dtype = compute_dtype(q.dtype)
+    call = Call(fused, state.features, mask, scale, largest_exponent(dtype, Z.dtype, mass.dtype))
     if Z.dtype != dtype or mass.dtype != dtype:
         Z, mass = Z.to(dtype), mass.to(dtype)
     if torch.is_grad_enabled():
@@ -75,11 +77,11 @@ def forward(
     call: Call, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Tensor, for_backward: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
     """The merged output; and for a backward pass log |whole mass| (B, H, Lq), its sign (None: positive) and
-    what the kernel saved.
+    what the fused forward pass saved.
     """
-    out, lse, saved = call.kernel.forward(q, k, v, call.mask, call.scale)
+    out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
     lse = lse.contiguous() if call.mask.empty is None else lse.masked_fill(call.mask.empty, -torch.inf)
-    prefix = Divided.of(call.features, Z, mass, call.scale)
+    prefix = Divided.of(call.features, Z, mass, call.scale, call.cap)
     blocks = blocks_of(q, call.features.size)
     if len(blocks) == 1:
         return out, *_merge_(prefix, q, out, lse, for_backward), saved
@@ -145,9 +147,9 @@ def backward(
     state_grads: list[Any] = [None] * (len(inputs) - 3)
     if any(wanted[:3]):
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
-        grads = call.kernel.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
+        grads = call.fused.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
-        prefix = Divided.of(call.features, Z, mass, call.scale)
+        prefix = Divided.of(call.features, Z, mass, call.scale, call.cap)
         grad_q = grads[0] if wanted[0] else None
         state_grads = prefix_gradients(prefix, Rows(q, out, total, sign, grad, grad_q))
         if call.features.positive:

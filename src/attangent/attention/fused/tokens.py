@@ -18,7 +18,7 @@ _cpu_flash = torch._scaled_dot_product_flash_attention_for_cpu  # pyright: ignor
 _cpu_flash_backward = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
-class TokenKernel(Protocol):
+class FusedTokens(Protocol):
     """`saved` is whatever a forward pass wants its backward pass to have."""
 
     def supports(self, q: Tensor, k: Tensor, v: Tensor) -> bool: ...
@@ -136,13 +136,13 @@ def _aligned_bias(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     return padded[..., :length].expand(*q.shape[:3], length)
 
 
-KERNELS: dict[str, TokenKernel] = {"cpu": CpuFlash(), "cuda": CudaEfficient()}
+FUSED: dict[str, FusedTokens] = {"cpu": CpuFlash(), "cuda": CudaEfficient()}
 """The fused attention of each type of device."""
 
 
-def kernel_for(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> TokenKernel | None:
+def fused_for(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> FusedTokens | None:
     """The fused attention that can take these tokens; None where only the portable path can."""
-    kernel = KERNELS.get(q.device.type)
-    if kernel is None or q.numel() == 0 or k.numel() == 0 or not kernel.supports(q, k, v):
+    fused = None if torch._C._are_functorch_transforms_active() else FUSED.get(q.device.type)
+    if fused is None or q.numel() == 0 or k.numel() == 0 or not fused.supports(q, k, v):
         return None
-    return None if mask.bias is not None and mask.bias.requires_grad else kernel
+    return None if mask.bias is not None and mask.bias.requires_grad else fused

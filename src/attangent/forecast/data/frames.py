@@ -31,7 +31,7 @@ def read_frame(path: str | Path, date: str | None = None, keep: tuple[str, ...] 
     `date` names the column of times; by default it is looked for. Columns named in `keep` must be usable;
     others that are not are left out with a note. What cannot be mended is refused.
     """
-    raw = _read(Path(path))
+    raw = read_table(Path(path))
     notes: list[str] = []
     for name in keep if date is None else (date, *keep):
         if name not in raw.columns:
@@ -43,9 +43,36 @@ def read_frame(path: str | Path, date: str | None = None, keep: tuple[str, ...] 
     return Table(_filled(numbers, keep, notes), notes)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def read_table(path: Path) -> pd.DataFrame:
+    """A CSV (plain or compressed) or Parquet file as it is, with names stripped and empty rows left out."""
     if not path.is_file():
         raise AttangentError(f"{path} is not a file")
+    frame, separator = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    frame.columns = [str(column).strip() for column in frame.columns]
+    if frame.columns.duplicated().any():
+        raise AttangentError(
+            f"{path} names a column twice: {_listed(frame.columns[frame.columns.duplicated()])}"
+        )
+    frame = frame.dropna(how="all")
+    if frame.empty:
+        raise AttangentError(f"{path} has a header but no rows")
+    if _is_number(frame.columns[-1]) and _is_value(frame.columns[0]):
+        raise AttangentError(
+            f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
+        )
+    return _decimal_commas(frame) if separator != "," else frame
+
+
+def _read_parquet(path: Path) -> tuple[pd.DataFrame, str]:
+    try:
+        return pd.read_parquet(path), ","
+    except ImportError:
+        raise AttangentError(f"{path} needs pyarrow to be read: pip install pyarrow") from None
+    except (OSError, ValueError) as error:
+        raise AttangentError(f"{path} cannot be read as Parquet: {str(error).strip()}") from None
+
+
+def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
     try:
         widths = {separator: _width(path, separator) for separator in _SEPARATORS}
         separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
@@ -61,19 +88,7 @@ def _read(path: Path) -> pd.DataFrame:
         raise AttangentError(f"{path} is empty, expected a CSV with a header and rows of numbers") from None
     except (pd.errors.ParserError, UnicodeDecodeError, OSError, ValueError) as error:
         raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {str(error).strip()}") from None
-    frame.columns = [str(column).strip() for column in frame.columns]
-    if frame.columns.duplicated().any():
-        raise AttangentError(
-            f"{path} names a column twice: {_listed(frame.columns[frame.columns.duplicated()])}"
-        )
-    frame = frame.dropna(how="all")
-    if frame.empty:
-        raise AttangentError(f"{path} has a header but no rows")
-    if _is_number(frame.columns[-1]):
-        raise AttangentError(
-            f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
-        )
-    return _decimal_commas(frame) if separator != "," else frame
+    return frame, separator
 
 
 def _width(path: Path, separator: str) -> int:
@@ -98,6 +113,11 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_value(text: str) -> bool:
+    """Whether a column's name looks like a cell: a number or a date."""
+    return _is_number(text) or _looks_like_dates(pd.Series([text]))
 
 
 def _take_dates(

@@ -14,35 +14,42 @@ from typing import Any
 import torch
 
 from attangent._errors import AttangentError
+from attangent._files import only_writer, real_folder, write_whole
 from attangent._random import generator
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.compare.trunk import split_trunk
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels, read_images
 from attangent.tuning.data.text import TextTask, read_task
 from attangent.tuning.encoding import Padding, encode_task, stack
+from attangent.tuning.kinds import TaskKind
 from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
-from attangent.tuning.methods import Kind, adapt
-from attangent.tuning.training import Collate, Job, Training, score, train
+from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
+from attangent.tuning.recipe import PLAIN, Recipe
+from attangent.tuning.running import Task, run_method
+from attangent.tuning.training import Collate, Training, score
 
 Run = dict[str, Any]
-CALIBRATION = 96  # examples on which units are measured
 
 
-def compare(comparison: Comparison, out: Path, tell: Callable[[Run], None] = lambda run: None) -> list[Run]:
-    """All runs, those of `out`/runs.jsonl and new ones, which are appended there and told as they end.
+def compare(comparison: Comparison, out: Path, report: Callable[[Run], None] = lambda run: None) -> list[Run]:
+    """All runs, those of `out`/runs.jsonl and new ones, which are appended there and reported as they end.
 
     The learning rate of an entrant on a task is the one with the best validation accuracy on the first seed's
     split; the other seeds use it.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    real_folder(out)
+    with only_writer(out, "compare"):
+        return _compared(comparison, out, report)
+
+
+def _compared(comparison: Comparison, out: Path, report: Callable[[Run], None]) -> list[Run]:
     runs = read_runs(out / "runs.jsonl")
     for seed in comparison.drawn:
         for trial in comparison.trials:
             for run in _missing_runs(comparison, trial, seed, runs):
                 runs.append(run)
-                with (out / "runs.jsonl").open("a") as file:
-                    file.write(json.dumps(run) + "\n")
-                tell(run)
+                write_whole(out / "runs.jsonl", "".join(json.dumps(one) + "\n" for one in runs))
+                report(run)
     return [run for run in runs if _belongs(run, comparison)]
 
 
@@ -88,57 +95,64 @@ def _belongs(run: Run, comparison: Comparison) -> bool:
 
 def _missing_runs(comparison: Comparison, trial: Trial, seed: int, runs: list[Run]) -> Iterator[Run]:
     done = {(run["entrant"], run["rate"]) for run in runs if (run["task"], run["seed"]) == (trial.name, seed)}
-    stage = None
+    prepared = None
     for entrant in comparison.entrants:
         first = comparison.first_seed
         rates = entrant.rates if seed == first else (chosen_rate(entrant, trial, runs, first),)
         for rate in rates:
             if rate is not None and (entrant.label, rate) not in done:
-                stage = stage or set_stage(comparison, trial, seed)
-                yield one_run(trial.name, stage, entrant, rate, comparison.training, seed)
+                prepared = prepared or prepare_trial(comparison, trial, seed)
+                yield one_run(
+                    trial.name, prepared, entrant, rate, comparison.training, seed, comparison.recipe
+                )
 
 
 @dataclass(frozen=True)
-class Stage:
+class PreparedTrial:
     """A model and the rows of one split, ready for any entrant."""
 
     model: Any
-    kind: Kind
+    kind: TaskKind
     collate: Collate
     train: list[dict[str, Any]]
     validation: list[dict[str, Any]]
     test: list[dict[str, Any]]
 
 
-def set_stage(comparison: Comparison, trial: Trial, seed: int) -> Stage:
+def prepare_trial(comparison: Comparison, trial: Trial, seed: int) -> PreparedTrial:
     """Read, split and encode the task; run the trunk where only top layers train."""
     parts = split_task(trial, seed)
-    kind: Kind = "image-classification" if isinstance(parts[0], ImageTask) else "classification"
+    kind: TaskKind = "image-classification" if isinstance(parts[0], ImageTask) else "classification"
     model = load_model(comparison.model, kind, parts[0].labels, seed)
+    if kind == "classification" and resolved_pooling(comparison.pooling, comparison.model) == "mean":
+        use_mean_pooling(model)
     rows, collate = _encoded(comparison.model, model, parts, trial.max_tokens)
     if comparison.top is not None:
         trunk, model = split_trunk(model, comparison.top)
         rows = [trunk.encode(part, collate) for part in rows]
-    return Stage(model, kind, collate, *rows)
+    return PreparedTrial(model, kind, collate, *rows)
 
 
-def one_run(task: str, stage: Stage, entrant: Entrant, rate: float, training: Training, seed: int) -> Run:
-    """Train the entrant at this rate on the stage and score it."""
-    method = entrant.at(rate)
-    count = min(CALIBRATION, len(stage.train))
-    calibration = [
-        stage.collate(stage.train[start : min(start + 32, count)]) for start in range(0, count, 32)
-    ]
-    model = adapt(copy.deepcopy(stage.model), method, stage.kind, seed, calibration)
+def one_run(
+    task: str,
+    prepared: PreparedTrial,
+    entrant: Entrant,
+    rate: float,
+    training: Training,
+    seed: int,
+    recipe: Recipe = PLAIN,
+) -> Run:
+    """Train the entrant at this rate and score it on the validation and test rows."""
+    given = Task(copy.deepcopy(prepared.model), prepared.kind, prepared.train, prepared.collate)
+    own = replace(training, seed=seed, checkpoint_steps=0)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(model, stage.kind, rate, stage.train, stage.collate, Path(folder))
-        trainer, numbers = train(job, replace(training, seed=seed, checkpoint_steps=0))
-        found = {name: score(trainer, rows, stage.kind) for name, rows in _held_out(stage)}
-    return {"task": task, "entrant": entrant.label, "rate": rate, "seed": seed, **found, **numbers}
+        outcome = run_method(given, entrant.at(rate), own, recipe, Path(folder))
+        found = {name: score(outcome.trainer, rows, prepared.kind) for name, rows in _held_out(prepared)}
+    return {"task": task, "entrant": entrant.label, "seed": seed, **found, **outcome.numbers, "rate": rate}
 
 
-def _held_out(stage: Stage) -> list[tuple[str, list[dict[str, Any]]]]:
-    return [("validation", stage.validation), ("test", stage.test)]
+def _held_out(prepared: PreparedTrial) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [("validation", prepared.validation), ("test", prepared.test)]
 
 
 def split_task(trial: Trial, seed: int) -> tuple[Any, Any, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.tuning.methods import Method
+from attangent.tuning.pooling import Pooling, check_pooling
+from attangent.tuning.recipe import PLAIN, Recipe
 from attangent.tuning.training import Training
 
 
@@ -67,6 +69,7 @@ class Comparison:
     """Methods on tasks, each with several seeds.
 
     top: adapt the last so many layers of an encoder; what lies below is computed once a split. None: all.
+    recipe, pooling: as in `tune`, the same for every entrant; by default training and nothing else.
     first_seed: seeds are counted from here; another one draws splits that an earlier comparison has not seen.
     """
 
@@ -77,6 +80,8 @@ class Comparison:
     seeds: int = 5
     top: int | None = None
     first_seed: int = 0
+    recipe: Recipe = PLAIN
+    pooling: Pooling = "first"
 
     @property
     def drawn(self) -> range:
@@ -85,6 +90,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         check_size("seeds", self.seeds)
+        check_pooling(self.pooling)
         check_size("first_seed", self.first_seed, least=0)
         for name, parts in (("entrants", self.entrants), ("tasks", self.trials)):
             labels = [part.label if isinstance(part, Entrant) else part.name for part in parts]
@@ -107,7 +113,7 @@ def read_comparison(path: Path) -> Comparison:
 
 def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
     """A comparison from plain values; relative files are below `folder`."""
-    known = {"model", "seeds", "first_seed", "top", "training", "entrants", "tasks"}
+    known = {"model", "seeds", "first_seed", "top", "training", "entrants", "tasks", "recipe", "pooling"}
     _check_names(content, known, "a comparison")
     if not isinstance(content.get("model"), str):
         raise AttangentError("a comparison names no model; give a hub id or a folder")
@@ -120,7 +126,17 @@ def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
         seeds=content.get("seeds", 5),
         top=content.get("top"),
         first_seed=content.get("first_seed", 0),
+        recipe=_recipe(content.get("recipe")),
+        pooling=content.get("pooling", "first"),
     )
+
+
+def _recipe(given: Mapping[str, Any] | None) -> Recipe:
+    """Training and nothing else where there is no table `recipe`, else what it says."""
+    if given is None:
+        return PLAIN
+    _check_names(given, {field.name for field in fields(Recipe)}, "a recipe")
+    return Recipe(**given)
 
 
 def training_of(given: Mapping[str, Any]) -> Training:

@@ -94,7 +94,8 @@ def _top(model: Any, top: int) -> Any:
     for module in layers.modules():
         if isinstance(getattr(module, "layer_idx", None), int):
             module.layer_idx -= below  # pyright: ignore[reportOperatorIssue]
-    if type(made).__name__ in _READ_THE_FIRST_TOKEN:
+    mean = getattr(model, "attangent_pooling", "first") == "mean"
+    if type(made).__name__ in _READ_THE_FIRST_TOKEN and not mean:
         layers[-1].attention.output.register_forward_pre_hook(_first_token)  # pyright: ignore
     return made
 

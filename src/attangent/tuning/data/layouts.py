@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent.tuning.data.columns import Columns, label_in
 
-_NOT_TEXT = {"idx", "id", "index", "label", "version"}
 _COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One example as it stands in a file: text features and the name of the label."""
+    """One example as it stands in a file: text features and the name of the label, None where it has none."""
 
     features: tuple[str, ...]
-    label: str
+    label: str | None
 
 
 def layout_of(record: dict[str, Any]) -> str:
@@ -43,28 +43,21 @@ def _fields(record: dict[str, Any], *names: str) -> tuple[str, ...]:
     return tuple(record[name] for name in names)
 
 
-def _label(record: dict[str, Any]) -> str:
-    label = record.get("label")
-    if label is None or label == "" or label == -1:
-        raise AttangentError("no label; give rows with one (test files without labels cannot be used)")
-    return str(int(label)) if isinstance(label, bool) else str(label)
-
-
 def _boolq(record: dict[str, Any]) -> list[Row]:
-    return [Row(_fields(record, "question", "passage"), _label(record))]
+    return [Row(_fields(record, "question", "passage"), label_in(record))]
 
 
 def _entailment(record: dict[str, Any]) -> list[Row]:
-    return [Row(_fields(record, "premise", "hypothesis"), _label(record))]
+    return [Row(_fields(record, "premise", "hypothesis"), label_in(record))]
 
 
 def _copa(record: dict[str, Any]) -> list[Row]:
     premise, question, first, second = _fields(record, "premise", "question", "choice1", "choice2")
-    return [Row((premise, _COPA_QUESTIONS.get(question, question), first, second), _label(record))]
+    return [Row((premise, _COPA_QUESTIONS.get(question, question), first, second), label_in(record))]
 
 
 def _multirc(record: dict[str, Any]) -> list[Row]:
-    """One row an answer: question, answer and passage, labelled 1 where the answer is right."""
+    """One row for each answer: question, answer and passage, labelled 1 where the answer is right."""
     passage = record.get("passage")
     if not isinstance(passage, dict) or not isinstance(passage.get("questions"), list):
         raise AttangentError("no passage with questions; this layout has them nested in `passage`")
@@ -73,16 +66,17 @@ def _multirc(record: dict[str, Any]) -> list[Row]:
     for question in passage["questions"]:
         (asked,) = _fields(question, "question")
         for answer in question.get("answers", []):
-            rows.append(Row((asked, *_fields(answer, "text"), text), _label(answer)))
+            rows.append(Row((asked, *_fields(answer, "text"), text), label_in(answer)))
     return rows
 
 
 def _columns(record: dict[str, Any]) -> list[Row]:
-    """Every text column but the label and the number of the row is a feature, in the file's order."""
-    names = [name for name, value in record.items() if name not in _NOT_TEXT and isinstance(value, str)]
-    if not names:
-        raise AttangentError(f"no text column among {', '.join(record) or 'none'}; name one `text`")
-    return [Row(tuple(record[name] for name in names), _label(record))]
+    return rows_in_columns(record, Columns())
+
+
+def rows_in_columns(record: dict[str, Any], columns: Columns) -> list[Row]:
+    """The row of a plain table."""
+    return [Row(columns.features(record), label_in(record, columns.label))]
 
 
 LAYOUTS: dict[str, Callable[[dict[str, Any]], list[Row]]] = {

@@ -183,7 +183,7 @@ def solve(
     max_new_tokens: int = 256,
     batch: int = 8,
     template: str = PROMPT,
-    tell: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> list[str]:
     """Greedy completions of the problems' prompts, padded on the left."""
     texts: list[str] = []
@@ -198,7 +198,7 @@ def solve(
                 **inputs, max_new_tokens=max_new_tokens, do_sample=False, pad_token_id=tokenizer.pad_token_id
             )
         texts += tokenizer.batch_decode(made[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-        tell(len(texts))
+        report(len(texts))
     model.train(was_training)
     return texts
 

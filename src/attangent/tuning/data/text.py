@@ -1,22 +1,27 @@
-"""Labelled texts from files: jsonl or csv, plain or gzipped, in a SuperGLUE layout or with any columns.
+"""Labelled texts from files of rows, in a SuperGLUE layout or with any columns.
 
 An example has one or more text features, as the data set has them (P1 Appendix B.1): BoolQ has a question and
 a passage, COPA a premise, a question and two choices. Encoding cuts each by itself; see `encoding`.
 """
 
-import csv
-import gzip
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from attangent._errors import AttangentError
-from attangent.tuning.data.layouts import LAYOUTS, Row, layout_of
+from attangent.tuning.data.columns import Columns
+from attangent.tuning.data.layouts import LAYOUTS, Row, layout_of, rows_in_columns
+from attangent.tuning.data.records import read_records
 
 T = TypeVar("T")
-_KINDS = (".jsonl", ".json", ".csv")
+
+
+class LabelledRow(NamedTuple):
+    """A row of a file that has a label."""
+
+    features: tuple[str, ...]
+    label: str
 
 
 @dataclass(frozen=True)
@@ -61,60 +66,98 @@ class TextTask:
 
 
 def read_task(
-    paths: Path | Sequence[Path], *, layout: str | None = None, labels: Sequence[str] | None = None
+    paths: Path | Sequence[Path],
+    *,
+    layout: str | None = None,
+    labels: Sequence[str] | None = None,
+    columns: Columns | None = None,
 ) -> TextTask:
     """The examples of a file, or of several read as one.
 
-    `layout` is boolq, cb, copa, multirc, rte or columns; by default it is known by the keys of the first row.
-    With `labels` given (those of the training file), another label in the file is refused.
+    `layout` is boolq, cb, copa, multirc, rte or columns; by default it is known by the keys of the first row,
+    and it is columns where `columns` are given. With `labels` given (those of the training file), a row with
+    another label is refused.
     """
+    check_layout(layout)
+    files = [paths] if isinstance(paths, Path) else list(paths)
+    rows = [row for path in files for row in _labelled(path, layout, columns)]
+    names = tuple(labels) if labels is not None else _names([row.label for _, _, row in rows])
+    index = {name: position for position, name in enumerate(names)}
+    _check_known(rows, index)
+    return TextTask(tuple(Example(row.features, index[row.label]) for _, _, row in rows), names)
+
+
+def check_layout(layout: str | None) -> None:
     if layout is not None and layout not in LAYOUTS:
         raise AttangentError(f"layout is {layout!r}, expected one of {', '.join(LAYOUTS)}")
-    files = [paths] if isinstance(paths, Path) else list(paths)
-    rows = [row for path in files for row in _labelled(path, layout)]
-    names = tuple(labels) if labels is not None else _names(rows)
-    index = {name: position for position, name in enumerate(names)}
-    unknown = sorted({row.label for row in rows} - set(index))
-    if unknown:
+
+
+def text_columns(path: Path, layout: str | None, columns: Columns | None) -> tuple[str, ...]:
+    """The names of the text columns of a table; none where the layout is another."""
+    first = next(iter(read_records(path)))
+    if columns is None and (layout or layout_of(first)) != "columns":
+        return ()
+    columns = columns or Columns()
+    return columns.text or columns.found(first)
+
+
+def read_features(
+    path: Path, layout: str | None = None, columns: Columns | None = None
+) -> list[tuple[str, ...]]:
+    """The texts of a file's rows, with or without labels."""
+    check_layout(layout)
+    return [row.features for _, row in _rows(path, layout, columns)]
+
+
+def _check_known(rows: Sequence[tuple[Path, int, LabelledRow]], known: Mapping[str, int]) -> None:
+    """Refuse labels that are not known, with the rows they stand in."""
+    odd: dict[str, list[str]] = {}
+    for path, number, row in rows:
+        if row.label not in known:
+            odd.setdefault(row.label, []).append(f"{path.name} row {number}")
+    if odd:
+        shown = sorted(f"{label} ({_listed(at)})" for label, at in odd.items())
         raise AttangentError(
-            f"{files[0]} has the labels {', '.join(unknown)}, expected only those of the training data: "
-            f"{', '.join(names)}"
+            f"{rows[0][0]} has the labels {', '.join(shown[:5])}, expected only those of the training data: "
+            f"{', '.join(known)}"
         )
-    return TextTask(tuple(Example(row.features, index[row.label]) for row in rows), names)
 
 
-def _names(rows: list[Row]) -> tuple[str, ...]:
-    found = {row.label for row in rows}
+def _listed(places: list[str]) -> str:
+    return ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+
+
+def _names(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(
-        sorted(found, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+        sorted(set(found), key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
     )
 
 
-def _labelled(path: Path, layout: str | None) -> list[Row]:
+def _labelled(path: Path, layout: str | None, columns: Columns | None) -> list[tuple[Path, int, LabelledRow]]:
+    found = []
+    for number, row in _rows(path, layout, columns):
+        if row.label is None:
+            where = f"the column {columns.label!r}" if columns is not None else "the file"
+            raise AttangentError(
+                f"{path}, row {number}: no label in {where}; give rows with one "
+                "(test files without labels cannot be used)"
+            )
+        found.append((path, number, LabelledRow(row.features, row.label)))
+    return found
+
+
+def _rows(path: Path, layout: str | None, columns: Columns | None) -> list[tuple[int, Row]]:
+    """Every example with the number of the row it stands in."""
+
     def read(record: dict[str, Any]) -> list[Row]:
         nonlocal layout
+        if columns is not None:
+            return rows_in_columns(record, columns)
         layout = layout or layout_of(record)
         return LAYOUTS[layout](record)
 
-    return [row for rows in parsed_records(path, read, "at least one example") for row in rows]
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a .jsonl, .json (a list) or .csv file; a name ending in .gz is unpacked."""
-    path = Path(path)
-    if not path.is_file():
-        raise AttangentError(f"there is no file {path}; give a .jsonl or .csv file")
-    kind = Path(path.name.removesuffix(".gz")).suffix
-    if kind not in _KINDS:
-        raise AttangentError(f"{path.name} ends in {kind or 'nothing'}, expected one of {', '.join(_KINDS)}")
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", newline="") as file:
-        if kind == ".csv":
-            yield from csv.DictReader(file)
-        elif kind == ".json":
-            yield from _checked(json.load(file), path)
-        else:
-            yield from (_parsed(line, path, number) for number, line in enumerate(file, 1) if line.strip())
+    parsed = parsed_records(path, read, "at least one example")
+    return [(number, row) for number, rows in enumerate(parsed, 1) for row in rows]
 
 
 def parsed_records(path: Path, parse: Callable[[dict[str, Any]], T], expected: str) -> list[T]:
@@ -128,23 +171,3 @@ def parsed_records(path: Path, parse: Callable[[dict[str, Any]], T], expected: s
     if not found:
         raise AttangentError(f"{path} has no rows, expected {expected}")
     return found
-
-
-def _checked(found: Any, path: Path) -> list[dict[str, Any]]:
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise AttangentError(
-            f"{path} does not hold a list of objects; give one, or one object a line as .jsonl"
-        )
-    return found
-
-
-def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise AttangentError(f"{path}, row {number} is not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise AttangentError(
-            f"{path}, row {number} is {type(row).__name__}, expected an object with named fields"
-        )
-    return row

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.run import Run, Stage, one_run
+from attangent.tuning.compare.run import PreparedTrial, Run, one_run
 from attangent.tuning.compare.settings import Entrant
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method
@@ -40,14 +40,16 @@ SMALL_LANGUAGE = {
     "test": 400,
     "epochs": 4,
 }
-"""Settings of `language_stage` and of what is tuned on it."""
+"""Settings of `language_trial` and of what is tuned on it."""
 
 
-def best_runs(stage: Stage, entrants: Sequence[Entrant], training: Training, seed: int) -> dict[str, Run]:
-    """The run of each entrant at the learning rate that is best on the stage's validation rows."""
+def best_runs(
+    trial: PreparedTrial, entrants: Sequence[Entrant], training: Training, seed: int
+) -> dict[str, Run]:
+    """The run of each entrant at the learning rate that is best on the trial's validation rows."""
     found = {}
     for entrant in entrants:
-        runs = [one_run("task", stage, entrant, rate, training, seed) for rate in entrant.rates]
+        runs = [one_run("task", trial, entrant, rate, training, seed) for rate in entrant.rates]
         found[entrant.label] = max(
             runs, key=lambda run: (run["validation"]["accuracy"], -run["validation"]["loss"])
         )
@@ -114,7 +116,7 @@ def _sizes(width: int, labels: int) -> dict[str, Any]:
     }
 
 
-def language_stage(settings: Any, seed: int) -> Stage:
+def language_trial(settings: Any, seed: int) -> PreparedTrial:
     """A BERT pretrained on which group of words a sentence is about; the task divides the words otherwise.
 
     The new label says whether most words of a sentence lie in a random half of the vocabulary.
@@ -137,10 +139,10 @@ def language_stage(settings: Any, seed: int) -> Stage:
     half = torch.randperm(GROUPS * WORDS, generator=generator(seed, "half"))[: GROUPS * WORDS // 2]
     labels = (torch.isin(words, half).sum(dim=1) * 2 > LENGTH).long()
     parts = _split(_token_rows(words, labels), settings.train, settings.validation)
-    return Stage(_fresh_head(model, 2, seed), "classification", stack, *parts)
+    return PreparedTrial(_fresh_head(model, 2, seed), "classification", stack, *parts)
 
 
-def digits_stage(settings: Any, seed: int) -> Stage:
+def digits_trial(settings: Any, seed: int) -> PreparedTrial:
     """A ViT pretrained on handwritten digits 0 to 4; the task is to tell 5 to 9 apart."""
     from sklearn.datasets import load_digits
     from transformers import ViTConfig, ViTForImageClassification
@@ -164,7 +166,7 @@ def digits_stage(settings: Any, seed: int) -> Stage:
     new = [{**row, "labels": row["labels"] - 5} for row in rows if row["labels"] >= 5]
     order = torch.randperm(len(new), generator=generator(seed, "digits")).tolist()
     parts = _split([new[i] for i in order], settings.train, settings.validation)
-    return Stage(_fresh_head(model, 5, seed), "image-classification", stack, *parts)
+    return PreparedTrial(_fresh_head(model, 5, seed), "image-classification", stack, *parts)
 
 
 def minilm() -> str | None:

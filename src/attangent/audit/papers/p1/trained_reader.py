@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attangent._random import generator
+from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, merge_prefix
 from attangent.attention.fast import merged
 from attangent.attention.features import FeatureMap
-from attangent.compression.capture import Call, prompt_part
+from attangent.compression.capture import prompt_part
 from attangent.compression.fit import fit_layer
 
 
@@ -34,13 +35,13 @@ class BigramReader(nn.Module):
         self.value, self.out = weights(heads, 2 * symbols, dim), weights(heads, dim, symbols)
         self.skip = weights(symbols, symbols)
 
-    def call(self, text: Tensor) -> Call:
+    def call(self, text: Tensor) -> AttentionCall:
         """Attention of text (B, L + 1) over its last L tokens."""
         before, now = (F.one_hot(part, self.symbols).float() for part in (text[:, :-1], text[:, 1:]))
         pair = torch.cat([before, now], dim=-1)
         q = torch.einsum("bls,hsd->bhld", now, self.query)
         k, v = (torch.einsum("blp,hpd->bhld", pair, weight) for weight in (self.key, self.value))
-        return Call("attention", q, k, v, None, True, self.dim**-0.5, None)
+        return AttentionCall("attention", q, k, v, None, True, self.dim**-0.5, None)
 
     def logits(self, text: Tensor, attended: Tensor) -> Tensor:
         """The next symbol's logits (B, L, symbols) from the output (B, H, L, d) of attention."""

@@ -16,19 +16,20 @@ from attangent.audit.papers.p3.language_setting import (
 )
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
-from attangent.stages.detector.detector import Stage, StageDetector
+from attangent.stages.detector.detector import StageDetector
+from attangent.stages.detector.group import Group
 from attangent.stages.facts.language import LanguageRun
 
 STATEMENT = """A GPT-2 trained from scratch on {} first answers with the right type (at least .95 of the
     answers) while most answers are wrong, and only later with the right answer (most of them)."""
-BARS = {"few": 0.3, "most": 0.85, "warmup": 1.5, "window": 3}
+BARS = {"few": 0.3, "most": 0.85}
 
 
 def two_stages(settings: Settings, seed: int, source: str) -> Finding:
     """Accuracies and the split of the loss over the epochs, and what the detector makes of them."""
     run = trained(settings, seed)
-    detector = _detector(run, settings)
-    stages = {stage.name: stage for stage in detector.stages}
+    detector = _detector(run)
+    groups = {group.name: group for group in detector.findings.groups}
     at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"])
     end = run.checkpoints["end"].reading
     in_order = detector.order == ("syntax", "semantics")
@@ -43,15 +44,15 @@ def two_stages(settings: Settings, seed: int, source: str) -> Finding:
     return Finding(
         conclusions=tuple(conclusions),
         hypotheses=(from_the_paper(run, source),),
-        numbers=_numbers(run, settings, stages),
+        numbers=_numbers(run, settings, groups),
         figures=_figures(run, source),
         remark=remark(run, source),
     )
 
 
-def _detector(run: LanguageRun, settings: Settings) -> StageDetector:
+def _detector(run: LanguageRun) -> StageDetector:
     """Syntax by -log p(type), semantics by -log p(answer | type)."""
-    detector = StageDetector(["syntax", "semantics"], warmup=settings.warmup, window=settings.window)
+    detector = StageDetector(["syntax", "semantics"])
     columns = (run.readings[name].tolist() for name in ("epoch", "type_loss", "answer_loss"))
     for epoch, type_loss, answer_loss in zip(*columns, strict=True):
         detector.update(epoch, {"syntax": type_loss, "semantics": answer_loss})
@@ -65,17 +66,19 @@ def _unseen(run: LanguageRun, settings: Settings) -> list[Conclusion]:
     return [Conclusion("semantics on held-out paraphrases", ">=", settings.most, measured, claimed=False)]
 
 
-def _numbers(run: LanguageRun, settings: Settings, stages: dict[str, Stage]) -> dict[str, float]:
+def _numbers(run: LanguageRun, settings: Settings, groups: dict[str, Group]) -> dict[str, float]:
     steps = {
-        f"epoch of the {event} of {name}": getattr(stage, event)
-        for name, stage in stages.items()
+        f"epoch of the {event} of {name}": getattr(group.stages[0], event) if group.stages else None
+        for name, group in groups.items()
         for event in ("onset", "completion")
     }
+    startup = {f"share of {name} that falls in the start-up": group.startup for name, group in groups.items()}
     return {
         "examples": float(len(run.corpus.training)),
         "epoch at which syntax is reached": run.first("syntax", settings.syntax_at),
         f"epoch at which semantics reaches {settings.few}": run.first("semantics", settings.few),
         "the most frequent answer of each type": run.corpus.most_frequent,
+        **startup,
         **{name: float("nan") if step is None else step for name, step in steps.items()},
     }
 
@@ -107,7 +110,7 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
     title="Syntax before semantics in a GPT-2 trained on CounterFact",
     statement=STATEMENT.format("CounterFact"),
     quick={**MADE_UP, **TYPED, **BARS},
-    full={**ON_COUNTERFACT, "few": 0.5, "warmup": 0.25},
+    full={**ON_COUNTERFACT, "few": 0.5},
     seeds=2,
     seconds=9.0,
     data=COUNTERFACT,

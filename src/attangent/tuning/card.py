@@ -1,0 +1,74 @@
+"""The model card of a tuned folder; its snippet runs as it stands where the folder's name is put in."""
+
+from pathlib import Path
+from typing import Any
+
+from attangent._files import write_whole
+from attangent._version import __version__
+from attangent.tuning.description import Description
+from attangent.tuning.kinds import NEEDS
+
+_HEAD = "---\nlibrary_name: attangent\n"
+_TEXT = (
+    _HEAD
+    + """\
+base_model: {base}
+tags:
+- ntk-attention
+- adapter
+---
+
+# {base}, tuned with attangent ({method})
+
+{task}. {numbers}
+
+```python
+import attangent
+
+tuned = attangent.load_tuned("{folder}")
+{use}
+```
+
+`tuned.model` and `tuned.tokenizer` are transformers' own{pipeline}.{warning}
+
+Saved by attangent {version}. Tell readers here what it was trained on.
+"""
+)
+_PREDICT = 'print(tuned.predict(["{example}"]))'
+_GENERATE = """inputs = tuned.tokenizer("{example}", return_tensors="pt")
+print(tuned.tokenizer.decode(tuned.model.generate(**inputs, max_new_tokens=32)[0]))"""
+_IMAGES = 'print(tuned.predict(["{example}"]))'
+_MEAN = """
+
+The classifier reads the mean over tokens, as the base model's sentence vectors do. `load_tuned` sees to it;
+what loads the weights alone (peft, `from_pretrained`) gives other answers."""
+
+
+def write_card(place: Path, description: Description, metrics: dict[str, Any]) -> None:
+    """Write README.md beside the weights, over the card that came with them."""
+    write_whole(place / "README.md", card_text(place, description, metrics))
+
+
+def card_text(place: Path, description: Description, metrics: dict[str, Any]) -> str:
+    """The text of the card; what was measured stands in it."""
+    uses = {"classification": _PREDICT, "causal-lm": _GENERATE, "image-classification": _IMAGES}
+    examples = {"image-classification": "IMAGE.png"}
+    labels = ", ".join(description.labels)
+    task = f"Tells apart {labels}" if NEEDS[description.kind].classifier else "Goes on with texts"
+    pipeline = ': `pipeline("text-classification", model=tuned.model, tokenizer=tuned.tokenizer)`'
+    return _TEXT.format(
+        base=description.base_model,
+        method=description.method,
+        task=task,
+        numbers=_numbers(metrics),
+        folder=place,
+        use=uses[description.kind].format(example=examples.get(description.kind, "Where is my order?")),
+        pipeline=pipeline if description.kind == "classification" else "",
+        warning=_MEAN if description.pooling == "mean" else "",
+        version=__version__,
+    )
+
+
+def _numbers(metrics: dict[str, Any]) -> str:
+    found = [f"{name[5:]} {value:.4f}" for name, value in metrics.items() if name.startswith("eval_")]
+    return f"On the rows it was scored on: {', '.join(found)}." if found else ""

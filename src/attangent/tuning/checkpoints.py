@@ -1,0 +1,74 @@
+"""Checkpoints of what is trained: which are whole, what they hold, and taking them back."""
+
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from attangent._errors import AttangentError
+
+TENSORS, LOSS = "trained.safetensors", "loss.json"
+_PARTS = (TENSORS, LOSS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
+"""What a whole checkpoint holds; the last is written last."""
+
+
+def last_whole_checkpoint(folder: Path) -> Path | None:
+    """The latest checkpoint that was written to its end; later ones that were cut off are removed."""
+    found = sorted(folder.glob("checkpoint-*"), key=_step, reverse=True)
+    for path in found:
+        if _is_whole(path):
+            return path
+        shutil.rmtree(path, ignore_errors=True)  # other processes of the run do the same
+    return None
+
+
+def _step(path: Path) -> int:
+    number = path.name.removeprefix("checkpoint-")
+    return int(number) if number.isdigit() else -1
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        json.loads((path / _PARTS[-1]).read_text())
+        json.loads((path / LOSS).read_text())
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        return False
+    return all((path / name).is_file() for name in _PARTS)
+
+
+def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter that trains, and the buffers that stand beside one."""
+    found: dict[str, Tensor] = {}
+    for path, module in model.named_modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
+            own = {
+                **dict(module.named_parameters(recurse=False)),
+                **dict(module.named_buffers(recurse=False)),
+            }
+            found |= {
+                f"{path}.{name}" if path else name: t.detach().cpu().contiguous().clone()
+                for name, t in own.items()
+            }
+    return found
+
+
+def put_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy tensors back to where `trained_tensors` took them from."""
+    places = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    expected = set(trained_tensors(model))
+    if set(tensors) != expected:
+        odd = sorted(set(tensors) ^ expected)
+        raise AttangentError(
+            f"the checkpoint and the model differ in {', '.join(odd[:4])}; start in another folder"
+        )
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            places[name].copy_(tensor)
+
+
+def drop_checkpoints(folder: Path) -> None:
+    """Remove what only a cut-off run needs."""
+    for path in (*folder.glob("checkpoint-*"), *folder.glob("trying-*")):
+        shutil.rmtree(path)

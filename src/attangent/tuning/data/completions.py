@@ -1,0 +1,21 @@
+"""Texts to go on with: prompts with their completions, plain texts, or math problems."""
+
+from pathlib import Path
+from typing import Any
+
+from attangent.tuning.data.math import problem_of
+from attangent.tuning.data.text import parsed_records
+from attangent.tuning.encoding import Completion
+
+
+def read_completions(path: Path) -> list[Completion]:
+    """Rows with `prompt` and `completion`, with `text` alone, or problems of GSM8K and MATH."""
+    return parsed_records(path, _completion, "at least one text")
+
+
+def _completion(row: dict[str, Any]) -> Completion:
+    if isinstance(row.get("prompt"), str) and isinstance(row.get("completion"), str):
+        return Completion(row["prompt"], row["completion"])
+    if isinstance(row.get("text"), str):
+        return Completion("", row["text"])
+    return problem_of(row).completion()

@@ -1,0 +1,49 @@
+"""Methods that are a config of peft's."""
+
+import warnings
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attangent._errors import AttangentError
+from attangent.adapters.files.format import WEIGHTS
+from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent.tuning.methods.technique import Site, Technique
+
+if TYPE_CHECKING:
+    from attangent.tuning.methods.settings import Method
+
+
+class FromPeft(Technique):
+    """A config of peft's decides what is added; peft saves it."""
+
+    @abstractmethod
+    def config(self, model: Any, method: "Method", site: Site) -> Any:
+        """peft's config for this model."""
+
+    def added(self, model: Any, method: "Method", site: Site) -> Any:
+        from peft import get_peft_model
+
+        return get_peft_model(model, self.config(model, method, site))
+
+    def save(self, model: Any, place: Path) -> None:
+        model.save_pretrained(place)
+
+    def load(self, model: Any, place: Path) -> Any:
+        return with_peft_adapter(model, place)
+
+
+def with_peft_adapter(model: Any, place: Path) -> Any:
+    """The model with the adapter that peft saved; only weights in safetensors are read."""
+    from peft import PeftModel
+
+    if not (place / WEIGHTS).is_file():
+        raise AttangentError(f"{place} has no {WEIGHTS}, the only kind of weights that is read")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Unexpected keyword arguments.*pooling")
+        return PeftModel.from_pretrained(model, str(place))
+
+
+def peft_task(kind: TaskKind) -> str | None:
+    """peft's name of this kind of task, None where it has none."""
+    return NEEDS[kind].peft_task

@@ -1,0 +1,73 @@
+"""LoRA on queries and values."""
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from attangent._errors import AttangentError
+from attangent.tuning.methods.from_peft import FromPeft, peft_task
+from attangent.tuning.methods.technique import Site
+
+if TYPE_CHECKING:
+    from attangent.tuning.methods.settings import Method
+
+_QUERY_AND_VALUE = {
+    "query",
+    "value",
+    "q_proj",
+    "v_proj",
+    "q_lin",
+    "v_lin",
+    "q",
+    "v",
+    "c_attn",
+    "query_key_value",
+}
+
+
+class Lora(FromPeft):
+    name = "lora"
+
+    def default_rate(self, method: "Method") -> float:
+        return 2e-3
+
+    def has_size(self, method: "Method") -> bool:
+        return True
+
+    def resized(self, method: "Method", size: int) -> "Method":
+        return replace(method, rank=size)
+
+    def config(self, model: Any, method: "Method", site: Site) -> Any:
+        from peft import LoraConfig
+
+        return LoraConfig(
+            r=method.rank,
+            lora_alpha=2 * method.rank,
+            target_modules=lora_targets(model, method.top),
+            modules_to_save=[*site.classifier] or None,
+            task_type=peft_task(site.kind),
+        )
+
+
+def lora_targets(model: nn.Module, top: int | None = None) -> list[str]:
+    """The names of the query and value projections, in the last `top` layers or in all."""
+    found = [name for name, module in model.named_modules() if _is_projection(name, module)]
+    if not found:
+        raise AttangentError(
+            f"{type(model).__name__} has no projection called {', '.join(sorted(_QUERY_AND_VALUE))}: "
+            "LoRA does not know where to go"
+        )
+    layers = sorted({_layer_number(name) for name in found})
+    kept = set(layers if top is None else layers[-top:])
+    return [name for name in found if _layer_number(name) in kept]
+
+
+def _is_projection(name: str, module: nn.Module) -> bool:
+    return name.rpartition(".")[2] in _QUERY_AND_VALUE and getattr(module, "weight", None) is not None
+
+
+def _layer_number(name: str) -> int:
+    number = re.search(r"\.(\d+)\.", name)
+    return int(number[1]) if number else 0

@@ -1,0 +1,77 @@
+"""A prefix state: NTK-Attention, alone or on a model that has LoRA."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attangent._errors import AttangentError
+from attangent.adapters.attaching import attach
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.files.save import load_adapter, save_adapter
+from attangent.tuning.methods.from_peft import with_peft_adapter
+from attangent.tuning.methods.lora import Lora
+from attangent.tuning.methods.technique import Site, Technique
+
+if TYPE_CHECKING:
+    from attangent.tuning.methods.settings import Method
+
+_TRAINED_FEATURES = ("learned", "anchors")
+
+
+class Ntk(Technique):
+    name = "ntk"
+    smallest = 2
+
+    def default_rate(self, method: "Method") -> float:
+        if method.ntk.resolved_units != "calibrated":
+            return 1e-3  # P1 Appendix B.1
+        return 1e-2 if method.ntk.features == "learned" else 0.03
+
+    def has_size(self, method: "Method") -> bool:
+        return method.ntk.features in _TRAINED_FEATURES
+
+    def resized(self, method: "Method", size: int) -> "Method":
+        return replace(method, ntk=NTKConfig.from_dict(method.ntk.as_dict() | {"size": size}))
+
+    def added(self, model: Any, method: "Method", site: Site) -> Any:
+        return attach(model, _config(method, site.classifier, site.seed), calibration=site.calibration)
+
+    def save(self, model: Any, place: Path) -> None:
+        save_adapter(model, place)
+
+    def load(self, model: Any, place: Path) -> Any:
+        return load_adapter(model, place)
+
+
+class NtkAndLora(Ntk):
+    """Both at once; peft keeps the classifier."""
+
+    name = "ntk+lora"
+
+    def has_size(self, method: "Method") -> bool:
+        raise AttangentError(f"{self.name} has two sizes; give them in a TOML file")
+
+    def added(self, model: Any, method: "Method", site: Site) -> Any:
+        adapted = Lora().added(model, method, site)
+        trained = {name for name, parameter in adapted.named_parameters() if parameter.requires_grad}
+        attach(adapted, _config(method, [], site.seed), calibration=site.calibration)
+        for name, parameter in adapted.named_parameters():
+            if name in trained:
+                parameter.requires_grad_(True)
+        return adapted
+
+    def save(self, model: Any, place: Path) -> None:
+        model.save_pretrained(place.with_name("lora"))
+        super().save(model, place)
+
+    def load(self, model: Any, place: Path) -> Any:
+        return super().load(with_peft_adapter(model, place.with_name("lora")), place)
+
+
+def _config(method: "Method", classifier: list[str], seed: int) -> NTKConfig:
+    settings = method.ntk.as_dict() | {"seed": seed}
+    if classifier:
+        settings["modules_to_save"] = classifier
+    if method.top is not None:
+        settings["layers"] = list(range(-method.top, 0))
+    return NTKConfig.from_dict(settings)

@@ -1,0 +1,102 @@
+"""Labels and probabilities for new rows. What `attangent predict` calls."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from attangent._errors import AttangentError
+from attangent._files import write_whole
+from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
+from attangent.tuning.data.records import KINDS
+from attangent.tuning.data.text import Example, TextTask, read_features
+from attangent.tuning.encoding import Padding, encode_task, stack
+from attangent.tuning.loading import model_limit, preprocessor_of
+
+if TYPE_CHECKING:
+    from attangent.tuning.tuned import Prediction, Tuned
+
+
+def predict(tuned: "Tuned", given: Sequence[Any], batch: int = 32) -> "list[Prediction]":
+    """The label and the probabilities of each text, tuple of texts or image file."""
+    from attangent.tuning.tuned import Prediction
+
+    if tuned.description.kind == "causal-lm":
+        raise AttangentError("the model goes on with texts and has no labels; use `attangent generate`")
+    encode = _images if tuned.description.kind == "image-classification" else _texts
+    rows, collate = encode(tuned, given)
+    device = next(tuned.model.parameters()).device
+    found: list[Prediction] = []
+    for start in range(0, len(rows), batch):
+        inputs = collate([rows[i] for i in range(start, min(start + batch, len(rows)))])
+        del inputs["labels"]
+        with torch.no_grad():
+            logits = tuned.model(**{name: value.to(device) for name, value in inputs.items()}).logits
+        for shares in logits.float().softmax(-1).tolist():
+            by_label = dict(zip(tuned.labels, shares, strict=True))
+            found.append(Prediction(max(by_label, key=by_label.__getitem__), by_label))
+    return found
+
+
+def _texts(tuned: "Tuned", texts: Sequence[str | Sequence[str]]) -> tuple[Any, Any]:
+    features = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
+    if not features or not all(row and all(isinstance(part, str) for part in row) for row in features):
+        raise AttangentError("there is no text to predict for, expected texts or tuples of texts")
+    task = TextTask(tuple(Example(row, 0) for row in features), tuned.labels)
+    rows = encode_task(task, tuned.tokenizer, tuned.description.max_tokens, model_limit(tuned.model))
+    return rows, Padding(tuned.tokenizer.pad_token_id)
+
+
+def _images(tuned: "Tuned", files: Sequence[Path]) -> tuple[Any, Any]:
+    pixels = Pixels.of(tuned.model.config, preprocessor_of(tuned.description.base_model))
+    return EncodedImages(ImageTask(tuple(map(Path, files)), (0,) * len(files), tuned.labels), pixels), stack
+
+
+def rows_to_predict(tuned: "Tuned", source: Path | Iterable[str]) -> list[Any]:
+    """New rows: of a file with the columns of training, of a text file or lines, one text on each line."""
+    if not isinstance(source, Path):
+        found: list[Any] = [line.strip() for line in source if line.strip()]
+    elif source.is_dir():
+        found = sorted(path for path in source.rglob("*") if path.is_file() and not path.name.startswith("."))
+    elif source.suffix == ".txt":
+        found = [line.strip() for line in _lines(source) if line.strip()]
+    else:
+        found = list(read_features(source, tuned.description.layout, tuned.description.columns))
+    if not found:
+        raise AttangentError(f"there are no rows to predict for; give {', '.join(KINDS)} or .txt, or lines")
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AttangentError(f"cannot read {path}: {error}") from None
+
+
+def answers_table(found: "Sequence[Prediction]") -> str:
+    """CSV with the label, its probability and that of every label."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    labels = list(found[0].probabilities)
+    writer.writerow(["label", "probability", *(f"probability of {name}" for name in labels)])
+    for one in found:
+        shares = [one.probability, *one.probabilities.values()]
+        writer.writerow([_cell(one.label), *(f"{share:.6f}" for share in shares)])
+    return file.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A label that a spreadsheet would run as a formula gets an apostrophe in front."""
+    return f"'{text}" if text[:1] in ("=", "@", "\t", "\r") else text
+
+
+def predict_file(tuned: "Tuned", source: Path | Iterable[str], out: Path | None, batch: int = 32) -> str:
+    """The answers as CSV, written to `out` where it is given."""
+    table = answers_table(predict(tuned, rows_to_predict(tuned, source), batch))
+    if out is not None:
+        write_whole(out, table)
+    return table

@@ -1,0 +1,98 @@
+"""From the settings of a run to a model with its method and encoded data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent.tuning.data.completions import read_completions
+from attangent.tuning.data.images import EncodedImages, Pixels, read_images
+from attangent.tuning.data.splitting import held_out
+from attangent.tuning.data.text import read_task, text_columns
+from attangent.tuning.encoding import Padding, encode_completions, encode_task, stack
+from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
+from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
+from attangent.tuning.request import Tuning
+from attangent.tuning.training import Collate
+
+_KEPT = 0.2
+"""The share of the training rows to score on where no other rows are given."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A model as it is loaded, with encoded data: what any method starts from."""
+
+    model: Any
+    tokenizer: Any
+    collate: Collate
+    train: Any
+    evaluate: Any
+    labels: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = ()
+    pooling: str = "first"
+
+
+def prepare(tuning: Tuning) -> Ground:
+    """Read and check everything, load the model, encode."""
+    readers = {"classification": _texts, "causal-lm": _completions, "image-classification": _images}
+    return readers[tuning.kind](tuning)
+
+
+def _texts(tuning: Tuning) -> Ground:
+    data = read_task(tuning.train, layout=tuning.layout, columns=tuning.columns)
+    if tuning.evaluate is None:
+        data, held = _parted(data, [example.label for example in data.examples])
+    else:
+        held = read_task(tuning.evaluate, layout=tuning.layout, labels=data.labels, columns=tuning.columns)
+    tokenizer = load_tokenizer(tuning.model)
+    model = load_model(tuning.model, tuning.kind, data.labels, tuning.training.seed)
+    pooling = resolved_pooling(tuning.pooling, tuning.model)
+    if pooling == "mean":
+        use_mean_pooling(model)
+    pad_with(model, tokenizer)
+    rows, others = (
+        encode_task(task, tokenizer, tuning.max_tokens, model_limit(model)) for task in (data, held)
+    )
+    columns = text_columns(tuning.train, tuning.layout, tuning.columns)
+    pad = Padding(tokenizer.pad_token_id)
+    return Ground(model, tokenizer, pad, rows, others, data.labels, columns, pooling)
+
+
+def _completions(tuning: Tuning) -> Ground:
+    pairs = read_completions(tuning.train)
+    if tuning.evaluate is None:
+        chosen, kept = held_out([0] * len(pairs), _KEPT, 0, "rows to score on")
+        pairs, held = [pairs[i] for i in chosen], [pairs[i] for i in kept]
+    else:
+        held = read_completions(tuning.evaluate)
+    tokenizer = load_tokenizer(tuning.model)
+    model = load_model(tuning.model, tuning.kind)
+    rows, others = (
+        encode_completions(part, tokenizer, tuning.max_tokens, model_limit(model)) for part in (pairs, held)
+    )
+    return Ground(model, tokenizer, Padding(tokenizer.pad_token_id), rows, others)
+
+
+def _images(tuning: Tuning) -> Ground:
+    data = read_images(tuning.train)
+    if tuning.evaluate is None:
+        data, held = _parted(data, list(data.targets))
+    else:
+        held = read_images(tuning.evaluate, labels=data.labels)
+    model = load_model(tuning.model, tuning.kind, data.labels, tuning.training.seed)
+    pixels = Pixels.of(model.config, preprocessor_of(tuning.model))
+    return Ground(model, None, stack, EncodedImages(data, pixels), EncodedImages(held, pixels), data.labels)
+
+
+def _parted(data: Any, targets: list[int]) -> tuple[Any, Any]:
+    train, kept = held_out(targets, _KEPT, 0, "rows to score on")
+    return data.take(train), data.take(kept)
+
+
+def class_weights(ground: Ground) -> Tensor:
+    """n / (classes n_c) for each class c of n_c rows: every class then counts the same in the loss."""
+    targets = torch.tensor([int(ground.train[i]["labels"]) for i in range(len(ground.train))])
+    counts = torch.bincount(targets, minlength=len(ground.labels)).clamp(min=1)
+    return len(targets) / (len(ground.labels) * counts.float())

@@ -1,0 +1,45 @@
+"""What is done around the training of a method, the same for every method."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attangent._checks import check_choice
+from attangent.tuning.methods import Method
+
+Start = Literal["closed-form", "random"]
+Validation = Literal["none", "random", "unlike"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a run starts and how it ends.
+
+    start: the classifier's first weights: `closed-form` fits them to the frozen model's features, `random`
+        draws them.
+    validation: `none` trains on all rows and keeps everything that was learnt. `random` keeps a fifth of
+        each class apart and chooses on it how much to keep; `unlike` keeps rows apart that are unlike the
+        others. Where nothing is kept, the classifier is fitted to all rows. Models without a classifier are
+        trained on all rows in any case.
+    """
+
+    start: Start = "closed-form"
+    validation: Validation = "none"
+
+    def __post_init__(self) -> None:
+        check_choice("start", self.start, get_args(Start))
+        check_choice("validation", self.validation, get_args(Validation))
+
+    def with_validation(self) -> "Recipe":
+        """The same with rows kept apart, on which methods can be compared."""
+        return self if self.validation != "none" else Recipe(self.start, "random")
+
+    def rate_of(self, method: Method) -> float:
+        """The rate that was given, or the default: a smaller one where the classifier is fitted already."""
+        if method.learning_rate is not None or self.start == "random":
+            return method.rate
+        return _GENTLE * method.rate
+
+
+_GENTLE = 0.25
+PLAIN = Recipe("random", "none")
+"""Training and nothing else."""

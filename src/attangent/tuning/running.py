@@ -1,0 +1,94 @@
+"""One method on one model and its rows: start, train, settle. What `tune` and `compare` share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import Subset
+
+from attangent.tuning.blending import Tensors, best_share
+from attangent.tuning.checkpoints import trained_tensors
+from attangent.tuning.data.grouping import unlike_part
+from attangent.tuning.data.splitting import held_out
+from attangent.tuning.encoding import calibration_batches
+from attangent.tuning.kinds import TaskKind
+from attangent.tuning.methods import Method, adapt
+from attangent.tuning.methods.classifier import classifier_names, trained_classifier
+from attangent.tuning.recipe import Recipe
+from attangent.tuning.start import features_of, fit_classifier, linear_classifier
+from attangent.tuning.training import Collate, Job, Training, score, train, untrained
+
+_KEPT_APART = 0.2
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model as it is loaded, its kind, the rows to train on, and how they become batches."""
+
+    model: Any
+    kind: TaskKind
+    rows: Any
+    collate: Collate
+    weights: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained model with its trainer and its numbers."""
+
+    model: Any
+    trainer: Any
+    numbers: dict[str, float]
+
+
+def run_method(
+    task: Task,
+    method: Method,
+    training: Training,
+    recipe: Recipe,
+    folder: Path,
+    watch: Callable[[int, int, float], None] | None = None,
+) -> Outcome:
+    """Train the method on the task's model, which is changed, as the recipe says."""
+    model, seed = task.model, training.seed
+    layer = linear_classifier(model, classifier_names(model, task.kind))
+    part, kept = _parts(task, layer, recipe, seed)
+    if recipe.start == "closed-form" and layer is not None:
+        fit_classifier(layer, *features_of(model, layer, part, task.collate), seed, task.weights)
+    adapted = adapt(model, method, task.kind, seed, calibration_batches(part, task.collate))
+    start = {} if kept is None else trained_tensors(adapted)
+    rate = recipe.rate_of(method)
+    job = Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch)
+    trainer, numbers = (train if method.technique.trains else untrained)(job, training)
+    if kept is not None:
+        numbers |= _settled(adapted, task, start, lambda: score(trainer, kept, task.kind)["loss"], seed)
+    return Outcome(adapted, trainer, {"learning_rate": rate, **numbers})
+
+
+def _settled(
+    adapted: Any, task: Task, start: Tensors, loss: Callable[[], float], seed: int
+) -> dict[str, float]:
+    """Keep the best share of what was learnt; where that is nothing, fit the classifier to all rows."""
+    share, losses = best_share(adapted, start, trained_tensors(adapted), loss)
+    if share == 0:
+        layer = trained_classifier(adapted)
+        fit_classifier(layer, *features_of(adapted, layer, task.rows, task.collate), seed, task.weights)
+    return {"kept": share, "validation_loss": losses[share], "validation_loss_at_start": losses[0.0]}
+
+
+def _parts(task: Task, layer: nn.Module | None, recipe: Recipe, seed: int) -> tuple[Any, Any]:
+    """The rows to train on and those kept apart, None where there are none."""
+    if recipe.validation == "none" or layer is None:
+        return task.rows, None
+    features, targets = features_of(task.model, layer, task.rows, task.collate)
+    if recipe.validation == "random":
+        chosen, kept = held_out(targets.tolist(), _KEPT_APART, seed, "validation")
+    else:
+        chosen, kept = unlike_part(features, targets.tolist(), seed)
+    return _taken(task.rows, chosen), _taken(task.rows, kept)
+
+
+def _taken(rows: Any, places: list[int]) -> Any:
+    return [rows[i] for i in places] if isinstance(rows, list) else Subset(rows, places)

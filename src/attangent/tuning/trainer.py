@@ -1,0 +1,138 @@
+"""transformers' Trainer as runs use it: groups of the optimiser, small checkpoints, the order of examples."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attangent._files import write_whole
+from attangent.tuning.checkpoints import LOSS, TENSORS, put_tensors, trained_tensors
+from attangent.tuning.encoding import token_counts
+from attangent.tuning.methods import is_head
+from attangent.tuning.order import SeededOrder
+
+if TYPE_CHECKING:
+    from attangent.tuning.training import Job, Training
+
+
+def make_trainer(job: "Job", training: "Training") -> Any:
+    """transformers' Trainer with our optimiser groups and checkpoints of what is trained only."""
+    from transformers import PrinterCallback, TrainingArguments
+
+    arguments = TrainingArguments(
+        output_dir=str(job.folder),
+        num_train_epochs=training.epochs,
+        per_device_train_batch_size=training.batch,
+        gradient_accumulation_steps=training.accumulate,
+        learning_rate=job.rate,
+        warmup_steps=training.warmup,  # below 1 it is a share of all steps
+        bf16=training.bf16,
+        use_cpu=not torch.accelerator.is_available(),
+        seed=training.seed,
+        data_seed=training.seed,
+        save_strategy="steps" if training.checkpoint_steps else "no",
+        save_steps=training.checkpoint_steps or 500,
+        save_total_limit=2,
+        train_sampling_strategy="group_by_length" if training.by_length else "random",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        dataloader_pin_memory=torch.cuda.is_available(),
+        ddp_find_unused_parameters=all(p.requires_grad for p in job.model.parameters()),
+    )
+    trainer = trainer_class()(
+        model=job.model,
+        args=arguments,
+        train_dataset=job.rows,
+        data_collator=job.collate,
+        optimizers=(optimiser(job.model, job.rate, training), None),
+        compute_loss_func=None if job.weights is None else _weighted(job.weights),
+    )
+    trainer.watch = job.watch
+    trainer.remove_callback(PrinterCallback)
+    if job.kind != "causal-lm":
+        trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
+    return trainer
+
+
+def _weighted(weights: Tensor) -> Callable[..., Tensor]:
+    """The loss in which each class has a weight."""
+
+    def loss(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+        logits = outputs.logits
+        return F.cross_entropy(logits.float(), labels, weight=weights.to(logits.device))
+
+    return loss
+
+
+def optimiser(model: nn.Module, rate: float, training: "Training") -> torch.optim.Optimizer:
+    """AdamW with the classifier in a group of its own; where only that trains, it has the method's rate."""
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    head = [p for name, p in trained if is_head(name)]
+    others = [p for name, p in trained if not is_head(name)]
+    groups = [
+        {"params": others, "lr": rate},
+        {"params": head, "lr": (training.head_rate or rate) if others else rate},
+    ]
+    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
+
+
+@cache
+def trainer_class() -> type[Any]:
+    """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
+    from safetensors.torch import load_file, save_file
+    from transformers import Trainer
+
+    class SmallCheckpoints(Trainer):
+        def __init__(self, *arguments: Any, **named: Any):
+            super().__init__(*arguments, **named)
+            self.loss_sum, self.loss_to_save = torch.zeros(()), 0.0
+            self.watch: Callable[[int, int, float], None] | None = None
+
+        def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
+            rows: Any = self.train_dataset if train_dataset is None else train_dataset
+            lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
+            group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
+            return SeededOrder(len(rows), self.args.seed, lengths, group)
+
+        def training_step(self, *arguments: Any, **named: Any) -> Tensor:
+            loss = super().training_step(*arguments, **named)
+            self.loss_sum += loss.to(self.loss_sum.device)
+            if self.watch is not None:
+                self.watch(self.state.global_step + 1, self.state.max_steps, float(loss))
+            return loss
+
+        def mean_loss(self) -> float:
+            """The loss over all steps, those before a resumption too, as a mean over processes."""
+            return self._loss_over_processes() / max(self.state.global_step, 1)
+
+        def _loss_over_processes(self) -> float:
+            total: Any = self.accelerator.reduce(self.loss_sum.to(self.args.device), "mean")
+            return float(total)
+
+        def _save_checkpoint(self, *arguments: Any, **named: Any) -> None:
+            self.loss_to_save = self._loss_over_processes()
+            super()._save_checkpoint(*arguments, **named)
+
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            if self.args.should_save:
+                folder = Path(output_dir or str(self.args.output_dir))
+                folder.mkdir(parents=True, exist_ok=True)
+                model = self.accelerator.unwrap_model(self.model)
+                save_file(trained_tensors(model), folder / TENSORS)
+                write_whole(folder / LOSS, json.dumps(self.loss_to_save))
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+            model = self.accelerator.unwrap_model(self.model if model is None else model)
+            put_tensors(model, load_file(Path(resume_from_checkpoint) / TENSORS))
+            self.loss_sum.fill_(json.loads((Path(resume_from_checkpoint) / LOSS).read_text()))
+
+    return SmallCheckpoints

@@ -1,0 +1,132 @@
+"""A tuned model from its folder, ready to answer."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from attangent._errors import AttangentError
+from attangent.adapters.files.format import CONFIG, WEIGHTS
+from attangent.tuning.description import FILE, Description, read_description
+from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent.tuning.loading import load_model, load_tokenizer, pad_with
+from attangent.tuning.methods.registry import TECHNIQUES
+from attangent.tuning.pooling import use_mean_pooling
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A model with what was tuned on it, its tokenizer (None for images) and what its folder says."""
+
+    model: Any
+    tokenizer: Any
+    description: Description
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.description.labels
+
+    def predict(self, texts: Sequence[Any], batch: int = 32) -> "list[Prediction]":
+        """The label and the probabilities of each text (a tuple of texts where rows had several columns)."""
+        from attangent.tuning.predicting import predict
+
+        return predict(self, texts, batch)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The likeliest label, and every label's probability."""
+
+    label: str
+    probabilities: dict[str, float]
+
+    @property
+    def probability(self) -> float:
+        return self.probabilities[self.label]
+
+
+def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
+    """The model and tokenizer that `attangent tune` saved, from a run's folder or the weights' own.
+
+    `model` is where the base model is now, if it has moved since.
+    """
+    place = place_of(Path(folder))
+    found = read_description(place) if (place / FILE).is_file() else _older(place)
+    technique, kind = TECHNIQUES[found.method], found.kind
+    base = technique.source(model or found.base_model, place)
+    revision = found.revision if base == found.base_model else None
+    network = load_model(base, kind, found.labels, revision=revision)
+    if found.pooling == "mean":
+        use_mean_pooling(network)
+    tokenizer = None
+    if kind != "image-classification":
+        tokenizer = load_tokenizer(place if (place / "tokenizer_config.json").is_file() else base)
+        pad_with(network, tokenizer)
+    return Tuned(technique.load(network, place).eval(), tokenizer, found)
+
+
+def place_of(folder: Path) -> Path:
+    """The folder that holds the weights: this one, or the only one below it that a run wrote."""
+    if not folder.is_dir():
+        raise AttangentError(f"there is no folder {folder}; give one that `attangent tune` wrote")
+    if any((folder / name).is_file() for name in (FILE, CONFIG, "config.json")):
+        return folder
+    below = [path for name in ("adapter", "model") for path in (folder / name,) if path.is_dir()]
+    seeds = sorted(path for path in folder.glob("seed-*") if path.is_dir())
+    if below:
+        return below[0]
+    if len(seeds) == 1:
+        return place_of(seeds[0])
+    more = f"; choose one of {', '.join(path.name for path in seeds[:4])}" if seeds else ""
+    raise AttangentError(f"{folder} holds no tuned model, expected what `attangent tune` writes{more}")
+
+
+def is_tuned(folder: Path) -> bool:
+    """Whether `attangent tune` wrote this folder."""
+    try:
+        place = place_of(folder)
+    except AttangentError:
+        return False
+    return (place / FILE).is_file() or (place.parent / "settings.json").is_file()
+
+
+def _older(place: Path) -> Description:
+    """What the settings beside the weights say; versions before 0.2 did not keep the labels' names."""
+    settings = place.parent / "settings.json"
+    if not settings.is_file():
+        raise AttangentError(f"{place} has no {FILE}: load it with attangent.load_adapter or peft")
+    try:
+        content = json.loads(settings.read_text())
+        kind: TaskKind = "image-classification" if Path(content["train"]).is_dir() else content["task"]
+        count = _label_count(place) if NEEDS[kind].classifier else 0
+        labels = tuple(f"LABEL_{number}" for number in range(count))
+        return Description(
+            content["model"], kind, content["method"]["name"], labels, max_tokens=content["max_tokens"]
+        )
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise AttangentError(f"{settings} cannot be understood: {error!r}") from None
+
+
+def _label_count(place: Path) -> int:
+    """How many classes the saved classifier tells apart."""
+    from safetensors import SafetensorError, safe_open
+
+    path = next((place / name for name in (WEIGHTS, "model.safetensors") if (place / name).is_file()), None)
+    if path is None:
+        raise AttangentError(f"{place} has no {WEIGHTS}")
+    ends = (
+        "classifier.weight",
+        "score.weight",
+        "classifier.out_proj.weight",
+        "classifier.modules_to_save.weight",
+    )
+    try:
+        with safe_open(path, framework="pt") as file:
+            for key in file.keys():  # noqa: SIM118
+                if key.endswith(ends):
+                    return int(file.get_slice(key).get_shape()[0])
+    except SafetensorError as error:
+        raise AttangentError(f"{path} is not a safetensors file: {error}") from None
+    raise AttangentError(f"{path} holds no classifier")

@@ -1,0 +1,53 @@
+"""Rows from files of every kind."""
+
+import gzip
+import json
+
+import pytest
+
+from attangent import AttangentError
+from attangent.tuning.data.records import read_records
+
+ROWS = [{"text": "a, b", "label": "x"}, {"text": "c", "label": "y"}]
+
+
+def written(folder, kind):
+    path = folder / f"rows{kind}"
+    if kind == ".parquet":
+        arrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(arrow.Table.from_pylist(ROWS), path)
+    elif kind == ".json":
+        path.write_text(json.dumps(ROWS))
+    elif kind == ".jsonl.gz":
+        path.write_bytes(gzip.compress("\n".join(map(json.dumps, ROWS)).encode()))
+    else:
+        mark = {".csv": ",", ".tsv": "\t"}[kind]
+        lines = ["text", "label"], *([f'"{row["text"]}"', row["label"]] for row in ROWS)
+        path.write_text("".join(mark.join(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".json", ".jsonl.gz", ".parquet"])
+def test_every_kind_gives_the_same_rows(tmp_path, kind):
+    assert list(read_records(written(tmp_path, kind))) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", b"text,label\na,b,c\n", "row 1 has more cells than the header"),
+        ("x.csv", b"text,label\n\xff\xfe,b\n", "cannot be read as UTF-8"),
+        ("x.jsonl", b"[1]\n", "row 1 is list"),
+        ("x.json", b"{}", "does not hold a list of objects"),
+        ("x.json", b"[" * 100_000, "is not JSON"),
+        ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 500)[:-9], "cannot be read"),
+        ("x.parquet", b"PAR1junk", "cannot be read as parquet"),
+        ("x.xls", b"", "ends in .xls, expected one of"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(AttangentError, match=message):
+        list(read_records(tmp_path / name))

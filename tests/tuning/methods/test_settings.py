@@ -1,0 +1,104 @@
+"""What each method adds, trains and leaves alone."""
+
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.adapters.config import NTKConfig
+from attangent.tuning.methods import Method, adapt, trained_sizes
+from tests.adapters.models import inputs, tiny
+
+HEAD = 32 * 3 + 3
+
+
+def adapted(name, model="bert", kind="classification", **options):
+    return adapt(tiny(model), Method(name, **options), kind, 0, [inputs(model)])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("head", {}, 0),
+        ("lora", {"rank": 4}, 2 * 2 * (32 * 4 * 2)),
+        ("lora", {"rank": 4, "top": 1}, 2 * (32 * 4 * 2)),
+        ("prefix", {"tokens": 5}, 2 * 2 * 5 * 32),
+        ("ntk", {"ntk": NTKConfig(features="elu", units="authors")}, 2 * 4 * (8 * 8 + 8)),
+        ("ntk", {"ntk": NTKConfig(features="elu", units="authors"), "top": 1}, 4 * (8 * 8 + 8)),
+    ],
+)
+def test_numbers_trained(name, options, expected):
+    assert trained_sizes(adapted(name, **options)) == {"parameters": expected, "head_parameters": HEAD}
+
+
+def test_full_trains_everything():
+    model = adapted("full")
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_both_together_train_both_and_one_head():
+    sizes = trained_sizes(adapted("ntk+lora"))
+    parts = [trained_sizes(adapted(name))["parameters"] for name in ("ntk", "lora")]
+    assert sizes == {"parameters": sum(parts), "head_parameters": HEAD}
+
+
+@pytest.mark.parametrize("name", ["ntk", "lora", "prefix", "head", "ntk+lora"])
+def test_the_base_is_frozen_and_what_trains_gets_a_gradient(name):
+    model = adapted(name)
+    given = {**inputs("bert"), "labels": torch.tensor([0, 2, 1])[: len(inputs("bert")["input_ids"])]}
+    model(**given).loss.backward()
+    for path, parameter in model.named_parameters():
+        assert (parameter.grad is not None) == parameter.requires_grad, path
+        assert not (parameter.requires_grad and path.endswith("word_embeddings.weight"))
+
+
+def test_decoders_and_vision():
+    assert trained_sizes(adapted("lora", "llama", "causal-lm", rank=2))["head_parameters"] == 0
+    assert trained_sizes(adapted("ntk", "llama", "causal-lm"))["parameters"] > 0
+    assert trained_sizes(adapted("ntk", "vit", "image-classification"))["head_parameters"] == HEAD
+
+
+def test_the_seed_decides_the_start():
+    first, again, other = (adapt(tiny("bert"), Method("lora"), "classification", seed) for seed in (0, 0, 1))
+    weights = [dict(m.named_parameters()) for m in (first, again, other)]
+    name = next(path for path in weights[0] if "lora_A" in path)
+    assert torch.equal(weights[0][name], weights[1][name])
+    assert not torch.equal(weights[0][name], weights[2][name])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "adapter"}, "method is 'adapter'"),
+        ({"rank": 0}, "rank"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
+        ({"top": 1, "ntk": {"layers": [-1]}}, "both top and ntk.layers"),
+        ({"size": 3}, "unknown settings size"),
+        ({"ntk": {"sise": 3}}, "unknown settings sise"),
+    ],
+)
+def test_settings_that_are_refused(settings, message):
+    with pytest.raises(AttangentError, match=message):
+        Method.from_dict(settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "method", "message"),
+    [
+        ("llama", "causal-lm", Method("head"), "no head of its own"),
+        ("llama", "classification", Method("lora"), "no head called"),
+        ("vit", "image-classification", Method("prefix"), "no prefix tuning for vision"),
+        ("bert", "classification", Method("prefix", top=1), "goes into all 2 layers"),
+    ],
+)
+def test_what_a_model_cannot_do_is_said(model, kind, method, message):
+    with pytest.raises(AttangentError, match=message):
+        adapt(tiny(model), method, kind, 0)
+
+
+def test_default_rates():
+    assert Method("lora").rate == 2e-3
+    assert Method("ntk", top=2).rate == 0.01
+    assert Method("ntk").rate == pytest.approx(0.01)
+    assert Method("ntk", ntk=NTKConfig(features="anchors")).rate == 0.03
+    assert Method("ntk", ntk=NTKConfig(features="elu")).rate == 1e-3
+    assert Method("ntk", learning_rate=0.5).rate == 0.5

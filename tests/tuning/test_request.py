@@ -1,0 +1,39 @@
+"""What is asked of a run, checked before any work."""
+
+import pytest
+
+from attangent import AttangentError
+from attangent.tuning.request import Tuning
+from tests.adapters.tiny import save_bert, write_rows
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    folder = save_bert(tmp_path_factory.mktemp("bert"))
+    write_rows(folder / "train.jsonl", 24)
+    write_rows(folder / "eval.jsonl", 16, seed=1)
+    return folder
+
+
+def tuning(folder, **own):
+    files = {"train": folder / "train.jsonl", "evaluate": folder / "eval.jsonl"}
+    return Tuning(str(folder), **{**files, **own})
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"task": "regression"}, "task is 'regression'"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"evaluate": "none.jsonl"}, "there is no"),
+    ],
+)
+def test_early_errors(bert, own, message):
+    own = {name: bert / value if name == "evaluate" else value for name, value in own.items()}
+    with pytest.raises(AttangentError, match=message):
+        tuning(bert, **own)
+
+
+def test_a_folder_and_a_file_do_not_go_together(bert):
+    with pytest.raises(AttangentError, match="a folder and a file"):
+        tuning(bert, evaluate=bert)

@@ -1,0 +1,68 @@
+"""The recipe around a method: never worse than the classifier alone, the same for every method."""
+
+import copy
+
+import pytest
+import torch
+
+from attangent.tuning.data.text import read_task
+from attangent.tuning.encoding import Padding, encode_task
+from attangent.tuning.loading import load_model, load_tokenizer
+from attangent.tuning.methods import Method
+from attangent.tuning.recipe import PLAIN, Recipe
+from attangent.tuning.running import Task, run_method
+from attangent.tuning.start import features_of, fit_classifier
+from attangent.tuning.training import Training, score
+from tests.adapters.tiny import save_bert, write_rows
+
+PAD = Padding(0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = save_bert(tmp_path_factory.mktemp("bert"))
+    task = read_task(write_rows(folder / "rows.jsonl", 96))
+    return load_model(folder, "classification", task.labels), encode_task(task, load_tokenizer(folder), 8)
+
+
+def run(data, tmp_path, method, recipe, **training):
+    model, rows = data
+    task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
+    given = Training(**{"epochs": 2, "batch": 8, **training})
+    return run_method(task, Method(method), given, recipe, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["ntk", "lora", "head", "ntk+lora", "full"])
+def test_a_share_is_chosen_on_rows_kept_apart(data, tmp_path, method):
+    found = run(data, tmp_path, method, Recipe(validation="unlike"))
+    assert found.numbers["kept"] in (0, 0.25, 0.5, 0.75, 1)
+    assert found.numbers["validation_loss"] <= found.numbers["validation_loss_at_start"]
+    assert found.numbers["steps"] == 2 * 7  # a fifth of 64 rows is kept apart
+
+
+def test_what_is_useless_is_not_kept(data, tmp_path):
+    """At an absurd rate all is forgotten: what is left is logistic regression on the frozen features."""
+    model, rows = data
+    task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
+    absurd, validated = Method("full", learning_rate=1.0), Recipe(validation="random")
+    found = run_method(task, absurd, Training(epochs=1, batch=8), validated, tmp_path)
+    assert found.numbers["kept"] == 0
+    probe = run(data, tmp_path, "probe", Recipe(validation="none"))
+    ends = [score(one.trainer, rows[64:], "classification") for one in (found, probe)]
+    assert ends[0]["loss"] == pytest.approx(ends[1]["loss"], rel=1e-3)
+
+
+def test_a_probe_is_the_closed_form_and_takes_no_step(data, tmp_path):
+    model, rows = data
+    found = run(data, tmp_path, "probe", Recipe(validation="none"))
+    assert found.numbers["steps"] == 0
+    other = copy.deepcopy(model)
+    fit_classifier(other.classifier, *features_of(other, other.classifier, rows[:64], PAD))
+    torch.testing.assert_close(found.model.classifier.weight, other.classifier.weight)
+
+
+def test_the_plain_recipe_trains_on_every_row_at_the_methods_rate(data, tmp_path):
+    found = run(data, tmp_path, "lora", PLAIN)
+    assert (found.numbers["steps"], found.numbers["learning_rate"]) == (16, 2e-3)
+    assert "kept" not in found.numbers
+    assert run(data, tmp_path, "lora", Recipe()).numbers["learning_rate"] == 5e-4

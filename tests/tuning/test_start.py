@@ -1,0 +1,51 @@
+"""The classifier's closed-form start."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from attangent.tuning.data.text import read_task
+from attangent.tuning.encoding import Padding, encode_task
+from attangent.tuning.loading import load_model, load_tokenizer
+from attangent.tuning.start import features_of, fit_classifier, linear_classifier
+from tests.adapters.tiny import save_bert, write_rows
+
+PAD = Padding(0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = save_bert(tmp_path_factory.mktemp("bert"))
+    task = read_task(write_rows(folder / "rows.jsonl", 48))
+    return folder, encode_task(task, load_tokenizer(folder), 8)
+
+
+def test_it_is_the_logistic_solution_on_the_features(data):
+    folder, rows = data
+    model = load_model(folder, "classification", ("cat", "dog"))
+    x, y = features_of(model, model.classifier, rows, PAD)
+    strength = fit_classifier(model.classifier, x, y)
+    scale = (x - x.mean(axis=0)).std()
+    fit = LogisticRegression(C=strength, max_iter=2000, tol=1e-8).fit((x - x.mean(axis=0)) / scale, y)
+    expected = fit.predict_proba((x - x.mean(axis=0)) / scale)
+    with torch.no_grad():
+        found = model(**{k: v for k, v in PAD(rows).items() if k != "labels"}).logits.softmax(-1)
+    np.testing.assert_allclose(found.numpy(), expected, atol=2e-3)
+    assert (found.argmax(-1).numpy() == y).mean() > 0.6
+
+
+def test_a_class_without_rows_and_one_with_a_single_row_are_no_trouble(data):
+    folder, rows = data
+    model = load_model(folder, "classification", ("cat", "dog", "owl"))
+    few = [row for row in rows if row["labels"] == 0][:6] + [row for row in rows if row["labels"] == 1][:1]
+    fit_classifier(model.classifier, *features_of(model, model.classifier, few, PAD))
+    assert torch.isfinite(model.classifier.weight).all()
+
+
+def test_only_one_linear_layer_has_a_closed_form(data):
+    model = load_model(data[0], "classification", ("cat", "dog"))
+    assert linear_classifier(model, ["classifier"]) is model.classifier
+    model.classifier = torch.nn.Sequential(model.classifier)
+    assert linear_classifier(model, ["classifier"]) is None
+    assert linear_classifier(model, []) is None

@@ -1,0 +1,169 @@
+"""Tuned folders: complete, loaded with one call, by transformers and by peft; those written before too."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import attangent
+from attangent import AttangentError
+from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Training
+from attangent.tuning.tuned import is_tuned, load_tuned, place_of
+from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
+
+OLD = Path(__file__).parents[1] / "fixtures/tuning/old-run"
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    folder = save_bert(tmp_path_factory.mktemp("bert"))
+    write_rows(folder / "train.jsonl", 24)
+    write_rows(folder / "eval.jsonl", 16, seed=1)
+    return folder
+
+
+def tuned_run(folder, out, method="ntk", **own):
+    given = {"training": Training(epochs=1, batch=8), "method": Method(method), **own}
+    (metrics,) = finetune(Tuning(str(folder), folder / "train.jsonl", folder / "eval.jsonl", **given), out)
+    return metrics
+
+
+@pytest.fixture(scope="module", params=["first", "mean"])
+def run(bert, tmp_path_factory, request):
+    out = tmp_path_factory.mktemp("run")
+    return tuned_run(bert, out, pooling=request.param), out
+
+
+def texts_of(folder):
+    rows = [json.loads(line) for line in (folder / "eval.jsonl").read_text().splitlines()]
+    return [row["text"] for row in rows], [row["label"] for row in rows]
+
+
+@pytest.mark.parametrize("method", ["ntk", "lora", "prefix", "head", "full", "ntk+lora"])
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_every_method_loads_and_repeats_its_score(bert, tmp_path, method, pooling):
+    metrics = tuned_run(bert, tmp_path, method, pooling=pooling)
+    found = load_tuned(tmp_path)
+    texts, labels = texts_of(bert)
+    answers = found.predict(texts)
+    assert found.labels == ("cat", "dog")
+    hits = [answer.label == label for answer, label in zip(answers, labels, strict=True)]
+    assert sum(hits) / len(hits) == metrics["eval_accuracy"]
+    losses = [-torch.tensor(a.probabilities[y]).log() for a, y in zip(answers, labels, strict=True)]
+    assert float(sum(losses) / len(losses)) == pytest.approx(metrics["eval_loss"], abs=1e-4)
+
+
+def test_the_cards_snippet_runs(run, capsys):
+    card = (run[1] / "seed-0/adapter/README.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", card, re.S)
+    exec(snippet, {})
+    assert "Prediction(label=" in capsys.readouterr().out
+    assert f"accuracy {run[0]['eval_accuracy']:.4f}" in card
+
+
+def test_a_pipeline_takes_it(run, bert):
+    from transformers import pipeline
+
+    found = attangent.load_tuned(run[1])
+    classify = pipeline("text-classification", model=found.model, tokenizer=found.tokenizer)
+    texts, _ = texts_of(bert)
+    ours = found.predict(texts)
+    for answer, theirs in zip(ours, classify(texts), strict=True):
+        assert theirs["label"] == answer.label
+        assert theirs["score"] == pytest.approx(answer.probability, abs=1e-5)
+
+
+def test_peft_loads_it(bert, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForSequenceClassification
+
+    from attangent.adapters.peft import register
+
+    register()
+    texts, _ = texts_of(bert)
+    for method in ("ntk", "lora"):
+        tuned_run(bert, tmp_path / method, method)
+        found = load_tuned(tmp_path / method)
+        inputs = found.tokenizer(texts, padding=True, return_tensors="pt")
+        base = AutoModelForSequenceClassification.from_pretrained(bert)
+        theirs = PeftModel.from_pretrained(base, place_of(tmp_path / method)).eval()
+        with torch.no_grad():
+            torch.testing.assert_close(theirs(**inputs).logits, found.model(**inputs).logits)
+
+
+def test_weights_that_read_means_are_not_loaded_unawares(bert, tmp_path):
+    tuned_run(bert, tmp_path, pooling="mean")
+    from transformers import AutoModelForSequenceClassification
+
+    base = AutoModelForSequenceClassification.from_pretrained(bert)
+    with pytest.raises(AttangentError, match=r"pooling 'mean'.*load_tuned"):
+        attangent.load_adapter(base, tmp_path / "seed-0/adapter")
+
+
+def test_the_base_model_may_have_moved(bert, tmp_path):
+    model = shutil.copytree(bert, tmp_path / "model")
+    tuned_run(model, tmp_path / "run")
+    before = load_tuned(tmp_path / "run").predict(["the cat"])
+    model.rename(tmp_path / "moved")
+    with pytest.raises(AttangentError, match="there is no folder"):
+        load_tuned(tmp_path / "run")
+    assert load_tuned(tmp_path / "run", str(tmp_path / "moved")).predict(["the cat"]) == before
+
+
+def test_images(tmp_path):
+    folder = save_vit(tmp_path / "vit")
+    data = [write_images(tmp_path / part, 6, seed) for seed, part in enumerate(("train", "eval"))]
+    given = Tuning(str(folder), *data, method=Method("ntk", top=1), training=Training(epochs=1, batch=4))
+    (metrics,) = finetune(given, tmp_path / "out")
+    files = sorted((tmp_path / "eval").rglob("*.png"))
+    answers = load_tuned(tmp_path / "out").predict(files)
+    hits = [answer.label == file.parent.name for answer, file in zip(answers, files, strict=True)]
+    assert sum(hits) / len(hits) == metrics["eval_accuracy"]
+
+
+def test_folders_written_before_load(tmp_path, monkeypatch):
+    shutil.copytree(OLD, tmp_path / "run")
+    save_bert(tmp_path / "bert")
+    write_rows(tmp_path / "train.jsonl", 4)
+    monkeypatch.chdir(tmp_path)
+    found = load_tuned("run")
+    assert found.labels == ("LABEL_0", "LABEL_1")
+    assert is_tuned(Path("run"))
+    assert set(found.predict(["the cat"])[0].probabilities) == {"LABEL_0", "LABEL_1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "does not say"),
+        ({"method": "magic"}, "unknown"),
+        ({"labels": "cat"}, "must be lists"),
+        ({"labels": [1]}, "not whole"),
+        ({"pooling": "max"}, "pooling is 'max'"),
+        ({"script": "x"}, "unknown keys script"),
+        ({"max_tokens": 0}, "not whole"),
+    ],
+)
+def test_descriptions_that_are_refused(run, tmp_path, change, message):
+    place = shutil.copytree(run[1] / "seed-0/adapter", tmp_path / "adapter")
+    content = json.loads((place / "tuned.json").read_text()) | change
+    (place / "tuned.json").write_text(json.dumps(content))
+    with pytest.raises(AttangentError, match=message):
+        load_tuned(place)
+
+
+def test_what_is_no_tuned_folder_is_said(bert, tmp_path):
+    with pytest.raises(AttangentError, match="there is no folder"):
+        load_tuned(tmp_path / "none")
+    with pytest.raises(AttangentError, match="holds no tuned model"):
+        load_tuned(tmp_path)
+    for seed in (0, 1):
+        (tmp_path / f"seed-{seed}").mkdir()
+    with pytest.raises(AttangentError, match="choose one of seed-0, seed-1"):
+        load_tuned(tmp_path)
+    assert not is_tuned(tmp_path)
