@@ -84,7 +84,14 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
     statement="""|F(tau) - Y|_F is at most of order sqrt(nmd): as a function of m it grows like sqrt(m) at most,
         at the start and after training.""",
-    quick={**_SIZES, "sigma": 1.0, "rate": 0.5, "steps": 20, "lengths": [256, 1024, 4096, 16384]},
+    quick={
+        **_SIZES,
+        "sigma": 1.0,
+        "rate": 0.5,
+        "steps": 20,
+        "lengths": [256, 1024, 4096, 16384],
+        "draws": 24,
+    },
     full={"lengths": [1024, 4096, 16384, 65536], "steps": 200},
     seconds=0.5,
 )

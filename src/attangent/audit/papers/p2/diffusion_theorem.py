@@ -129,8 +129,10 @@ def _hypotheses(problem: DiffusionSetting, model: SoftmaxScore, settings: Settin
     )
 
 
-def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> float:
-    """The bound with all constants 1, eps(n, T) = 0 and R_H that of the kernel predictor of these data."""
+def log10_terms(
+    problem: DiffusionSetting, model: SoftmaxScore, settings: Settings
+) -> tuple[float, float, float]:
+    """log10 of lambda, of d A(R_H) and of Gamma, with constants 1 and R_H that of the kernel predictor."""
     lam, _ = _spectrum(problem, model)
     n, d = len(problem.data), problem.data.d
     kernel = KernelScore(problem.process, math.inf, model.sigma, model.inputs, settings.steps, settings.rate)
@@ -138,7 +140,14 @@ def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: 
     A = math.sqrt(d) * reach ** (-2 / d) * math.log(max(reach, math.e))
     inner = 2 * d**2 * A / lam * math.log(math.e * (d * n) ** 1.5 * A / lam) ** 1.5 + n**-0.5
     gamma = inner**2 + (d * A / lam) ** 2 * (math.log(1 / settings.delta) + math.log(math.log(n)))
-    return math.log10(1 / (lam * math.sqrt(n)) + d * A**2 + d * A + math.sqrt(d * A * gamma) + gamma)
+    return math.log10(lam), math.log10(d * A), math.log10(gamma)
+
+
+def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> float:
+    """The bound with all constants 1 and eps(n, T) = 0."""
+    lam, dA, gamma = (10**term for term in log10_terms(problem, model, settings))
+    n, d = len(problem.data), problem.data.d
+    return math.log10(1 / (lam * math.sqrt(n)) + dA**2 / d + dA + math.sqrt(dA * gamma) + gamma)
 
 
 def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
