@@ -88,9 +88,9 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
     place="Section 5, Figure 2",
     title="Math inference: NTK-Attention against LoRA and no tuning",
     quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
-    statement="""A causal model tuned by the paper's recipe (rate 0.001) with NTK-Attention answers at least as
-        many math problems exactly as one tuned with LoRA, and as the model untuned. A rival's lead counts
-        where it is beyond the 95 % interval.""",
+    statement="""A causal model tuned by the paper's recipe (rate 0.001) with NTK-Attention answers at least
+        as many math problems exactly as one tuned with LoRA, and as the model untuned. A rival's lead
+        counts where it is beyond the 95 % interval.""",
     quick={
         **RECIPE,
         "epochs": 20,

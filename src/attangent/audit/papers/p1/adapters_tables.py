@@ -58,8 +58,8 @@ def _finding(
         numbers=numbers,
         figures=(Figure(what, "", "test accuracy", (bars,), ticks=tuple(accuracies)),),
         differs=differs,
-        remark=f"Measured ranking on {what}: {', '.join(order)}. The recipe is the paper's: one learning rate "
-        "and number of epochs for every method but ours.",
+        remark=f"Measured ranking on {what}: {', '.join(order)}. The recipe is the paper's: one learning "
+        "rate and number of epochs for every method but ours.",
     )
 
 

@@ -26,7 +26,8 @@ _EXACT = 1e-12
     "P1/algorithm-1",
     place="Sections 2 and 4.2, Appendix A, Algorithms 1 and 3",
     title="Prefix attention and its cost",
-    quote="Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1 A V_P",
+    quote="""Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1
+        A V_P""",
     statement="""Attention over a prefix of m trainable rows and L tokens is softmax(Q K_P'/sqrt d) V_P;
         it holds md parameters and takes O((m + L) d^2 + L (m + L) d) operations, linear in the prefix
         length.""",

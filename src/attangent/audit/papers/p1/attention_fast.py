@@ -132,8 +132,8 @@ def hyper(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"error, m = {lengths[-1]}, {name}": values[-1] for name, values in sampled.items()},
         figures=(_error_figure(lengths, sampled),),
-        remark="1/poly(m) is read at its weakest: any power that a trend can tell from none. With a fixed number "
-        "of tokens the error falls only because the prefix outweighs them.",
+        remark="1/poly(m) is read at its weakest: any power that a trend can tell from none. With a fixed "
+        "number of tokens the error falls only because the prefix outweighs them.",
     )
 
 

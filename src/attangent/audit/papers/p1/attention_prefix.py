@@ -172,10 +172,11 @@ def theorem_4_1(settings: Settings, seed: int) -> Finding:
             },
         },
         figures=tuple(_error_figure(settings.lengths, bound, run) for bound, run in runs.items()),
-        remark="The error is below 1/m because the order is chosen so; the features it takes, and the cost "
-        "L r d with them, grow with m at fixed L, more slowly than any power in the end. The values of "
-        "the tokens have no bound in the statement, and the error is proportional to them once they are large. "
-        "Maps of fixed size, those of Section 4.2 among them, have an error that does not follow 1/m.",
+        remark="The error is below 1/m because the order is chosen so; the features it takes, and the cost"
+        " L r d with them, grow with m at fixed L, more slowly than any power in the end. The "
+        "values of the tokens have no bound in the statement, and the error is proportional to them"
+        " once they are large. Maps of fixed size, those of Section 4.2 among them, have an error "
+        "that does not follow 1/m.",
     )
 
 

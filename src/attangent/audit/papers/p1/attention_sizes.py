@@ -80,9 +80,9 @@ def figure_3(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"break-even m at L = {L}": _break_even(ntk[L], L, d) for L in settings.token_lengths},
         figures=(_figure_3(parameters, prefix, ntk, ntk_parameters(d)),),
-        remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says. The sentence is about "
-        "run time, which also has caches in it: on a CPU we saw exponents up to 1.7 between neighbouring "
-        "lengths, and 0.67 over the whole range.",
+        remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says. The sentence is"
+        " about run time, which also has caches in it: on a CPU we saw exponents up to 1.7 between "
+        "neighbouring lengths, and 0.67 over the whole range.",
     )
 
 

@@ -85,10 +85,11 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
             _ratio_figure(settings, formula, ratios, fitted, curves),
             _cost_figure(settings),
         ),
-        remark="Ratio 0 keeps the prompt's whole effect, 1 none of it. The sentence has Z of d x d, which Lemma "
-        "J.7's features, C(d + g, g) of them, do not fit; the authors' map, which does, is not one of that "
-        "lemma's and loses most of the effect. Exponential features at tokens of the prompt, with "
-        "masses and values fitted to attention itself, keep it in a state far smaller.",
+        remark="Ratio 0 keeps the prompt's whole effect, 1 none of it. The sentence has Z of d x d, which "
+        "Lemma J.7's features, C(d + g, g) of them, do not fit; the authors' map, which does, is "
+        "not one of that lemma's and loses most of the effect. Exponential features at tokens of "
+        "the prompt, with masses and values fitted to attention itself, keep it in a state far "
+        "smaller.",
     )
 
 

@@ -204,16 +204,18 @@ def progress(settings: Settings, seed: int) -> Finding:
     title="The other terms are minor",
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2,
         |C2| <= eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
-    statement="""With r = F - Y and m at least of order lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta)): |C0| and
-        |C12| are at most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and
-        |C3| <= eta^2 m^2 |r|^2.""",
+    statement="""With r = F - Y and m at least of order lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta)): |C0|
+        and |C12| are at most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2
+        m^2 |r|^2.""",
     rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick={**_SIZES, "init": "independent", "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
     full={**_LARGER, "lengths": [256, 1024, 4096, 16384, 65536]},
     seconds=0.4,
 )
 def minor_terms(settings: Settings, seed: int) -> Finding:
-    """The first-order terms at infinite length, where every condition on m is met, for a residual at the start."""
+    """The first-order terms at infinite length, where every condition on m is met, for a residual at the
+    start.
+    """
     p = ordinary_regression(settings, seed)
     limit = terms_at_infinity(p)
     second = [_second_order(p, rate) for rate in settings.rates]
@@ -253,7 +255,7 @@ def minor_terms(settings: Settings, seed: int) -> Finding:
 
 
 def terms_at_infinity(p: PrefixRegression) -> dict[str, float]:
-    """|C0| and |C12| in units of m eta lambda |r|^2 and C3 in units of (m eta |r|)^2, as m grows and eta falls.
+    """|C0|, |C12| in units of m eta lambda |r|^2 and C3 in units of (m eta |r|)^2, as m grows and eta falls.
 
     With K - H = X + X' + D at infinite length, X = e^(s^2 g) s^2 p_k x_il and D = delta_kl e^(s^2 g):
     C12 = -2 m eta r'X r and C0 = -2 m eta r'(X' + D) r, C3 = (m eta)^2 |K r|^2.

@@ -109,7 +109,7 @@ def derivatives(settings: Settings, seed: int) -> Finding:
 
 
 def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
-    """The printed derivatives against automatic ones; index order: value, k1, r (coordinate, prefix vector)."""
+    """The printed derivatives against automatic ones; indices: value, coordinate k1, prefix vector r."""
     d, m = W.shape
     u = torch.exp(W.T @ x)
     alpha, S, beta = u.sum(), u / u.sum(), W * a

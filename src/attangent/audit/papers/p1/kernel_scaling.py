@@ -68,7 +68,8 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     "P1/proposition-3.3",
     place="Section 3.3, Proposition 3.3",
     title="Scaling law of prefix learning",
-    quote="L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha = nd",
+    quote="""L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha
+        = nd""",
     statement="""The loss falls exponentially in the compute C = (parameters md)(points n)(steps T): up to
         constants, log L is a straight line in C of slope -eta lambda / (nd), lambda being that of the
         kernel of Definition G.1.""",

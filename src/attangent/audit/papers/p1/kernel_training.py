@@ -112,9 +112,9 @@ def convergence(settings: Settings, seed: int) -> Finding:
             "the same by the frozen kernel": 2 * float(frozen(p, settings).loss(steps)),
         },
         figures=(_constants_figure(inverse, constants),),
-        remark="Points rho e_i, targets along the antisymmetric matrix with zero row sums. The error falls at "
-        "the rate of the exact kernel, 1.5 rho^4, and lambda is that of the printed one, rho^2: no constant "
-        "serves all rho, and a longer prefix does not help.",
+        remark="Points rho e_i, targets along the antisymmetric matrix with zero row sums. The error falls"
+        " at the rate of the exact kernel, 1.5 rho^4, and lambda is that of the printed one, rho^2:"
+        " no constant serves all rho, and a longer prefix does not help.",
     )
 
 

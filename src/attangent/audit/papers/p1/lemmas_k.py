@@ -42,9 +42,9 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     return replace(
         finding,
         conclusions=(*finding.conclusions, growth),
-        remark="Taken over from Lemma B.1 of P2; it speaks of the hidden weights only. B does not depend on m, "
-        "while the largest of m products grows like sqrt(log m): true for all r only while m is below "
-        "about (nd/delta)^(C^2/2), far beyond what can be run.",
+        remark="Taken over from Lemma B.1 of P2; it speaks of the hidden weights only. B does not depend "
+        "on m, while the largest of m products grows like sqrt(log m): true for all r only while m "
+        "is below about (nd/delta)^(C^2/2), far beyond what can be run.",
     )
 
 

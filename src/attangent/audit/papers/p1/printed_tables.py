@@ -53,10 +53,10 @@ def averages(settings: Settings, seed: int) -> Finding:
     place="Section 5, the sentence on Table 1",
     title="P-Tuning V2 improves with its length",
     kind="experiment",
-    quote="Interestingly, as m increases, the performance of P-Tuning V2 also improves, which is consistent with our "
-    "analysis.",
-    statement="""In Table 1 the average of P-Tuning V2 rises with the length m of its prefix: over the lengths 1,
-        10, 100 that Section 5 names, and over the table's 1, 10, 100, 200.""",
+    quote="""Interestingly, as m increases, the performance of P-Tuning V2 also improves, which is
+        consistent with our analysis.""",
+    statement="""In Table 1 the average of P-Tuning V2 rises with the length m of its prefix: over the
+        lengths 1, 10, 100 that Section 5 names, and over the table's 1, 10, 100, 200.""",
     rests_on=("P1/proposition-3.3",),
     quick={"last": list(P_TUNING[200])},
     seeds=1,
@@ -92,6 +92,6 @@ def lengths(settings: Settings, seed: int) -> Finding:
                 log_x=True,
             ),
         ),
-        remark="The section names the lengths 1, 10 and 100, for which the sentence is right; the table has 200 as "
-        "well, where all five tasks fall.",
+        remark="The section names the lengths 1, 10 and 100, for which the sentence is right; the table "
+        "has 200 as well, where all five tasks fall.",
     )

@@ -21,10 +21,10 @@ from attangent.tuning.training import Job, Training, train
 PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
 """The authors' code: elu features, k = abs of a mass that starts at zero."""
 PRINTED = Method("ntk", ntk=NTKConfig(features="printed", units="raw", init="gaussian"))
-"""Section 4.2 as printed: its feature map, Z and k started by Eq. (7) from a Gaussian prefix of 100 vectors."""
+"""Section 4.2 as printed: its feature map, Z and k by Eq. (7) from a Gaussian prefix of 100 vectors."""
 AUTHORS, EQUATION_7, OURS = "NTK, authors' code", "NTK, Eq. (7) start", "NTK, calibrated"
 RECIPE = {"rate": 0.001, "epochs": 30, "batch": 32}
-"""Appendix B.1: the learning rate, epochs and batch (of language tasks) that the paper uses for every method."""
+"""Appendix B.1: learning rate, epochs and batch (of language tasks), the same for every method."""
 
 GROUPS, WORDS, LENGTH = 6, 8, 12
 SMALL = {**RECIPE, "width": 32, "rank": 4, "features": 14, "ntk_rate": 0.03}

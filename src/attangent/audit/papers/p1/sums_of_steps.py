@@ -82,8 +82,8 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     place="Appendix H.5, Lemma H.8",
     title="Loss during training",
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
-    statement="""|F(tau) - Y|_F is at most of order sqrt(nmd): as a function of m it grows like sqrt(m) at most,
-        at the start and after training.""",
+    statement="""|F(tau) - Y|_F is at most of order sqrt(nmd): as a function of m it grows like sqrt(m) at
+        most, at the start and after training.""",
     quick={
         **_SIZES,
         "sigma": 1.0,
@@ -127,8 +127,8 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     title="A step changes the normaliser little",
     quote="""alpha_i(tau+1) - alpha_i(tau) <= eta sqrt(nd) exp(9B)/m |F(tau) - Y|_F + eta^2 m^1.5 nd exp(21B)
         |F(tau) - Y|_F""",
-    statement="""A step of rate eta changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m, up to terms of
-        second order in eta: the change falls like 1/m.""",
+    statement="""A step of rate eta changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m, up to
+        terms of second order in eta: the change falls like 1/m.""",
     rests_on=("P1/lemma-h.10", "P1/lemma-k.1"),
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},

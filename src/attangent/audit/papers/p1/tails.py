@@ -132,10 +132,10 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     "P1/lemma-d.8",
     place="Appendix D.2, Lemma D.8",
     title="Tails of a chi-square variable",
-    quote="""Pr[X - k sigma^2 >= (2 sqrt(kt) + 2t) sigma^2] <= exp(-t), Pr[X - k sigma^2 >= 2 sqrt(kt) sigma^2]
-        <= exp(-t).""",
-    statement="""A chi-square variable of k degrees exceeds its mean by 2 sqrt(kt) + 2t with probability at most
-        e^-t, and by 2 sqrt(kt) as well.""",
+    quote="""Pr[X - k sigma^2 >= (2 sqrt(kt) + 2t) sigma^2] <= exp(-t), Pr[X - k sigma^2 >= 2 sqrt(kt)
+        sigma^2] <= exp(-t).""",
+    statement="""A chi-square variable of k degrees exceeds its mean by 2 sqrt(kt) + 2t with probability at
+        most e^-t, and by 2 sqrt(kt) as well.""",
     quick={"degrees": [1, 2, 4, 16], "places": [0.5, 1.0, 4.0, 9.0]},
     seeds=1,
     seconds=0.1,
@@ -174,6 +174,6 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
         hypotheses=(),
         conclusions=(_kept("a sign", worst(signs_tail(settings.n, 0.5, 1.0), settings.places)),),
         numbers={"largest E e^(lX) / e^(l^2/2), sigma = 1": moment},
-        remark="A sign belongs to SE(1, alpha) for every alpha; both tails need a factor 2, and the condition is "
-        "on X less its mean.",
+        remark="A sign belongs to SE(1, alpha) for every alpha; both tails need a factor 2, and the "
+        "condition is on X less its mean.",
     )

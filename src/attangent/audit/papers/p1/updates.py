@@ -36,8 +36,8 @@ class PrefixMap:
     place="Section 4.1, last paragraph",
     title="The prefix is updating iff Z and k are",
     kind="theorem",
-    quote="checking the training process of P, we observe that P is updating iff Z and k are updating. Hence, we can "
-    "replace P by utilizing trainable parameters Z and k",
+    quote="""checking the training process of P, we observe that P is updating iff Z and k are updating.
+        Hence, we can replace P by utilizing trainable parameters Z and k""",
     statement="""Z and k, built from P by Eq. (7), change exactly when P changes: a change of P changes them,
         and they change only if P does.""",
     rests_on=("P1/equation-7",),
@@ -46,7 +46,9 @@ class PrefixMap:
     seconds=0.1,
 )
 def updates(settings: Settings, seed: int) -> Finding:
-    """A permutation of the prefix changes P and leaves Z and k; so do all but r(d+1) directions, to first order."""
+    """A permutation of the prefix changes P and leaves Z and k; so do all but r(d+1) directions, to first
+    order.
+    """
     m, d = settings.m, settings.d
     to_state, P = PrefixMap(Printed(d), d, seed), drawn(m, d, seed=seed, stream="P")
     order = torch.randperm(m, generator=generator(seed, "order"))

@@ -98,15 +98,17 @@ LINE = {
     title="Functions of the kernel's space approximate the posterior mean",
     quote="""There exists a function F_H in H such that |F_H|_H^2 <= d R_H and 1/T int_0^T E|F_H(t, x(t)) -
         F_*(t, x(t))|_2^2 dt <= d A^2(R_H).""",
-    statement="""For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H is within
-        d A^2(R_H) of a Lipschitz posterior mean in the mean square, A(R) being of order
-        R^(-1/d) log R: for d = 1 the error falls like R^-2.""",
+    statement="""For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H is
+        within d A^2(R_H) of a Lipschitz posterior mean in the mean square, A(R) being of order R^(-1/d) log
+        R: for d = 1 the error falls like R^-2.""",
     quick={**LINE, "norms": [1e4, 1e7, 1e10, 1e13, 1e16]},
     full={"points": 6000, "degree": 24, "norms": [1e4, 1e6, 1e8, 1e10, 1e12, 1e14, 1e16]},
     seconds=1.0,
 )
 def approximation(settings: Settings, seed: int) -> Finding:
-    """d = 1, all functions of the space: the least error falls far more slowly than the power that is claimed."""
+    """d = 1, all functions of the space: the least error falls far more slowly than the power that is
+    claimed.
+    """
     line = Line.draw(settings, seed)
     errors = line.best(settings.norms, settings.degree, settings.sigma)
     lower = line.best(settings.norms, settings.degree - 4, settings.sigma)
@@ -141,8 +143,9 @@ def approximation(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="The exponent asked is -2 but for log^2 R, read as -1.5. The theorem comes from ReLU networks; the "
-        "space of this kernel holds entire functions only, and no power of R is reached.",
+        remark="The exponent asked is -2 but for log^2 R, read as -1.5. The theorem comes from ReLU "
+        "networks; the space of this kernel holds entire functions only, and no power of R is "
+        "reached.",
     )
 
 
@@ -202,6 +205,6 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="Gamma holds (d A / lambda)^2, and lambda is below round-off for a few hundred points: the printed "
-        "right side cannot fail.",
+        remark="Gamma holds (d A / lambda)^2, and lambda is below round-off for a few hundred points: the "
+        "printed right side cannot fail.",
     )

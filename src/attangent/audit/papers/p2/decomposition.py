@@ -39,7 +39,7 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     "P2/lemma-d.1",
     place="Appendix D, Lemmas D.1, D.2 and D.3",
     title="Bounds on the gradient and on the first loss",
-    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1) ... |F(0) - Y|_F <= sqrt(nd) (D.3)""",
+    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= sqrt(nd) (D.3)""",
     rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
     statement="""At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's
         rate a step moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).""",

@@ -134,8 +134,8 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     place="Section 6.2 and Theorem F.2, the coupling term",
     title="The coupling term vanishes with the width",
     kind="theorem",
-    quote="we show the equivalence between softmax NN learning and corresponding neural tangent kernel regression, "
-    "i.e., the gap between them is always small",
+    quote="""we show the equivalence between softmax NN learning and corresponding neural tangent kernel
+        regression, i.e., the gap between them is always small""",
     rests_on=("P2/theorem-f.2",),
     statement="""The distance between the trained network and the kernel predictor at unseen points falls to
         zero as the network grows wider.""",

@@ -52,8 +52,8 @@ _SIZES = {
     place="Section 6.1, the backward process with s_theta",
     title="Sampling with the learned score",
     kind="ours",
-    quote="Thus, we obtain a practically implementable approximation of the backward SDE ... which can be used for "
-    "sampling/data generation",
+    quote="""Thus, we obtain a practically implementable approximation of the backward SDE ... which can be
+        used for sampling/data generation""",
     statement="""The backward process with the learned score in the place of the true one, started in N(0, I),
         can be used to draw samples of the data. How good they have to be the paper does not say; the
         thresholds are ours, and so are the times, drawn log-uniformly: with t ~ Unif(0, T) as the paper draws

@@ -27,8 +27,8 @@ from attangent.kernels import softmax_limit
     "P2/theorem-6.5",
     place="Section 6.2, Theorem 6.5; Appendix G, Theorem G.2",
     title="The error of the learned score falls with n and stopping",
-    quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) + eps(n, T) +
-        d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
+    quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) +
+        eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
     statement="""With m = Omega(lambda^-2 n^3 d^3 e^(18B) log^2(nd/delta)) neurons, a rate of
         0.1 lambda/(m n^2 d^2 e^(16B)) and a suitable number of steps the score of the trained network is off
@@ -80,10 +80,10 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
             **{f"relative error at n={n}, {name}": e for name, n, e in _rows(sizes, errors)},
         },
         figures=(_sizes_figure(sizes, errors),),
-        remark="The relative error is E|F - E[x(0)|x(t)]|^2 / E|E[x(0)|x(t)]|^2, stopped on noisy validation "
-        "labels. The printed right side is larger than anything that can be measured: lambda is below "
-        "round-off already for a few hundred points. That the error falls with n is not said: 1/(lambda sqrt n) "
-        "need not fall.",
+        remark="The relative error is E|F - E[x(0)|x(t)]|^2 / E|E[x(0)|x(t)]|^2, stopped on noisy "
+        "validation labels. The printed right side is larger than anything that can be measured: "
+        "lambda is below round-off already for a few hundred points. That the error falls with n is"
+        " not said: 1/(lambda sqrt n) need not fall.",
     )
 
 

@@ -20,7 +20,8 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     place="Section 3, Claim 3.4 (Claim A.1)",
     title="Gradient of the softmax network",
     kind="identity",
-    quote="""Delta w_r(tau) := m sum_i sum_l (F_l,i(tau) - y_l,i) (<a_l,r 1_m - a_l, S_i(tau)> S_i,r(tau)) x_i""",
+    quote="""Delta w_r(tau) := m sum_i sum_l (F_l,i(tau) - y_l,i) (<a_l,r 1_m - a_l, S_i(tau)> S_i,r(tau))
+        x_i""",
     statement="""The gradient of the squared loss in the weights of neuron r is
         m sum_i sum_l (F_li - y_li) <a_lr 1 - a_l, S_i> S_ir x_i.""",
     quick=_SIZES,

@@ -28,9 +28,9 @@ class LinearScore:
     kind="misprint",
     quote="""As the hardness of estimate grad log p_t term in Eq. (5), equivalently, we minimize the following
         denoising score matching (6)""",
-    statement="""E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ by a number that does not depend on
-        the estimator s, at every t, so that over one interval of times both have the same minimiser; and so do
-        Eq. (5) over [0, T] and Eq. (6) over [T_0, T].""",
+    statement="""E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ by a number that does not depend
+        on the estimator s, at every t, so that over one interval of times both have the same minimiser; and
+        so do Eq. (5) over [0, T] and Eq. (6) over [T_0, T].""",
     quick={
         **MIXTURE,
         "T0": 0.5,
@@ -43,7 +43,7 @@ class LinearScore:
     seconds=1.0,
 )
 def equivalence(settings: Settings, seed: int) -> Finding:
-    """Differences of the two objectives for three estimators, in standard errors; minimisers in closed form."""
+    """Differences of the objectives for three estimators, in standard errors; minimisers in closed form."""
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
     apart = _gaps(process, target, settings, seed)
@@ -69,14 +69,16 @@ def equivalence(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"minimiser of (6) over [T_0, T]": same, "minimiser of (5) over [0, T]": printed},
-        remark="Estimators -theta x with lambda(t) = 1. On one interval the objectives are equivalent; the print has "
-        "[0, T] in one and [T_0, T] in the other, and an estimator that cannot be the score has different best "
-        "values there.",
+        remark="Estimators -theta x with lambda(t) = 1. On one interval the objectives are equivalent; the"
+        " print has [0, T] in one and [T_0, T] in the other, and an estimator that cannot be the "
+        "score has different best values there.",
     )
 
 
 def _gaps(process: ForwardProcess, target: GaussianMixture, settings: Settings, seed: int) -> float:
-    """(5) - (6) is c_t + 2 E<s, grad log p_(t|0) - grad log p_t>: the largest |mean of the latter| / its error."""
+    """(5) - (6) is c_t + 2 E<s, grad log p_(t|0) - grad log p_t>: the largest |mean of the latter| / its
+    error.
+    """
     rng = generator(seed, "objectives")
     count = settings.points // settings.times
     exact, worst = ExactScore(process, target), 0.0

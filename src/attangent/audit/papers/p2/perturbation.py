@@ -167,6 +167,7 @@ def concentration(settings: Settings, seed: int) -> Finding:
     return replace(
         finding,
         conclusions=(*finding.conclusions, growth_with_neurons(p.X @ p.network.W)),
-        remark="B does not depend on m, while the largest of m products grows like sqrt(log m): true for all r "
-        "only while m is below about (nd/delta)^(C^2/2), which the proof takes for granted (m = poly(nd)).",
+        remark="B does not depend on m, while the largest of m products grows like sqrt(log m): true for "
+        "all r only while m is below about (nd/delta)^(C^2/2), which the proof takes for granted (m"
+        " = poly(nd)).",
     )

@@ -1,4 +1,4 @@
-"""What Theorem 4.2 and the proof of Theorem G.2 take for granted: poly(nd), and a logarithm that is dropped."""
+"""What Theorem 4.2 and the proof of Theorem G.2 take for granted: poly(nd), and a dropped logarithm."""
 
 import math
 
@@ -18,7 +18,7 @@ def close_points(h: float) -> torch.Tensor:
 
 
 def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
-    """lambda of the infinitely wide kernel, and the steps at the largest stable rate to epsilon, labels +-1."""
+    """lambda at infinite width, and the steps to epsilon at the rate 1/lambda_max, labels +-1."""
     kernel = softmax_limit(close_points(h), sigma=sigma)
     spectrum = torch.linalg.eigvalsh(kernel)
     residual = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
@@ -39,8 +39,8 @@ def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
     title="poly(nd) neurons and steps fit any data",
     quote="""as we have poly(nd) number of neurons and training steps, the softmax NN can fit any training
         datasets with n number of d-dim training samples""",
-    statement="""A number of steps that depends on n and d alone, as a power, is enough to fit any n points in d
-        dimensions.""",
+    statement="""A number of steps that depends on n and d alone, as a power, is enough to fit any n points
+        in d dimensions.""",
     rests_on=("P2/theorem-4.2",),
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0, "epsilon": 0.01},
     full={"angles": [0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.0125]},
@@ -70,8 +70,9 @@ def polynomial(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="1/lambda is not bounded by a power of nd: close points with different labels make it as large as one "
-        "likes. The theorem itself has lambda in it and is not touched. The same on every seed.",
+        remark="1/lambda is not bounded by a power of nd: close points with different labels make it as "
+        "large as one likes. The theorem itself has lambda in it and is not touched. The same on "
+        "every seed.",
     )
 
 
@@ -91,7 +92,9 @@ def polynomial(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )  # fmt: skip
 def logarithm(settings: Settings, seed: int) -> Finding:
-    """Arithmetic with the theorem's own m and eps_H = lambda/(2nd): the argument is far below 1, its log^2 grows."""
+    """Arithmetic with the theorem's own m and eps_H = lambda/(2nd): the argument is far below 1, its log^2
+    grows.
+    """
     p = softmax_regression(settings, seed)
     log_nd, log_lam = math.log10(p.size), math.log10(p.lambda_min)
     least = constants(p, settings).log10_width + log_nd  # Theorem 6.5 asks for n^3 d^3
@@ -119,6 +122,6 @@ def logarithm(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"log10 of the least m": least, "log^2 at the least m": squares[0]},
-        remark="From m > nd/(eps_H lambda) on the logarithm is negative and its square grows with m. Without it the "
-        "theorem is right: see P2/theorem-g.2-repaired.",
+        remark="From m > nd/(eps_H lambda) on the logarithm is negative and its square grows with m. "
+        "Without it the theorem is right: see P2/theorem-g.2-repaired.",
     )

@@ -54,8 +54,9 @@ class Row:
     "P2/table-1",
     place="Section 1, Table 1",
     title="Softmax needs about as many neurons and steps as ReLU and exp",
-    quote="""We can see that the two-layer NN with softmax activation function requires almost the same number of
-        neurons and training steps to converge as that with ReLU or exponential activation functions.""",
+    quote="""We can see that the two-layer NN with softmax activation function requires almost the same
+        number of neurons and training steps to converge as that with ReLU or exponential activation
+        functions.""",
     rests_on=("P2/corollary-4.3", "P2/lemma-5.1"),
     statement="""To reach a loss epsilon a two-layer softmax network needs about as many neurons,
         lambda^-2 n^(2+o(1)) log^2 n, and steps, lambda^-2 n^(2+o(1)) log(n/epsilon), as one with ReLU or

@@ -22,12 +22,12 @@ from attangent.audit.registry import claim
     repairs="P1/theorem-4.1",
     place="Section 4.3, Theorem 4.1, repaired",
     title="NTK-Attention approximates a long prefix, with the cost and the values in it",
-    statement="""With entries of Q, K_C within +-B, of V, V_C within +-v, and Taylor features of an order g whose
-        relative error on +-sqrt(d) B^2 is at most 1/(1 + 2vm), Algorithm 2 is within 1/m of prefix attention and
-        takes at most 4 (L d^2 + L^2 d + L r d) multiplications with r = C(d+g, g).""",
-    derivation="""Weights whose exponentials are off by a factor within 1 +- e move by at most e/(1-e) of themselves on
-        either side, the average of values within +-v by at most 2v e/(1-e), which is 1/m for e = 1/(1 + 2vm).
-        Phi(Q) Z takes L r d, Phi(Q) k takes L r.""",
+    statement="""With entries of Q, K_C within +-B, of V, V_C within +-v, and Taylor features of an order g
+        whose relative error on +-sqrt(d) B^2 is at most 1/(1 + 2vm), Algorithm 2 is within 1/m of prefix
+        attention and takes at most 4 (L d^2 + L^2 d + L r d) multiplications with r = C(d+g, g).""",
+    derivation="""Weights whose exponentials are off by a factor within 1 +- e move by at most e/(1-e) of
+        themselves on either side, the average of values within +-v by at most 2v e/(1-e), which is 1/m for
+        e = 1/(1 + 2vm). Phi(Q) Z takes L r d, Phi(Q) k takes L r.""",
     quick={"L": 16, "d": 3, "bound": 1.0},
     sizes=({"m": 256, "v": 1.0}, {"m": 1024, "v": 1e4}),
     seconds=0.3,
@@ -66,10 +66,11 @@ def _multiplications(L: int, d: int, phi: Taylor) -> int:
     repairs="P1/corollary-j.3-hyper",
     place="Corollary J.3, repaired",
     title="A fast attention whose error falls with m",
-    statement="""With the polynomial method for the tokens too, of the even order that the accuracy 1/m asks for,
-        NTK-Attention is within 1/m of prefix attention, also where there are as many tokens as prefix vectors.""",
-    derivation="""Theorem 4.1 as repaired, applied to tokens and prefix together; an even order keeps every mass
-        positive.""",
+    statement="""With the polynomial method for the tokens too, of the even order that the accuracy 1/m asks
+        for, NTK-Attention is within 1/m of prefix attention, also where there are as many tokens as prefix
+        vectors.""",
+    derivation="""Theorem 4.1 as repaired, applied to tokens and prefix together; an even order keeps every
+        mass positive.""",
     quick={"d": 3, "bound": 1.0, "order": None},
     sizes=({"m": 256}, {"m": 1024}),
     seconds=0.3,
@@ -87,8 +88,8 @@ def fast(settings: Settings, seed: int) -> Finding:
     title="What of a prefix's motion counts",
     statement="""P acts on the output through Z and k alone: the directions of P that leave Z and k, at least
         md - r(d+1) of them, leave the output too, and Z and k move only if P does.""",
-    derivation="""The output of Algorithm 2 is a function of X, Z and k; its derivative in P is its derivative in
-        (Z, k) times that of (Z, k) in P, which has rank at most r(d+1).""",
+    derivation="""The output of Algorithm 2 is a function of X, Z and k; its derivative in P is its
+        derivative in (Z, k) times that of (Z, k) in P, which has rank at most r(d+1).""",
     quick={"d": 4, "L": 6},
     sizes=({"m": 32}, {"m": 64}),
     seconds=0.2,

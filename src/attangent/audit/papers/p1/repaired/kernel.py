@@ -20,11 +20,11 @@ from attangent.kernels import PrefixNetwork, unit_data
     repairs="P1/definition-g.1",
     place="Appendix G, Definition G.1, repaired",
     title="The kernel with the prefix as values",
-    statement="""K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) / m, with
-        P = m S, A = P * a, G = m S_ir (beta_kr - <beta_k, S_i>) and C = G A', is the Gram matrix J J'/m of the
-        gradients.""",
-    derivation="""Claim F.12: dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply out two such gradients, sum over r and
-        divide by m; a_r^2 = 1 gives the last term.""",
+    statement="""K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) /
+        m, with P = m S, A = P * a, G = m S_ir (beta_kr - <beta_k, S_i>) and C = G A', is the Gram matrix J
+        J'/m of the gradients.""",
+    derivation="""Claim F.12: dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply out two such gradients, sum
+        over r and divide by m; a_r^2 = 1 gives the last term.""",
     quick={"n": 5, "d": 3, "sigma": 1.0, "init": "independent"},
     sizes=({"m": 64}, {"m": 256}),
     seconds=0.1,
@@ -62,8 +62,8 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
     title="The change of the kernel in the Frobenius norm",
     statement="""|H(W) - H(W~)|_F <= 8 R nd e^(22B): nd times the bound on an entry. Equal points attain the
         factor n.""",
-    derivation="""The matrix has (nd)^2 entries, each at most 8 R e^(22B) by part 1, and the root of the sum of their
-        squares is at most nd times that.""",
+    derivation="""The matrix has (nd)^2 entries, each at most 8 R e^(22B) by part 1, and the root of the sum
+        of their squares is at most nd times that.""",
     quick={"n": 1, "d": 4, "sigma": 0.03, "init": "independent", "R": 0.0099, "copies": [1, 2, 4, 8, 16]},
     sizes=({"m": 256}, {"m": 1024}),
     seconds=0.1,
@@ -99,11 +99,11 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-i.6",
     place="Appendix I.5, Lemma I.6, repaired",
     title="The first loss, with its constant",
-    statement="""E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2 |x_i|^2) for independent signs; with
-        pairs of opposite sign F(0) = 0 and |F(0) - Y|_F <= sqrt n.""",
-    derivation="""Given W the signs are independent: E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to
-        m E[e^(2w.x) |w|^2] / E[e^(w.x)]^2. Shift w by 2 s^2 x: E[e^(2w.x) |w|^2] = e^(2 s^2 |x|^2) (d s^2 + 4 s^4
-        |x|^2), and E[e^(w.x)]^2 = e^(s^2 |x|^2).""",
+    statement="""E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2 |x_i|^2) for independent
+        signs; with pairs of opposite sign F(0) = 0 and |F(0) - Y|_F <= sqrt n.""",
+    derivation="""Given W the signs are independent: E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to m
+        E[e^(2w.x) |w|^2] / E[e^(w.x)]^2. Shift w by 2 s^2 x: E[e^(2w.x) |w|^2] = e^(2 s^2 |x|^2) (d s^2 + 4
+        s^4 |x|^2), and E[e^(w.x)]^2 = e^(s^2 |x|^2).""",
     quick={"n": 8, "d": 4, "sigma": 0.7, "draws": 100, "tolerance": 0.25},
     sizes=({"m": 1024}, {"m": 4096}),
     seconds=0.4,
@@ -133,8 +133,8 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-h.10",
     place="Appendix H.6, Lemma H.10, part 1, repaired",
     title="The sum of a step over the prefix",
-    statement="""<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, hence at most m sqrt(n) max_j |<a, S_j>| |R|_F; and
-        with probability 1 - delta |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.""",
+    statement="""<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, hence at most m sqrt(n) max_j |<a, S_j>|
+        |R|_F; and with probability 1 - delta |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.""",
     derivation="""sum_r <v_kr, S_j> S_jr = <beta_k, S_j> - <beta_k, S_j> = 0, so that of Claim F.12 the part
         m a_r S_jr e_k is left. The second bound is Hoeffding's for the signs given W, and a union over j.""",
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "delta": 0.001},
@@ -174,12 +174,14 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-h.9",
     place="Appendix H.6, Lemma H.9, part 1, repaired",
     title="The change of the normaliser",
-    statement="""To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> + b_ij
-        <R_j, x_i>), with s_ij = sum_r u_ir S_jr, c_ij = sum_r u_ir S_jr beta_r, b_ij = sum_r a_r u_ir S_jr and
-        mu_j = sum_r S_jr beta_r: at most eta m sqrt(n) max_j (|c_ij - s_ij mu_j| + |b_ij|) |R|_F. For independent
-        signs c, b and mu are sums with random signs, of order m^(-1/2), and the change is of order eta sqrt(nm).""",
-    derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); put in Claim F.12. For b
-        Hoeffding's bound given W is sqrt(2 log(2 n^2/delta)) (sum_r u_ir^2 S_jr^2)^(1/2), with a union over i, j.""",
+    statement="""To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> +
+        b_ij <R_j, x_i>), with s_ij = sum_r u_ir S_jr, c_ij = sum_r u_ir S_jr beta_r, b_ij = sum_r a_r u_ir
+        S_jr and mu_j = sum_r S_jr beta_r: at most eta m sqrt(n) max_j (|c_ij - s_ij mu_j| + |b_ij|) |R|_F.
+        For independent signs c, b and mu are sums with random signs, of order m^(-1/2), and the change is
+        of order eta sqrt(nm).""",
+    derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); put in Claim
+        F.12. For b Hoeffding's bound given W is sqrt(2 log(2 n^2/delta)) (sum_r u_ir^2 S_jr^2)^(1/2), with
+        a union over i, j.""",
     quick={"n": 6, "d": 4, "sigma": 0.5, "init": "independent", "delta": 0.001},
     sizes=({"m": 1024}, {"m": 16384}),
     seconds=0.1,

@@ -19,8 +19,8 @@ def _kept(name: str, measured: float) -> Conclusion:
     title="Chernoff bound",
     statement="""P(X >= (1+delta) mu) <= exp(-delta^2 mu/(2+delta)) for every delta > 0 and
         P(X <= (1-delta) mu) <= exp(-delta^2 mu/2) for delta in (0, 1).""",
-    derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta; log(1+x) >= 2x/(2+x) for x > 0
-        and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1) do the rest.""",
+    derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta; log(1+x) >=
+        2x/(2+x) for x > 0 and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1) do the rest.""",
     quick={"lower": [0.1, 0.2, 0.4, 0.6], "upper": [0.1, 0.5, 1.0, 3.0, 9.0], "n": 100_000},
     sizes=({"mu": 25.0}, {"mu": 400.0}),
     seconds=0.1,
@@ -42,7 +42,8 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     place="Appendix D.2, Lemma D.6, repaired",
     title="Khintchine's inequality",
     statement="P(|sum z_i sigma_i| >= t |z|) <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma.",
-    derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); Chernoff's method at l = t/|z| on either side.""",
+    derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); Chernoff's method at l = t/|z| on either
+        side.""",
     quick={"places": [0.5, 1.0, 2.0, 3.0]},
     sizes=({"n": 1}, {"n": 100}),
     seconds=0.1,
@@ -56,7 +57,7 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.8",
     place="Appendix D.2, Lemma D.8, repaired",
     title="Tails of a chi-square variable",
-    statement="""P(X - k s^2 >= (2 sqrt(kt) + 2t) s^2) <= e^-t and P(X - k s^2 <= -2 sqrt(kt) s^2) <= e^-t.""",
+    statement="""P(X - k s^2 >= (2 sqrt(kt) + 2t) s^2) and P(X - k s^2 <= -2 sqrt(kt) s^2) are at most e^-t.""",
     derivation="Laurent and Massart (2000), Lemma 1: the second line is the lower tail.",
     quick={"places": [0.1, 0.5, 1.0, 4.0, 9.0]},
     sizes=({"k": 4}, {"k": 64}),
@@ -81,8 +82,8 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     title="Tail of a sub-exponential variable",
     statement="""If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then
         P(|X - mu| >= t) <= 2 exp(-0.5 min(t^2/s^2, t/alpha)).""",
-    derivation="""Chernoff's method on either side with l = t/s^2 where that is below 1/alpha, else l just below
-        1/alpha.""",
+    derivation="""Chernoff's method on either side with l = t/s^2 where that is below 1/alpha, else l just
+        below 1/alpha.""",
     quick={"places": [0.5, 1.0, 2.0, 3.0]},
     sizes=({"n": 1}, {"n": 100}),
     seconds=0.1,

@@ -26,11 +26,13 @@ _LENGTHS = ({"m": 1024}, {"m": 4096})
 
 @dataclass(frozen=True)
 class Followed:
-    """A run of descent: |r_t|^2 at every step, and how far the kernel along each step was from that at the start."""
+    """A run of descent: |r_t|^2 at every step, and how far the kernel along each step was from that at the
+    start.
+    """
 
     squares: Tensor
     drift: float
-    """The largest |(K~_t - K) r_t| / (lambda_K |r_t|), K~_t being defined by r_(t+1) = (I - eta m K~_t) r_t."""
+    """The largest |(K~_t - K) r_t| / (lambda_K |r_t|), where r_(t+1) = (I - eta m K~_t) r_t."""
     contraction: float
     """m eta lambda_K."""
 
@@ -72,11 +74,11 @@ def _conditions(p: PrefixRegression, run: Followed, settings: Settings) -> tuple
     repairs="P1/theorem-3.2",
     place="Section 3.3, Theorem 3.2, repaired",
     title="Gradient descent fits at the rate of the exact kernel",
-    statement="""If eta m lambda_max(K) <= 1 and the kernel along the way stays within lambda_K/2 of K = J J'/m at
-        the start, |F(T) - Y|^2 <= epsilon after T = log(|F(0) - Y|^2/epsilon) / (m eta lambda_K) steps,
-        lambda_K being the smallest eigenvalue of K; with pairs of opposite sign |F(0) - Y|^2 <= n.""",
-    derivation="""With r_(t+1) = (I - eta m K~_t) r_t: |r_(t+1)| <= |(I - eta m K) r_t| + eta m |(K~_t - K) r_t|
-        <= (1 - eta m lambda_K/2) |r_t|, hence |r_T|^2 <= exp(-eta m lambda_K T) |r_0|^2.""",
+    statement="""If eta m lambda_max(K) <= 1 and the kernel along the way stays within lambda_K/2 of K = J
+        J'/m at the start, |F(T) - Y|^2 <= epsilon after T = log(|F(0) - Y|^2/epsilon) / (m eta lambda_K)
+        steps, lambda_K being the smallest eigenvalue of K; with pairs of opposite sign |F(0) - Y|^2 <= n.""",
+    derivation="""With r_(t+1) = (I - eta m K~_t) r_t: |r_(t+1)| <= |(I - eta m K) r_t| + eta m |(K~_t - K)
+        r_t| <= (1 - eta m lambda_K/2) |r_t|, hence |r_T|^2 <= exp(-eta m lambda_K T) |r_0|^2.""",
     quick=_SIZES,
     sizes=_LENGTHS,
     seconds=1.0,
@@ -134,8 +136,8 @@ def one_step(settings: Settings, seed: int) -> Finding:
     title="The slope of the scaling law",
     statement="""In the tail log L is a line in the compute C = m d n T of slope
         2 log(1 - eta m lambda_K) / (m n d), about -2 eta lambda_K / (nd), with lambda_K of K = J J'/m.""",
-    derivation="""As the kernel stays near K, r_t = (I - eta m K)^t r_0; once the other directions have died away the
-        loss is multiplied by (1 - eta m lambda_K)^2 in a step, which is md n of compute.""",
+    derivation="""As the kernel stays near K, r_t = (I - eta m K)^t r_0; once the other directions have died
+        away the loss is multiplied by (1 - eta m lambda_K)^2 in a step, which is md n of compute.""",
     quick={**_SIZES, "tail": 20, "tolerance": 0.05},
     sizes=_LENGTHS,
     seconds=1.0,

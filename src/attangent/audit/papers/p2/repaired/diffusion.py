@@ -26,7 +26,8 @@ from attangent.diffusion import ExactScore, ForwardProcess, GaussianMixture, sam
     place="Appendix G, Claim G.1, repaired",
     title="The error is at most four times the sum of the terms",
     statement="E|F_nn - F*|^2 <= 4 (Z_1 + Z_2 + Z_3 + Z_4) at every step.",
-    derivation="|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a = b = c = e.",
+    derivation="""|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a =
+        b = c = e.""",
     quick={
         **MIXTURE,
         **NETWORK,
@@ -57,8 +58,8 @@ def four_times(settings: Settings, seed: int) -> Finding:
     repairs="P2/sampling-printed-time",
     place="Section 6.1, repaired",
     title="The score is asked at T - t",
-    statement="""dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the data where
-        s_theta is the score.""",
+    statement="""dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the
+        data where s_theta is the score.""",
     derivation="y(t) = x(T - t): Eq. (4) with the estimator for the score it has, that at time T - t.",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "tolerance": 1.2},
     sizes=({"walk": 60}, {"walk": 120}),
@@ -81,10 +82,10 @@ def right_time(settings: Settings, seed: int) -> Finding:
     repairs="P2/equation-6",
     place="Section 6.1, Eq. (5) and (6), repaired",
     title="One interval for both objectives",
-    statement="""Over [T_0, T] in both, Eq. (5) and (6) differ by a constant: for estimators -theta x their minimisers
-        agree, int d dt / int E|x|^2 dt.""",
-    derivation="""E[grad log p_(t|0) | x(t)] = grad log p_t, so that E<s, grad log p_(t|0)> = E<s, grad log p_t> for every s;
-        for s = -theta x both are theta d, since E<x, grad log p_t> = -d.""",
+    statement="""Over [T_0, T] in both, Eq. (5) and (6) differ by a constant: for estimators -theta x their
+        minimisers agree, int d dt / int E|x|^2 dt.""",
+    derivation="""E[grad log p_(t|0) | x(t)] = grad log p_t, so that E<s, grad log p_(t|0)> = E<s, grad log
+        p_t> for every s; for s = -theta x both are theta d, since E<x, grad log p_t> = -d.""",
     quick={**MIXTURE, "points": 100_000, "errors": 4.5},
     sizes=({"T0": 0.1}, {"T0": 0.5}),
     seconds=0.5,
@@ -119,12 +120,12 @@ def one_interval(settings: Settings, seed: int) -> Finding:
     repairs="P2/theorem-g.4",
     place="Appendix G.2, Theorem G.4, repaired",
     title="The rate of approximation by the softmax kernel's space",
-    statement="""For a posterior mean that is analytic around the real axis the least-squares polynomials of degree K
-        have errors of order theta^K, theta < 1, and squared norms of at most (K-1)! M^K: with K about
-        log R / log log R the error at norm R is exp(-c log R / log log R), less than any power of R.""",
-    derivation="""x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k: a polynomial of degree K with coefficients of size
-        M^(K/2) costs sqrt((K-1)!) M^(K/2). Bernstein: the best polynomials of a function with poles off the real axis
-        have errors theta^K. Solve (K-1)! M^K = R for K.""",
+    statement="""For a posterior mean that is analytic around the real axis the least-squares polynomials of
+        degree K have errors of order theta^K, theta < 1, and squared norms of at most (K-1)! M^K: with K
+        about log R / log log R the error at norm R is exp(-c log R / log log R), slower than any power.""",
+    derivation="""x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k: a polynomial of degree K with
+        coefficients of size M^(K/2) costs sqrt((K-1)!) M^(K/2). Bernstein: the best polynomials of a
+        function with poles off the real axis have errors theta^K. Solve (K-1)! M^K = R for K.""",
     quick={**LINE, "T": 2.0, "points": 1500, "degrees": list(range(2, 12)), "theta": 0.75, "M": 10.0},
     sizes=({"sd": 0.5}, {"sd": 0.7}),
     seconds=0.5,

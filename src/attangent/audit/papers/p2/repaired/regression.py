@@ -1,4 +1,4 @@
-"""Eq. (25), the features of Appendix F, Theorem F.2 without its logarithm and poly(nd, 1/lambda), repaired."""
+"""Eq. (25), the features of Appendix F, Theorem F.2 without its logarithm, and poly(nd, 1/lambda)."""
 
 import math
 
@@ -19,11 +19,11 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
     repairs="P2/equation-25",
     place="Appendix F, Eq. (25), repaired",
     title="The update is descent in function space",
-    statement="""gamma <- gamma - eta (m H* gamma - vec Y) is gradient descent on the function m K* gamma in the norm
-        of the kernel's space, not in gamma: each step multiplies the residual by I - eta m H*, as training a
-        wide network does.""",
-    derivation="""m H* (gamma - eta (m H* gamma - y)) - y = (I - eta m H*)(m H* gamma - y). The gradient in gamma is
-        m H*(m H* gamma - y) and multiplies the residual by I - eta (m H*)^2.""",
+    statement="""gamma <- gamma - eta (m H* gamma - vec Y) is gradient descent on the function m K* gamma in
+        the norm of the kernel's space, not in gamma: each step multiplies the residual by I - eta m H*, as
+        training a wide network does.""",
+    derivation="""m H* (gamma - eta (m H* gamma - y)) - y = (I - eta m H*)(m H* gamma - y). The gradient in
+        gamma is m H*(m H* gamma - y) and multiplies the residual by I - eta (m H*)^2.""",
     quick={**_SIZES, "tolerance": 0.02},
     sizes=({"m": 1024}, {"m": 2048}),
     seconds=0.5,
@@ -61,8 +61,8 @@ def function_space(settings: Settings, seed: int) -> Finding:
     title="Features of the neurons side by side",
     statement="""phi(x)_l = (x <v_lr, S(x)> m S_r(x) / sqrt m) for r = 1..m, one after the other, has
         phi(x)_l . phi(x')_l' equal to the kernel of Definition 3.6.""",
-    derivation="""The inner product of the concatenation is the sum over r of the products, which is Definition 3.6;
-        the printed sum over r inside phi is m(<a_l, S> - <a_l, S>) = 0.""",
+    derivation="""The inner product of the concatenation is the sum over r of the products, which is
+        Definition 3.6; the printed sum over r inside phi is m(<a_l, S> - <a_l, S>) = 0.""",
     quick={"n": 8, "d": 4, "d_out": 3, "sigma": 1.0},
     sizes=({"m": 64}, {"m": 256}),
     seconds=0.1,
@@ -81,12 +81,13 @@ def features(settings: Settings, seed: int) -> Finding:
     repairs="P2/theorem-g.2-logarithm",
     place="Appendix F.1, Theorem F.2, repaired",
     title="Network and kernel predictor, without a logarithm",
-    statement="""With eta m lambda_max <= 1, |(H~_t - H*) r_t| <= eps_H |r_t|, eps_H <= lambda/2, and
-        |(K~_t - K*) r_t| <= eps_test |r_t| along every step, network and kernel predictor differ at the test point
+    statement="""With eta m lambda_max <= 1, |(H~_t - H*) r_t| <= eps_H |r_t|, eps_H <= lambda/2, and |(K~_t
+        - K*) r_t| <= eps_test |r_t| along every step, network and kernel predictor differ at the test point
         by at most (2 |r_0| / lambda)(eps_test + |K*| eps_H / lambda), at every step.""",
-    derivation="""With a = eta m lambda, |r_t| <= (1 - a/2)^t |r_0|; the difference D_t on the data obeys D_(t+1) =
-        (I - eta m H*) D_t + eta m (H* - H~_t) r_t up to sign, so that sum |D_t| <= eta m eps_H (1/a)(2/a) |r_0|; at the
-        test point sum eta m (eps_test |r_t| + |K*| |D_t|). Shown at more length in docs/repairs-p2.md.""",
+    derivation="""With a = eta m lambda, |r_t| <= (1 - a/2)^t |r_0|; the difference D_t on the data obeys
+        D_(t+1) = (I - eta m H*) D_t + eta m (H* - H~_t) r_t up to sign, so that sum |D_t| <= eta m eps_H
+        (1/a)(2/a) |r_0|; at the test point sum eta m (eps_test |r_t| + |K*| |D_t|). Shown at more length in
+        docs/repairs-p2.md.""",
     quick={**_SIZES, "points": 12},
     sizes=({"m": 256}, {"m": 1024}),
     seconds=1.0,
@@ -126,8 +127,8 @@ def coupling(settings: Settings, seed: int) -> Finding:
     repairs="P2/theorem-4.2-poly",
     place="Section 4, below Theorem 4.2, repaired",
     title="poly(nd, 1/lambda) steps",
-    statement="""log(|Y|^2/epsilon) / (2 eta m lambda) steps are enough in the limit of a wide network: a power of nd
-        and of 1/lambda.""",
+    statement="""log(|Y|^2/epsilon) / (2 eta m lambda) steps are enough in the limit of a wide network: a
+        power of nd and of 1/lambda.""",
     derivation="Every direction falls by 1 - eta m lambda at least in a step, and (1 - a)^(2T) <= e^(-2aT).",
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0},
     sizes=({"epsilon": 0.01}, {"epsilon": 1e-4}),
