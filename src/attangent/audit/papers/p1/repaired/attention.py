@@ -133,7 +133,7 @@ def through_the_state(settings: Settings, seed: int) -> Finding:
     statement="""phi(z) = (1, d^(-1/4) z), d + 1 features, has |phi(q).phi(k) - e^s| <= s^2/2 e^|s| with
         s = q.k/sqrt d.""",
     derivation="phi(q).phi(k) = 1 + s, and the remainder of the exponential's first-order expansion is that.",
-    quick={"rows": 200, "bound": 1.0},
+    quick={"rows": 200, "bound": 1.0, "constant": 1.0},
     sizes=({"d": 8}, {"d": 64}),
     seconds=0.1,
 )
@@ -142,7 +142,7 @@ def first_order(settings: Settings, seed: int) -> Finding:
     q, k = (uniform(settings.rows, d, bound=settings.bound, seed=seed, stream=name) for name in "qk")
 
     def phi(z: torch.Tensor) -> torch.Tensor:
-        return torch.cat([torch.ones_like(z[:, :1]), d**-0.25 * z], dim=1)
+        return torch.cat([torch.full_like(z[:, :1], settings.constant), d**-0.25 * z], dim=1)
 
     s = q @ k.T / math.sqrt(d)
     gap = (phi(q) @ phi(k).T - s.exp()).abs()
