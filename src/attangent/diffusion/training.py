@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.diffusion._progress import track
+from attangent._progress import track
 
 Weights = list[Tensor]
 

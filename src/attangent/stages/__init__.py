@@ -3,9 +3,7 @@
 from attangent.stages.detector.callback import stage_callback
 from attangent.stages.detector.detector import StageDetector
 from attangent.stages.spectra.edit import edit_spectrum
-from attangent.stages.spectra.singular_values import (
-    spectrum,  # hides the module of the same name, as it should
-)
+from attangent.stages.spectra.singular_values import spectrum
 from attangent.stages.theory.attention import ReluAttention
 from attangent.stages.theory.data import TwoStageData
 from attangent.stages.theory.floor import q_loss_bounds

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent._files import writing
 
 ENDINGS = (".png", ".svg", ".pdf")
 
@@ -25,4 +26,5 @@ def write_picture(path: str | Path, panels: int, draw: Callable[[list[Any]], Non
 
     figure = Figure(figsize=(4.5 * panels, 3.2), layout="constrained")
     draw(list(figure.subplots(1, panels, squeeze=False)[0]))
-    figure.savefig(file, dpi=120)
+    with writing(file) as temporary:
+        figure.savefig(temporary, dpi=120)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.stages import StageDetector
-from attangent.stages.detector.plots import plot_stages
 
 
 def fall(steps, start, end, high=2.0, low=0.0):
@@ -154,12 +153,3 @@ def test_a_refused_reading_leaves_no_trace():
     with pytest.raises(AttangentError, match="loss of b"):
         detector.update(0, {"a": 1.0, "b": float("inf")})
     assert detector.readings.empty
-
-
-def test_pictures(tmp_path):
-    detector = StageDetector(["a"])
-    with pytest.raises(AttangentError, match="read nothing"):
-        plot_stages(detector, tmp_path / "a.png")
-    fed(detector, range(60), a=fall(np.arange(60), 10, 30))
-    plot_stages(detector, tmp_path / "a.svg")
-    assert "<svg" in (tmp_path / "a.svg").read_text()

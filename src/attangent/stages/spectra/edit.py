@@ -1,6 +1,5 @@
 """Editing the spectrum of a model's attention: keep some singular values, see what is lost, put them back."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
+from attangent._files import write_json
 from attangent.stages.spectra.singular_values import Change, Spectral, spectral_parts
 
 Keep = Literal["largest", "smallest", "drop_largest"]
@@ -116,7 +116,7 @@ class SpectrumEdit:
         with self as report:
             self.model.save_pretrained(folder)  # type: ignore[operator]
         rows = report.frame.astype(object).where(report.frame.notna(), None).to_dict(orient="records")
-        Path(folder, REPORT_FILE).write_text(json.dumps({"edit": self._asked, "changes": rows}, indent=2))
+        write_json(Path(folder, REPORT_FILE), {"edit": self._asked, "changes": rows})
         return report
 
     @property

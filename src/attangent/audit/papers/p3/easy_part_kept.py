@@ -7,7 +7,7 @@ from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.papers.p3.two_stage_setting import Assumption1, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention
-from attangent.stages.theory.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, Course, NoisySGD, train
 
 
 @claim(
@@ -88,10 +88,10 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
 
 def _both_stages(settings: Settings, scale: Assumption1, seed: int) -> Course:
     steps = round(settings.decay_times / (settings.second_rate * scale.weight_decay))
-    first = Stage(settings.rate, scale.first_steps(settings.rate))
+    first = ConstantRate(settings.rate, scale.first_steps(settings.rate))
     usual = NoisySGD((first,), scale.weight_decay, scale.init_std)
     config = NoisySGD(
-        (first, Stage(settings.second_rate, steps)),
+        (first, ConstantRate(settings.second_rate, steps)),
         scale.weight_decay,
         scale.init_std,
         noise_std=settings.noise * usual.xi_std,

@@ -11,7 +11,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.papers.p3.two_stage_setting import Assumption1, exponent, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.theory.training import Moment, NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, Moment, NoisySGD, train
 
 _ASSUMED = {"lambda_constant": 1.0, "tau_constant": 1.0, "rate": 0.1, "power": 2.0, "u": 0.5, "r": 0.1}
 
@@ -80,7 +80,9 @@ def _hard_stage_one(settings: Settings, scale: Assumption1, N: int, seed: int) -
     data = TwoStageData(2, scale.L, u=scale.u, r=scale.r)
     model = ReluAttention(2, std=scale.init_std, runs=settings.runs, seed=seed)
     steps = scale.first_steps(settings.rate)
-    config = NoisySGD((Stage(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps)
+    config = NoisySGD(
+        (ConstantRate(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps
+    )
     return train(model, data.sample_q(N, runs=settings.runs, seed=seed), config, seed=seed).ends[0]
 
 
@@ -190,7 +192,9 @@ def _easy_stage_one(settings: Settings, d: int, seed: int) -> _EasyStage:
     prompts = scale.data().sample(settings.N, runs=settings.runs, seed=seed)
     gradients: list[Tensor] = []
     steps = scale.first_steps(settings.rate)
-    config = NoisySGD((Stage(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps)
+    config = NoisySGD(
+        (ConstantRate(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps
+    )
     course = train(
         model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: gradients.append(signal_norm(g.W))
     )

@@ -15,7 +15,7 @@ from attangent.stages import ReluAttention, TwoStageData, q_loss_bounds
 from attangent.stages.theory.attention import Variant, Weights
 from attangent.stages.theory.constructions import bias_solution, signed_solution
 from attangent.stages.theory.search import minimise_q_loss, q_losses
-from attangent.stages.theory.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, Course, NoisySGD, train
 
 
 @claim(
@@ -132,7 +132,7 @@ def _trained(settings: Settings, data: TwoStageData, seed: int) -> Weights:
     """V trained by Eq. 4 on the hard parts alone."""
     model = ReluAttention(data.d, std=0.3, runs=settings.starts, seed=seed)
     steps = 2 * settings.search_steps
-    config = NoisySGD((Stage(20.0, steps),), weight_decay=1e-4, init_std=0.3, record_every=steps)
+    config = NoisySGD((ConstantRate(20.0, steps),), weight_decay=1e-4, init_std=0.3, record_every=steps)
     train(model, data.sample_q(64, runs=settings.starts, seed=seed), config, seed=seed)
     return model.weights
 

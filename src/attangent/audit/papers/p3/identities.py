@@ -12,7 +12,7 @@ from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import Weights
 from attangent.stages.theory.data import Prompts
-from attangent.stages.theory.training import NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, NoisySGD, train
 
 EXACT = 1e-12
 _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
@@ -90,7 +90,7 @@ class _WatchedRun:
         self.noises: list[Weights] = []
         half = settings.steps // 2
         config = NoisySGD(
-            (Stage(settings.rate, half), Stage(settings.second_rate, settings.steps - half)),
+            (ConstantRate(settings.rate, half), ConstantRate(settings.second_rate, settings.steps - half)),
             settings.weight_decay,
             settings.std,
         )
@@ -205,9 +205,9 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
     s = settings
     data = TwoStageData(s.d, 2)
     model = ReluAttention(s.d, std=s.std, seed=seed)
-    plain = NoisySGD((Stage(s.rate, s.first_steps),), s.weight_decay, s.std)
+    plain = NoisySGD((ConstantRate(s.rate, s.first_steps),), s.weight_decay, s.std)
     config = NoisySGD(
-        (Stage(s.rate, s.first_steps), Stage(s.second_rate, s.second_steps)),
+        (ConstantRate(s.rate, s.first_steps), ConstantRate(s.second_rate, s.second_steps)),
         s.weight_decay,
         s.std,
         noise_std=s.noise_factor * plain.xi_std,

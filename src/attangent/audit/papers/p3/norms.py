@@ -9,7 +9,7 @@ from attangent.audit.papers.p3.two_stage_setting import exponent
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import Weights
-from attangent.stages.theory.training import NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, NoisySGD, train
 
 
 @claim(
@@ -86,7 +86,7 @@ def signal_norm_bound(settings: Settings, seed: int) -> Finding:
     model = ReluAttention(settings.d, std=settings.std, runs=settings.runs, seed=seed)
     watched = _GradientNorms()
     config = NoisySGD(
-        (Stage(settings.rate, settings.steps),),
+        (ConstantRate(settings.rate, settings.steps),),
         settings.weight_decay,
         settings.std,
         record_every=max(1, settings.steps // 100),

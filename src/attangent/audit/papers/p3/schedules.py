@@ -8,7 +8,7 @@ from attangent.audit.finding import Figure, Finding, Series
 from attangent.audit.papers.p3.stage_runs import COUNTED, in_runs
 from attangent.audit.papers.p3.two_stage_setting import spread, two_stages
 from attangent.audit.registry import claim
-from attangent.stages.theory.training import Course, Stage
+from attangent.stages.theory.training import ConstantRate, Course
 
 
 @claim(
@@ -25,7 +25,7 @@ from attangent.stages.theory.training import Course, Stage
 def constant_rate(settings: Settings, seed: int) -> Finding:
     annealed, _ = two_stages(settings, seed)
     total = settings.first_steps * settings.first_rate + settings.second_steps * settings.second_rate
-    constant = Stage(settings.first_rate, round(total / settings.first_rate))
+    constant = ConstantRate(settings.first_rate, round(total / settings.first_rate))
     steady, _ = two_stages(settings, seed, (constant,))
     ahead = steady.losses.K2[-1] - annealed.losses.K2[-1]
     return Finding(
@@ -63,7 +63,7 @@ def small_rate(settings: Settings, seed: int) -> Finding:
     annealed, _ = two_stages(settings, seed)
     same_time = round(settings.first_steps * settings.first_rate / settings.second_rate)
     steps = (same_time, settings.second_steps)
-    small, _ = two_stages(settings, seed, tuple(Stage(settings.second_rate, count) for count in steps))
+    small, _ = two_stages(settings, seed, tuple(ConstantRate(settings.second_rate, count) for count in steps))
     waits = {
         name: _hard_when_easy_is_learned(settings, run)
         for name, run in (("two rates", annealed), ("small", small))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.stages import ReluAttention, TwoStageData
-from attangent.stages.theory.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, Course, NoisySGD, train
 
 STAGES = {
     "d": 16,
@@ -106,12 +106,12 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def two_stages(
-    settings: Settings, seed: int, stages: tuple[Stage, ...] | None = None
+    settings: Settings, seed: int, stages: tuple[ConstantRate, ...] | None = None
 ) -> tuple[Course, ReluAttention]:
     """All runs of the two-stage experiment at once, at the noise that the first rate calls for."""
     data = two_stage_data(settings)
-    first = Stage(settings.first_rate, settings.first_steps)
-    planned = stages or (first, Stage(settings.second_rate, settings.second_steps))
+    first = ConstantRate(settings.first_rate, settings.first_steps)
+    planned = stages or (first, ConstantRate(settings.second_rate, settings.second_steps))
     usual = NoisySGD((first,), settings.weight_decay, settings.init_std)
     config = NoisySGD(
         planned,

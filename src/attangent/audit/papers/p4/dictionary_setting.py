@@ -10,7 +10,7 @@ from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.icl import Dictionary, InitialisationWarning, OneLayerAttention
-from attangent.icl.heads import attention, gradient, mixture
+from attangent.icl.heads import gradient, mixture, softmax_vectors
 
 EXACT = 1e-10
 PAPER_SIZE = {"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01}
@@ -49,7 +49,7 @@ class Reparametrised:
         self.dictionary, self.A, self.gamma = given, A, gamma
 
     def softmax(self, Q: Tensor) -> Tensor:
-        return attention(self.dictionary, Q)
+        return softmax_vectors(self.dictionary, Q)
 
     def delta(self, Q: Tensor, alpha: Tensor) -> Tensor:
         """(N, K): the columns delta_k of Eq. 33, with Z'z_k where z_k is printed."""

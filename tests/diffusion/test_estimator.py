@@ -120,19 +120,6 @@ def test_natural_inputs_help_unless_their_gain_is_high_and_the_target_linear():
     assert error(wide, NaturalInputs(gain=3.0)) > error(wide, PaperInputs()) > error(wide, NaturalInputs())
 
 
-def test_an_mlp_of_equal_size_has_as_many_weights():
-    model = softmax(m=256)
-    mlp = MLPScore.sized_like(model, 2, Adam(2, 0.01)).fit(DATA)
-    assert abs(mlp.size - 4 * 256) <= 4
-    assert mlp.inputs == model.inputs
-
-
-def test_gradient_of_the_mlp_descends():
-    mlp = MLPScore(PROCESS, 16, trainer=Adam(50, 0.02)).fit(DATA)
-    losses = [label_loss(mlp.at(step), DATA) for step in (0, 10, 50) if step in mlp.course.snapshots]
-    assert losses == sorted(losses, reverse=True)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
