@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
+from attangent._files import writing
+from attangent._progress import Bars
 
 if TYPE_CHECKING:
     from attangent.forecast.outlook.diagnosis import Diagnosis
-    from attangent.forecast.outlook.outlook import Outlook
+    from attangent.forecast.outlook.targets import Outlook
 
 
 def forecast(
@@ -35,16 +37,26 @@ def forecast(
     if plot is not None:
         _check_folder(plot)
     from attangent.forecast.data.frames import read_frame
-    from attangent.forecast.outlook.outlook import forecast_frame, tidy
+    from attangent.forecast.outlook.targets import forecast_frame, tidy
 
     table = read_frame(file, date, tuple(target or ()))
     if not quiet:
         for note in table.notes:
             typer.echo(f"note: {note}")
     targets = target or [str(column) for column in table.frame.columns]
-    with _progress(len(targets), quiet) as tell:
-        outlooks = forecast_frame(table.frame, targets, horizon, lookback, model, levels, tell)
-    tidy(outlooks).to_csv(out, index=False)
+    with Bars(quiet) as bars:
+        waiting = iter(range(len(targets)))
+        outlooks = forecast_frame(
+            table.frame,
+            targets,
+            horizon,
+            lookback,
+            model,
+            levels,
+            lambda name: bars.show("forecasting", next(waiting), len(targets), note=name),
+        )
+    with writing(out) as temporary:
+        tidy(outlooks).to_csv(temporary, index=False)
     if plot is not None:
         from attangent.forecast.outlook.plot import plot_outlooks
 
@@ -93,26 +105,6 @@ def _check_folder(path: Path) -> None:
         raise AttangentError(f"cannot write {path}: there is no folder {path.resolve().parent}")
     if path.is_dir():
         raise AttangentError(f"cannot write {path}: it is a folder")
-
-
-class _progress:
-    """A bar over targets on standard error; silent where that is no terminal."""
-
-    def __init__(self, total: int, quiet: bool):
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._bar = Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
-        self._total = total
-
-    def __enter__(self) -> Any:
-        self._bar.start()
-        task, seen = self._bar.add_task("forecasting", total=self._total), iter(range(self._total + 1))
-        return lambda target: self._bar.update(task, completed=next(seen), description=str(target))
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
 
 
 def _print_outlook(outlook: "Outlook", levels: list[float]) -> None:

@@ -22,8 +22,8 @@ from attangent.forecast.models.linear import LinearForecaster
 from attangent.forecast.models.linear_sgd import DLinear, NLinear, RLinear
 from attangent.forecast.models.training import Training
 from attangent.forecast.outlook.diagnosis import Diagnosis, diagnose
-from attangent.forecast.outlook.outlook import Outlook, forecast_frame
 from attangent.forecast.outlook.protocol import compare, errors_by_step, evaluate
+from attangent.forecast.outlook.targets import Outlook, forecast_frame
 from attangent.forecast.theory.attention_model import AttentionModel, Remedies, train_attention
 from attangent.forecast.theory.ssm import ResidualSSM
 

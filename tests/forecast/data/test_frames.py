@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.forecast import read_frame
-from attangent.forecast.data.calendar import parse_dates
 
 HOURS = pd.date_range("2024-01-30 00:00", periods=48, freq="h")
 
@@ -171,8 +170,3 @@ def test_any_text_is_read_or_refused(tmp_path_factory, data):
     except AttangentError:
         return
     assert np.isfinite(frame.to_numpy()).all()
-
-
-def test_time_zones_become_utc():
-    column = pd.Series(["2024-01-01T00:00+02:00", "2024-01-01T01:00+02:00"])
-    assert str(parse_dates(column)[0]) == "2023-12-31 22:00:00"

@@ -122,7 +122,7 @@ def frequency_of(times: pd.DatetimeIndex) -> Any:
 
 
 def on_regular_grid(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Rows in order of time, one a time, at equal steps (or calendar days and months); gaps become NaN."""
+    """Rows in order of time, none twice, at equal steps (or calendar days and months); gaps become NaN."""
     times = pd.DatetimeIndex(frame.index).as_unit("ns")
     frame = _one_row_a_time(frame.set_axis(times), notes)
     times = pd.DatetimeIndex(frame.index)
@@ -151,7 +151,7 @@ def _one_row_a_time(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _months(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """One row a calendar month, at its first day, its last or any one day."""
+    """One row for each calendar month, at its first day, its last or any one day."""
     times = pd.DatetimeIndex(frame.index)
     same_day = len(set(times.day)) == 1 or bool(times.is_month_end.all())
     months = times.to_period("M")

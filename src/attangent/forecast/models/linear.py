@@ -22,9 +22,9 @@ class LinearForecaster(Forecaster):
     """y = level + W'(x - level - mean) + offset, with W by ridge regression (P5 Definition 6.2 for "last").
 
     `normalise` says which level is taken off a window and put back: its "last" value, its "mean" or "none".
-    `weights` is "shared" by all channels or one set a "channel". `alpha` is relative to the mean square of
-    the inputs; None takes it from `alphas` by the error on the validation series (or, without one, on the
-    last fifth of train, before W is fitted again on all of it).
+    `weights` is "shared" by all channels or there is one set for each "channel". `alpha` is relative to the
+    mean square of the inputs; None takes it from `alphas` by the error on the validation series (or, without
+    one, on the last fifth of train, before W is fitted again on all of it).
 
     >>> LinearForecaster(lookback=4, horizon=2).fit(np.arange(40.0)).predict([7.0, 8.0, 9.0, 10.0]).round(3)
     array([11., 12.])
@@ -69,7 +69,7 @@ class LinearForecaster(Forecaster):
         return train[:cut], train[cut - self.lookback :]
 
     def _groups(self, series: Array) -> list[WindowSums]:
-        """One set of normalised sums where weights are shared, else one a channel."""
+        """One set of normalised sums where weights are shared, else one for each channel."""
         matrix = normaliser(self.normalise, self.lookback, self.horizon)
         centred = (series - self._centre).T
         sums = [window_sums(channel, self.lookback + self.horizon) for channel in centred]

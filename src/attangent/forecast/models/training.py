@@ -1,6 +1,7 @@
 """One trainer for every forecaster that is trained by gradients."""
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
+from attangent._progress import track
 from attangent._random import generator
 from attangent.forecast.data.windows import window_count
 from attangent.forecast.models.forecaster import Forecaster
@@ -101,12 +103,8 @@ def train_module(
     return history
 
 
-def _epochs(plan: Training) -> Any:
-    if not plan.progress:
-        return range(plan.epochs)
-    from rich.progress import track
-
-    return track(range(plan.epochs), description="training", transient=True)
+def _epochs(plan: Training) -> Iterable[int]:
+    return track(range(plan.epochs), "training", quiet=not plan.progress)
 
 
 class _Windows:

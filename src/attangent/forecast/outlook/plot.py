@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent.forecast.outlook.outlook import Outlook
+from attangent._files import writing
+from attangent.forecast.outlook.targets import Outlook
 
 
 def plot_outlooks(frame: pd.DataFrame, outlooks: Sequence[Outlook], path: str | Path) -> None:
-    """Write one panel a target, as png, svg or pdf by the ending of `path`."""
+    """Write one panel for each target, as png, svg or pdf by the ending of `path`."""
     ending = Path(path).suffix.lower()
     if ending not in (".png", ".svg", ".pdf"):
         raise AttangentError(
@@ -23,7 +24,8 @@ def plot_outlooks(frame: pd.DataFrame, outlooks: Sequence[Outlook], path: str | 
     panels = figure.subplots(len(outlooks), squeeze=False)[:, 0]
     for panel, outlook in zip(panels, outlooks, strict=True):
         _draw(panel, frame, outlook)
-    figure.savefig(path, dpi=120)
+    with writing(path) as temporary:
+        figure.savefig(temporary, dpi=120)
 
 
 def _draw(panel: Any, frame: pd.DataFrame, outlook: Outlook) -> None:

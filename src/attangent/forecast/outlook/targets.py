@@ -1,4 +1,4 @@
-"""From a table to forecasts with intervals, an honest expected error and the reason for the model."""
+"""The targets of a frame: forecasts with intervals, an honest expected error, the reason for the model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import continued_index
-from attangent.forecast.models.by_name import AUTO, make
+from attangent.forecast.data.inputs import continued_index
+from attangent.forecast.models.catalogue import AUTO, make
 from attangent.forecast.outlook.choose import Choice, Standardised, choose, default_lookback, folds
 from attangent.forecast.outlook.conformal import Residuals, recalibrate, window_scale
 
@@ -55,7 +55,7 @@ def forecast_frame(
     levels: Sequence[float] = (0.8, 0.95),
     tell: Callable[[str], None] = lambda target: None,
 ) -> list[Outlook]:
-    """An outlook for each target, from its own past. `tell` hears the name of each target before its turn."""
+    """An outlook for each target, from its own past; `tell` gets each target's name before its turn."""
     check_size("horizon", horizon)
     for level in levels:
         check_between("level", level, 0.01, 0.999)
