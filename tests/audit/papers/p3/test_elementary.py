@@ -9,7 +9,6 @@ from attangent.audit.papers.p3 import elementary
 from tests.audit.papers.harness import ClaimSuite, checking, line
 
 SMALLER = {
-    "P3/theorem-1": {"runs": 10},
     "P3/theorem-2": {"dimensions": [8, 12, 16, 24], "runs": 2},
 }
 """Settings that show the same in less time."""

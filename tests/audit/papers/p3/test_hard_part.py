@@ -39,7 +39,7 @@ def test_weights_and_losses_as_asked_would_be_believed(monkeypatch):
 
 def test_unbalanced_prompts_make_the_hard_part_learnable():
     settings = get("P3/theorem-3").quick | {"search_prompts": 300, "starts": 1}
-    least = [hard_part._least_loss(settings | {"p": p}, 64, 0) for p in (0.5, 0.7)]
+    least = [hard_part._least_loss(settings | {"p": p}, 64, 0) for p in (0.5, 0.6)]
     assert least[0] > 0.3
     assert least[1] < 0.01
 

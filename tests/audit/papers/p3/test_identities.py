@@ -37,9 +37,7 @@ def test_a_wrong_gradient_is_found_out(monkeypatch):
 
 
 def test_the_printed_gradient_is_compared_as_printed(monkeypatch):
-    monkeypatch.setattr(
-        identities, "printed_gradient", lambda model, prompts, signs: model.gradient(prompts)
-    )
+    monkeypatch.setattr(identities, "printed_gradient", lambda model, prompts, signs: model.gradient(prompts))
     assert check("P3/proposition-2").verdict is Verdict.HOLDS
 
 

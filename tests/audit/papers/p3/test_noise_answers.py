@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attangent.audit import Verdict
+from attangent.audit.papers.p3 import noise_answers
 from attangent.audit.papers.p3.noise_answers import mean_answers
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import attend
@@ -26,7 +27,6 @@ class TestClaims(ClaimSuite):
     }
     broken = {
         "P3/proposition-6": {"independent_labels": False},
-        "P3/proposition-7": {"independent_labels": False},
     }
     benign = {
         "P3/equation-21": {"independent_labels": True},
@@ -36,6 +36,11 @@ class TestClaims(ClaimSuite):
 
 def test_labels_of_the_data_are_outside_the_hypotheses_of_proposition_6():
     assert check("P3/proposition-6", independent_labels=False).verdict is Verdict.NOT_REPRODUCED
+
+
+def test_changes_that_do_not_fall_are_found_out(monkeypatch):
+    monkeypatch.setattr(noise_answers, "_largest_change", lambda settings, L, seed: L**-0.2)
+    assert check("P3/proposition-7").verdict is Verdict.VIOLATED
 
 
 def test_the_mean_answers_are_those_of_long_prompts():

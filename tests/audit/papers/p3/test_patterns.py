@@ -14,7 +14,6 @@ class TestClaims(ClaimSuite):
     }
     benign = {
         "P3/lemma-6": {"signal": 1e-9},
-        "P3/lemma-7": {"length_of_stage": 1e-6},
     }
 
     def examine(self, finding):
@@ -24,6 +23,13 @@ class TestClaims(ClaimSuite):
 def test_signs_that_follow_the_noise_would_be_believed(monkeypatch):
     monkeypatch.setattr(patterns, "flips_by_turning", lambda part, noise, norm: torch.tensor(part.L**0.6))
     assert check("P3/lemma-6").verdict is Verdict.HOLDS
+
+
+def test_few_changes_over_the_second_stage_would_be_believed(monkeypatch):
+    monkeypatch.setattr(
+        patterns, "changed_share", lambda settings, d, seed: patterns._share_bound(settings, d) / 2
+    )
+    assert check("P3/lemma-7").verdict is Verdict.HOLDS
 
 
 def test_half_the_signs_change_over_the_second_stage():

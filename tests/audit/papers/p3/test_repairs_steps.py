@@ -25,7 +25,10 @@ class TestClaims(ClaimSuite):
 FALSIFIED = {
     "P3/lemma-6-repaired": ("flips_by_turning", lambda part, U, norm: part.labels[:, 0].abs().sum(-1)),
     "P3/lemma-7-repaired": ("changed_share", lambda settings, d, seed: 0.25),
-    "P3/activation-count-repaired": ("active_counts", lambda settings, d, seed: 0.9 + 0 * _counts(settings, d)),
+    "P3/activation-count-repaired": (
+        "active_counts",
+        lambda settings, d, seed: 0.9 + 0 * _counts(settings, d),
+    ),
     "P3/equation-23-repaired": ("optimum", lambda settings, d, seed: (0.1, 0.7, 0.2)),
     "P3/definition-5-repaired": ("telling_shares", lambda settings, L, seed: _counts(settings, 8).flatten()),
     "P3/signal-dominates-noise-repaired": ("signal_over_noise", lambda settings, d, seed: (0.5, 0.5)),

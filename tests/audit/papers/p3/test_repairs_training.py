@@ -1,5 +1,7 @@
 """The tests of `papers/p3/repairs_training.py`."""
 
+import dataclasses
+
 import pytest
 
 from attangent.audit.papers.p3 import repairs_training
@@ -32,12 +34,7 @@ def test_gradients_that_are_said_to_be_smaller_are_found_out(monkeypatch):
     class Understated(right):
         def __init__(self, settings, seed):
             super().__init__(settings, seed)
-            self.parts = [
-                repairs_training.TracePart(
-                    p.traces, p.printed, p.size, 0.01 * p.steepest, p.decay, p.rate, p.steps
-                )
-                for p in self.parts
-            ]
+            self.parts = [dataclasses.replace(part, steepest=0.01 * part.steepest) for part in self.parts]
 
     monkeypatch.setattr(repairs_training, "FactorRun", Understated)
     assert check("P3/corollary-1-repaired").verdict.failed

@@ -203,7 +203,7 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
                 "<=",
                 0.25,
                 [math.sqrt(L) for L in settings.lengths],
-                [math.sqrt(L) * max(share, 1e-9) for L, share in zip(settings.lengths, off, strict=True)],
+                [max(math.sqrt(L) * share, 1e-9) for L, share in zip(settings.lengths, off, strict=True)],
                 part="concentration",
             ),
         ),
