@@ -16,5 +16,5 @@ def test_every_file_has_its_tests():
 
 def test_every_claim_is_named_in_the_tests_of_its_file():
     for id, claim in registry.all_claims().items():
-        paper, name = claim.check.__module__.split(".")[-2:]
+        paper, name = claim.module.split(".")[-2:]
         assert f'"{id}"' in (HERE / paper / f"test_{name}.py").read_text(), id

@@ -141,7 +141,7 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     quote="If a_r = 1, we have: Delta w_r(t) <= -O(n gamma v_min / sqrt(m)) exp(-O(B^2 D))",
     statement="""At every step t each neuron moves towards the sign of its output weight: dL/dw_r <= -c for
         a_r = 1 and >= c for a_r = -1, with c > 0, in wide networks.""",
-    quick={**LAZY, "n": 8, "widths": [32, 128, 512, 1024], "steps": 100},
+    quick={**LAZY, "n": 8, "widths": [32, 96, 256, 512], "steps": 60},
     full={"widths": [32, 128, 512, 2048, 8192], "steps": 1000},
     seconds=1.0,
     rests_on=("P5/lemma-i.4", "P5/lemma-i.5", "P5/lemma-k.3"),

@@ -123,8 +123,8 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
         hypotheses=tuple(hypotheses),
         conclusions=tuple(conclusions),
         differs=(
-            f"look-back {settings.lookback}, horizon {settings.horizon}, width {settings.width}: the figure is "
-            "taken from others' papers, with their settings",
+            f"look-back {settings.lookback}, horizon {settings.horizon}, width {settings.width}: the "
+            "figure is taken from others' papers, with their settings",
         ),
         numbers=numbers,
         figures=tuple(figures),

@@ -77,12 +77,12 @@ def convergence(settings: Settings, seed: int) -> Finding:
 WIDE = {
     "n": 8,
     "d": 8,
-    "m": 1024,
+    "m": 512,
     "noise": 0.01,
     "delta": 0.05,
     "rate": 1.0,
-    "steps": 100,
-    "widths": [32, 128, 512, 1024],
+    "steps": 60,
+    "widths": [32, 96, 256, 512],
 }
 _WIDER = {"widths": [32, 128, 512, 2048, 8192], "steps": 2000}
 
@@ -140,7 +140,7 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=tuple(
             Conclusion.of_trend(
-                f"Part {i}: growth exponent in m of the share of neurons with a_r = {sign} and the other sign",
+                f"Part {i}: growth exponent in m of the share with a_r = {sign} and the other sign",
                 "<=",
                 -0.25,
                 settings.widths,
