@@ -22,7 +22,7 @@ from attangent.audit.papers.p1.small_tasks import (
 )
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
-from attangent.tuning.compare.run import Run, PreparedTrial, prepare_trial
+from attangent.tuning.compare.run import PreparedTrial, Run, prepare_trial
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.run import Run, PreparedTrial, one_run
+from attangent.tuning.compare.run import PreparedTrial, Run, one_run
 from attangent.tuning.compare.settings import Entrant
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method
@@ -52,7 +52,9 @@ def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
     )
 
 
-def best_runs(trial: PreparedTrial, entrants: Sequence[Entrant], training: Training, seed: int) -> dict[str, Run]:
+def best_runs(
+    trial: PreparedTrial, entrants: Sequence[Entrant], training: Training, seed: int
+) -> dict[str, Run]:
     """The run of each entrant at the learning rate that is best on the trial's validation rows."""
     found = {}
     for entrant in entrants:
