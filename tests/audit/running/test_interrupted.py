@@ -67,7 +67,7 @@ def contents(folder: Path) -> dict:
 
 
 def written(folder: Path) -> int:
-    return len(list(folder.glob("findings/*.json")))
+    return len(list(folder.glob("findings/[!.]*.json")))
 
 
 @pytest.fixture(scope="module")
