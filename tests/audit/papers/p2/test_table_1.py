@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p2.table_1 import Row, Run
+from attangent.audit.papers.p2.table_1 import Row, FittedNetwork
 from attangent.kernels import ExpNetwork, ReLUNetwork, SoftmaxNetwork
 
 CLAIM = registry.get("P2/table-1")
@@ -44,8 +44,14 @@ def test_a_softmax_without_its_normaliser_is_found_out(monkeypatch):
 
 
 def test_the_neurons_needed_are_the_smallest_that_stay_enough():
-    runs = {m: Run(1.0, steps, 0.0, torch.ones(1)) for m, steps in ((8, 20), (16, 90), (32, 30), (64, 20))}
+    runs = {
+        m: FittedNetwork(1.0, steps, 0.0, torch.ones(1))
+        for m, steps in ((8, 20), (16, 90), (32, 30), (64, 20))
+    }
     assert Row(runs, 0.0).neurons(3.0) == 32
     assert Row(runs, 0.0).neurons(5.0) == 8
-    never = {8: Run(1.0, math.inf, 0.0, torch.ones(1)), 16: Run(1.0, 10, 0.0, torch.ones(1))}
+    never = {
+        8: FittedNetwork(1.0, math.inf, 0.0, torch.ones(1)),
+        16: FittedNetwork(1.0, 10, 0.0, torch.ones(1)),
+    }
     assert Row(never, 0.0).neurons(3.0) == 16

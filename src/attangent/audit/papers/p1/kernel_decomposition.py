@@ -36,7 +36,7 @@ _TERMS = ("C0", "C11", "C12", "C2", "C3")
 
 
 @dataclass(frozen=True)
-class Step:
+class PrefixStep:
     """One step of descent: |F - Y|^2 before and after, its terms, and what the bounds speak of."""
 
     before: float
@@ -55,7 +55,7 @@ class Step:
         return abs(self.after - self.before - sum(self.terms.values())) / self.before
 
 
-def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[Step, PrefixNetwork]:
+def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[PrefixStep, PrefixNetwork]:
     """Split a step as Lemma H.1 does, each term from its own definition.
 
     z = -eta <dL/dw_r, x_i> is the change of the exponents; its part z_key comes from the gradient through
@@ -76,7 +76,7 @@ def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple
         "C2": (P * theta * z.square()) @ network.beta.T,
     }
     r = vectorise(R)
-    step = Step(
+    step = PrefixStep(
         before=R.square().sum().item(),
         after=(F_moved - p.Y).square().sum().item(),
         terms={name: 2 * (R * part).sum().item() for name, part in v.items()}
@@ -95,11 +95,11 @@ def _normaliser_and_values(X: Tensor, network: PrefixNetwork, moved: PrefixNetwo
     return network.m * (after - (u_moved @ network.beta.T) / u.sum(dim=1, keepdim=True))
 
 
-def _column(steps: list[Step], term: str) -> Tensor:
+def _column(steps: list[PrefixStep], term: str) -> Tensor:
     return torch.tensor([step.terms[term] for step in steps], dtype=torch.float64)
 
 
-def _terms_figure(steps: list[Step]) -> Figure:
+def _terms_figure(steps: list[PrefixStep]) -> Figure:
     before = torch.tensor([step.before for step in steps], dtype=torch.float64)
     return Figure(
         "The terms, relative to the squared error",

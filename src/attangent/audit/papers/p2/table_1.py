@@ -17,7 +17,7 @@ NETWORKS = {"ReLU": ReLUNetwork, "exp": ExpNetwork, "softmax": SoftmaxNetwork}
 
 
 @dataclass(frozen=True)
-class Run:
+class FittedNetwork:
     """Training of one network to the loss epsilon at the rate 1/lambda_max of its kernel."""
 
     lambda_min: float
@@ -32,12 +32,12 @@ class Run:
 class Row:
     """A column of the table, measured: one network at several widths."""
 
-    runs: dict[int, Run]
+    runs: dict[int, FittedNetwork]
     sensitivity: float
     """The largest |H(W + R U) - H(W)|_F / (R |H(W)|_F) over moves U of unit length a neuron."""
 
     @property
-    def widest(self) -> Run:
+    def widest(self) -> FittedNetwork:
         return self.runs[max(self.runs)]
 
     def neurons(self, factor: float) -> float:
@@ -138,14 +138,16 @@ def _row(make: type, settings: Settings, seed: int, X: Tensor, Y: Tensor) -> Row
     return Row(runs, _sensitivity(networks[max(networks)], settings.R, seed, X, Y))
 
 
-def _run(network: TwoLayerNetwork, settings: Settings, X: Tensor, Y: Tensor) -> Run:
+def _run(network: TwoLayerNetwork, settings: Settings, X: Tensor, Y: Tensor) -> FittedNetwork:
     H = network.kernel(X)
     spectrum = torch.linalg.eigvalsh(H)
     rate = settings.rate / (network.width * spectrum[-1].item())
     run = network.descend(X, Y, rate, settings.steps)
     there = (run.loss <= settings.epsilon).nonzero()
     drift = (run.final.kernel(X) - H).norm() / H.norm()
-    return Run(spectrum[0].item(), float(there[0]) if len(there) else math.inf, drift.item(), run.loss)
+    return FittedNetwork(
+        spectrum[0].item(), float(there[0]) if len(there) else math.inf, drift.item(), run.loss
+    )
 
 
 def _sensitivity(network: TwoLayerNetwork, R: float, seed: int, X: Tensor, Y: Tensor) -> float:

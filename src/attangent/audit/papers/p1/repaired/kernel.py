@@ -13,6 +13,7 @@ from attangent.audit.papers.measures.trends import at_most
 from attangent.audit.papers.p1.prefix_regression import in_unit_ball, ordinary_regression
 from attangent.audit.registry import claim
 from attangent.kernels import PrefixNetwork, unit_data
+from attangent.kernels.initial import Init
 
 
 @claim(
@@ -113,7 +114,7 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     s2, squares = settings.sigma**2, X.square().sum(dim=1)
     stated = settings.m * (torch.exp(s2 * squares) * s2 * (settings.d + 4 * s2 * squares)).sum().item()
 
-    def start(init: str, draw: int) -> Tensor:
+    def start(init: Init, draw: int) -> Tensor:
         return PrefixNetwork(settings.d, settings.m, settings.sigma, init, 1000 * seed + draw).forward(X)
 
     mean = sum(start("independent", i).square().sum().item() for i in range(settings.draws)) / settings.draws
