@@ -57,7 +57,7 @@ def test_neurons_that_turn_at_the_start_are_found_out(monkeypatch):
 
 def test_attention_that_does_not_add_up_is_found_out(monkeypatch):
     right = ScalarAttention.attention
-    monkeypatch.setattr(ScalarAttention, "attention", lambda self, X: right(self, X) - 0.2)
+    monkeypatch.setattr(ScalarAttention, "attention", lambda self, X: right(self, X) - 0.002)
     assert check("P5/lemma-i.4").judgements["step"].verdict is Verdict.VIOLATED
 
 
