@@ -7,6 +7,7 @@ import typer
 
 from attangent import __version__
 from attangent._errors import AttangentError
+from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
@@ -24,9 +25,16 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; what a user got wrong is one line on standard error and exit code 2."""
+    """Run the command line; what a user got wrong is one line on standard error and exit code 2.
+
+    SIGTERM and SIGHUP end it in good order, with exit code 143.
+    """
     try:
-        app()
+        with ending_on_signals():
+            app()
+    except Terminated:
+        typer.echo("ended on request; what was finished is kept", err=True)
+        sys.exit(EXIT_CODE)
     except AttangentError as error:
         typer.echo(f"attangent: {error}", err=True)
         sys.exit(2)

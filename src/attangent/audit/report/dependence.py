@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from attangent.audit.results import Result
 
-WIDTH, HEIGHT, ACROSS, DOWN = 132, 26, 190, 38  # of a box, and from one box to the next
+WIDTH, HEIGHT, ACROSS, DOWN = 132, 26, 176, 38  # of a box, and from one box to the next
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,9 @@ def _columns(uses: dict[str, list[str]]) -> list[list[str]]:
 
     for id in uses:
         depth(id, frozenset())
+    for id in sorted(uses, key=lambda id: -depths[id]):  # as near to what uses it as it can stand
+        users = [depths[user] for user, used in uses.items() if id in used and depths[user] > depths[id]]
+        depths[id] = min(users, default=depths[id] + 1) - 1
     columns: list[list[str]] = [[] for _ in range(1 + max(depths.values()))]
     for id in uses:
         columns[depths[id]].append(id)

@@ -1,5 +1,6 @@
 """The findings of a run as a Markdown page, for the documentation."""
 
+import re
 from pathlib import Path
 
 from attangent._files import write_whole
@@ -7,6 +8,7 @@ from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.report.readable import power_of_ten, readable
 from attangent.audit.report.wording import MEANINGS, headline, reason
 from attangent.audit.results import Result, Run, totals
+from attangent.audit.sources import Paper, cited
 
 
 def write_markdown(run: Run, path: Path) -> Path:
@@ -40,7 +42,26 @@ def render_markdown(run: Run) -> str:
     repairs = {result.origin.repairs: result for result in ours if result.origin.repairs}
     failed = [result for result in papers if result.verdict.failed]
     lines += [line for result in failed for line in _failure(result, repairs.get(result.claim))]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_citations(results)]) + "\n"
+
+
+def _citations(results: list[Result]) -> list[str]:
+    """The papers as BibTeX entries, so that the page can be cited with them."""
+    known = ((name, cited(name)) for name in dict.fromkeys(result.origin.paper for result in results))
+    entries = [_bibtex(name, paper) for name, paper in known if paper is not None]
+    return ["", "## The papers", "", "```bibtex", *entries, "```"] if entries else []
+
+
+def _bibtex(name: str, paper: Paper) -> str:
+    fields = {
+        "title": paper.title,
+        "author": " and ".join(paper.authors.split(", ")),
+        "year": paper.year,
+        "url": paper.link,
+        "note": paper.note,
+    }
+    rows = [f"  {field} = {{{re.sub('[{}`]', '', value)}}}," for field, value in fields.items() if value]
+    return "\n".join([f"@misc{{{name},", *rows, "}"])
 
 
 def _table(results: list[Result]) -> list[str]:

@@ -11,7 +11,7 @@ def test_figure_2_comes_out_both_ways(monkeypatch):
     monkeypatch.setattr(adapters_math, "base_model", lambda *given: torch.nn.Linear(1, 1))
     monkeypatch.setattr(adapters_math, "adapt", lambda model, method, *given: method.name)
     monkeypatch.setattr(adapters_math, "_tuned", lambda model, *given: model)
-    for lora, verdict in ((0.5, "holds"), (0.9, "violated")):
+    for lora, verdict in ((0.5, "measured"), (0.9, "not reproduced")):
         monkeypatch.setattr(
             adapters_math, "exact_match", lambda model, tokens, lora=lora: lora if model == "lora" else 0.5
         )
@@ -23,7 +23,7 @@ def test_figure_2_the_whole_way():
     found = claim.check(
         claim.quick | {"width": 32, "pretrain": 64, "pretrain_epochs": 1, "train": 32, "epochs": 1}, 0
     )
-    assert len(found.figures[0].ticks) == 4
+    assert len(found.figures[0].ticks) == 5
 
 
 def test_sums_in_both_formats():

@@ -12,9 +12,6 @@ class TestClaims(SteadySuite):
     found = {
         "P1/lemma-j.7": "holds",
     }
-    broken = {
-        "P1/lemma-j.7": {"constant": 1.0},
-    }
 
     def examine(self, finding):
         assert finding.figures

@@ -2,16 +2,16 @@
 
 from attangent.attention.features import Taylor
 from attangent.audit import Verdict
+from attangent.audit.papers.p1 import attention_prefix
 from tests.audit.papers.harness import SteadySuite, check, measured
 
 
 class TestClaims(SteadySuite):
     found = {
         "P1/equation-7": "holds",
-        "P1/theorem-4.1": "holds",
+        "P1/theorem-4.1": "violated",
     }
     broken = {
-        "P1/equation-7": {"orders": [1, 2]},
         "P1/theorem-4.1": {"order": 2},
     }
 
@@ -20,9 +20,14 @@ class TestClaims(SteadySuite):
         assert finding.numbers
 
 
-def test_entries_beyond_the_theorem_are_only_measured():
-    finding = check("P1/theorem-4.1", bounds=[2.1], lengths=[64, 256], d=1)
-    assert finding.verdict is Verdict.MEASURED
+def test_theorem_4_1_part_by_part(monkeypatch):
+    parts = {name: part.verdict for name, part in check("P1/theorem-4.1").judgements.items()}
+    assert parts["error"] is Verdict.HOLDS
+    assert parts["cost"] is parts["any values of the tokens"] is Verdict.VIOLATED
+    assert check("P1/theorem-4.1", order=2).judgements["error"].verdict is Verdict.VIOLATED
+    monkeypatch.setattr(attention_prefix, "_smallest_size", lambda *given: 20)
+    monkeypatch.setattr(attention_prefix, "_error_with_values", lambda *given: 1e-3)
+    assert check("P1/theorem-4.1").verdict is Verdict.HOLDS
 
 
 def test_polynomial_features_in_place_of_exp_break_the_equation(monkeypatch):

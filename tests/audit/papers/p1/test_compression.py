@@ -24,7 +24,7 @@ def problem():
 
 
 def test_the_authors_map_does_not_compress_a_prompt_and_fitted_anchors_do(finding):
-    assert finding.verdict is Verdict.VIOLATED
+    assert finding.verdict is Verdict.HOLDS
     assert finding.numbers["ratio, elu, Eq. (7)"] > 0.4
     assert finding.numbers["ratio, anchors, fitted"] < 0.01
     assert (
@@ -35,11 +35,18 @@ def test_the_authors_map_does_not_compress_a_prompt_and_fitted_anchors_do(findin
     assert len(finding.figures) == 2
 
 
-def test_it_holds_for_maps_that_do_compress(claim):
-    settings = claim.quick | {"claimed": ["anchors, fitted"], "sizes": [24], "steps": 30, "m": 256}
-    assert claim.check(settings, 1).verdict is Verdict.HOLDS
-
-
-def test_anchors_that_are_too_few_do_not(claim):
-    settings = claim.quick | {"claimed": ["anchors, fitted"], "sizes": [5], "tolerance": 0.01}
+def test_a_map_that_keeps_less_with_more_features_is_found_out(claim):
+    backwards = ["Taylor of order 4, Eq. (7)", "Taylor of order 2, Eq. (7)"]
+    settings = claim.quick | {"polynomial": backwards, "sizes": [6], "steps": 30, "m": 256}
     assert claim.check(settings, 1).verdict is Verdict.VIOLATED
+
+
+def test_a_state_larger_than_the_prompt_is_found_out(claim):
+    settings = claim.quick | {"sizes": [6], "steps": 30, "m": 16}
+    assert claim.check(settings, 1).verdict is Verdict.VIOLATED
+
+
+def test_the_authors_map_does_not_decide(finding):
+    line = next(c for c in finding.conclusions if "elu, Eq. (7)" in c.name)
+    assert not line.kept
+    assert not line.decides

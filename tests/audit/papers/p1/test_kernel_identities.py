@@ -1,6 +1,7 @@
 """The tests of `papers/p1/kernel_identities.py`."""
 
 from attangent.audit import Verdict
+from attangent.audit.papers.p1 import kernel_identities
 from attangent.kernels import PrefixNetwork, Tangent
 from tests.audit.papers.harness import ClaimSuite, check
 
@@ -9,14 +10,20 @@ class TestClaims(ClaimSuite):
     found = {
         "P1/claim-f.12": "holds",
         "P1/definition-g.1": "violated",
+        "P1/lemma-f.1": "holds",
         "P1/lemma-i.6": "violated",
     }
     benign = {
         "P1/lemma-i.6": {"init": "symmetric"},
     }
 
-    def examine(self, finding):
-        assert finding.figures
+
+def test_derivatives_that_are_off_are_found(monkeypatch):
+    right = kernel_identities.jacrev
+    monkeypatch.setattr(kernel_identities, "jacrev", lambda f: lambda W: 1.001 * right(f)(W))
+    parts = check("P1/lemma-f.1").judgements
+    assert all(part.verdict is Verdict.VIOLATED for part in parts.values())
+    assert len(parts) == 8
 
 
 def test_gradient_claim_finds_a_wrong_formula(monkeypatch):

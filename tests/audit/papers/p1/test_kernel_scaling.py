@@ -3,24 +3,25 @@
 import pytest
 import torch
 
-from attangent.audit import registry
+from attangent.audit import Verdict, registry
 from attangent.audit.papers.p1.kernel_scaling import line, measure
 from attangent.audit.papers.p1.prefix_regression import ordinary_regression
-from tests.audit.papers.harness import ClaimSuite
-
-EASY = {"n": 3, "d": 3, "sigma": 1.0, "candidates": 1}
+from attangent.kernels import Tangent
+from tests.audit.papers.harness import ClaimSuite, check
 
 
 class TestClaims(ClaimSuite):
     found = {
         "P1/proposition-3.3": "violated",
     }
-    benign = {
-        "P1/proposition-3.3": {"hard": {**EASY, "m": 256, "steps": 200}},
-    }
 
     def examine(self, finding):
         assert finding.figures
+
+
+def test_the_law_would_hold_with_the_exact_kernel(monkeypatch):
+    monkeypatch.setattr(Tangent, "without_direct", lambda self: self)
+    assert check("P1/proposition-3.3").verdict is Verdict.MEASURED
 
 
 def test_a_line_is_fitted_through_the_tail():
@@ -30,7 +31,8 @@ def test_a_line_is_fitted_through_the_tail():
 
 
 def test_compute_counts_parameters_points_and_steps():
-    settings = registry.get("P1/proposition-3.3").quick | {"m": 64, "steps": 50}
+    quick = registry.get("P1/proposition-3.3").quick
+    settings = quick | quick.law | {"m": 64, "steps": 50}
     law = measure(settings, ordinary_regression(settings, 0))
     assert law.compute[1].item() == 64 * 3 * 3
     assert law.compute_to(2.0) == 0

@@ -35,7 +35,7 @@ class TestClaims(ClaimSuite):
 
 def test_printed_time_would_hold_if_it_were_the_right_one(monkeypatch):
     monkeypatch.setattr(diffusion_sampling.PrintedClock, "score", lambda self, t, x: self.inner.score(t, x))
-    assert check("P2/sampling-printed-time", samples=4000).verdict is Verdict.HOLDS
+    assert check("P2/sampling-printed-time", samples=2000).verdict is Verdict.HOLDS
 
 
 def test_sampling_reaches_the_floor_with_the_exact_score(monkeypatch):

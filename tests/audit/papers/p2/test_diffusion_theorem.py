@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attangent.audit import registry
+from attangent.audit import Verdict, registry
 from attangent.audit.papers.p2 import diffusion_theorem
 from attangent.audit.papers.p2.diffusion_setting import diffusion_setting, network
 from attangent.diffusion import (
@@ -24,17 +24,21 @@ check = checking(SMALLER, seed=1)
 class TestClaims(ClaimSuite):
     found = {
         "P2/early-stopping": "holds",
-        "P2/theorem-6.5": "measured",
+        "P2/theorem-6.5": "open",
     }
     broken = {
         "P2/early-stopping": {"steps": 20},  # nobody has to stop yet
-        "P2/theorem-6.5": {"sizes": [256, 32]},  # fewer data
     }
     check = staticmethod(check)
 
     def examine(self, finding):
         assert finding.figures
         assert all(math.isfinite(value) for value in finding.numbers.values())
+
+
+def test_theorem_6_5_fails_for_a_bound_that_is_too_small(monkeypatch):
+    monkeypatch.setattr(diffusion_theorem, "_log10_right_side", lambda *given: -9.0)
+    assert check("P2/theorem-6.5").verdict is Verdict.NOT_REPRODUCED
 
 
 def test_right_side_of_theorem_6_5_by_hand():

@@ -10,7 +10,7 @@ from tests.audit.papers.harness import ClaimSuite
 
 class TestClaims(ClaimSuite):
     found = {
-        "P2/lemma-5.1": "open",
+        "P2/lemma-5.1": "holds",
         "P2/lemma-b.1": "holds",
     }
     broken = {

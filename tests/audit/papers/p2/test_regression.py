@@ -11,7 +11,7 @@ from tests.audit.papers.harness import ClaimSuite, check
 class TestClaims(ClaimSuite):
     found = {
         "P2/equation-25": "violated",
-        "P2/theorem-f.2": "open",
+        "P2/theorem-f.2": "holds",
         "P2/appendix-f-features": "violated",
     }
     broken = {

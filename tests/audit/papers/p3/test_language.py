@@ -23,13 +23,13 @@ def test_syntax_comes_before_semantics():
 @pytest.mark.parametrize("id", ["P3/figure-5", "P3/figure-7"])
 def test_a_model_that_has_not_learned_is_found_out(id):
     finding = check(id, **TINY)
-    assert finding.verdict is Verdict.VIOLATED
+    assert finding.verdict is Verdict.NOT_REPRODUCED
     assert measured(finding, "the detector finds") == 0
 
 
 def test_answers_that_are_seldom_wrong_are_found_out():
-    """With two answers a type, half are right as soon as the type is."""
-    changes = {"answers": 2, "relations": 5, "subjects": 40, "epochs": 8}
+    """With one answer to a type, answers are right as soon as the type is."""
+    changes = {"answers": 1, "relations": 5, "subjects": 40, "epochs": 8}
     finding = check("P3/figure-5", **changes)
-    assert measured(finding, "semantics when syntax is reached") > 0.3
-    assert finding.verdict is Verdict.VIOLATED
+    assert measured(finding, "semantics when syntax is reached") > 0.5
+    assert finding.verdict is Verdict.NOT_REPRODUCED

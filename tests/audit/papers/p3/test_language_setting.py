@@ -29,7 +29,7 @@ def test_counterfact_is_taken_where_it_is(monkeypatch):
     if not folder or not language_setting._files("CounterFact"):
         pytest.skip("set ATTANGENT_DATA to a folder with the three files of counterfact/")
     finding = check("P3/figure-5", source="CounterFact", facts=100, **TINY)
-    assert finding.hypotheses_met
+    assert finding.hypotheses[0].met
     assert finding.remark == "Trained on 178 examples of CounterFact."
     monkeypatch.delenv("ATTANGENT_DATA")
-    assert not check("P3/figure-5", source="CounterFact", facts=100, **TINY).hypotheses_met
+    assert not check("P3/figure-5", source="CounterFact", facts=100, **TINY).hypotheses[0].met

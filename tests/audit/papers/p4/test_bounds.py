@@ -1,7 +1,7 @@
 """The tests of `papers/p4/bounds.py`."""
 
-import pytest
-
+from attangent.audit import Verdict
+from attangent.audit.papers.p4 import bounds
 from tests.audit.papers.harness import ClaimSuite, check
 
 
@@ -10,6 +10,7 @@ class TestClaims(ClaimSuite):
         "P4/lemma-7": "holds",
         "P4/lemma-8": "holds",
         "P4/lemma-10": "violated",
+        "P4/lemma-10-repaired": "holds",
     }
     broken = {
         "P4/lemma-7": {"tokens": "gaussian", "d": 40},
@@ -20,8 +21,6 @@ class TestClaims(ClaimSuite):
     }
 
 
-@pytest.mark.parametrize("id", ["P4/lemma-10"])
-def test_the_corrected_form_holds(id):
-    corrected = [line for line in check(id).conclusions if not line.claimed]
-    assert corrected
-    assert all(line.kept for line in corrected)
+def test_a_constant_without_the_square_is_found_out(monkeypatch):
+    monkeypatch.setattr(bounds, "log10_L_corrected", bounds.log10_L_61)
+    assert check("P4/lemma-10-repaired", points=15).verdict is Verdict.VIOLATED

@@ -16,20 +16,18 @@ class TestClaims(ClaimSuite):
     found = {
         "P4/proposition-1": "holds",
         "P4/theorem-1": "holds",
-        "P4/theorem-1-paper-size": "measured",
         "P4/theorem-2": "holds",
     }
     broken = {
         "P4/proposition-1": {"repeat_token": True},
         "P4/theorem-1": {"rate_factor": 300.0, "steps": 200},
-        "P4/theorem-1-paper-size": {"rate_factor": 4.0, "steps": 10},
         "P4/theorem-2": {"steps_factor": 1e-3},
     }
 
 
 def test_too_few_heads_have_no_full_rank():
     finding = check("P4/proposition-1", heads=7)
-    assert finding.verdict is Verdict.VIOLATED
+    assert finding.verdict is Verdict.NOT_REPRODUCED
     assert line(finding, "least rank").measured == 7
 
 
@@ -42,7 +40,7 @@ def test_gaussian_tokens_have_full_rank_on_paper_only():
 def test_answers_that_are_not_ridge_are_found_out(monkeypatch):
     right = RidgeLimit.predict
     monkeypatch.setattr(RidgeLimit, "predict", lambda self, labels: 0.5 * right(self, labels))
-    assert check("P4/theorem-2", steps_factor=0.1).verdict is Verdict.VIOLATED
+    assert check("P4/theorem-2", steps_factor=0.1).verdict.failed
 
 
 def test_too_few_steps_leave_theorem_2_open():

@@ -1,5 +1,7 @@
 """The tests of `papers/p4/interpretation.py`."""
 
+import dataclasses
+
 import pytest
 
 from attangent.audit import Verdict, registry
@@ -16,12 +18,22 @@ class TestClaims(ClaimSuite):
     }
     broken = {
         "P4/multi-head": {"K": 10, "steps": 5},
-        "P4/generalization": {"N": 2},
     }
 
 
 def test_untrained_attention_does_not_generalise(monkeypatch):
     monkeypatch.setattr(OneLayerAttention, "fit", lambda self, *method, **options: None)
+    assert check("P4/generalization").verdict is Verdict.NOT_REPRODUCED  # its training is a hypothesis
+
+
+def test_answers_worse_than_ridge_are_found_out(monkeypatch):
+    right = interpretation.compare_to_ridge
+
+    def worse(*given):
+        found = right(*given)
+        return dataclasses.replace(found, risk={**found.risk, "predictor": 1.2 * found.risk["ridge"]})
+
+    monkeypatch.setattr(interpretation, "compare_to_ridge", worse)
     assert check("P4/generalization").verdict is Verdict.VIOLATED
 
 

@@ -1,13 +1,14 @@
 """The tests of `papers/p4/loss.py`."""
 
-import pytest
-
+from attangent.audit import Verdict
+from attangent.icl import Dictionary
 from tests.audit.papers.harness import ClaimSuite, check
 
 
 class TestClaims(ClaimSuite):
     found = {
         "P4/lemma-5": "violated",
+        "P4/lemma-5-repaired": "holds",
         "P4/lemma-6": "holds",
         "P4/equation-26": "holds",
         "P4/equation-66": "holds",
@@ -22,8 +23,11 @@ class TestClaims(ClaimSuite):
     }
 
 
-@pytest.mark.parametrize("id", ["P4/lemma-5"])
-def test_the_corrected_form_holds(id):
-    corrected = [line for line in check(id).conclusions if not line.claimed]
-    assert corrected
-    assert all(line.kept for line in corrected)
+def test_a_wrong_noise_is_found_out(monkeypatch):
+    right = Dictionary.prompts
+
+    def noisier(self, count, tasks, seed):
+        return right(self.with_noise(2 * self.tau), count, tasks, seed)
+
+    monkeypatch.setattr(Dictionary, "prompts", noisier)
+    assert check("P4/lemma-5-repaired").verdict is Verdict.VIOLATED

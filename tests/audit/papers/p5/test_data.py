@@ -10,6 +10,7 @@ check = checking(seed=1)
 class TestClaims(ClaimSuite):
     found = {
         "P5/claim-c.2": "violated",
+        "P5/claim-c.2-repaired": "holds",
         "P5/definition-6.1": "holds",
     }
     benign = {
@@ -25,3 +26,9 @@ def test_a_wrong_wedge_is_found_out(monkeypatch):
     right = ResidualSSM.wedge.fget
     monkeypatch.setattr(ResidualSSM, "wedge", property(lambda self: 1.1 * right(self)))
     assert check("P5/definition-6.1").verdict is Verdict.VIOLATED
+
+
+def test_other_weights_are_found_out(monkeypatch):
+    right = ResidualSSM.features
+    monkeypatch.setattr(ResidualSSM, "features", lambda self: 1.01 * right(self))
+    assert check("P5/claim-c.2-repaired").verdict is Verdict.VIOLATED

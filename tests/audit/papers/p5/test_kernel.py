@@ -14,7 +14,7 @@ class TestClaims(ClaimSuite):
     broken = {
         "P5/definition-f.2": {"n": 32},
         "P5/lemma-5.1": {"m": 64, "rate": 100.0},
-        "P5/lemma-h.1": {"rate": 2.1},
+        "P5/lemma-h.1": {"rate": 2.1, "widths": [32, 48, 64, 96]},
     }
 
     def examine(self, finding):

@@ -11,7 +11,7 @@ from attangent.audit.papers.p5 import real
 from attangent.forecast import LinearForecaster, Persistence
 from tests.audit.papers.harness import checking
 
-REAL = {"P5/figure-1a": "holds", "P5/sign-inconsistency-real": "violated"}
+REAL = {"P5/figure-1a": "measured", "P5/sign-inconsistency-real": "violated"}
 
 check = checking(seed=1)
 
@@ -45,7 +45,7 @@ def test_figure_1a_would_fall_if_a_better_model_stood_for_the_transformer(monkey
 
     monkeypatch.setattr(real, "_forecasters", stand_in)
     finding = check("P5/figure-1a", models={"transformer": 60}, series=["ETTh1"])
-    assert finding.verdict is Verdict.VIOLATED
+    assert finding.verdict is Verdict.NOT_REPRODUCED
 
 
 @pytest.mark.usefixtures("data")
@@ -61,3 +61,11 @@ def test_excess_error_on_flips_would_be_seen(monkeypatch):
     finding = check("P5/sign-inconsistency-real")
     assert finding.verdict is Verdict.HOLDS
     assert finding.numbers["ratio"] > 1
+
+
+def test_whether_training_has_stopped_is_read_from_the_validation_errors():
+    model = Persistence(4, 1)
+    assert real._has_stopped("a model without training", model).met
+    for history, stopped in (([3.0, 2.0, 1.0], False), ([3.0, 1.0, 2.0], True)):
+        model.history_ = history
+        assert real._has_stopped("a model", model).met is stopped

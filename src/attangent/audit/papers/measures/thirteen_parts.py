@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.trends import at_most
 
 
 def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
@@ -35,7 +36,7 @@ def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
             Hypothesis("move R", "<=", 0.01, R),
         ),
         conclusions=tuple(
-            Conclusion(f"Part {i}: {name}", "<=", bound + rounding, measured, log10=True)
+            Conclusion(f"Part {i}: {name}", "<=", bound + rounding, measured, log10=True, part=f"{i}")
             for i, (name, measured, bound) in enumerate(rows, 1)
         ),
         numbers={"B": B, "largest |<w, x>|": parts["|<w_r, x_i>|"]},
@@ -51,6 +52,19 @@ def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
             ),
         ),
     )
+
+
+def growth_with_neurons(products: Tensor) -> Conclusion:
+    """The largest |<w_r, x_i>| among the first neurons, over the logarithm of their number.
+
+    B is the same for any number of neurons, that is, of exponent 0; a maximum of Gaussians has 1/2.
+    """
+    m = products.shape[1]
+    counts = [m // 4**k for k in range(5, -1, -1) if m // 4**k > 1]
+    largest = [products[:, :count].abs().max().item() for count in counts]
+    logarithms = [math.log(count) for count in counts]
+    name = "largest |<w_r, x_i>| over log m, where B has exponent 0"
+    return Conclusion.of_trend(name, "<=", at_most(0.0), logarithms, largest, claimed=False)
 
 
 def _parts(X: Tensor, W: Tensor, V: Tensor) -> dict[str, float]:

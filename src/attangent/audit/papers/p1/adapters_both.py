@@ -27,11 +27,13 @@ from attangent.tuning.training import Training
     "P1/appendix-c-orthogonal",
     place="Section 4.2",
     title="NTK-Attention and LoRA together",
+    quote="Also note that the two methods are orthogonal to each other and can be used together.",
+    kind="identity",
     statement="""NTK-Attention and LoRA can be used in one model: a zero state leaves the LoRA model as it is,
-        switching the state off gives the LoRA model back, both train at once, and together they fit the
-        training data within a tenth as well as the better of the two alone.""",
+        switching the state off gives the LoRA model back, and both train at once.""",
     quick={
         **SMALL_LANGUAGE,
+        "epochs": 6,
         "lora_rate": 0.01,
         "ntk_rate": 0.02,
         "both_rate": 0.01,
@@ -62,6 +64,7 @@ def together(settings: Settings, seed: int) -> Finding:
                 "<=",
                 settings.slack,
                 runs["both"]["train_loss"] / min(runs["LoRA"]["train_loss"], runs["NTK"]["train_loss"]),
+                claimed=False,
             ),
             Conclusion("test accuracy of both less the better alone", ">=", 0.0, _lead(runs), claimed=False),
         ),

@@ -8,7 +8,7 @@ import torch
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.thirteen_parts import thirteen_parts
+from attangent.audit.papers.measures.thirteen_parts import growth_with_neurons, thirteen_parts
 from attangent.audit.papers.p1.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -25,6 +25,7 @@ _SIZES = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "inde
     "P1/lemma-k.1",
     place="Appendix K, Lemma K.1",
     title="Thirteen parts on products, exponentials and softmax under a small move",
+    quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
     statement="""For a Gaussian prefix w, a moved prefix v within R < 0.01 of it and points in the unit ball,
         thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
         probability, each in powers of e^B and R.""",
@@ -37,13 +38,22 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     network = SoftmaxNetwork(settings.d, settings.d, settings.m, settings.sigma, settings.init, seed)
     B = concentration_bound(X.numel(), settings.sigma, settings.delta, settings.get("C", 10.0))
     finding = thirteen_parts(X, network.W, B, settings.R)
-    return replace(finding, remark="Taken over from Lemma B.1 of P2; it speaks of the hidden weights only.")
+    growth = growth_with_neurons(X @ network.W)
+    return replace(
+        finding,
+        conclusions=(*finding.conclusions, growth),
+        remark="Taken over from Lemma B.1 of P2; it speaks of the hidden weights only. B does not depend "
+        "on m, while the largest of m products grows like sqrt(log m): true for all r only while m "
+        "is below about (nd/delta)^(C^2/2), far beyond what can be run.",
+    )
 
 
 @claim(
     "P1/lemma-k.2",
     place="Appendix K, Lemma K.2",
     title="Bounds on beta and v",
+    quote="Part 1. |beta_k,r| <= B ... Part 6. <v_k,r, S_i> <= exp(6B)",
+    rests_on=("P1/lemma-k.1",),
     statement="""With beta_k = W_k * a and v_kr = beta_kr 1 - beta_k, and |w_r| <= B: |beta_kr| <= B,
         |beta_k| <= B sqrt(m), |v_kr| <= 2 B sqrt(m), 1/alpha <= e^B / m, <beta_k, S_i> <= e^(4B) and
         <v_kr, S_i> <= e^(6B).""",
@@ -61,7 +71,7 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest |w_r|", "<=", B, longest)),
         conclusions=tuple(
-            Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True)
+            Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True, part=f"{i}")
             for i, ((name, value), bound) in enumerate(zip(measured.items(), bounds, strict=True), 1)
         ),
         numbers={"B": B, "largest |w_r|": longest},

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
+from attangent.audit.lines import Relation
 from attangent.kernels import (
     Guarantee,
     PrefixNetwork,
@@ -81,19 +82,19 @@ def ordinary_regression(settings: Settings, seed: int) -> PrefixRegression:
     return _regression(settings, seed, settings.get("x_norm", 1.0) * X, Y)
 
 
-def hard_regression(settings: Settings, seed: int) -> PrefixRegression:
-    """Data for which the printed kernel promises too much.
+SLOW = torch.tensor([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]], dtype=torch.float64) / math.sqrt(
+    2
+)
+"""The antisymmetric targets with zero row sums, an eigenvector of both kernels at the points rho e_i."""
 
-    Among `candidates` sets of points the one whose infinitely wide kernels have the smallest ratio of
-    lambda_min, exact to printed; the targets lie along the slowest direction of the exact kernel.
+
+def slow_regression(rho: float, settings: Settings, seed: int) -> PrefixRegression:
+    """Three points rho e_i in three dimensions with targets `SLOW`.
+
+    At infinite length lambda of the printed kernel is rho^2 e^(rho^2), that of the exact one
+    e^(rho^2) (1 + rho^2) - 1 - 2 rho^2 = 1.5 rho^4 + O(rho^6) (sigma = 1): the ratio goes to 0 with rho.
     """
-    draws = [
-        unit_data(settings.n, settings.d, settings.d, 1000 * seed + i)[0] for i in range(settings.candidates)
-    ]
-    X = min(draws, key=lambda points: limit_ratio(points, settings.sigma))
-    p = _regression(settings, seed, X, torch.zeros(settings.n, settings.d, dtype=torch.float64))
-    slowest = torch.linalg.eigh(p.exact.kernel).eigenvectors[:, 0].reshape(settings.d, settings.n).T
-    return PrefixRegression(X, slowest / slowest.norm(dim=1).max(), p.network, p.exact, p.paper)
+    return _regression(settings | {"d": 3}, seed, rho * torch.eye(3, dtype=torch.float64), SLOW)
 
 
 def limit_ratio(X: Tensor, sigma: float) -> float:
@@ -117,10 +118,15 @@ def properties(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ...
     return (
         *in_unit_ball(p),
         Hypothesis("lambda_min of H* above round-off", ">=", 1e-12 * p.paper.lambda_max, p.paper.lambda_min),
-        Hypothesis("width m", ">=", needed.log10_width, math.log10(settings.m), log10=True),
-        Hypothesis("learning rate", "<=", needed.log10_rate, math.log10(p.rate(settings.rate)), log10=True),
-        Hypothesis("D below R", "<=", needed.log10_radius, needed.log10_movement, log10=True),
+        _in_limit("width m", ">=", needed.log10_width, math.log10(p.network.m)),
+        _in_limit("learning rate", "<=", needed.log10_rate, math.log10(p.rate(settings.rate))),
+        _in_limit("D below R", "<=", needed.log10_radius, needed.log10_movement),
     )
+
+
+def _in_limit(name: str, relation: Relation, required: float, measured: float) -> Hypothesis:
+    """A condition, in decimal logarithms, that is met as the prefix grows and the rate falls."""
+    return Hypothesis(name, relation, required, measured, log10=True, in_limit=True)
 
 
 def log10(value: float) -> float:

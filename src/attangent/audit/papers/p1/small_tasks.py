@@ -19,28 +19,37 @@ from attangent.tuning.methods import Method
 from attangent.tuning.training import Job, Training, train
 
 PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
-"""The authors' code: elu features, k = abs of a mass that starts at zero. AdamW at 1e-3 (P1 Appendix B.1)."""
+"""The authors' code: elu features, k = abs of a mass that starts at zero."""
+PRINTED = Method("ntk", ntk=NTKConfig(features="printed", units="raw", init="gaussian"))
+"""Section 4.2 as printed: its feature map, Z and k by Eq. (7) from a Gaussian prefix of 100 vectors."""
+AUTHORS, EQUATION_7, OURS = "NTK, authors' code", "NTK, Eq. (7) start", "NTK, calibrated"
+RECIPE = {"rate": 0.001, "epochs": 30, "batch": 32}
+"""Appendix B.1: learning rate, epochs and batch (of language tasks), the same for every method."""
 
 GROUPS, WORDS, LENGTH = 6, 8, 12
-SMALL = {"width": 32, "batch": 16, "rank": 4, "features": 14}
-"""A model of two layers, and what each method may train on it."""
-SMALL_RATES = {
-    "head_rates": [0.02],
-    "lora_rates": [0.01],
-    "published_rates": [0.001],
-    "ntk_rates": [0.03],
-}
-"""Learning rates at which the methods are run on the small model."""
+SMALL = {**RECIPE, "width": 32, "rank": 4, "features": 14, "ntk_rate": 0.03}
+"""A model of two layers, the paper's recipe, and the rate of our own method."""
 SMALL_LANGUAGE = {
     **SMALL,
     "pretrain": 1000,
     "pretrain_epochs": 3,
-    "train": 300,
+    "train": 96,
     "validation": 100,
     "test": 400,
-    "epochs": 4,
 }
 """Settings of `language_trial` and of what is tuned on it."""
+
+
+def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
+    """LoRA, the paper's method as its authors code it and as Section 4.2 prints it, and ours, with others."""
+    rates = (settings.rate,)
+    return (
+        Entrant("LoRA", Method("lora", rank=settings.rank), rates),
+        Entrant(AUTHORS, PUBLISHED, rates),
+        Entrant(EQUATION_7, PRINTED, rates),
+        Entrant(OURS, Method("ntk", ntk=NTKConfig(size=settings.features)), (settings.ntk_rate,)),
+        *others,
+    )
 
 
 def best_runs(

@@ -14,8 +14,12 @@ from attangent.diffusion import (
     SoftmaxScore,
     draw_data,
 )
+from attangent.diffusion.process import Spacing
 
-MIXTURE = {"modes": 4, "radius": 0.7, "sd": 0.1, "T": 5.0, "T0": 0.02}
+MIXTURE = {"modes": 4, "radius": 0.7, "sd": 0.1, "T": 5.0, "T0": 0.02, "spacing": "uniform"}
+"""Four modes on a ring; times are drawn as the paper draws them, t ~ Unif(0, T), from T0 on."""
+LOG_TIMES = {**MIXTURE, "spacing": "log"}
+"""The same with log-uniform times, which show small t often enough to draw samples: our choice."""
 NETWORK = {"sigma": 1.0, "rate": 1.9, "test": 4000}
 INPUTS: dict[str, InputMap] = {"paper's inputs": PaperInputs(), "natural inputs": NaturalInputs()}
 
@@ -30,23 +34,28 @@ class DiffusionSetting:
     validation: ScoreData
     test: ScoreData
     seed: int
+    spacing: Spacing
 
     def fresh(self, n: int, purpose: int) -> ScoreData:
         """Further data; each purpose has draws of its own."""
-        return _draw(self.target, self.process, n, self.seed, purpose)
+        return _draw(self.target, self.process, n, self.seed, purpose, self.spacing)
 
 
 def diffusion_setting(settings: Settings, seed: int, n: int | None = None) -> DiffusionSetting:
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
-    data = _draw(target, process, n or settings.n, seed, 0)
-    validation = _draw(target, process, settings.get("validation", 256), seed, 1)
-    test = _draw(target, process, settings.test, seed, 2)
-    return DiffusionSetting(process, target, data, validation, test, seed)
+    spacing = settings.spacing
+    counts = (n or settings.n, settings.get("validation", 256), settings.test)
+    data, validation, test = (
+        _draw(target, process, count, seed, purpose, spacing) for purpose, count in enumerate(counts)
+    )
+    return DiffusionSetting(process, target, data, validation, test, seed, spacing)
 
 
-def _draw(target: GaussianMixture, process: ForwardProcess, n: int, seed: int, purpose: int) -> ScoreData:
-    return draw_data(target, process, n, seed=1000 * seed + purpose)
+def _draw(
+    target: GaussianMixture, process: ForwardProcess, n: int, seed: int, purpose: int, spacing: Spacing
+) -> ScoreData:
+    return draw_data(target, process, n, seed=1000 * seed + purpose, spacing=spacing)
 
 
 def network(

@@ -19,6 +19,9 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     "P2/claim-3.4",
     place="Section 3, Claim 3.4 (Claim A.1)",
     title="Gradient of the softmax network",
+    kind="identity",
+    quote="""Delta w_r(tau) := m sum_i sum_l (F_l,i(tau) - y_l,i) (<a_l,r 1_m - a_l, S_i(tau)> S_i,r(tau))
+        x_i""",
     statement="""The gradient of the squared loss in the weights of neuron r is
         m sum_i sum_l (F_li - y_li) <a_lr 1 - a_l, S_i> S_ir x_i.""",
     quick=_SIZES,
@@ -90,6 +93,8 @@ def _relative(a: Tensor, b: Tensor) -> float:
     "P2/definition-3.6",
     place="Section 3.1, Definition 3.6",
     title="The kernel is the Gram matrix of gradients and positive semi-definite",
+    quote="We define the function (Gram matrix) H ... Note that H* is a positive semi-definite matrix",
+    rests_on=("P2/claim-3.4",),
     statement="""The kernel H(W) printed in Definition 3.6 equals J J'/m with J the Jacobian of all outputs in
         W, so that it is symmetric and has no negative eigenvalue.""",
     quick=_SIZES,
@@ -124,6 +129,7 @@ def gram(settings: Settings, seed: int) -> Finding:
     "P2/definition-3.7",
     place="Section 3.1, Definition 3.7",
     title="Symmetric initialisation gives zero output",
+    quote="Due to symmetric initialization, we can easily see that F(W(0), x) = 0, for all x.",
     statement="""If neurons come in pairs with equal hidden weights and opposite output weights, the network
         is zero at every input before training.""",
     quick={"n": 64, "d": 4, "d_out": 4, "sigma": 1.0, "widths": [64, 256, 1024, 4096], "m": 4096},

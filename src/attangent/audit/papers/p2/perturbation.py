@@ -1,6 +1,7 @@
 """Lemma 5.1 and Lemma B.1: what moves when every neuron moves by at most R."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -9,7 +10,8 @@ from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.thirteen_parts import thirteen_parts
+from attangent.audit.papers.measures.thirteen_parts import growth_with_neurons, thirteen_parts
+from attangent.audit.papers.measures.trends import at_least, at_most
 from attangent.audit.papers.p2.softmax_regression import (
     SoftmaxRegression,
     constants,
@@ -25,9 +27,11 @@ _SIZES = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     "P2/lemma-5.1",
     place="Section 5, Lemma 5.1 (Lemma B.2)",
     title="A small move of the weights moves the kernel little",
+    quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
+    rests_on=("P2/lemma-b.1",),
     statement="""If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than
         R e^(10B) and the whole by no more than R n d e^(10B) in the Frobenius norm.""",
-    quick={**_SIZES, "radii": [0.0001, 0.001, 0.0099]},
+    quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
     seconds=0.5,
 )
@@ -56,7 +60,23 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion(
-                "largest change of an entry / R", "<=", 10 * B * LOG10_E, math.log10(entries), log10=True
+                "largest change of an entry / R",
+                "<=",
+                10 * B * LOG10_E,
+                math.log10(entries),
+                log10=True,
+                part="1",
+            ),
+            Conclusion.of_trend(
+                "largest change of an entry, over R",
+                ">=",
+                at_least(1.0),
+                settings.radii,
+                [
+                    max(changes[i].abs().max().item() for changes in moved.values())
+                    for i in range(len(settings.radii))
+                ],
+                part="1",
             ),
             Conclusion(
                 "|H(W) - H(W~)|_F / R",
@@ -64,6 +84,15 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
                 math.log10(p.size) + 10 * B * LOG10_E,
                 math.log10(frobenius),
                 log10=True,
+                part="2",
+            ),
+            Conclusion.of_trend(
+                "|H(W) - H(W~)|_F over n, all points equal",
+                "<=",
+                at_most(1.0),
+                settings.copies,
+                [_change_of_copies(p, directions["random"], settings.radii[-1], n) for n in settings.copies],
+                part="2",
             ),
         ),
         numbers={
@@ -74,6 +103,12 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
         },
         figures=(_change_figure(settings.radii, per_radius),),
     )
+
+
+def _change_of_copies(p: SoftmaxRegression, U: Tensor, R: float, n: int) -> float:
+    """|H(W) - H(W~)|_F for the first point taken n times."""
+    X = p.X[:1].repeat(n, 1)
+    return (p.network.with_weights(p.network.W + R * U).kernel(X) - p.network.kernel(X)).norm().item()
 
 
 def _change_figure(radii: list[float], per_radius: dict[str, list[float]]) -> Figure:
@@ -118,6 +153,7 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
     "P2/lemma-b.1",
     place="Appendix B.1, Lemma B.1",
     title="Thirteen parts on products, exponentials and softmax under a small move",
+    quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
     statement="""For Gaussian weights w, moved weights v within R < 0.01 of them and points in the unit ball,
         thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
         probability, each in powers of e^B and R.""",
@@ -127,4 +163,11 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
 )
 def concentration(settings: Settings, seed: int) -> Finding:
     p = softmax_regression(settings, seed)
-    return thirteen_parts(p.X, p.network.W, constants(p, settings).B, settings.R)
+    finding = thirteen_parts(p.X, p.network.W, constants(p, settings).B, settings.R)
+    return replace(
+        finding,
+        conclusions=(*finding.conclusions, growth_with_neurons(p.X @ p.network.W)),
+        remark="B does not depend on m, while the largest of m products grows like sqrt(log m): true for "
+        "all r only while m is below about (nd/delta)^(C^2/2), which the proof takes for granted (m"
+        " = poly(nd)).",
+    )

@@ -23,6 +23,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     "P2/equation-25",
     place="Appendix F, Eq. (24) and (25)",
     title="The update of the kernel predictor is the gradient of its loss",
+    quote="the Eq. (25) is according to gamma(tau+1) = gamma(tau) - eta grad_gamma L_ntk(gamma(tau))",
     statement="""Gradient descent on L(gamma) = 1/2 |m H* gamma - vec Y|^2 is printed as
         gamma <- gamma - eta (m H* gamma - vec Y).""",
     quick=_SIZES,
@@ -92,6 +93,9 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     "P2/theorem-f.2",
     place="Appendix F.1, Theorem F.2",
     title="The trained network equals kernel regression",
+    quote="""|F_ntk(gamma(tau), x_te)_l - F_nn(W(tau), x_te)_l| <= O(sqrt(nd)/lambda eps_l,test +
+        sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H)""",
+    rests_on=("P2/lemma-e.3", "P2/lemma-d.1", "P2/equation-25", "P2/appendix-f-features"),
     statement="""If the kernel drifts by at most eps_H <= lambda/2 in training and by eps_test towards a test
         point, then at every step the network and the kernel predictor of Eq. (25) differ there by at most
         sqrt(nd)/lambda eps_test + sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H, up to a constant.""",
@@ -109,6 +113,12 @@ def equivalence(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion("largest coupling error / bound, constant 1", "<=", 1.0, last["worst"]),
+            Conclusion(
+                "proof: largest |F_nn(t) - F_ntk(t)|_F / (eta m t |F(0) - Y|_F eps_H) on the data",
+                "<=",
+                1.0,
+                last["step"],
+            ),
             Conclusion(
                 "largest |log L - log L| of the predicted training curve",
                 "<=",
@@ -164,12 +174,19 @@ def _coupling(settings: Settings, seed: int) -> dict:
     eps_test = drift.max(dim=0).values.reshape(settings.d_out, -1).T  # (points, d_out)
     bound = _theorem_bound(p, eps_H, eps_test)
     error = errors.max(dim=0).values
+    start = p.network.forward(p.X)
+    apart = [
+        (net.forward(p.X) - prediction.outputs(p.kernel, t, start)).norm().item()
+        / (run.rate * settings.m * t * residual.norm().item() * eps_H)
+        for t, net in zip(times[1:], trained[1:], strict=False)
+    ]
     at = (error / bound).argmax()
     return {
         "problem": p,
         "error": error.max().item(),
         "bound": bound.flatten()[at].item(),
         "worst": (error / bound).max().item(),
+        "step": max(apart, default=math.nan),
         "eps_H": eps_H,
         "curve gap": log_gap(run.loss, prediction.loss(range(run.steps + 1))),
     }
@@ -185,6 +202,8 @@ def _theorem_bound(p: SoftmaxRegression, eps_H: float, eps_test: Tensor) -> Tens
     "P2/appendix-f-features",
     place="Appendix F.1, proof of Theorem F.2",
     title="The feature map printed for the kernel",
+    kind="identity",
+    quote="phi(x)_l = 1/sqrt(m) x sum_r <v_l,r, S(0)> m S_r(0) ... K*_te = phi(x_te)' phi(X)",
     statement="""phi(x)_l = x/sqrt(m) sum_r <v_lr, S(x)> m S_r(x) is a feature map of the kernel:
         K = phi' phi.""",
     quick={"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0},

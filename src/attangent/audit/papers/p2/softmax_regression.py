@@ -86,11 +86,12 @@ def theorem_hypotheses(problem: SoftmaxRegression, settings: Settings) -> tuple[
     """The conditions of Theorem 4.2 against what is run here."""
     needed = constants(problem, settings)
     rate = math.log10(problem.rate(settings.rate))
+    width = math.log10(problem.network.m)
     return (
         kernel_is_definite(problem),
         *data_in_ball(problem),
-        Hypothesis("width m", ">=", needed.log10_width, math.log10(settings.m), log10=True),
-        Hypothesis("learning rate", "<=", needed.log10_rate, rate, log10=True),
+        Hypothesis("width m", ">=", needed.log10_width, width, log10=True, in_limit=True),
+        Hypothesis("learning rate", "<=", needed.log10_rate, rate, log10=True, in_limit=True),
     )
 
 

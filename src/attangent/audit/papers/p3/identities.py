@@ -20,7 +20,9 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
 
 @claim(
     "P3/linear-decomposition",
+    kind="identity",
     place="Section 3.2, Equation 2",
+    quote="This structure exhibits a strong property of linear decomposability over the model output",
     title="The output is the mean of the two virtual networks",
     statement="""With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2, where h
         sees only the easy parts through W and g only the hard parts through V.""",
@@ -51,7 +53,9 @@ def _doubled_attention(U: Tensor, prompts: Prompts) -> Tensor:
 
 @claim(
     "P3/proposition-1",
+    kind="identity",
     place="Appendix E, Proposition 1",
+    quote="By signal-noise decomposition, we have the updating rules for signal weight and noise weight",
     title="Signal and noise weights in closed form",
     statement="""At a constant rate the signal weights are minus the sum of all gradients, each shrunk by (1
         - eta lambda) per later step, and the noise weights the shrunk start minus the likewise shrunk
@@ -130,36 +134,44 @@ class _WatchedRun:
 
 @claim(
     "P3/proposition-2",
+    kind="identity",
     place="Appendix E, Proposition 2",
     title="The gradients as printed, and with the labels put back",
+    quote="then we have the derivative over weight U of empirical loss",
     statement="""The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over
-        W. The print drops the labels y_i y_L between its last two lines.""",
+        W, whether l' is the derivative in y_L f (Appendix E) or in f (Appendix H).""",
     quick=dict(_SMALL),
     full={"d": 16, "L": 65},
     seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
     _, model, prompts = _drawn(settings, seed)
-    wanted = _autograd(model, prompts)
-    printed, corrected = printed_gradient(model, prompts), model.gradient(prompts)
+    wanted = autograd_gradient(model, prompts)
+    readings = {
+        "l' in y_L f": printed_gradient(model, prompts, torch.ones_like(prompts.answers)),
+        "l' in f": printed_gradient(model, prompts, prompts.answers),
+    }
     return Finding(
-        conclusions=(
-            Conclusion("printed gradient of W, relative error", "<=", EXACT, _relative(printed.W, wanted.W)),
-            Conclusion("printed gradient of V, relative error", "<=", EXACT, _relative(printed.V, wanted.V)),
+        conclusions=tuple(
             Conclusion(
-                "with y_i y_L, gradient of W", "<=", EXACT, _relative(corrected.W, wanted.W), claimed=False
-            ),
-            Conclusion(
-                "with y_i y_L, gradient of V", "<=", EXACT, _relative(corrected.V, wanted.V), claimed=False
-            ),
+                f"printed gradient of {name}, {reading}: relative error",
+                "<=",
+                EXACT,
+                relative(printed[i], wanted[i]),
+            )
+            for reading, printed in readings.items()
+            for i, name in enumerate("WV")
         ),
-        remark="The printed form is right for prompts whose labels are all equal, and for no others.",
+        remark="The print drops the labels y_i y_L between its last two lines. It is right for prompts whose "
+        "labels are all +1, and for no others.",
     )
 
 
-def printed_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
-    """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f)."""
-    slope = -torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
+def printed_gradient(model: ReluAttention, prompts: Prompts, signs: Tensor) -> Weights:
+    """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f), times y_L as derivative in f."""
+    slope = (
+        -signs * torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
+    )
 
     def over(x: Tensor, U: Tensor) -> Tensor:
         query = x[:, -1]
@@ -173,7 +185,32 @@ def printed_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
     )
 
 
-def _autograd(model: ReluAttention, prompts: Prompts) -> Weights:
+@claim(
+    "P3/proposition-2-repaired",
+    repairs="P3/proposition-2",
+    place="ours",
+    title="The gradients with the labels put back",
+    statement="""The gradient of the loss over V is the mean of -sigmoid(-y_L f) y_L/(2L) sum_i y_i 1(x_i'V
+        x_L) x_i x_L', likewise over W.""",
+    derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
+        f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line has to be read with
+        the labels, X diag(y) 1(.) x_L'.""",
+    quick=dict(_SMALL),
+    sizes=({"d": 6, "L": 12}, {"d": 12, "L": 33}),
+    seconds=0.1,
+)
+def gradients_with_labels(settings: Settings, seed: int) -> Finding:
+    _, model, prompts = _drawn(settings, seed)
+    wanted, given = autograd_gradient(model, prompts), model.gradient(prompts)
+    return Finding(
+        conclusions=tuple(
+            Conclusion(f"gradient of {name}: relative error", "<=", EXACT, relative(given[i], wanted[i]))
+            for i, name in enumerate("WV")
+        )
+    )
+
+
+def autograd_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
     weights = model.weights.map(lambda part: part.clone().requires_grad_())
     loss = softplus(-prompts.answers * model.f(prompts, weights)).mean()
     W, V = torch.autograd.grad(loss, weights[:2])
@@ -182,7 +219,9 @@ def _autograd(model: ReluAttention, prompts: Prompts) -> Weights:
 
 @claim(
     "P3/proposition-5",
+    kind="identity",
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
+    quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
     title="The noise weights over time",
     statement="""From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and take on fresh
         Gaussian noise; with tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard
@@ -254,5 +293,7 @@ def _gap(a: Tensor, b: Tensor) -> float:
     return (a - b).abs().max().item()
 
 
-def _relative(a: Tensor, b: Tensor) -> float:
-    return ((a - b).norm() / b.norm()).item()
+def relative(a: Tensor, b: Tensor) -> float:
+    """|a - b| / |b|, and |a| where b is 0: a V that sees no token has no gradient."""
+    size = b.norm().item()
+    return (a - b).norm().item() / (size or 1.0)

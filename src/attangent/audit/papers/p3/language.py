@@ -10,6 +10,7 @@ from attangent.audit.papers.p3.language_setting import (
     ON_HOTPOTQA,
     TWO_HOPS,
     TYPED,
+    differences,
     from_the_paper,
     remark,
     trained,
@@ -20,8 +21,9 @@ from attangent.stages.detector.detector import StageDetector
 from attangent.stages.detector.group import Group
 from attangent.stages.facts.language import LanguageRun
 
-STATEMENT = """A GPT-2 trained from scratch on {} first answers with the right type (at least .95 of the
-    answers) while most answers are wrong, and only later with the right answer (most of them)."""
+STATEMENT = """A GPT-2 trained from scratch on {} first answers with the right type while most answers are
+    wrong, and only later with the right answer in most cases, the types staying right. Syntax counts as
+    reached at .95 of the answers."""
 BARS = {"few": 0.3, "most": 0.85}
 
 
@@ -34,16 +36,21 @@ def two_stages(settings: Settings, seed: int, source: str) -> Finding:
     end = run.checkpoints["end"].reading
     in_order = detector.order == ("syntax", "semantics")
     conclusions = [
-        Conclusion("syntax, best reading", ">=", settings.syntax_at, float(max(run.readings["syntax"]))),
-        Conclusion("semantics when syntax is reached", "<=", settings.few, at_syntax.reading.semantics),
-        Conclusion("syntax at the end", ">=", settings.syntax_at, end.syntax),
-        Conclusion("semantics at the end", ">=", settings.most, end.semantics),
-        Conclusion("the detector finds syntax, then semantics (1 if so)", "==", 1.0, float(in_order)),
+        Conclusion("semantics when syntax is reached", "<=", 0.5, at_syntax.reading.semantics),
+        Conclusion("semantics at the end", ">=", 0.5, end.semantics),
+        Conclusion(
+            "syntax at the end less syntax when it was reached",
+            ">=",
+            -0.05,
+            end.syntax - at_syntax.reading.syntax,
+        ),
+        *_by_marks_of_ours(run, settings, in_order),
         *_unseen(run, settings),
     ]
     return Finding(
         conclusions=tuple(conclusions),
         hypotheses=(from_the_paper(run, source),),
+        differs=differences(run, settings),
         numbers=_numbers(run, settings, groups),
         figures=_figures(run, source),
         remark=remark(run, source),
@@ -57,6 +64,32 @@ def _detector(run: LanguageRun) -> StageDetector:
     for epoch, type_loss, answer_loss in zip(*columns, strict=True):
         detector.update(epoch, {"syntax": type_loss, "semantics": answer_loss})
     return detector
+
+
+def _by_marks_of_ours(run: LanguageRun, settings: Settings, in_order: bool) -> list[Conclusion]:
+    """What "all" and "most" are read as, and what the detector says."""
+    at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"]).reading
+    end = run.checkpoints["end"].reading
+    best = float(max(run.readings["syntax"]))
+    return [
+        Conclusion("syntax, best reading", ">=", settings.syntax_at, best, threshold="ours"),
+        Conclusion(
+            "few right answers when syntax is reached",
+            "<=",
+            settings.few,
+            at_syntax.semantics,
+            threshold="ours",
+        ),
+        Conclusion("syntax at the end", ">=", settings.syntax_at, end.syntax, threshold="ours"),
+        Conclusion("most answers right at the end", ">=", settings.most, end.semantics, threshold="ours"),
+        Conclusion(
+            "the detector finds syntax, then semantics (1 if so)",
+            "==",
+            1.0,
+            float(in_order),
+            threshold="ours",
+        ),
+    ]
 
 
 def _unseen(run: LanguageRun, settings: Settings) -> list[Conclusion]:
@@ -107,11 +140,12 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
 @claim(
     "P3/figure-5",
     place="Section 5, Figure 5",
+    quote="all predictions meet syntactic requirements, but most remain semantically incorrect",
     title="Syntax before semantics in a GPT-2 trained on CounterFact",
     statement=STATEMENT.format("CounterFact"),
     quick={**MADE_UP, **TYPED, **BARS},
     full={**ON_COUNTERFACT, "few": 0.5},
-    seeds=2,
+    seeds=1,
     seconds=9.0,
     data=COUNTERFACT,
 )
@@ -123,6 +157,8 @@ def counterfact(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/figure-7",
     place="Appendix C.2, Figure 7",
+    quote="we first verify the two-stage learning of syntax and semantics under this question-answering "
+    "dataset",
     title="Syntax before semantics in a GPT-2 trained on HotpotQA",
     statement=STATEMENT.format("HotpotQA"),
     quick={**MADE_UP, **TWO_HOPS, **BARS},

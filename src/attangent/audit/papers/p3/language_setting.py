@@ -66,6 +66,15 @@ def from_the_paper(run: LanguageRun, source: str) -> Hypothesis:
     return Hypothesis(f"the facts are those of {source}", "==", 1.0, float(run.corpus.source == source))
 
 
+def differences(run: LanguageRun, settings: Settings) -> tuple[str, ...]:
+    """In what the training differs from Section 5 and Appendix C, which name GPT-2 and 40 to 200 epochs."""
+    return (
+        f"a GPT-2 of width {settings.width} with {settings.layers} layers, for one of width 768 with 12",
+        f"{len(run.corpus.training)} examples and {settings.epochs} epochs, for 65,757 (CounterFact) or "
+        "13,530 (HotpotQA) and at least 40",
+    )
+
+
 def remark(run: LanguageRun, source: str) -> str:
     """Where the facts come from, and what would bring those of the paper."""
     if run.corpus.source == source:

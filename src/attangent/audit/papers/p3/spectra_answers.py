@@ -13,6 +13,7 @@ from attangent.audit.papers.p3.language_setting import (
     MADE_UP,
     ON_COUNTERFACT,
     TYPED,
+    differences,
     from_the_paper,
     remark,
     trained,
@@ -63,7 +64,9 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
 
 @claim(
     "P3/figure-1",
-    place="Section 1, Figure 1",
+    place="Section 1, Figure 1 (one example)",
+    quote="setting different rank preservation over attention weights",
+    rests_on=("P3/figure-6",),
     title="From a wrong word to the right type to the right answer",
     statement="""As more small singular values of a trained model's attention are kept, its answer to a
         question turns from a word of a wrong type to one of the right type, and then to the right one: small
@@ -89,10 +92,11 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("answers that turn as in the figure", ">=", 1.0, small.by_way_of_type),
-            Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first),
+            Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first, threshold="ours"),
             Conclusion(f"{first}, largest kept", ">=", settings.share, large.syntax_first, claimed=False),
         ),
         hypotheses=(from_the_paper(run, "CounterFact"),),
+        differs=differences(run, settings),
         numbers={
             "questions": float(len(watched)),
             "right types without attention": small.right_type[0].double().mean().item(),

@@ -96,6 +96,16 @@ class Assumption1:
         return TwoStageData(self.d, self.L, u=self.u, r=self.r)
 
 
+def easy_slope(d: int) -> float:
+    """mu = E y <w*, x_1> = gamma_0 + E|<w*, e>| = (1 + sqrt(2/pi)) / sqrt(d)."""
+    return (1 + math.sqrt(2 / math.pi)) / math.sqrt(d)
+
+
+def easy_pull(d: int) -> float:
+    """mu^2 / 8, the norm of the mean gradient over W while the answers are near 0: it is -mu^2/8 w* w*'."""
+    return easy_slope(d) ** 2 / 8
+
+
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     """The slope of log value over log size; 0 where nothing is left to grow."""
     if max(values) == 0:

@@ -47,7 +47,7 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(Hypothesis("move R", "<=", 0.01 / B**2, R),),
         conclusions=tuple(
-            Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True)
+            Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True, part=f"Part {i}")
             for i, (name, value, bound) in enumerate(rows, 1)
         ),
         numbers={"B": B, "D": D, "largest |x_ik|": 10 ** rows[0][1], "largest |w_r|": 10 ** rows[1][1]},
