@@ -32,17 +32,17 @@ def fake_runs(monkeypatch, module, **accuracies):
 
 
 @pytest.fixture
-def no_trial(monkeypatch):
-    trial = type("PreparedTrial", (), {"test": [0] * 400})
-    monkeypatch.setattr(adapters_tables, "language_trial", lambda *given: trial)
-    monkeypatch.setattr(adapters_tables, "digits_trial", lambda *given: trial)
+def no_stage(monkeypatch):
+    stage = type("Stage", (), {"test": [0] * 400})
+    monkeypatch.setattr(adapters_tables, "language_stage", lambda *given: stage)
+    monkeypatch.setattr(adapters_tables, "digits_stage", lambda *given: stage)
 
 
 @pytest.mark.parametrize(
     ("id", "rival"),
     [("P1/table-1", "lora"), ("P1/table-1", "prefix"), ("P1/table-2", "lora"), ("P1/table-2", "full")],
 )
-def test_tables_turn_on_a_rivals_clear_lead(monkeypatch, no_trial, id, rival):
+def test_tables_turn_on_a_rivals_clear_lead(monkeypatch, no_stage, id, rival):
     claim = get(id)
     level = {"ours": 0.7, "theirs": 0.7, "lora": 0.7, "prefix": 0.7, "full": 0.7, "head": 0.5}
     for lead, verdict in ((0.0, "holds"), (0.03, "holds"), (0.1, "violated")):
@@ -50,7 +50,7 @@ def test_tables_turn_on_a_rivals_clear_lead(monkeypatch, no_trial, id, rival):
         assert claim.check(claim.quick, 0).verdict == verdict
 
 
-def test_ours_does_not_decide(monkeypatch, no_trial):
+def test_ours_does_not_decide(monkeypatch, no_stage):
     fake_runs(monkeypatch, adapters_tables, ours=0.1, theirs=0.7, lora=0.7, prefix=0.7, head=0.5)
     claim = get("P1/table-1")
     assert claim.check(claim.quick, 0).verdict == "holds"

@@ -14,10 +14,10 @@ from attangent.adapters.record import states_of
 from attangent.adapters.switch import disabled
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.papers.p1.adapters_problem import SMALL_LANGUAGE, best_runs, language_trial
+from attangent.audit.papers.p1.adapters_problem import SMALL_LANGUAGE, best_runs, language_stage
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
-from attangent.tuning.compare.run import PreparedTrial, Run
+from attangent.tuning.compare.run import Run, Stage
 from attangent.tuning.compare.settings import Entrant
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.training import Training
@@ -43,15 +43,15 @@ from attangent.tuning.training import Training
 )
 @needs_adapters
 def together(settings: Settings, seed: int) -> Finding:
-    trial = language_trial(settings, seed)
+    stage = language_stage(settings, seed)
     state = NTKConfig(size=settings.features)
     entrants = (
         Entrant("LoRA", Method("lora", rank=settings.rank), (settings.lora_rate,)),
         Entrant("NTK", Method("ntk", ntk=state), (settings.ntk_rate,)),
         Entrant("both", Method("ntk+lora", ntk=state, rank=settings.rank), (settings.both_rate,)),
     )
-    runs = best_runs(trial, entrants, Training(epochs=settings.epochs, batch=settings.batch), seed)
-    zero, off = differences(trial, settings, seed)
+    runs = best_runs(stage, entrants, Training(epochs=settings.epochs, batch=settings.batch), seed)
+    zero, off = differences(stage, settings, seed)
     return Finding(
         conclusions=(
             Conclusion("largest change of the LoRA model by a zero state", "<=", 0.0, zero),
@@ -79,11 +79,11 @@ def _lead(runs: dict[str, Run]) -> float:
     return runs["both"]["test"]["accuracy"] - alone
 
 
-def differences(trial: PreparedTrial, settings: Settings, seed: int) -> tuple[float, float]:
+def differences(stage: Stage, settings: Settings, seed: int) -> tuple[float, float]:
     """How far a zero state moves a LoRA model's logits, and how far a state does that is switched off."""
-    batch: dict[str, Any] = trial.collate(trial.test[:64])
+    batch: dict[str, Any] = stage.collate(stage.test[:64])
     draw = generator(seed, "shaken")
-    lora = adapt(copy.deepcopy(trial.model), Method("lora", rank=settings.rank), trial.kind, seed).eval()
+    lora = adapt(copy.deepcopy(stage.model), Method("lora", rank=settings.rank), stage.kind, seed).eval()
     _shake([p for name, p in lora.named_parameters() if "lora_B" in name], draw)
     with torch.no_grad():
         expected = lora(**batch).logits

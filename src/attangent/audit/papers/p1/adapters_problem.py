@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.run import PreparedTrial, Run, one_run
+from attangent.tuning.compare.run import Run, Stage, one_run
 from attangent.tuning.compare.settings import Entrant
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method
@@ -34,16 +34,14 @@ SMALL_LANGUAGE = {
     "rank": 4,
     "features": 14,
 }
-"""Settings of `language_trial` and of what is tuned on it."""
+"""Settings of `language_stage` and of what is tuned on it."""
 
 
-def best_runs(
-    trial: PreparedTrial, entrants: Sequence[Entrant], training: Training, seed: int
-) -> dict[str, Run]:
-    """The run of each entrant at the learning rate that is best on the trial's validation rows."""
+def best_runs(stage: Stage, entrants: Sequence[Entrant], training: Training, seed: int) -> dict[str, Run]:
+    """The run of each entrant at the learning rate that is best on the stage's validation rows."""
     found = {}
     for entrant in entrants:
-        runs = [one_run("task", trial, entrant, rate, training, seed) for rate in entrant.rates]
+        runs = [one_run("task", stage, entrant, rate, training, seed) for rate in entrant.rates]
         found[entrant.label] = max(
             runs, key=lambda run: (run["validation"]["accuracy"], -run["validation"]["loss"])
         )
@@ -110,7 +108,7 @@ def _sizes(width: int, labels: int) -> dict[str, Any]:
     }
 
 
-def language_trial(settings: Any, seed: int) -> PreparedTrial:
+def language_stage(settings: Any, seed: int) -> Stage:
     """A BERT pretrained on which group of words a sentence is about; the task divides the words otherwise.
 
     The new label says whether most words of a sentence lie in a random half of the vocabulary.
@@ -133,10 +131,10 @@ def language_trial(settings: Any, seed: int) -> PreparedTrial:
     half = torch.randperm(GROUPS * WORDS, generator=generator(seed, "half"))[: GROUPS * WORDS // 2]
     labels = (torch.isin(words, half).sum(dim=1) * 2 > LENGTH).long()
     parts = _split(_token_rows(words, labels), settings.train, settings.validation)
-    return PreparedTrial(_fresh_head(model, 2, seed), "classification", stack, *parts)
+    return Stage(_fresh_head(model, 2, seed), "classification", stack, *parts)
 
 
-def digits_trial(settings: Any, seed: int) -> PreparedTrial:
+def digits_stage(settings: Any, seed: int) -> Stage:
     """A ViT pretrained on handwritten digits 0 to 4; the task is to tell 5 to 9 apart."""
     from sklearn.datasets import load_digits
     from transformers import ViTConfig, ViTForImageClassification
@@ -160,7 +158,7 @@ def digits_trial(settings: Any, seed: int) -> PreparedTrial:
     new = [{**row, "labels": row["labels"] - 5} for row in rows if row["labels"] >= 5]
     order = torch.randperm(len(new), generator=generator(seed, "digits")).tolist()
     parts = _split([new[i] for i in order], settings.train, settings.validation)
-    return PreparedTrial(_fresh_head(model, 5, seed), "image-classification", stack, *parts)
+    return Stage(_fresh_head(model, 5, seed), "image-classification", stack, *parts)
 
 
 def minilm() -> str | None:

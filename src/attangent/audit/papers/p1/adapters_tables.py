@@ -12,14 +12,14 @@ from attangent.audit.papers.p1.adapters_problem import (
     PUBLISHED,
     SMALL_LANGUAGE,
     best_runs,
-    digits_trial,
+    digits_stage,
     gain,
-    language_trial,
+    language_stage,
     minilm,
 )
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
-from attangent.tuning.compare.run import PreparedTrial, Run, prepare_trial
+from attangent.tuning.compare.run import Run, Stage, set_stage
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
@@ -103,18 +103,18 @@ def _finding(runs: dict[str, Run], rivals: Sequence[str], tests: int, what: str)
 )
 @needs_adapters
 def language(settings: Settings, seed: int) -> Finding:
-    trial = language_trial(settings, seed) if settings.model == "tiny" else _multirc(settings, seed)
-    if trial is None:
+    stage = language_stage(settings, seed) if settings.model == "tiny" else _multirc(settings, seed)
+    if stage is None:
         return _open("upper end of accuracy of NTK as published less that of LoRA")
     prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), tuple(settings.prefix_rates))
-    runs = best_runs(trial, (*_rivals(settings), prefix), _training(settings), seed)
+    runs = best_runs(stage, (*_rivals(settings), prefix), _training(settings), seed)
     what = (
         "a synthetic task" if settings.model == "tiny" else f"{settings.file} with {settings.train} answers"
     )
     return _finding(runs, ("LoRA", "P-tuning v2"), settings.test, what)
 
 
-def _multirc(settings: Settings, seed: int) -> PreparedTrial | None:
+def _multirc(settings: Settings, seed: int) -> Stage | None:
     files = [data_file(f"{settings.file}/{part}.jsonl.gz") for part in ("train", "val")]
     folder = minilm()
     if folder is None or None in files:
@@ -122,7 +122,7 @@ def _multirc(settings: Settings, seed: int) -> PreparedTrial | None:
     train, held = (Path(str(path)) for path in files)
     sizes = (settings.train, settings.validation, settings.test)
     trial = Trial("MultiRC", (train,), *sizes, (held,), max_tokens=settings.max_tokens)
-    return prepare_trial(Comparison(folder, _rivals(settings), (trial,), top=2), trial, seed)
+    return set_stage(Comparison(folder, _rivals(settings), (trial,), top=2), trial, seed)
 
 
 def _open(name: str) -> Finding:
@@ -169,7 +169,7 @@ def _open(name: str) -> Finding:
 )
 @needs_adapters
 def vision(settings: Settings, seed: int) -> Finding:
-    trial = digits_trial(settings, seed)
+    stage = digits_stage(settings, seed)
     everything = Entrant("full", Method("full"), tuple(settings.full_rates))
-    runs = best_runs(trial, (*_rivals(settings), everything), _training(settings), seed)
-    return _finding(runs, ("LoRA", "full"), len(trial.test), "digits 5 to 9 after 0 to 4")
+    runs = best_runs(stage, (*_rivals(settings), everything), _training(settings), seed)
+    return _finding(runs, ("LoRA", "full"), len(stage.test), "digits 5 to 9 after 0 to 4")
