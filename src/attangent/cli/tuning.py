@@ -12,7 +12,6 @@ from attangent._files import write_whole
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
-    from attangent.tuning.finetune import Tuning
 
 
 def tune(
@@ -94,7 +93,7 @@ def tune(
     if json_ and is_first_process():
         typer.echo(json.dumps(found, indent=1))
     elif not silent:
-        _print_mean(found, tuning, out)
+        _print_mean(found, out)
 
 
 def compare(
@@ -260,16 +259,24 @@ def _set(**options: Any) -> dict[str, Any]:
 def _print_metrics(metrics: dict[str, Any]) -> None:
     scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
     typer.echo(f"seed {metrics['seed']}: {scores}; {metrics['seconds']:.1f} s")
+    if "tried" in metrics:
+        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in metrics["tried"].items())
+        typer.echo(f"chose {metrics['method']}: loss on rows kept apart {losses}")
+    if "kept" in metrics:
+        typer.echo(
+            f"kept {metrics['kept']:g} of what was learnt: loss on rows kept apart "
+            f"{metrics['validation_loss']:.4f}, before training {metrics['validation_loss_at_start']:.4f}"
+        )
 
 
-def _print_mean(found: list[dict[str, Any]], tuning: "Tuning", out: Path) -> None:
+def _print_mean(found: list[dict[str, Any]], out: Path) -> None:
     import statistics
 
     name = "eval_accuracy" if "eval_accuracy" in found[0] else "eval_loss"
     values = [metrics[name] for metrics in found]
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     typer.echo(
-        f"{tuning.method.name}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
+        f"{found[0]['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
         f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
         f"saved in {out}"
     )
