@@ -11,7 +11,7 @@ import typer
 from attangent import __version__
 from attangent._errors import AttangentError
 from attangent.cli.compression import compress, generate
-from attangent.cli.forecasting import diagnose, forecast
+from attangent.cli.forecasting import diagnose, evaluate, forecast
 from attangent.cli.tuning import compare, solve, tune
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def report(
 app.command()(compress)
 app.command()(generate)
 app.command()(forecast)
+app.command()(evaluate)
 app.command()(diagnose)
 app.command()(tune)
 app.command()(compare)

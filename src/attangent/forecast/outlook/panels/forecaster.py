@@ -28,7 +28,18 @@ class SetForecast:
     frame: pd.DataFrame
     errors: dict[str, float]
     why: list[str]
+    models: list[str]
+    """The model of each series, in the order of the frame."""
     notes: list[str] = field(default_factory=list)
+
+    def plain(self) -> pd.DataFrame:
+        """The frame with the names of `attangent forecast`: forecast, lower_80, upper_80, and model."""
+        names = {"attangent": "forecast"}
+        for name in self.frame.columns:
+            if name.startswith("attangent-"):
+                names[name] = name[10:].replace("lo-", "lower_").replace("hi-", "upper_")
+        steps = len(self.frame) // len(self.models)
+        return self.frame.rename(columns=names).assign(model=np.repeat(self.models, steps))
 
 
 class SeriesForecaster:
@@ -137,7 +148,12 @@ class SeriesForecaster:
         work = Work(h, self.period_, asked.probabilities, self.model)
         found = run_groups(given.series, work, crew, show)
         why = list(dict.fromkeys(one.why for _, one in found))
-        return SetForecast(_long(given, found, h, asked), combined_errors(found), why, list(given.notes))
+        models = [""] * len(given.ids)
+        for group, one in found:
+            for k in group:
+                models[k] = one.model
+        frame = _long(given, found, h, asked)
+        return SetForecast(frame, combined_errors(found), why, models, list(given.notes))
 
 
 @dataclass(frozen=True)
