@@ -4,8 +4,17 @@ import pytest
 
 from attangent.forecast.data.steps import Step, find_step
 
-CASES = [("MS", "months", 12), ("ME", "months", 12), ("QS", "months", 4), ("YS", "months", 1),
-         ("D", "fixed", 7), ("W", "fixed", 52), ("h", "fixed", 24), ("30min", "fixed", 48), ("B", "weekdays", 5)]  # fmt: skip
+CASES = [
+    ("MS", "months", 12),
+    ("ME", "months", 12),
+    ("QS", "months", 4),
+    ("YS", "months", 1),
+    ("D", "fixed", 7),
+    ("W", "fixed", 52),
+    ("h", "fixed", 24),
+    ("30min", "fixed", 48),
+    ("B", "weekdays", 5),
+]
 
 
 @pytest.mark.parametrize(("frequency", "kind", "period"), CASES)
