@@ -45,6 +45,15 @@ def forecast(
     date: Annotated[str | None, typer.Option(help="The column of times; looked for by default.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw past and forecast here (.png, .svg, .pdf).")] = None,
     report: Annotated[Path | None, typer.Option(help="With --id: write a report here (.html).")] = None,
+    covariate: Annotated[
+        list[str] | None, typer.Option(help="With --id: a column that is known in advance; repeat for more.")
+    ] = None,
+    future: Annotated[
+        Path | None, typer.Option(help="With --covariate: a file with ids, times and covariates to come.")
+    ] = None,
+    holidays: Annotated[
+        str | None, typer.Option(help="With --id: a country (DE, US) whose holidays matter.")
+    ] = None,
     drop_short: Annotated[
         bool, typer.Option("--drop-short", help="With --id: leave out series of fewer than three values.")
     ] = False,
@@ -64,7 +73,8 @@ def forecast(
             _check_folder(path)
     id_ = id_ or _usual_id(file)
     if id_ is not None:
-        asked = _Asked(horizon, period, model, levels, drop_short, jobs, dask)
+        known = _Known(tuple(covariate or ()), future, holidays)
+        asked = _Asked(horizon, period, model, levels, drop_short, jobs, dask, known)
         _forecast_many(file, id_, date, target, asked, out, plot, report, quiet)
         return
     if len(file) > 1:
@@ -105,6 +115,13 @@ def forecast(
 
 
 @dataclass(frozen=True)
+class _Known:
+    covariates: tuple[str, ...]
+    future: Path | None
+    holidays: str | None
+
+
+@dataclass(frozen=True)
 class _Asked:
     horizon: int
     period: int | None
@@ -113,6 +130,7 @@ class _Asked:
     drop_short: bool
     jobs: int
     dask: str | None
+    known: _Known
 
 
 def _usual_id(files: list[Path]) -> str | None:
@@ -149,6 +167,7 @@ def _forecast_many(
         found = made.outlook(
             asked.horizon,
             [100 * level for level in asked.levels],
+            X_df=asked.known.future,
             folder=kept,
             show=lambda done, total: bars.show(
                 "forecasting", done, total, note=f"{len(made.series_.ids)} series"
@@ -183,6 +202,8 @@ def _series_forecaster(
         id=id_,
         time=date or "ds",
         target=target[0] if target else "y",
+        covariates=asked.known.covariates,
+        holidays=asked.known.holidays,
         drop_short=asked.drop_short,
         jobs=asked.jobs,
         dask=asked.dask,

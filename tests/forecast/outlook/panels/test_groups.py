@@ -48,7 +48,7 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch):
         run_groups(SERIES, WORK, Crew(folder=folder))
     assert len(list(folder.glob("*.npz"))) == 2
     seen = []
-    monkeypatch.setattr(Work, "run", lambda self, series: seen.append(1) or usual(self, series))
+    monkeypatch.setattr(Work, "run", lambda self, part: seen.append(1) or usual(self, part))
     shown = []
     again = run_groups(SERIES, WORK, Crew(folder=folder), lambda done, total: shown.append((done, total)))
     assert len(seen) == 1
