@@ -13,6 +13,7 @@ from attangent.cli import tuning_options as options
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
+    from attangent.tuning.request import Tuning
 
 
 def tune(
@@ -45,10 +46,9 @@ def tune(
     `torchrun` or `accelerate launch` it uses all their processes.
     """
     from attangent.tuning.compare.settings import training_of
-    from attangent.tuning.finetune import Tuning, finetune
     from attangent.tuning.methods import Method
-    from attangent.tuning.processes import is_first_process
     from attangent.tuning.recipe import Recipe
+    from attangent.tuning.request import Tuning
 
     given = _read_toml(config, {"method", "training"})
     chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
@@ -66,6 +66,13 @@ def tune(
         recipe=Recipe(start, validation),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
     )
+    _run(tuning, out, seeds, json_, quiet)
+
+
+def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> None:
+    from attangent.tuning.finetune import finetune
+    from attangent.tuning.processes import is_first_process
+
     silent = quiet or json_ or not is_first_process()
     found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds, silent)
     if json_ and is_first_process():
@@ -128,8 +135,8 @@ def predict(
 ) -> None:
     """Label new rows with a tuned model: the label and the probability of each label, as CSV."""
     from attangent._checks import check_size
-    from attangent.tuning.predicting import predict_file
-    from attangent.tuning.tuned import load_tuned
+    from attangent.tuning.folders.predicting import predict_file
+    from attangent.tuning.folders.tuned import load_tuned
 
     check_size("batch", batch)
     if rows is not None and not rows.exists():
