@@ -111,10 +111,10 @@ def generate(
         raise AttangentError(
             f"tokens is {tokens} and temperature {temperature}, expected at least 1 and at least 0"
         )
-    from attangent.tuning.tuned import is_tuned
+    from attangent.tuning.folders.tuned import is_tuned
 
     if is_tuned(adapter):
-        from attangent.tuning.generating import continue_text
+        from attangent.tuning.folders.generating import continue_text
 
         typer.echo(continue_text(adapter, text, tokens, temperature, seed, model))
         return

@@ -11,12 +11,12 @@ import torch
 import attangent
 from attangent import AttangentError
 from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.folders.tuned import is_tuned, load_tuned, place_of
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
-from attangent.tuning.tuned import is_tuned, load_tuned, place_of
 from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
 
-OLD = Path(__file__).parents[1] / "fixtures/tuning/old-run"
+OLD = Path(__file__).parents[2] / "fixtures/tuning/old-run"
 
 
 @pytest.fixture(scope="module")
