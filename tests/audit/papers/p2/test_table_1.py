@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p2.table_1 import Row, FittedNetwork
+from attangent.audit.papers.p2.table_1 import FittedNetwork, Row
 from attangent.kernels import ExpNetwork, ReLUNetwork, SoftmaxNetwork
 
 CLAIM = registry.get("P2/table-1")
