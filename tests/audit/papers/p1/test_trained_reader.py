@@ -5,7 +5,12 @@ import torch
 
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.audit.papers.p1.trained_reader import equivalents
+from attangent.audit.papers.p1.trained_reader import Compression, equivalents, trained_reader
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return Compression.draw(trained_reader(12, 2, 8, 60, seed=0), 128, 8, seed=0)
 
 
 def test_all_tokens_as_anchors_keep_everything(problem):
