@@ -62,8 +62,8 @@ def test_list(invoke):
     assert [row["id"] for row in json.loads(output)] == ["P1/lemma-1", "P1/lemma-2", "P2/lemma-3"]
     assert json.loads(output)[0]["settings"]["full"]["n"] == 400
     code, output, _ = invoke("audit", "--list", "--paper", "P2")
-    assert "P2/lemma-3" in output
-    assert "P1" not in output
+    assert "P2/theorem-4.2" in output
+    assert "P1/" not in output
 
 
 def test_a_crash_gives_exit_code_one_and_names_the_claim(invoke):

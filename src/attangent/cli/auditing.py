@@ -103,29 +103,34 @@ def _name_left_out() -> None:
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_described(ids, paper), indent=1))
+        return
+    from attangent.audit.outline import outline
+
+    rows = [(entry.id, entry.place, entry.title) for entry in outline(ids, paper)]
+    _print_table(("claim", "place", "title"), rows)
+
+
+def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
     from attangent.audit.registry import select
 
-    claims = select(ids, paper)
-    if as_json:
-        rows = [
-            {
-                "id": claim.id,
-                "paper": claim.paper,
-                "place": claim.place,
-                "title": claim.title,
-                "kind": claim.kind,
-                "quote": claim.quote,
-                "statement": claim.statement,
-                "rests_on": claim.rests_on,
-                "repairs": claim.repairs,
-                "seeds": claim.seeds,
-                "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
-            }
-            for claim in claims
-        ]
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    _print_table(("claim", "place", "title"), [(claim.id, claim.place, claim.title) for claim in claims])
+    return [
+        {
+            "id": claim.id,
+            "paper": claim.paper,
+            "place": claim.place,
+            "title": claim.title,
+            "kind": claim.kind,
+            "quote": claim.quote,
+            "statement": claim.statement,
+            "rests_on": claim.rests_on,
+            "repairs": claim.repairs,
+            "seeds": claim.seeds,
+            "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
+        }
+        for claim in select(ids, paper)
+    ]
 
 
 def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:

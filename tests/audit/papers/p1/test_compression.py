@@ -3,7 +3,6 @@
 import pytest
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p1.trained_reader import Compression, trained_reader
 
 ID = "P1/appendix-c-compression"
 
@@ -16,11 +15,6 @@ def claim():
 @pytest.fixture(scope="module")
 def finding(claim):
     return claim.check(claim.quick, 1)
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return Compression.draw(trained_reader(12, 2, 8, 60, seed=0), 128, 8, seed=0)
 
 
 def test_the_authors_map_does_not_compress_a_prompt_and_fitted_anchors_do(finding):

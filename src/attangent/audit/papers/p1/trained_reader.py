@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, merge_prefix
@@ -107,7 +108,10 @@ class Compression:
         """Z and k fitted on the calibration text."""
         call = self.model.call(self.calibration)
         valid = torch.ones(call.q.shape[0], call.q.shape[2], dtype=torch.bool)
-        return fit_layer(call, valid, self.keys, self.values, size, method)[0]
+        state = fit_layer(call, valid, self.keys, self.values, size, method)[0]
+        if not isinstance(state, PrefixState):
+            raise AttangentError(f"{method} gave its heads states of several sizes, expected one size")
+        return state
 
     def ratio(self, state: PrefixState) -> float:
         """KL(full prompt || state) / KL(full prompt || no prompt), means over the held-out text."""

@@ -112,7 +112,7 @@ def _steepest(p: SoftmaxRegression, copies: int) -> float:
 
 
 @dataclass(frozen=True)
-class Step:
+class SoftmaxStep:
     """One step of descent: |F - Y|^2 before and after, the terms C0..C3, and what the bounds speak of."""
 
     before: float
@@ -132,7 +132,9 @@ class Step:
         return abs(self.after - self.before - sum(self.C)) / self.before
 
 
-def take_step(p: SoftmaxRegression, network: SoftmaxNetwork, rate: float) -> tuple[Step, SoftmaxNetwork]:
+def take_step(
+    p: SoftmaxRegression, network: SoftmaxNetwork, rate: float
+) -> tuple[SoftmaxStep, SoftmaxNetwork]:
     """Split a step as Lemma E.1 does.
 
     v0 comes from the change of the normaliser alpha, v1 is first order in the step z = -eta <dL/dw_r, x_i>,
@@ -153,7 +155,7 @@ def take_step(p: SoftmaxRegression, network: SoftmaxNetwork, rate: float) -> tup
         network.m * (S * remainder) @ network.a.T,
     )
     H, r = network.kernel(p.X), vectorise(R)
-    step = Step(
+    step = SoftmaxStep(
         before=R.square().sum().item(),
         after=(F_moved - p.Y).square().sum().item(),
         C=(*(2 * (R * part).sum().item() for part in v), (F_moved - F).square().sum().item()),  # pyright: ignore

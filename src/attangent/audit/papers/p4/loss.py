@@ -24,7 +24,7 @@ from attangent.icl import Dictionary, OneLayerAttention, RidgeLimit, Tasks
     quote="the loss function L(theta) could be rewritten into the following equivalent form",
     statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L*, with L* as printed: for tokens without
         labels the misfit |z_k|^2 - (Z'z_k)'(Z'Z + m tau I)^-1 (Z'z_k) alone.""",
-    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 40_000, "tasks": "gaussian"},
+    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
     full={"prompts": 4_000_000},
     seconds=0.2,
 )
@@ -61,7 +61,7 @@ def population_loss(settings: Settings, seed: int) -> Finding:
         m tau of its own, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
         m tau. c_k after Eq. (78) has it for k <= N, c'_k after Eq. (79) lacks it for k > N. |z|^2 -
         (Z'z)'(Z'Z + m tau I)^-1 Z'z = m tau z'(m tau I + ZZ')^-1 z by the push-through identity.""",
-    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 40_000, "tasks": "gaussian"},
+    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
     sizes=({"K": 12}, {"K": 24}),
     seconds=0.3,
 )

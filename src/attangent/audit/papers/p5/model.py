@@ -253,7 +253,7 @@ def variance(settings: Settings, seed: int) -> Finding:
                 "smallest variance / v_min",
                 ">=",
                 -exponent(settings),
-                math.log10(spread.min().item() / _least_variance(p)),
+                math.log10(max(spread.min().item(), 1e-300) / _least_variance(p)),
                 log10=True,
                 part="bound",
             ),

@@ -22,7 +22,7 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
     rests_on=("P5/lemma-h.1", "P5/lemma-5.1"),
     statement="""With a positive definite kernel and a wide enough network, L(t) <= (1 - eta lambda/2)^t
         L(0), so that L(T) <= epsilon after T = log(L(0)/epsilon)/(eta lambda/2) steps.""",
-    quick={**_LAZY, "epsilon": 1e-2, "most_steps": 500, "crowd": 32, "crowd_steps": 100},
+    quick={**_LAZY, "epsilon": 0.1, "most_steps": 2000, "crowd": 32, "crowd_steps": 60},
     full={"n": 4, "m": 4096, "most_steps": 10_000, "crowd": 64, "crowd_steps": 1000},
     seconds=1.5,
 )

@@ -11,7 +11,7 @@ from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.papers.p5.scalar_regression import ScalarRegression, scalar_regression
 from attangent.audit.registry import claim
 
-STEP = {"n": 4, "d": 8, "m": 64, "noise": 0.01, "delta": 0.05, "rates": [0.1, 0.03, 0.01, 0.003]}
+STEP = {"n": 2, "d": 8, "m": 64, "noise": 0.01, "delta": 0.05, "rates": [0.1, 0.03, 0.01, 0.003]}
 
 
 @dataclass(frozen=True)
