@@ -102,15 +102,28 @@ def compress(
     check_size("size", size)
     check_model(model, tokenizer)
     if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
-        from attangent.compression.pieces import compress_pieces
-
-        options: dict[str, Any] = {"calibration": calibration, "seed": seed}
-        if progress is not None:
-            options["progress"] = progress
-        return compress_pieces(model, tokenizer, prompt, size, method, **options)
+        return _in_pieces(model, tokenizer, prompt, size, method, calibration, seed, progress)
     job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     return found if plan is None else job.distill(found, plan)
+
+
+def _in_pieces(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    size: int,
+    method: str,
+    calibration: Sequence[str] | None,
+    seed: int,
+    progress: Progress | None,
+) -> CompressedPrompt:
+    from attangent.compression.pieces import compress_pieces
+
+    options: dict[str, Any] = {"calibration": calibration, "seed": seed}
+    if progress is not None:
+        options["progress"] = progress
+    return compress_pieces(model, tokenizer, prompt, size, method, **options)
 
 
 def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
