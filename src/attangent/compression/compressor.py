@@ -1,6 +1,6 @@
 """A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
 from attangent.compression.methods import DEFAULT, method_named
 from attangent.compression.packing import packed, unpacked
-from attangent.compression.problem import PromptState
+from attangent.compression.problem import Piece, PromptState
 from attangent.compression.prompt import (
     Prompt,
     Reader,
@@ -136,15 +136,6 @@ def check_method(method: str, distill: int = 0) -> None:
     known = method_named(method)
     if distill:
         known.check_distillable()
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some tokens of a prompt: their ids (m), the position of the first, and states of all before them."""
-
-    ids: Tensor
-    start: int = 0
-    before: Mapping[str, PromptState] = field(default_factory=dict)
 
 
 @dataclass
