@@ -14,7 +14,6 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from attangent.stages.detector.course import Readings
-from attangent.stages.detector.noise import without_outliers
 from attangent.stages.detector.search import statistic
 from benchmarks.detector_curves import autocorrelated
 
@@ -26,7 +25,7 @@ PLACE = Path(__file__).with_name("detector_calibration.json")
 def one(phi: float, n: int, draw: int) -> float:
     random = np.random.default_rng([987, draw, n, round(1000 * phi)])
     losses = 1 + autocorrelated(phi, 0.1)(random, n)
-    return statistic(Readings(np.arange(n, dtype=float), without_outliers(losses)))
+    return statistic(Readings.of(np.arange(n, dtype=float), losses))
 
 
 def quantiles(found: list[float]) -> dict[str, float]:

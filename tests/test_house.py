@@ -8,6 +8,7 @@ TESTS = Path(__file__).parent
 OF_SEVERAL_FILES = {
     "adapters/files/test_old_files.py",
     "adapters/test_matrix.py",
+    "adapters/test_ragged.py",
     "adapters/test_real_models.py",
     "attention/features/test_conformance.py",
     "audit/papers/test_layout.py",

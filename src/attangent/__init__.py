@@ -15,7 +15,7 @@ if _TYPE_CHECKING:
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.compression.compressor import compress
     from attangent.kernels import predict_training, tangent_kernel
-    from attangent.tuning.tuned import load_tuned
+    from attangent.tuning.folders.tuned import load_tuned
 
 _HOMES = {
     "NTKConfig": "attangent.adapters",  # what an adapter is
@@ -24,7 +24,7 @@ _HOMES = {
     "compress": "attangent.compression.compressor",  # a long prompt as a prefix of constant size
     "detach": "attangent.adapters",  # and take it off again
     "load_adapter": "attangent.adapters",  # attach what a folder holds
-    "load_tuned": "attangent.tuning.tuned",  # the model and tokenizer that `attangent tune` saved
+    "load_tuned": "attangent.tuning.folders.tuned",  # the model and tokenizer that `attangent tune` saved
     "save_adapter": "attangent.adapters",  # write an adapter to a folder
     "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
     "ntk_attention": "attangent.attention",  # attention with such a prefix

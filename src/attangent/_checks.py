@@ -6,11 +6,17 @@ from typing import Any
 
 from attangent._errors import AttangentError
 
+_UNCOUNTABLE = 1 << 62
+
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
-    """`value` as a whole number of at least `least`."""
+    """`value` as a whole number of at least `least` that a machine can count to."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise AttangentError(f"{name} is {value!r}, expected a whole number of at least {least}")
+    if int(value) >= _UNCOUNTABLE:
+        raise AttangentError(
+            f"{name} is larger than anything can be, expected a number below {_UNCOUNTABLE:,}"
+        )
     return int(value)
 
 
@@ -43,4 +49,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False

@@ -5,7 +5,6 @@ import torch
 
 from attangent import PrefixState, attach, detach, load_adapter, save_adapter
 from attangent.adapters import NTKConfig, activate, active_adapters, attention_layers, states_of
-from attangent.adapters.decoding import native
 from attangent.adapters.slot import slot_of
 from attangent.attention import RaggedState
 from attangent.attention.features import Anchors
@@ -15,12 +14,7 @@ CONFIG = NTKConfig(features="anchors", size=10, units="raw", per="kv", position_
 OPTIONS = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
 
 
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def merging(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip("decoding.c is not compiled: there was no C compiler at installation")
+pytestmark = pytest.mark.usefixtures("merging")
 
 
 def states(model, sizes=((3, 40), (17, 1)), seed=0):

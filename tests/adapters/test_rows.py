@@ -27,12 +27,7 @@ from tests.adapters.models import inputs, logits, shake, tiny
 OPTIONS = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
 
 
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def merging(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip("decoding.c is not compiled: there was no C compiler at installation")
+pytestmark = pytest.mark.usefixtures("merging")
 
 
 @dataclass(frozen=True)

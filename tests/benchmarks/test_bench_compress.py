@@ -5,13 +5,14 @@ import json
 import pytest
 import torch
 
+from attangent.compression.answers import Way
 from attangent.compression.compressor import Compressor
 from benchmarks import bench_compress, compress_rivals, compress_table
 from benchmarks.bench_compress import random_cache, step_of
 from benchmarks.child import Unavailable
 from benchmarks.compress_prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
 from benchmarks.compress_rivals import cartridge, kvpress_python
-from benchmarks.compress_table import measure_prompt, table, write
+from benchmarks.compress_table import Ratio, measure_prompt, table, write
 from tests.compression.cases import ChatLetters, tiny_llama
 
 
@@ -60,6 +61,13 @@ def test_rows_of_a_prompt_say_what_every_method_keeps(monkeypatch, capsys):
     assert ours["bytes"] == cut["bytes"]
     assert 0 <= ours["ratio"] < 1
     assert cut["ratio"] is None
+
+
+def test_the_ratio_is_that_of_the_report():
+    job = Compressor(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    found = job.fit(10)
+    ratio = Ratio(job).of(Way.compressed(job.cache, found.states))
+    assert ratio == pytest.approx(job.fidelity(found).ratio, rel=1e-3)
 
 
 def test_a_cartridge_is_trained_from_the_first_tokens(monkeypatch):

@@ -1,6 +1,7 @@
 """The commands tune and compare, as a user types them."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -131,9 +132,21 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     model = save_llama(tmp_path / "llama")
     (tmp_path / "t.jsonl").write_text('{"prompt": "the cat", "completion": "sleeps"}\n' * 8)
     common = ("--model", model, "--train", tmp_path / "t.jsonl", "--task", "causal-lm")
-    assert run("tune", *common, "--epochs", 30, "--out", tmp_path / "out", "--quiet").exit_code == 0
+    assert (
+        run(
+            "tune", *common, "--epochs", 20, "--learning-rate", 0.1, "--out", tmp_path / "out", "--quiet"
+        ).exit_code
+        == 0
+    )
     asked = ("generate", "the cat", "--model", model, "--adapter", tmp_path / "out", "--tokens", 1)
     done = run(*asked)
     assert (done.exit_code, done.output) == (0, "sleeps\n")
     refused = run("predict", "--adapter", tmp_path / "out", tmp_path / "t.jsonl")
     assert "goes on with texts" in str(refused.exception)
+
+
+def test_auto_says_what_it_chose_and_why(folder, tmp_path):
+    done = run("tune", *files(folder), "--method", "auto", "--epochs", 1, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"chose (ntk|lora): loss on rows kept apart ntk \d\.\d+, lora \d\.\d+", done.output)
+    assert re.search(r"kept (0|0\.25|0\.5|0\.75|1) of what was learnt", done.output)

@@ -6,13 +6,9 @@ import pytest
 
 from attangent import AttangentError
 from attangent.compression.answers import Answer
-from attangent.compression.compressor import Compressor
-from attangent.compression.curve import draw_curve
 from attangent.compression.fidelity import Fidelity
 from attangent.compression.goal import Goal, reach
-from attangent.compression.order import Order
 from attangent.compression.result import CompressedPrompt
-from tests.compression.cases import Letters, tiny_llama
 
 
 @dataclass
@@ -92,18 +88,3 @@ def test_goals_that_cannot_be_are_refused(changes):
 def test_a_method_without_sizes_has_no_goal():
     with pytest.raises(AttangentError, match="no size to choose"):
         reach(Job(), Goal(), "elu")
-
-
-def test_an_order_without_a_goal_takes_the_size_as_it_is():
-    job = Compressor(tiny_llama(layers=1), Letters(), "some text that is long enough. " * 4)
-    outcome = Order(keep=0, size=10).carry_out(job)
-    assert outcome.found.size == 10
-    assert outcome.attempts == []
-    with pytest.raises(AttangentError, match="always kept"):
-        Order(size=3).check()
-
-
-def test_the_curve_is_a_picture(tmp_path):
-    outcome = reach(Job(), Goal(keep=0.9, steps=7))
-    draw_curve(outcome.attempts, 0.9, tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"

@@ -10,11 +10,11 @@ from attangent._files import only_writer
 from attangent.adapters import load_adapter
 from attangent.tuning.data.math import Problem, score_answers, solve
 from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.folders.tuned import load_tuned
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.training import Training
-from attangent.tuning.tuned import load_tuned
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
 SHORT = Training(epochs=1, batch=8)

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from attangent.tuning.data.text import read_task
-from attangent.tuning.encoding import Padding, encode_task
+from attangent.tuning.encoding import Completion, Padding, encode_completions, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
 from attangent.tuning.recipe import PLAIN, Recipe
 from attangent.tuning.running import Task, run_method
 from attangent.tuning.start import features_of, fit_classifier
 from attangent.tuning.training import Training, score
-from tests.adapters.tiny import save_bert, write_rows
+from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
 
@@ -66,3 +66,14 @@ def test_the_plain_recipe_trains_on_every_row_at_the_methods_rate(data, tmp_path
     assert (found.numbers["steps"], found.numbers["learning_rate"]) == (16, 2e-3)
     assert "kept" not in found.numbers
     assert run(data, tmp_path, "lora", Recipe()).numbers["learning_rate"] == 5e-4
+
+
+def test_without_a_classifier_the_rate_is_the_methods_own(tmp_path):
+    folder = save_llama(tmp_path / "llama")
+    rows = encode_completions([Completion("the cat", "sleeps")] * 4, load_tokenizer(folder), 16)
+    task = Task(load_model(folder, "causal-lm"), "causal-lm", rows, PAD)
+    found = run_method(
+        task, Method("lora"), Training(epochs=1, batch=4), Recipe(validation="random"), tmp_path
+    )
+    assert found.numbers["learning_rate"] == 2e-3
+    assert "kept" not in found.numbers

@@ -165,7 +165,7 @@ class NTKConfig:
 
 
 def _check_word(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise AttangentError(f"{name} is {value!r}, expected one of {', '.join(known)}")
 
 

@@ -72,7 +72,7 @@ def drop_record(model: nn.Module) -> None:
 
 def check_known(model: Any, name: str) -> None:
     known = record_of(model).configs
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise AttangentError(f"there is no adapter {name!r}, expected one of {', '.join(map(repr, known))}")
 
 

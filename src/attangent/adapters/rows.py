@@ -10,7 +10,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.layers import bare
+from attangent.adapters.layers import attention_layers, bare
 from attangent.adapters.record import Record, check_known, find_record, record_of, slots
 from attangent.adapters.switch import activate, delete
 from attangent.attention import Prefix
@@ -44,6 +44,7 @@ def batch(model: Any, adapters: Sequence[str | Attachable | None], copies: int =
     _check_adapters(adapters)
     check_size("copies", copies)
     base, before = bare(model), find_record(model)
+    attention_layers(base)
     active = () if before is None else before.active
     if before is not None and before.rows is not None:
         raise AttangentError("the model is inside a batch already, expected the first to end before the next")

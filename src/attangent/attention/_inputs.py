@@ -18,11 +18,15 @@ _SOFTCAPS = 1e-30, 1e30
 def all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
     """Whether tokens and state fit together: quick, where `check_tokens` and `check_state` explain."""
     try:
-        batch, heads, _, columns = q.shape
-        _, kv_heads, length, _ = k.shape
-        state_heads, _, value_size = Z.shape
-    except (AttributeError, ValueError):
+        return _all_fit(q, k, v, dim, size, Z, mass)
+    except (AttributeError, ValueError, TypeError):
         return False
+
+
+def _all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
+    batch, heads, _, columns = q.shape
+    _, kv_heads, length, _ = k.shape
+    state_heads, _, value_size = Z.shape
     return (
         columns == dim
         and k.shape == (batch, kv_heads, length, dim)
@@ -74,6 +78,31 @@ def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, mass: Tens
     if Z.device != q.device:
         raise AttangentError(
             f"the state is on {Z.device} and q on {q.device}: move it with state.to(q.device)"
+        )
+
+
+def check_is_prefix(state: Any) -> None:
+    """Something with a feature map and weights, such as a PrefixState."""
+    if not hasattr(type(state), "weights"):
+        raise AttangentError(f"state is {describe(state)}, expected a prefix such as a PrefixState")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` as True or False."""
+    if not isinstance(value, bool | int):
+        raise AttangentError(f"{name} is {describe(value)}, expected True or False")
+    return bool(value)
+
+
+def check_merge(q: Any, output: Any, logsumexp: Any) -> None:
+    """Queries (B, H, L, d) with the output (B, H, L, dv) and logsumexp (B, H, L) of token attention."""
+    tensors = q, output, logsumexp
+    whole = all(isinstance(t, Tensor) and t.is_floating_point() for t in tensors)
+    whole = whole and q.device == output.device == logsumexp.device
+    if not whole or not q.shape[:-1] == output.shape[:-1] == logsumexp.shape or q.ndim != 4:
+        raise AttangentError(
+            f"q, output and logsumexp are {', '.join(map(describe, tensors))}, expected floating point "
+            "tensors (B, H, L, d), (B, H, L, dv) and (B, H, L) on one device"
         )
 
 

@@ -58,8 +58,15 @@ def _assembled(described: dict[str, Any], tensors: dict[str, Tensor]) -> PrefixS
     return PrefixState(features, Z, tensors["mass"])
 
 
+def check_path(name: str, path: Any) -> None:
+    """`path` as the name of a file or folder."""
+    if not isinstance(path, str | PathLike) or "\0" in str(path):
+        raise AttangentError(f"{name} is {path!r}, expected the name of a file or folder")
+
+
 def check_regular(path: str | PathLike[str], advice: str) -> None:
     """Refuse what is no plain file: opening a pipe or a device could wait forever."""
+    check_path("path", path)
     if not Path(path).exists():
         raise AttangentError(f"there is no file {path}: {advice}")
     if not Path(path).is_file():

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
+from attangent._checks import check_positive
 from attangent._errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
-from attangent.attention.features.base import FeatureMap
+from attangent.attention.features.base import FeatureMap, check_features
 from attangent.attention.least_squares import non_negative_solution, ridge_solution
 from attangent.attention.portable import attend_in_chunks
 from attangent.attention.prefix import query_gain
@@ -36,8 +37,8 @@ def fit_state(
     """
     keys, values = check_prefix("keys", keys), check_prefix("values", values)
     queries = check_prefix("queries", queries, heads=keys.shape[0], columns=keys.shape[2])
-    if not ridge > 0:
-        raise AttangentError(f"ridge is {ridge!r}, expected a number above 0")
+    check_features(features)
+    check_positive("ridge", ridge)
     with torch.no_grad():
         design, share, output = _problem(features, keys, values, queries, token_logsumexp, scale)
         norms = design.square().mean(dim=1, keepdim=True).sqrt().clamp(min=torch.finfo(design.dtype).tiny)

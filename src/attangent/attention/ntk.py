@@ -8,6 +8,8 @@ from torch import Tensor
 from attangent.attention._inputs import (
     LEAST_FUSED_SCALE,
     all_fit,
+    check_flag,
+    check_is_prefix,
     check_scale,
     check_share,
     check_softcap,
@@ -55,7 +57,8 @@ def ntk_attention(
     torch.Size([1, 2, 5, 4])
     """
     options = mask, causal, scale, dropout, softcap, generator
-    if isinstance(q, Tensor) and torch.is_autocast_enabled(q.device.type):
+    check_is_prefix(state)
+    if isinstance(q, Tensor) and not q.is_meta and torch.is_autocast_enabled(q.device.type):
         lower = torch.get_autocast_dtype(q.device.type)
         q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(lower) for tensor in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
@@ -98,12 +101,13 @@ def _attend(
         check_state(q, v, features.dim, features.size, Z, mass)
     scale = check_scale(scale, q.shape[-1])
     prefix = Weights(features, Z, mass)
-    resolved = resolve_mask(mask, causal, q, k)
+    resolved = resolve_mask(mask, check_flag("causal", causal), q, k)
+    dropout = check_share("dropout", dropout)
     if dropout == 0 and softcap is None and scale >= LEAST_FUSED_SCALE:
         fused = fused_for(q, k, v, resolved)
         if fused is not None:
             return fused_attention(fused, q, k, v, prefix, resolved, scale)
-    dropout, softcap = check_share("dropout", dropout), check_softcap(softcap)
+    softcap = check_softcap(softcap)
     return portable_attention(
         q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator
     )

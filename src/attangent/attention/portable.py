@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.attention._inputs import compute_dtype
+from attangent.attention._inputs import check_is_prefix, check_merge, check_scale, compute_dtype
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import Prefix, Weights, largest_exponent, prefix_terms
 from attangent.attention.ragged import Ragged, joined_heads, split_heads
@@ -72,6 +72,9 @@ def _masked(logits: Tensor, mask: Mask) -> Tensor:
 
 def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
     """(e^lse o + phi(q) Z) / (e^lse + phi(q) k): adds a prefix to the (o, lse) of any token attention."""
+    check_is_prefix(state)
+    check_merge(q, output, logsumexp)
+    scale = check_scale(scale, q.shape[-1])
     if isinstance(state, Ragged):
         parts = split_heads(state, q.shape[1], q.shape[1])
         outs = [_merged(q[:, at], output[:, at], logsumexp[:, at], own, scale) for at, _, own in parts]

@@ -11,7 +11,7 @@ from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
-from attangent.cli.forecasting import diagnose, forecast
+from attangent.cli.forecasting import diagnose, evaluate, forecast
 from attangent.cli.instruments import stages
 from attangent.cli.tuning import compare, predict, solve, tune
 
@@ -59,7 +59,7 @@ for job, commands in {
     "Audit the papers": (audit, report),
     "Tune a model": (tune, predict, compare, solve),
     "Squeeze a prompt": (compress, generate, chat),
-    "Forecast": (forecast, diagnose),
+    "Forecast": (forecast, evaluate, diagnose),
     "Look inside": (stages, doctor),
 }.items():
     for command in commands:

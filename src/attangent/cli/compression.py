@@ -39,9 +39,8 @@ def compress(
         typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
     ] = None,
     distill: Annotated[
-        int | None,
-        typer.Option(help="Steps of training after the closed form; 0 for none, by default as needed."),
-    ] = None,
+        int, typer.Option(help="Steps of training after the closed form, at sizes that come near the goal.")
+    ] = 0,
     ask: Annotated[
         Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
     ] = None,
@@ -112,10 +111,10 @@ def generate(
         raise AttangentError(
             f"tokens is {tokens} and temperature {temperature}, expected at least 1 and at least 0"
         )
-    from attangent.tuning.tuned import is_tuned
+    from attangent.tuning.folders.tuned import is_tuned
 
     if is_tuned(adapter):
-        from attangent.tuning.generating import continue_text
+        from attangent.tuning.folders.generating import continue_text
 
         typer.echo(continue_text(adapter, text, tokens, temperature, seed, model))
         return

@@ -9,58 +9,36 @@ import typer
 
 from attangent._errors import AttangentError
 from attangent._files import write_whole
+from attangent.cli import tuning_options as options
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
-    from attangent.tuning.finetune import Tuning
+    from attangent.tuning.request import Tuning
 
 
 def tune(
-    model: Annotated[str, typer.Option(help="A Hugging Face id, or the folder of a saved model.")],
-    train: Annotated[
-        Path, typer.Option(help="A .jsonl, .csv, .tsv or .parquet file, or a folder of images.")
-    ],
-    out: Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints go.")],
-    eval_: Annotated[
-        Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")
-    ] = None,
-    task: Annotated[str, typer.Option(help="classification or causal-lm.")] = "classification",
-    method: Annotated[
-        str, typer.Option(help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto.")
-    ] = "ntk",
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")
-    ] = None,
-    layout: Annotated[
-        str | None,
-        typer.Option(help="boolq, cb, copa, multirc, rte or columns; known by the keys by default."),
-    ] = None,
-    text_column: Annotated[
-        list[str] | None, typer.Option(help="A column with texts; may be repeated. All by default.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="The column of the label; `label` by default.")
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature, or of a whole text.")] = 128,
-    pooling: Annotated[
-        str, typer.Option(help="What the classifier reads: first, mean, or what the model declares.")
-    ] = "declared",
-    start: Annotated[
-        str, typer.Option(help="The classifier's first weights: closed-form or random.")
-    ] = "closed-form",
-    validation: Annotated[
-        str, typer.Option(help="Rows kept apart, to choose how much to keep: none, random or unlike.")
-    ] = "none",
-    class_weights: Annotated[
-        bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")
-    ] = False,
-    top: Annotated[int | None, typer.Option(help="Adapt only the last so many layers.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="By default the method's own.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Passes over the training data; 4 by default.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Examples a step and process; 16 by default.")] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds to run.")] = 1,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    model: options.Model,
+    train: options.Rows,
+    out: options.Out,
+    eval_: options.Evaluation = None,
+    task: options.Task = "classification",
+    method: options.MethodName = "ntk",
+    config: options.Config = None,
+    layout: options.Layout = None,
+    text_column: options.TextColumns = None,
+    label_column: options.LabelColumn = None,
+    max_tokens: options.MaxTokens = 128,
+    pooling: options.PoolingName = "declared",
+    start: options.StartName = "closed-form",
+    validation: options.ValidationName = "none",
+    class_weights: options.ClassWeights = False,
+    top: options.Top = None,
+    learning_rate: options.Rate = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
+    seeds: options.Seeds = 1,
+    json_: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Tune a model on files and save the adapter, its metrics and settings.
 
@@ -68,10 +46,9 @@ def tune(
     `torchrun` or `accelerate launch` it uses all their processes.
     """
     from attangent.tuning.compare.settings import training_of
-    from attangent.tuning.finetune import Tuning, finetune
     from attangent.tuning.methods import Method
-    from attangent.tuning.processes import is_first_process
     from attangent.tuning.recipe import Recipe
+    from attangent.tuning.request import Tuning
 
     given = _read_toml(config, {"method", "training"})
     chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
@@ -89,12 +66,19 @@ def tune(
         recipe=Recipe(start, validation),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
     )
+    _run(tuning, out, seeds, json_, quiet)
+
+
+def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> None:
+    from attangent.tuning.finetune import finetune
+    from attangent.tuning.processes import is_first_process
+
     silent = quiet or json_ or not is_first_process()
     found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds, silent)
     if json_ and is_first_process():
         typer.echo(json.dumps(found, indent=1))
     elif not silent:
-        _print_mean(found, tuning, out)
+        _print_mean(found, out)
 
 
 def compare(
@@ -117,7 +101,8 @@ def compare(
 ) -> None:
     """Compare tuning methods: mean and spread of accuracy over seeds, parameters, seconds and memory.
 
-    Give either --config, or --model with --train and --eval: then methods get the budget of LoRA with rank 8.
+    Give either --config, or --model with --train and --eval: then methods get the budget of LoRA with rank 8
+    and are trained as `tune` does.
     A comparison that was cut off goes on where it stopped.
     """
     from dataclasses import replace
@@ -150,8 +135,8 @@ def predict(
 ) -> None:
     """Label new rows with a tuned model: the label and the probability of each label, as CSV."""
     from attangent._checks import check_size
-    from attangent.tuning.predicting import predict_file
-    from attangent.tuning.tuned import load_tuned
+    from attangent.tuning.folders.predicting import predict_file
+    from attangent.tuning.folders.tuned import load_tuned
 
     check_size("batch", batch)
     if rows is not None and not rows.exists():
@@ -210,6 +195,7 @@ def _from_options(
     from attangent.tuning.compare.budget import equal_entrants
     from attangent.tuning.compare.run import pool_size
     from attangent.tuning.compare.settings import Comparison, Trial
+    from attangent.tuning.recipe import Recipe
     from attangent.tuning.training import Training
 
     if model is None or train is None or evaluate is None:
@@ -224,7 +210,8 @@ def _from_options(
     entrants = equal_entrants(
         model, [part.strip() for part in methods.split(",") if part.strip()], trial, top
     )
-    return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top)
+    own = {"recipe": Recipe(), "pooling": "declared"}
+    return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top, **own)  # pyright: ignore
 
 
 def _columns(text: list[str] | None, label: str | None) -> Any:
@@ -260,16 +247,24 @@ def _set(**options: Any) -> dict[str, Any]:
 def _print_metrics(metrics: dict[str, Any]) -> None:
     scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
     typer.echo(f"seed {metrics['seed']}: {scores}; {metrics['seconds']:.1f} s")
+    if "tried" in metrics:
+        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in metrics["tried"].items())
+        typer.echo(f"chose {metrics['method']}: loss on rows kept apart {losses}")
+    if "kept" in metrics:
+        typer.echo(
+            f"kept {metrics['kept']:g} of what was learnt: loss on rows kept apart "
+            f"{metrics['validation_loss']:.4f}, before training {metrics['validation_loss_at_start']:.4f}"
+        )
 
 
-def _print_mean(found: list[dict[str, Any]], tuning: "Tuning", out: Path) -> None:
+def _print_mean(found: list[dict[str, Any]], out: Path) -> None:
     import statistics
 
     name = "eval_accuracy" if "eval_accuracy" in found[0] else "eval_loss"
     values = [metrics[name] for metrics in found]
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     typer.echo(
-        f"{tuning.method.name}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
+        f"{found[0]['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
         f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
         f"saved in {out}"
     )

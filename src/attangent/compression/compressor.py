@@ -21,6 +21,7 @@ from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
 from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import PromptState
 from attangent.compression.prompt import (
     Prompt,
@@ -257,8 +258,14 @@ class Compressor:
         known.check_size(size)
         cache, text = self.cache, self.recall_text if known.by_scores else self.text
         kept = known.kept(self.scores, size) if known.by_scores else None
-        with self.stages.stage("fitting", len(cache.layers)) as done:
-            return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
+
+        def fitted() -> dict[str, PromptState]:
+            with self.stages.stage("fitting", len(cache.layers)) as done:
+                return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
+
+        if self.folder is None or not known.distillable:
+            return fitted()
+        return unpacked(self.work.tensors(f"states-{method}-{size}", lambda: packed(fitted())))
 
     def fit_to(self, tolerance: float, method: str = DEFAULT) -> CompressedPrompt:
         """The smallest size from 16, 32, 64, ... whose ratio on held-out text is at most `tolerance`."""

@@ -18,20 +18,19 @@ _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WORTH_DISTILLING = 0.6
 """Distillation is tried where the closed form keeps at least this part of the answers."""
 _FEWEST_QUESTIONS = 5
-STEPS = 24
 
 
 @dataclass(frozen=True)
 class Goal:
     """Keep this part of the answers, with at most so many tokens for each head, in at most so many seconds.
 
-    steps: how many steps of distillation are tried where the closed form falls short; 0 for none.
+    steps: how many steps of distillation are tried where the closed form comes near; 0 for none.
     """
 
     keep: float = 0.95
     size: int | None = None
     seconds: float | None = None
-    steps: int = STEPS
+    steps: int = 0
 
     def __post_init__(self) -> None:
         check_between("keep", self.keep, 0, 1)

@@ -6,7 +6,7 @@ from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent.compression.compressor import Compressor, check_method
 from attangent.compression.distill import Distillation
-from attangent.compression.goal import STEPS, Goal, Outcome, reach
+from attangent.compression.goal import Goal, Outcome, reach
 from attangent.compression.methods import DEFAULT, method_named
 
 DEFAULT_SIZE = 64
@@ -17,7 +17,7 @@ class Order:
     """keep: the part of the answers to keep, 0 for none in particular; size and seconds: the most allowed.
 
     With keep 0 the size is taken as it is. tolerance: the largest KL ratio, in the place of a goal in
-    answers. distill: steps of training; None leaves them to the goal.
+    answers. distill: steps of training, in a goal at sizes whose closed form comes near it.
     """
 
     keep: float = 0.95
@@ -25,15 +25,13 @@ class Order:
     seconds: float | None = None
     method: str = DEFAULT
     tolerance: float | None = None
-    distill: int | None = None
+    distill: int = 0
 
     def check(self) -> None:
         """Refuse what cannot be carried out, before any work."""
-        check_method(self.method, self.distill or 0)
+        check_method(self.method, check_size("distill", self.distill, least=0))
         check_between("keep", self.keep, 0, 1)
         method_named(self.method).check_size(check_size("size", self.size or DEFAULT_SIZE))
-        if self.distill is not None:
-            check_size("distill", self.distill, least=0)
         if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise AttangentError(f"tolerance is {self.tolerance!r}, expected a number between 0 and 1")
         self._goal()
@@ -51,5 +49,4 @@ class Order:
         return Outcome(found, True)
 
     def _goal(self) -> Goal:
-        steps = STEPS if self.distill is None else self.distill
-        return Goal(self.keep, self.size, self.seconds, steps)
+        return Goal(self.keep, self.size, self.seconds, self.distill)

@@ -5,13 +5,12 @@ piece stands at position 0 and the keys of those before are rotated back, so tha
 up to the context's end. Layers with a sliding window keep the last piece only: they could not see the others.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attangent._checks import check_size
@@ -20,6 +19,7 @@ from attangent.attention import PrefixState, RaggedState
 from attangent.compression.compressor import Compressor, Piece
 from attangent.compression.export import Rotation
 from attangent.compression.methods import DEFAULT
+from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import PromptState
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
 from attangent.compression.result import CompressedPrompt, joined_states
@@ -161,26 +161,3 @@ def _moved(state: PromptState, rotation: Rotation, by: int) -> PromptState:
     whole = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
     keys = rotation.moved(whole.keys.detach(), by)
     return RaggedState(keys, whole.Z.detach(), whole.mass.detach(), whole.sizes, whole.softcap)
-
-
-def packed(states: Mapping[str, PromptState]) -> dict[str, Tensor]:
-    """States as tensors for a file."""
-    found = {}
-    for name, state in states.items():
-        whole = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
-        found |= {f"{name}/{part}": getattr(whole, part).detach() for part in ("keys", "Z", "mass")}
-        found[f"{name}/sizes"] = torch.tensor(whole.sizes)
-        found[f"{name}/softcap"] = torch.tensor(float(whole.softcap or 0))
-    return found
-
-
-def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, PromptState]:
-    """The states that `packed` wrote."""
-    names = dict.fromkeys(name.rpartition("/")[0] for name in tensors)
-    found: dict[str, PromptState] = {}
-    for name in names:
-        keys, Z, mass, sizes, softcap = (
-            tensors[f"{name}/{part}"] for part in ("keys", "Z", "mass", "sizes", "softcap")
-        )
-        found[name] = RaggedState(keys, Z, mass, sizes.tolist(), softcap.item() or None)
-    return found

@@ -78,12 +78,6 @@ def best_tokens(scores: Scores, size: int) -> Kept:
     }
 
 
-def best_of_each_head(scores: Scores, size: int) -> Kept:
-    """The `size` best tokens of each head; the first tokens always."""
-    best = _with_sinks(scores).topk(min(size, next(iter(scores.values())).shape[1]), dim=-1).indices
-    return {name: list(layer.sort(dim=-1).values) for name, layer in zip(scores, best, strict=True)}
-
-
 def _with_sinks(scores: Scores) -> Tensor:
     """All scores (layers, Hkv, m), those of the first tokens infinite."""
     together = torch.stack([layer.float().cpu() for layer in scores.values()])

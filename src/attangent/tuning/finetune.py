@@ -16,7 +16,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder, remove_leftovers, write_json
 from attangent.tuning.checkpoints import drop_checkpoints
-from attangent.tuning.completing import complete
+from attangent.tuning.folders.completing import complete
 from attangent.tuning.methods import Method
 from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process

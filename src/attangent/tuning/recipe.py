@@ -34,7 +34,7 @@ class Recipe:
         return self if self.validation != "none" else Recipe(self.start, "random")
 
     def rate_of(self, method: Method) -> float:
-        """The rate that was given, or the default: a smaller one where the classifier is fitted already."""
+        """The rate that was given; else a default, which is smaller after a closed-form start."""
         if method.learning_rate is not None or self.start == "random":
             return method.rate
         return _GENTLE * method.rate

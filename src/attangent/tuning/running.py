@@ -59,7 +59,7 @@ def run_method(
         fit_classifier(layer, *features_of(model, layer, part, task.collate), seed, task.weights)
     adapted = adapt(model, method, task.kind, seed, calibration_batches(part, task.collate))
     start = {} if kept is None else trained_tensors(adapted)
-    rate = recipe.rate_of(method)
+    rate = method.rate if layer is None else recipe.rate_of(method)
     job = Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch)
     trainer, numbers = (train if method.technique.trains else untrained)(job, training)
     if kept is not None:

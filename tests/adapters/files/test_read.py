@@ -151,7 +151,7 @@ PROJECTION = f"base_model.model.{FIRST}.attangent_prefix.states.features.project
 
 def test_random_features_of_any_size_take_no_memory_before_they_are_refused(random_folder):
     rewrite(random_folder, lambda d: d["states"][FIRST]["settings"].update(size=10**8))
-    assert "one row for each of 100000000 features" in refused(random_folder)
+    assert "a row for each of 100000000 features" in refused(random_folder)
     retensor(
         random_folder,
         lambda t: t.pop(f"base_model.model.{FIRST}.attangent_prefix.states.features.projection"),
@@ -161,7 +161,7 @@ def test_random_features_of_any_size_take_no_memory_before_they_are_refused(rand
 
 def test_a_projection_of_another_height_is_refused(random_folder):
     retensor(random_folder, lambda t: t.update({PROJECTION: torch.randn(7, 8, dtype=torch.float64)}))
-    assert "projection has shape (7, 8), expected one row for each of 6 features" in refused(random_folder)
+    assert "projection has shape (7, 8), expected a row for each of 6 features" in refused(random_folder)
 
 
 @pytest.mark.parametrize("order", [2_000_000, 10**9])

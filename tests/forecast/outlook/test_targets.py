@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast.outlook.targets import forecast_frame, tidy
+from attangent.forecast.outlook.outlooks import tidy
+from attangent.forecast.outlook.targets import forecast_frame, period_of_frame
 from tests.forecast.examples import waves
 
 
@@ -48,7 +49,7 @@ def test_everything_is_refused_before_any_work():
         ({"targets": ["w"]}, "no column 'w', there are v"),
         ({"model": "lienar"}, "did you mean linear"),
         ({"horizon": 0}, "horizon is 0"),
-        ({"horizon": 150}, "expected at least look-back"),
+        ({"horizon": 150, "model": "linear"}, "expected at least look-back"),
         ({"levels": [1.5]}, "level is 1.5"),
     ):
         with pytest.raises(AttangentError, match=message):
@@ -56,6 +57,53 @@ def test_everything_is_refused_before_any_work():
                 **{"frame": frame, "targets": ["v"], "horizon": 4, "tell": told.append, **arguments}
             )
     assert not told
+
+
+@pytest.mark.parametrize("length", [3, 5, 12, 40])
+def test_short_series_are_answered(length):
+    frame = frame_of(20 + waves(length, 1)[:, 0], "MS")
+    (found,) = forecast_frame(frame, ["v"], 6)
+    assert np.isfinite(found.values.to_numpy()).all()
+    assert (found.values.lower_95 <= found.values.lower_80).all()
+    assert (found.values.upper_80 <= found.values.upper_95).all()
+    assert bool(found.expected) == (length > 5)
+
+
+def test_the_calendar_says_the_period():
+    assert period_of_frame(frame_of(np.arange(50.0), "MS")) == 12
+    assert period_of_frame(frame_of(np.arange(50.0), "h")) == 24
+    season = np.tile(np.random.default_rng(0).normal(size=12), 8)
+    (found,) = forecast_frame(frame_of(season, "MS"), ["v"], 12, model="smoothing")
+    np.testing.assert_allclose(found.values.forecast, season[:12], atol=0.3)
+    (other,) = forecast_frame(frame_of(season, "MS"), ["v"], 12, model="smoothing", period=1)
+    assert np.abs(other.values.forecast - season[:12]).max() > 0.5
+
+
+def test_a_step_after_a_constant_stretch_keeps_intervals_within_reason():
+    values = np.concatenate([np.full(300, 5.0), 9 + waves(200, 1)[:, 0]])
+    (found,) = forecast_frame(frame_of(values), ["v"], 6)
+    assert (found.values.upper_95 - found.values.lower_95).max() < 2 * np.ptp(values)
+
+
+@pytest.mark.parametrize("model", ["auto", "persistence"])
+def test_a_positive_series_stays_positive(model):
+    values = np.exp(np.cumsum(np.random.default_rng(0).normal(0, 0.3, 60)))
+    (found,) = forecast_frame(frame_of(values, "D"), ["v"], 6, model=model)
+    assert found.values.lower_95.min() >= 0
+
+
+def test_a_model_that_did_worse_than_the_last_value_is_warned_of():
+    walk = np.cumsum(np.random.default_rng(3).normal(size=500))
+    (found,) = forecast_frame(frame_of(walk), ["v"], 6, lookback=48, model="seasonal")
+    assert found.skill < -0.05
+    assert "WARNING" in found.warning()
+    (calm,) = forecast_frame(frame_of(walk), ["v"], 6, lookback=48, model="persistence")
+    assert calm.warning() == ""
+
+
+def test_shorten_the_look_back_is_not_advised_where_it_is_one():
+    with pytest.raises(AttangentError, match="take --model auto, or shorten the horizon"):
+        forecast_frame(frame_of(np.arange(12.0)), ["v"], 6, lookback=1, model="linear")
 
 
 def test_tidy_puts_targets_below_each_other():

@@ -9,6 +9,19 @@ from torch import Tensor
 from attangent.adapters.decoding.native import Merge, MergeRows
 
 
+class Inputs(NamedTuple):
+    """What a map is given: (gain x - mean)/size of queries x, its masses then times e^level, for each head.
+
+    mean is (heads or 1, d), size and level (heads or 1); `heads` is the number of heads of the queries.
+    """
+
+    mean: Tensor
+    size: Tensor
+    level: Tensor
+    gain: float
+    heads: int
+
+
 class Alone(NamedTuple):
     """The prefix alone.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attangent.adapters.decoding.alone import Alone
+from attangent.adapters.decoding.alone import Alone, Inputs
 from attangent.adapters.decoding.native import merge_anchors
 from attangent.attention.fused.tokens import FUSED
 from attangent.attention.masks import Mask
@@ -26,24 +26,15 @@ class Tokens(NamedTuple):
     values: Tensor
 
 
-def fold_anchors(
-    keys: Tensor,
-    Z: Tensor,
-    masses: Tensor,
-    mean: Tensor,
-    size: Tensor,
-    level: Tensor,
-    gain: float,
-    heads: int,
-) -> Alone | None:
-    """Anchors (heads or 1, r, d) in units: scores of (x - mean)/size, masses times e^level."""
+def fold_anchors(keys: Tensor, Z: Tensor, masses: Tensor, given: Inputs) -> Alone | None:
+    """Anchors (heads or 1, r, d) with Z (heads, r, dv) and masses (heads, r)."""
     if not _have_mass(Z, masses):
         return None
-    keys = (keys / size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
-    shift = level[:, None] - (keys @ mean.unsqueeze(-1)).squeeze(-1)
+    keys = (keys / given.size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
+    shift = given.level[:, None] - (keys @ given.mean.unsqueeze(-1)).squeeze(-1)
     U = Z / torch.where(masses == 0, 1, masses).unsqueeze(-1)
-    parts = gain * keys, masses.log() + shift, U
-    return _fold([Tokens(*each) for each in zip(*parts, strict=True)], heads)
+    parts = given.gain * keys, masses.log() + shift, U
+    return _fold([Tokens(*each) for each in zip(*parts, strict=True)], given.heads)
 
 
 def fold_ragged(prefix: Ragged, gain: float, heads: int, dtype: torch.dtype) -> Alone | None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.decoding.alone import Alone
+from attangent.adapters.decoding.alone import Alone, Inputs
 from attangent.adapters.decoding.anchors import fold_anchors, fold_ragged
 from attangent.adapters.decoding.learned import fold_learned
 from attangent.adapters.decoding.rows import together
@@ -126,10 +126,10 @@ def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
     mean, size, level = Z.new_zeros(1, dim), Z.new_ones(1), Z.new_zeros(1)
     if isinstance(features, Calibrated):
         mean, size, level, features = features.mean, features.scale, features.level, features.inner
-    mean, size, level = (part.to(Z) for part in (mean, size, level))
+    given = Inputs(mean.to(Z), size.to(Z), level.to(Z), gain, heads)
     if isinstance(features, Anchors) and features.softcap is None:
-        return fold_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, mean, size, level, gain, heads)
+        return fold_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, given)
     if isinstance(features, Learned) and features.activation == "gelu":
         weights = features.acting_weight(Z.dtype).to(Z), features.bias.to(Z)
-        return fold_learned(*weights, Z, masses, mean, size, level, gain, heads)
+        return fold_learned(*weights, Z, masses, given)
     return None

@@ -18,7 +18,7 @@ from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state
 from attangent.adapters.files.format import CONFIG, FORMAT, ROOT, WEIGHTS
 from attangent.adapters.hub import check_model_name
 from attangent.adapters.layers import Layer, attention_layers
-from attangent.attention.files import check_regular
+from attangent.attention.files import check_path, check_regular
 
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
@@ -53,6 +53,7 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> Adapter:
 
 
 def _located(folder: str | PathLike[str]) -> tuple[Path, Path]:
+    check_path("folder", folder)
     path = Path(folder)
     if path.is_dir():
         return path / CONFIG, path / WEIGHTS

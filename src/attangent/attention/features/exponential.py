@@ -67,7 +67,7 @@ class PositiveRandom(Exponential):
         self.register_buffer("projection", check_weights("projection", projection, dim))
         if projection.shape != (size, dim):
             raise AttangentError(
-                f"projection has shape {tuple(projection.shape)}, expected one row for each of {size} features"
+                f"projection has shape {tuple(projection.shape)}, expected a row for each of {size} features"
             )
 
     def scores(self, x: Tensor) -> Tensor:

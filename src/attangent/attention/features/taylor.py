@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent.attention.features.base import FeatureMap
 
@@ -42,7 +42,7 @@ class Taylor(FeatureMap):
     @classmethod
     def for_tolerance(cls, dim: int, entry_bound: float, tolerance: float) -> "Taylor":
         """The lowest order with a relative error within `tolerance` for entries of q, k in +-entry_bound."""
-        if not 0 < tolerance < 1:
+        if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
             raise AttangentError(f"tolerance is {tolerance!r}, expected a number between 0 and 1")
         bound = _largest_logit(check_size("dim", dim), entry_bound)
         _check_memory(dim, max(1, math.floor(min(bound, 2 * _HIGHEST))))  # order_for begins there
@@ -90,8 +90,8 @@ def _check_memory(dim: int, order: int) -> None:
         count = f"{math.comb(dim + order, order):,}" if known else f"1e{log_size / math.log(10):.0f}"
         raise AttangentError(
             f"Taylor features of order {order} in {dim} dimensions are {count}, expected no more than "
-            f"{_LARGEST:,} and an order of at most {_HIGHEST}: choose a lower order, or a map whose size does "
-            "not grow with it (PositiveRandom, Anchors)"
+            f"{_LARGEST:,} and an order of at most {_HIGHEST}: choose a lower order, or a map whose size "
+            "does not grow with it (PositiveRandom, Anchors)"
         )
 
 
@@ -111,8 +111,9 @@ def _levels(dim: int, order: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
 
 
 def _largest_logit(dim: int, entry_bound: float) -> float:
-    if not math.isfinite(entry_bound) or entry_bound <= 0:
-        raise AttangentError(f"entry_bound is {entry_bound!r}, expected a finite number above 0")
+    entry_bound = check_positive("entry_bound", entry_bound)
+    if entry_bound > _FARTHEST:
+        raise AttangentError(f"entry_bound is {entry_bound!r}, expected at most {_FARTHEST:g}")
     return entry_bound**2 * math.sqrt(dim)
 
 

@@ -3,16 +3,9 @@
 import torch
 from torch import Tensor
 
-from attangent.compression.methods.anchors import refitted
-from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.problem import (
-    HeadProblem,
-    LayerProblem,
-    PromptState,
-    Solution,
-    fitted_values,
-)
-from attangent.compression.scoring import Kept, Scores, best_of_each_head
+from attangent.compression.methods.anchors import pick, refitted
+from attangent.compression.methods.base import HeadwiseMethod
+from attangent.compression.problem import HeadProblem, Solution, fitted_values
 
 _KEY_RIDGE = 1e-3
 _ROWS = 1024
@@ -20,27 +13,16 @@ _LARGEST_SHIFT = 6.0
 _EVERY_QUERY = 0.1
 
 
-class PlainMethod(CompressionMethod):
-    """The tokens each head needs most to say the prompt again, masses folded into keys, values refitted.
+class PlainMethod(HeadwiseMethod):
+    """The tokens of `anchors` with masses of one: masses are folded into keys, values refitted.
 
     Such states are a KV cache, which transformers and peft take as they are.
     """
 
     name = "plain"
-    by_scores = True
 
-    def kept(self, scores: Scores, size: int) -> Kept:
-        return best_of_each_head(scores, size)
-
-    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
-        kept = layer.kept or self._alone(layer, size)
-        heads = zip(layer.heads(), kept, strict=True)
-        return layer.state([folded(head.thinned(4 * _ROWS), chosen) for head, chosen in heads])
-
-    @staticmethod
-    def _alone(layer: LayerProblem, size: int) -> list[Tensor]:
-        scores = torch.stack([head.weights.amax(dim=0) for head in layer.heads()])
-        return best_of_each_head({layer.call.layer: scores}, size)[layer.call.layer]
+    def solve(self, problem: HeadProblem, size: int) -> Solution:
+        return folded(problem, pick(problem, size))
 
 
 def folded(problem: HeadProblem, chosen: Tensor) -> Solution:

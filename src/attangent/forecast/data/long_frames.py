@@ -76,7 +76,7 @@ def read_long(
     Series of fewer than three values are refused, or left out with a note where `drop_short`.
     """
     columns = columns or Columns()
-    frame = _as_frame(source)
+    frame = as_frame(source)
     for name in (columns.id, columns.time, columns.target):
         if name not in frame.columns:
             listed = ", ".join(repr(str(column)) for column in frame.columns[:12])
@@ -91,7 +91,8 @@ def read_long(
     return _cut(rows, places, step, columns, notes, drop_short)
 
 
-def _as_frame(source: Any) -> pd.DataFrame:
+def as_frame(source: Any) -> pd.DataFrame:
+    """A frame, from one of another library, a file or several."""
     if isinstance(source, pd.DataFrame):
         return source
     if hasattr(source, "to_pandas"):
@@ -121,7 +122,7 @@ def _rows(frame: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFra
     rows = pd.DataFrame(
         {
             "code": codes,
-            "time": _times(pd.Series(frame[columns.time])),
+            "time": as_times(pd.Series(frame[columns.time])),
             "value": values.to_numpy(),
             "row": np.arange(len(frame)) + 1,
         }
@@ -133,7 +134,8 @@ def _rows(frame: pd.DataFrame, columns: Columns, notes: list[str]) -> pd.DataFra
     return ordered
 
 
-def _times(column: pd.Series) -> Any:
+def as_times(column: pd.Series) -> Any:
+    """Times or whole numbers, from a column of times, text or numbers."""
     if isinstance(column.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(column):
         return pd.DatetimeIndex(column)
     if pd.api.types.is_integer_dtype(column):

@@ -33,10 +33,15 @@ AUTO = ("persistence", "seasonal", "linear", "linear-mean", "linear-none")
 """What `auto` chooses from: models without training by gradients, simplest first."""
 
 
-def make(name: str, lookback: int, horizon: int) -> Forecaster:
-    """The forecaster of this name."""
+def make(name: str, lookback: int, horizon: int, period: int | None = None) -> Forecaster:
+    """The forecaster of this name; `period` is for the seasonal one, which else finds its own."""
+    if name == "seasonal" and period is not None and period <= lookback:
+        return SeasonalNaive(lookback, horizon, period)
     if name not in MODELS:
         close = difflib.get_close_matches(name, MODELS, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise AttangentError(f"unknown model {name!r}: {hint}expected auto or one of {', '.join(MODELS)}")
+        raise AttangentError(
+            f"unknown model {name!r}: {hint}expected auto, smoothing, theta, ridge, combination or one of "
+            f"{', '.join(MODELS)}"
+        )
     return MODELS[name](lookback, horizon)

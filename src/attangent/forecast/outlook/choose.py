@@ -66,9 +66,10 @@ def folds(length: int, lookback: int, horizon: int) -> list[Fold]:
     count = min(5, room // size)
     if count < 2:
         needed = lookback + 3 * horizon + 1
+        way = "shorten the look-back or" if lookback > 1 else "take --model auto, or shorten"
         raise AttangentError(
             f"the series has {length} times, expected at least look-back + 3 horizons + 1 = {needed} for a "
-            "forecast that can be checked: shorten the look-back or the horizon"
+            f"forecast that can be checked: {way} the horizon"
         )
     starts = [length - k * size for k in range(count, 0, -1)]
     return [Fold(start, start + size) for start in starts]
@@ -79,9 +80,11 @@ def default_lookback(length: int, horizon: int) -> int:
     return int(np.clip((length - 3 * horizon - 1) // 3, 1, 336))
 
 
-def try_model(name: str, series: Array, fold: Fold, number: int, lookback: int, horizon: int) -> Trial:
+def try_model(
+    name: str, series: Array, fold: Fold, number: int, lookback: int, horizon: int, period: int | None = None
+) -> Trial:
     """Fit on the series before the fold, score inside it."""
-    fitted = Standardised.fit(make(name, lookback, horizon), series[: fold.origin])
+    fitted = Standardised.fit(make(name, lookback, horizon, period), series[: fold.origin])
     part = fitted.apply(series[fold.origin - lookback : fold.end])[:, None]
     stride = max(1, -(-window_count(len(part), lookback, horizon) // MOST_WINDOWS))
     errors, residuals = _errors(fitted.forecaster, part, stride)
@@ -95,9 +98,9 @@ def _errors(forecaster: Forecaster, part: Array, stride: int) -> tuple[Array, Re
     errors, scales = [], []
     for inputs, targets in every_window(part, forecaster.lookback, forecaster.horizon, stride):
         errors.append(forecaster.predict(inputs[..., 0]) - targets[..., 0])
-        scales.append(window_scale(inputs))
+        scales.append(window_scale(inputs, 1.0))
     error = np.concatenate(errors)
-    return error, Residuals(np.abs(error)[..., None] / np.concatenate(scales))
+    return error, Residuals(np.abs(error)[..., None] / np.concatenate(scales), 1.0)
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,13 @@ class Choice:
         return pd.DataFrame(rows)
 
 
-def choose(names: Sequence[str], series: Array, lookback: int, horizon: int) -> Choice:
+def choose(
+    names: Sequence[str], series: Array, lookback: int, horizon: int, period: int | None = None
+) -> Choice:
     """The model of the lowest mean squared error over all folds but the last; the first named on a tie."""
     parts = folds(len(series), lookback, horizon)
     trials = tuple(
-        try_model(name, series, fold, number, lookback, horizon)
+        try_model(name, series, fold, number, lookback, horizon, period)
         for name in names
         for number, fold in enumerate(parts)
     )

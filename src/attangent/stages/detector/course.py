@@ -13,28 +13,35 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread
+from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, without_outliers
 from attangent.stages.detector.shapes import SHAPES, Array, Change
 
-_RATES = 14
-_FLOOR = 1e-3
+_RATES = 24
+_FLOOR = 3e-3
 """Noise below this share of the readings' spread is not believed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Steps that go up with a loss at each."""
+    """Steps that go up with a loss at each, without outliers, shifted and scaled to a spread of about 1."""
 
     steps: Array
     losses: Array
+    middle: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, steps: Array, losses: Array) -> "Readings":
+        middle, scale = float(np.median(losses)), spread(losses)
+        return cls(steps, without_outliers((losses - middle) / scale), middle, scale)
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    @cached_property
+    @property
     def floor(self) -> float:
         """What is added to every sum of squares."""
-        return (_FLOOR * spread(self.losses)) ** 2 * (len(self) - 1)
+        return _FLOOR**2 * len(self)
 
     @cached_property
     def basis(self) -> "Basis":
@@ -51,9 +58,9 @@ class Basis:
         self.changes = _changes_to_try(n)
         self.columns = np.column_stack([change.column(steps) for change in self.changes])
         self.squares = [
-            (self.columns[1:] ** 2).sum(0),
+            (self.columns**2).sum(0),
             2 * (self.columns[1:] * self.columns[:-1]).sum(0),
-            (self.columns[:-1] ** 2).sum(0),
+            (self.columns[1:-1] ** 2).sum(0),
         ]
         self.with_decays = Products(self.columns, self.decays)
 
@@ -82,7 +89,7 @@ class Course:
     A: Array
     """The columns: smooth decays, then changes."""
     fits: tuple[tuple[Array, float], ...]
-    """Coefficients and sum of squares at each of the correlations."""
+    """Coefficients and `value` at each of the correlations."""
 
     @cached_property
     def best(self) -> int:
@@ -94,7 +101,7 @@ class Course:
 
     @property
     def value(self) -> float:
-        """The sum of squares of the white noise, floor included."""
+        """The sum of squares of the white noise, floor included, times (1 - phi^2)^(-1/n)."""
         return self.fits[self.best][1]
 
     @property
@@ -113,7 +120,7 @@ class Course:
 
     def gain_over(self, other: "Course") -> float:
         """Twice the logarithm of the likelihood ratio to another fit of the same readings."""
-        return (len(self.readings) - 1) * float(np.log(other.value / self.value))
+        return len(self.readings) * float(np.log(other.value / self.value))
 
 
 def fit_course(readings: Readings, changes: Sequence[Change] = ()) -> Course:
@@ -124,8 +131,13 @@ def fit_course(readings: Readings, changes: Sequence[Change] = ()) -> Course:
     fits = []
     for phi in CORRELATIONS:
         x, value = least_squares(AA(phi), Ay(phi)[:, 0], float(yy(phi)[0, 0]))
-        fits.append((x, value + readings.floor))
+        fits.append((x, (value + readings.floor) * profile(phi, len(readings))))
     return Course(readings, tuple(changes), A, tuple(fits))
+
+
+def profile(phi: float, n: int) -> float:
+    """(1 - phi^2)^(-1/n): what the determinant adds to the likelihood, as a factor of the sum of squares."""
+    return (1 - phi**2) ** (-1 / n)
 
 
 def columns(readings: Readings, changes: Sequence[Change]) -> Array:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Literal
 
 import pandas as pd
@@ -74,7 +75,11 @@ def find_stages(
     >>> [(round(stage.onset), round(stage.completion)) for stage in found.stages]
     [(51, 69)]
     """
+    check_between("false_alarms", false_alarms, 1e-6, 0.5)
     check_between("least", least, 0.0, 1.0)
+    if not isinstance(readings, pd.DataFrame) or not {"group", "step", "loss"} <= set(readings.columns):
+        given = list(getattr(readings, "columns", [])) or type(readings).__name__
+        raise AttangentError(f"readings are {given}, expected a frame with the columns group, step, loss")
     parts = readings[readings["step"] >= warmup].groupby("group", sort=False)
     return Findings(
         tuple(examine(str(name), part["step"], part["loss"], false_alarms, least) for name, part in parts)
@@ -125,9 +130,13 @@ class StageDetector:
         return tuple(event for name in losses for event in self._look(name))
 
     def _check(self, name: str, step: float, loss: float) -> None:
-        if not math.isfinite(loss):
+        if not isinstance(loss, Real) or not math.isfinite(loss):
             raise AttangentError(f"the loss of {name} at step {step} is {loss}, expected a finite number")
-        if not math.isfinite(step) or (self._steps[name] and step <= self._steps[name][-1]):
+        if (
+            not isinstance(step, Real)
+            or not math.isfinite(step)
+            or (self._steps[name] and step <= self._steps[name][-1])
+        ):
             last = self._steps[name][-1] if self._steps[name] else "none"
             raise AttangentError(f"step {step} of {name} comes after step {last}, expected steps that go up")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attangent.stages.detector.course import Course, Readings
-from attangent.stages.detector.noise import CORRELATIONS, Products, without_outliers
+from attangent.stages.detector.course import Course, Readings, profile
+from attangent.stages.detector.noise import CORRELATIONS, Products, spread
 from attangent.stages.detector.prices import price
 from attangent.stages.detector.search import Residuals, other_shapes, search
 from attangent.stages.detector.shapes import Array, Change, at
@@ -15,6 +15,9 @@ FEWEST = 20
 """Readings that are needed before anything is said."""
 MOST = 400
 """More readings than this are averaged in runs of equal length first."""
+_FLAT = 1e-9
+_SMALL = 0.02
+"""A fall by less than this share of the loss before it is passed over."""
 _WIDTH = 1.96
 _SKIPPED = 2
 """The first readings do not count toward the size of a fall: a decay may follow their noise."""
@@ -92,18 +95,20 @@ def examine(
     count = len(t)
     if count < FEWEST:
         return Group(name, (), count)
-    scale = float(np.abs(y).max()) or 1.0
-    t, y = _averaged(t, y / scale)
-    course = search(Readings(t, without_outliers(y)), price(false_alarms, len(t)))
+    t, y = _averaged(t, y)
+    if spread(y) <= _FLAT * float(np.abs(y).max()):
+        return Group(name, (), count, level=float(y[-1]), steps=t, mean=y)
+    readings = Readings.of(t, y)
+    course = search(readings, price(false_alarms, len(t)))
     stages, startup = _stages(name, course, false_alarms, least)
-    mean = course.mean * scale
+    mean = readings.middle + readings.scale * course.mean
     return Group(
         name,
-        tuple(_scaled(stage, scale) for stage in stages),
+        tuple(_scaled(stage, readings.middle, readings.scale) for stage in stages),
         count,
         level=float(mean[-1]),
         startup=startup,
-        noise=float(np.std(y * scale - mean)),
+        noise=float(np.std(y - mean)),
         correlation=course.phi,
         steps=t,
         mean=mean,
@@ -133,7 +138,7 @@ def _stages(name: str, course: Course, false_alarms: float, least: float) -> tup
         change, height = course.changes[number], float(course.heights[number])
         if change.sign > 0 and _has_no_plateau(change):
             startup += height
-        elif change.sign > 0 and _progress(mean, change) >= least * whole:
+        elif change.sign > 0 and _progress(mean, change) >= max(least * whole, _smallest(course, change)):
             found.append(_stage(name, course, int(number), height / whole))
     return found, min(startup / whole, 1.0)
 
@@ -142,8 +147,12 @@ def _decays(course: Course, false_alarms: float) -> bool:
     """Whether a course without changes falls, rather than staying where it is."""
     ones, y = np.ones((len(course.readings), 1)), course.readings.losses[:, None]
     squares, products, yy = Products(ones, ones), Products(ones, y), Products(y, y)
-    values = [float((yy(phi) - products(phi) ** 2 / squares(phi))[0, 0]) for phi in CORRELATIONS]
-    gain = (len(ones) - 1) * np.log((min(values) + course.readings.floor) / course.value)
+    values = [
+        (float((yy(phi) - products(phi) ** 2 / squares(phi))[0, 0]) + course.readings.floor)
+        * profile(phi, len(ones))
+        for phi in CORRELATIONS
+    ]
+    gain = len(ones) * np.log(min(values) / course.value)
     return bool(gain > price(false_alarms, len(ones)))
 
 
@@ -156,6 +165,12 @@ def _progress(mean: Array, change: Change) -> float:
     """How far the loss goes below anything it was before: a fall back to where it has been is a recovery."""
     start, end = _ends(mean, change)
     return float(mean[: start + 1].min() - mean[end])
+
+
+def _smallest(course: Course, change: Change) -> float:
+    readings = course.readings
+    before = readings.middle / readings.scale + float(course.mean[_ends(course.mean, change)[0]])
+    return _SMALL * abs(before)
 
 
 def _ends(mean: Array, change: Change) -> tuple[int, int]:
@@ -173,7 +188,7 @@ def _stage(name: str, course: Course, number: int, share: float) -> Stage:
             onset = onset.joined(Place.of(other, number, 0.0))
             end = end.joined(Place.of(other, number, 1.0))
     start, stop = _ends(mean, change)
-    over = change.place + change.length <= len(steps) - 1
+    over = end.high <= len(steps) - 1
     return Stage(
         name,
         onset=at(steps, change.place),
@@ -215,5 +230,5 @@ class Place:
         return at(steps, max(self.low, 0.0)), at(steps, self.high)
 
 
-def _scaled(stage: Stage, scale: float) -> Stage:
-    return replace(stage, plateau=scale * stage.plateau, level=scale * stage.level)
+def _scaled(stage: Stage, middle: float, scale: float) -> Stage:
+    return replace(stage, plateau=middle + scale * stage.plateau, level=middle + scale * stage.level)

@@ -22,18 +22,23 @@ def without_outliers(readings: Array, half: int = 3, most: float = 6.0) -> Array
 
 
 def spread(readings: Array) -> float:
-    """From the lowest to the highest reading, one in forty left out at either end; never quite 0."""
+    """From the lowest to the highest reading, one in forty left out at either end where that leaves any."""
     low, high = np.percentile(readings, (2.5, 97.5))
-    return float(high - low) + 1e-9 * float(np.abs(readings).max()) + 1e-300
+    return float(high - low) or float(np.ptp(readings))
+
+
+def whitened(columns: Array, phi: float) -> Array:
+    """sqrt(1 - phi^2) a_0, then a_t - phi a_(t-1): white where a is stationary with correlation phi."""
+    return np.concatenate([np.sqrt(1 - phi**2) * columns[:1], columns[1:] - phi * columns[:-1]])
 
 
 class Products:
-    """A'B of columns whitened by a_t - phi a_(t-1), as a polynomial in phi: one pass serves every phi."""
+    """A'B of whitened columns as a polynomial in phi: one pass serves every phi."""
 
     def __init__(self, A: Array, B: Array):
-        self.constant = A[1:].T @ B[1:]
+        self.constant = A.T @ B
         self.linear = A[1:].T @ B[:-1] + A[:-1].T @ B[1:]
-        self.square = A[:-1].T @ B[:-1]
+        self.square = A[1:-1].T @ B[1:-1]
 
     def __call__(self, phi: float) -> Array:
         return self.constant - phi * self.linear + phi * phi * self.square

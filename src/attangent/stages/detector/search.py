@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from attangent.stages.detector.course import Course, Readings, columns, fit_course
-from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread
+from attangent.stages.detector.course import Course, Readings, columns, fit_course, profile
+from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, whitened
 from attangent.stages.detector.shapes import SHAPES, Array, Change
 
 _AHEAD = 1
@@ -83,7 +83,8 @@ def _promising(course: Course) -> list[Change]:
         gain = np.where(left > 1e-6 * square, slope**2 / np.maximum(left, 1e-300), 0.0)
         for sign in (1.0, -1.0):
             place = int(np.argmax(np.where(sign * slope > 0, gain, 0.0)))
-            found.append((value - gain[place], replace(basis.changes[place], sign=sign)))
+            factor = profile(phi, len(y))
+            found.append((value - factor * gain[place], replace(basis.changes[place], sign=sign)))
     found.sort(key=lambda pair: pair[0])
     return [next(change for _, change in found if change.sign == sign) for sign in (1.0, -1.0)]
 
@@ -138,12 +139,9 @@ class Residuals:
 
     def __init__(self, readings: Readings, changes: Sequence[Change], phi: float):
         self.readings, self.changes, self.phi = readings, tuple(changes), phi
-        self.y = self._white(readings.losses)
-        self.decays = self._white(readings.basis.decays)
+        self.y = whitened(readings.losses, phi)
+        self.decays = whitened(readings.basis.decays, phi)
         self.start = np.array([part for c in self.changes for part in (c.place, np.log(c.length))])
-
-    def _white(self, columns: Array) -> Array:
-        return columns[1:] - self.phi * columns[:-1]
 
     def at(self, position: Array) -> tuple[Change, ...]:
         """The changes at other places and lengths."""
@@ -153,7 +151,8 @@ class Residuals:
         )
 
     def _columns(self, position: Array) -> Array:
-        return self._white(np.column_stack([c.column(self.readings.steps) for c in self.at(position)]))
+        changes = [change.column(self.readings.steps) for change in self.at(position)]
+        return whitened(np.column_stack(changes), self.phi)
 
     def fit(self, position: Array) -> tuple[Array, Array, Array]:
         """What is left, the active columns, and the heights of the changes."""
@@ -170,7 +169,7 @@ class Residuals:
             moved = position.copy()
             moved[part] += nudge
             change = self.at(moved)[part // 2].column(self.readings.steps)
-            D[:, part] = heights[part // 2] * (self._white(change) - here[:, part // 2]) / nudge
+            D[:, part] = heights[part // 2] * (whitened(change, self.phi) - here[:, part // 2]) / nudge
         Q, _ = np.linalg.qr(active)
         return -(D - Q @ (Q.T @ D))
 
@@ -231,7 +230,7 @@ def _without_idle(course: Course, price: float) -> Course:
     """Changes taken away that the others can do without."""
     for number in reversed(range(len(course.changes))):
         rest = course.changes[:number] + course.changes[number + 1 :]
-        without = moved(course.readings, rest, course.phi) if rest else fit_course(course.readings)
+        without = _reshaped(moved(course.readings, rest, course.phi)) if rest else fit_course(course.readings)
         if course.gain_over(without) < price:
             return _without_idle(without, price)
     return course

@@ -9,6 +9,7 @@ from attangent.tuning.compare.trunk import split_trunk
 from attangent.tuning.kinds import TaskKind
 from attangent.tuning.loading import load_model
 from attangent.tuning.methods import Method, adapt, trained_sizes
+from attangent.tuning.recipe import Recipe
 
 
 def parameter_count(model: Any, method: Method, kind: TaskKind) -> int:
@@ -32,7 +33,7 @@ def with_budget(model: Any, method: Method, kind: TaskKind, budget: int) -> Meth
 def equal_entrants(
     model_name: str, names: Sequence[str], trial: Trial, top: int | None
 ) -> tuple[Entrant, ...]:
-    """The methods of these names, all with the budget of LoRA r=8 on this model."""
+    """The methods of these names, all with the budget of LoRA r=8 on this model and the rates of `tune`."""
     from attangent.tuning.compare.run import split_task
     from attangent.tuning.data.images import ImageTask
 
@@ -42,4 +43,5 @@ def equal_entrants(
     model = load_model(model_name, kind, part.labels)
     model = model if top is None else split_trunk(model, top)[1]
     budget = parameter_count(model, Method("lora", rank=8), kind)
-    return tuple(Entrant(m.name, with_budget(model, m, kind, budget)) for m in methods)
+    sized = [with_budget(model, method, kind, budget) for method in methods]
+    return tuple(Entrant(method.name, method, (Recipe().rate_of(method),)) for method in sized)

@@ -5,6 +5,8 @@ training rows say nothing of that, so that what is kept apart here is one group 
 clustering the frozen model's features.
 """
 
+from typing import Any
+
 import numpy as np
 
 from attangent.tuning.data.splitting import held_out
@@ -31,8 +33,8 @@ def _one_group(features: np.ndarray, places: np.ndarray, seed: int) -> np.ndarra
         return places[kept] if len(places) > 1 else places[:0]
     from sklearn.cluster import KMeans
 
-    groups = KMeans(_GROUPS, n_init=4, random_state=seed).fit(features).labels_
-    assert groups is not None
+    clustering: Any = KMeans(_GROUPS, n_init=4, random_state=seed)  # pyright: ignore[reportArgumentType]
+    groups = clustering.fit(features).labels_
     sizes = np.bincount(groups, minlength=_GROUPS)
     chosen = int(np.abs(sizes - len(places) / _GROUPS).argmin())
     return places[groups == chosen]

@@ -101,9 +101,11 @@ def _unseen(run: LanguageRun, settings: Settings) -> list[Conclusion]:
 
 def _numbers(run: LanguageRun, settings: Settings, groups: dict[str, Group]) -> dict[str, float]:
     steps = {
-        f"epoch of the {event} of {name}": getattr(group.stages[0], event) if group.stages else None
+        f"epoch of the onset of {name}": group.begins and group.begins[0] for name, group in groups.items()
+    }
+    steps |= {
+        f"epoch of the completion of {name}": group.stages[0].completion if group.stages else None
         for name, group in groups.items()
-        for event in ("onset", "completion")
     }
     startup = {f"share of {name} that falls in the start-up": group.startup for name, group in groups.items()}
     return {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_between, check_choice, check_size
 from attangent._errors import AttangentError
+from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
 from attangent.forecast.data.long_frames import Columns, SeriesSet, read_long
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.periods import period_of
@@ -28,15 +29,27 @@ class SetForecast:
     frame: pd.DataFrame
     errors: dict[str, float]
     why: list[str]
+    models: list[str]
+    """The model of each series, in the order of the frame."""
     notes: list[str] = field(default_factory=list)
+
+    def plain(self) -> pd.DataFrame:
+        """The frame with the names of `attangent forecast`: forecast, lower_80, upper_80, and model."""
+        names = {"attangent": "forecast"}
+        for name in self.frame.columns:
+            if name.startswith("attangent-"):
+                names[name] = name[10:].replace("lo-", "lower_").replace("hi-", "upper_")
+        steps = len(self.frame) // len(self.models)
+        return self.frame.rename(columns=names).assign(model=np.repeat(self.models, steps))
 
 
 class SeriesForecaster:
     """Forecasts of every series of a long frame; `Forecaster` is the base class of models of one series.
 
     Frames have the columns `id`, `time` and `target`. `period` is the number of steps after which the
-    calendar repeats, by default 12 for months, 7 for days and so on. The models depend on the horizon, so
-    `fit` reads and checks the series and `predict` fits.
+    calendar repeats, by default 12 for months, 7 for days and so on. `covariates` names columns that are
+    known in advance, `holidays` a country by its two letters. The models depend on the horizon, so `fit`
+    reads and checks the series and `predict` fits.
 
     >>> months = pd.date_range("2020-01-01", periods=48, freq="MS")
     >>> df = pd.DataFrame({"unique_id": "a", "ds": months, "y": np.arange(48) % 12})
@@ -52,6 +65,8 @@ class SeriesForecaster:
         id: str = "unique_id",
         time: str = "ds",
         target: str = "y",
+        covariates: Sequence[str] = (),
+        holidays: str | None = None,
         drop_short: bool = False,
         jobs: int = 1,
         dask: str | None = None,
@@ -60,27 +75,38 @@ class SeriesForecaster:
         self.model, self.drop_short = model, drop_short
         self.period = None if period is None else check_size("period", period)
         self.columns = Columns(id, time, target)
+        self.covariates, self.holidays = tuple(covariates), holidays
         self.jobs, self.dask = check_size("jobs", jobs), dask
 
     def fit(self, df: Any) -> Self:
         """Read and check a long frame, a CSV or Parquet file, or a list of files."""
         self.series_: SeriesSet = read_long(df, self.columns, drop_short=self.drop_short)
+        self.history_ = df if self.covariates else None
         self.period_ = self.period or period_of(self.series_.series, self.series_.step)
         self.notes_ = self.series_.notes
         return self
 
     def predict(
-        self, h: int, level: Sequence[float] | None = None, *, quantiles: Sequence[float] | None = None
+        self,
+        h: int,
+        level: Sequence[float] | None = None,
+        *,
+        X_df: Any = None,
+        quantiles: Sequence[float] | None = None,
     ) -> pd.DataFrame:
-        """`h` steps after the end of every series; `level` in per cent gives columns `attangent-lo-80`,
-        `attangent-hi-80`, and `quantiles` columns `attangent-q0.1`."""
-        return self.outlook(h, level, quantiles=quantiles).frame
+        """`h` steps after the end of every series, as a long frame.
+
+        `level` in per cent gives columns `attangent-lo-80` and `attangent-hi-80`, `quantiles` columns
+        `attangent-q0.1`. `X_df` holds the covariates of the `h` steps, with ids and times.
+        """
+        return self.outlook(h, level, X_df=X_df, quantiles=quantiles).frame
 
     def outlook(
         self,
         h: int,
         level: Sequence[float] | None = None,
         *,
+        X_df: Any = None,
         quantiles: Sequence[float] | None = None,
         folder: Path | None = None,
         show: Show = lambda done, total: None,
@@ -90,7 +116,19 @@ class SeriesForecaster:
             raise AttangentError("SeriesForecaster is not fitted: call fit(df) first")
         asked = _Asked.of(level, quantiles)
         check_size("h", h)
-        return self._forecast(self.series_, h, asked, Crew(self.jobs, self.dask, folder), show)
+        known = self._known(h, X_df)
+        return self._forecast(self.series_, h, asked, Crew(self.jobs, self.dask, folder), show, known)
+
+    def _known(self, h: int, future: Any) -> Covariates | None:
+        if not self.covariates:
+            return None if self.holidays is None else with_holidays(None, self.series_, h, self.holidays)
+        if future is None:
+            raise AttangentError(
+                f"the covariates {', '.join(self.covariates)} must be known {h} steps ahead: give them as "
+                "X_df"
+            )
+        known = read_covariates(self.series_, self.history_, future, self.covariates, h)
+        return known if self.holidays is None else with_holidays(known, self.series_, h, self.holidays)
 
     def forecast(self, df: Any, h: int, level: Sequence[float] | None = None) -> pd.DataFrame:
         """fit(df).predict(h, level)."""
@@ -109,6 +147,8 @@ class SeriesForecaster:
         Every model is fitted and chosen anew on what was known at each cutoff. Series too short for a cutoff
         are left out of it.
         """
+        if self.covariates or self.holidays:
+            raise AttangentError("cross_validation does not take covariates: leave them out, or call predict")
         self.fit(df)
         check_size("h", h)
         check_size("n_windows", n_windows)
@@ -132,12 +172,23 @@ class SeriesForecaster:
         return frame
 
     def _forecast(
-        self, given: SeriesSet, h: int, asked: "_Asked", crew: Crew, show: Show = lambda done, total: None
+        self,
+        given: SeriesSet,
+        h: int,
+        asked: "_Asked",
+        crew: Crew,
+        show: Show = lambda done, total: None,
+        known: Covariates | None = None,
     ) -> SetForecast:
         work = Work(h, self.period_, asked.probabilities, self.model)
-        found = run_groups(given.series, work, crew, show)
+        found = run_groups(given.series, work, crew, show, known)
         why = list(dict.fromkeys(one.why for _, one in found))
-        return SetForecast(_long(given, found, h, asked), combined_errors(found), why, list(given.notes))
+        models = [""] * len(given.ids)
+        for group, one in found:
+            for k in group:
+                models[k] = one.model
+        frame = _long(given, found, h, asked)
+        return SetForecast(frame, combined_errors(found), why, models, list(given.notes))
 
 
 @dataclass(frozen=True)

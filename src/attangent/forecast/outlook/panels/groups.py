@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
 from attangent._files import real_folder, remove_leftovers, writing
+from attangent.forecast.data.covariates import Covariates
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.outlook.panels.forecast import PanelForecast, forecast_panel
+from attangent.forecast.outlook.panels.known import forecast_known
 
 Array = NDArray[np.float64]
 
@@ -32,8 +34,23 @@ class Work:
     probabilities: tuple[float, ...]
     model: str
 
-    def run(self, series: Sequence[Array]) -> PanelForecast:
-        return forecast_panel(Panel.of(series, self.period), self.horizon, self.probabilities, self.model)
+    def run(self, part: "Part") -> PanelForecast:
+        panel = Panel.of(part.series, self.period)
+        if part.past is None or part.future is None:
+            return forecast_panel(panel, self.horizon, self.probabilities, self.model)
+        return forecast_known(panel, part.past, part.future, self.horizon, self.probabilities, self.model)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The series of a group and, where there are known columns, their past and future."""
+
+    series: list[Array]
+    past: list[Array] | None = None
+    future: list[Array] | None = None
+
+    def arrays(self) -> list[Array]:
+        return [*self.series, *(self.past or ()), *(self.future or ())]
 
 
 @dataclass(frozen=True)
@@ -62,10 +79,11 @@ def run_groups(
     work: Work,
     crew: Crew,
     show: Callable[[int, int], None] = lambda done, total: None,
+    known: Covariates | None = None,
 ) -> list[tuple[NDArray[np.int64], PanelForecast]]:
     """The forecast of each group; groups that `folder` already holds are read instead."""
     groups = in_groups(series)
-    parts = [[series[k] for k in group] for group in groups]
+    parts = [_part(series, known, group) for group in groups]
     paths = _paths(parts, work, crew.folder)
     found: dict[int, PanelForecast] = {}
     for k, path in enumerate(paths):
@@ -81,7 +99,14 @@ def run_groups(
     return [(group, found[k]) for k, group in enumerate(groups)]
 
 
-def _results(parts: Sequence[Sequence[Array]], work: Work, crew: Crew) -> Iterator[PanelForecast]:
+def _part(series: Sequence[Array], known: Covariates | None, group: NDArray[np.int64]) -> Part:
+    own = [series[k] for k in group]
+    if known is None:
+        return Part(own)
+    return Part(own, [known.past[k] for k in group], [known.future[k] for k in group])
+
+
+def _results(parts: Sequence[Part], work: Work, crew: Crew) -> Iterator[PanelForecast]:
     if crew.dask is not None:
         yield from _on_dask(parts, work, crew.dask)
     elif crew.jobs > 1 and len(parts) > 1:
@@ -93,7 +118,7 @@ def _results(parts: Sequence[Sequence[Array]], work: Work, crew: Crew) -> Iterat
         yield from (work.run(part) for part in parts)
 
 
-def _on_dask(parts: Sequence[Sequence[Array]], work: Work, address: str) -> Iterator[PanelForecast]:
+def _on_dask(parts: Sequence[Part], work: Work, address: str) -> Iterator[PanelForecast]:
     try:
         from distributed import Client
     except ImportError:
@@ -107,7 +132,7 @@ def _on_dask(parts: Sequence[Sequence[Array]], work: Work, address: str) -> Iter
             yield future.result()
 
 
-def _paths(parts: Sequence[Sequence[Array]], work: Work, folder: Path | None) -> list[Path | None]:
+def _paths(parts: Sequence[Part], work: Work, folder: Path | None) -> list[Path | None]:
     if folder is None:
         return [None] * len(parts)
     real_folder(folder)
@@ -115,10 +140,10 @@ def _paths(parts: Sequence[Sequence[Array]], work: Work, folder: Path | None) ->
     return [folder / f"{_digest(part, work)}.npz" for part in parts]
 
 
-def _digest(part: Sequence[Array], work: Work) -> str:
+def _digest(part: Part, work: Work) -> str:
     """Of the values and of what is asked: another file or another horizon is another name."""
     seen = hashlib.sha256(repr(work).encode())
-    for one in part:
+    for one in part.arrays():
         seen.update(len(one).to_bytes(8, "little") + np.ascontiguousarray(one).tobytes())
     return seen.hexdigest()[:32]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 ENOUGH = 40
-"""With so many residuals of a step their own quantiles are taken, with fewer Student's t."""
+"""With so many residuals of every step their own quantiles are taken, with fewer Student's t."""
 OVERLAP = 3.0
 """Residuals of one forecast at neighbouring steps are alike: so many count as one."""
 
@@ -22,23 +22,19 @@ class Spread:
     def quantiles(self, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
         """(N, H, Q): quantiles of the scaled error for series of these lengths; they grow with Q.
 
-        Where each step has 40 residuals or more: their own quantiles, at the rank that covers exchangeable
-        series as often as it says. Else Student's t about zero with the spread of all steps, grown with the
+        Where each step has 40 residuals or more they are divided by the mean size at their step, made to grow
+        with the step, and their quantiles are taken over all steps, at the rank that covers exchangeable
+        errors as often as it says. Else Student's t about zero with the spread of all steps, grown with the
         square root of the step; and where nothing is known, a spread of one scale and as few degrees of
         freedom as the series is short.
         """
         known = np.isfinite(self.residuals).sum(axis=0) if len(self.residuals) else np.zeros(1)
-        steps = self.residuals.shape[1]
         if known.min() >= ENOUGH:
-            found = np.stack([_ranked(self._near(h), probabilities) for h in range(steps)])
-            return np.broadcast_to(found, (len(lengths), *found.shape))
+            growth = _growing(np.nanmean(np.abs(self.residuals), axis=0))
+            scaled = self.residuals / growth
+            tails = _ranked(np.sort(scaled[np.isfinite(scaled)]), probabilities)
+            return np.broadcast_to(growth[:, None] * tails, (len(lengths), len(growth), len(tails)))
         return self._student(probabilities, lengths)
-
-    def _near(self, step: int) -> Array:
-        """The residuals of a step; of its neighbours too where that gives a steadier tail."""
-        wide = 1 if len(self.residuals) < 1000 else 0
-        part = self.residuals[:, max(0, step - wide) : step + wide + 1]
-        return np.sort(part[np.isfinite(part)])
 
     def _student(self, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
         from scipy.stats import t as student
@@ -52,6 +48,13 @@ class Spread:
             spread, freedom = 1.0, np.maximum(2.0, lengths - 2.0)
         tails = student.ppf(probabilities[None, :], freedom[:, None])  # (N, Q)
         return spread * growth[None, :, None] * tails[:, None, :]
+
+
+def _growing(sizes: Array) -> Array:
+    """The sizes nearest to these, by least squares, that never fall; at least a little above zero."""
+    from sklearn.isotonic import isotonic_regression
+
+    return np.maximum(np.asarray(isotonic_regression(sizes), dtype=np.float64), 1e-12)
 
 
 def _ranked(ordered: Array, probabilities: Array) -> Array:

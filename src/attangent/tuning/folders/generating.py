@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from attangent._errors import AttangentError
-from attangent.tuning.tuned import load_tuned
+from attangent.tuning.folders.tuned import load_tuned
 
 
 def continue_text(

@@ -17,12 +17,12 @@ from attangent.tuning.encoding import Padding, encode_task, stack
 from attangent.tuning.loading import model_limit, preprocessor_of
 
 if TYPE_CHECKING:
-    from attangent.tuning.tuned import Prediction, Tuned
+    from attangent.tuning.folders.tuned import Prediction, Tuned
 
 
 def predict(tuned: "Tuned", given: Sequence[Any], batch: int = 32) -> "list[Prediction]":
     """The label and the probabilities of each text, tuple of texts or image file."""
-    from attangent.tuning.tuned import Prediction
+    from attangent.tuning.folders.tuned import Prediction
 
     if tuned.description.kind == "causal-lm":
         raise AttangentError("the model goes on with texts and has no labels; use `attangent generate`")

@@ -16,7 +16,7 @@ from attangent.tuning.recipe import PLAIN
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, write_rows
 
-RUN = Path(__file__).parents[1] / "fixtures/tuning/old-run"
+RUN = Path(__file__).parents[2] / "fixtures/tuning/old-run"
 
 
 @pytest.fixture

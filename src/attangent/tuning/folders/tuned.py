@@ -9,7 +9,7 @@ from typing import Any
 
 from attangent._errors import AttangentError
 from attangent.adapters.files.format import CONFIG, WEIGHTS
-from attangent.tuning.description import FILE, Description, read_description
+from attangent.tuning.folders.description import FILE, Description, read_description
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
 from attangent.tuning.methods.registry import TECHNIQUES
@@ -30,7 +30,7 @@ class Tuned:
 
     def predict(self, texts: Sequence[Any], batch: int = 32) -> "list[Prediction]":
         """The label and the probabilities of each text (a tuple of texts where rows had several columns)."""
-        from attangent.tuning.predicting import predict
+        from attangent.tuning.folders.predicting import predict
 
         return predict(self, texts, batch)
 

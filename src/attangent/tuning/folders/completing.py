@@ -6,8 +6,8 @@ from typing import Any
 
 from attangent._files import write_json
 from attangent.adapters.files.format import CONFIG
-from attangent.tuning.card import write_card
-from attangent.tuning.description import Description
+from attangent.tuning.folders.card import write_card
+from attangent.tuning.folders.description import Description
 from attangent.tuning.preparing import Ground
 from attangent.tuning.request import Tuning
 

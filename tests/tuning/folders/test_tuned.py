@@ -11,12 +11,12 @@ import torch
 import attangent
 from attangent import AttangentError
 from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.folders.tuned import is_tuned, load_tuned, place_of
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
-from attangent.tuning.tuned import is_tuned, load_tuned, place_of
 from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
 
-OLD = Path(__file__).parents[1] / "fixtures/tuning/old-run"
+OLD = Path(__file__).parents[2] / "fixtures/tuning/old-run"
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +167,28 @@ def test_what_is_no_tuned_folder_is_said(bert, tmp_path):
     with pytest.raises(AttangentError, match="choose one of seed-0, seed-1"):
         load_tuned(tmp_path)
     assert not is_tuned(tmp_path)
+
+
+def test_peft_alone_says_that_it_does_not_know_of_means(bert, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForSequenceClassification
+
+    tuned_run(bert, tmp_path, "lora", pooling="mean")
+    base = AutoModelForSequenceClassification.from_pretrained(bert)
+    with pytest.warns(UserWarning, match="pooling"):
+        PeftModel.from_pretrained(base, place_of(tmp_path))
+
+
+def test_a_base_in_bfloat16(bert, tmp_path):
+    from transformers import AutoModel, AutoTokenizer
+
+    AutoModel.from_pretrained(bert).to(torch.bfloat16).save_pretrained(tmp_path / "model")
+    AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path / "model")
+    files = {name: bert / f"{name}.jsonl" for name in ("train", "eval")}
+    given = Tuning(str(tmp_path / "model"), *files.values(), training=Training(epochs=1, batch=8))
+    (metrics,) = finetune(given, tmp_path / "run")
+    found = load_tuned(tmp_path / "run")
+    assert next(found.model.parameters()).dtype == torch.bfloat16
+    texts, labels = texts_of(bert)
+    hits = [one.label == label for one, label in zip(found.predict(texts), labels, strict=True)]
+    assert sum(hits) / len(hits) == pytest.approx(metrics["eval_accuracy"], abs=1 / 16)

@@ -5,7 +5,7 @@ from typing import Any
 
 from attangent._files import write_whole
 from attangent._version import __version__
-from attangent.tuning.description import Description
+from attangent.tuning.folders.description import Description
 from attangent.tuning.kinds import NEEDS
 
 _HEAD = "---\nlibrary_name: attangent\n"

@@ -1,0 +1,43 @@
+"""The options of `attangent tune`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str, typer.Option(help="A Hugging Face id, or the folder of a saved model.")]
+Rows = Annotated[Path, typer.Option(help="A .jsonl, .csv, .tsv or .parquet file, or a folder of images.")]
+Out = Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints go.")]
+Evaluation = Annotated[
+    Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")
+]
+Task = Annotated[str, typer.Option(help="classification or causal-lm.")]
+MethodName = Annotated[
+    str, typer.Option(help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto.")
+]
+Config = Annotated[Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")]
+Layout = Annotated[
+    str | None, typer.Option(help="boolq, cb, copa, multirc, rte or columns; known by the keys by default.")
+]
+TextColumns = Annotated[
+    list[str] | None, typer.Option(help="A column with texts; may be repeated. All by default.")
+]
+LabelColumn = Annotated[str | None, typer.Option(help="The column of the label; `label` by default.")]
+MaxTokens = Annotated[int, typer.Option(help="Tokens of each text feature, or of a whole text.")]
+PoolingName = Annotated[
+    str, typer.Option(help="What the classifier reads: first, mean, or what the model declares.")
+]
+StartName = Annotated[str, typer.Option(help="The classifier's first weights: closed-form or random.")]
+ValidationName = Annotated[
+    str, typer.Option(help="Rows kept apart, to choose how much to keep: none, random or unlike.")
+]
+ClassWeights = Annotated[
+    bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")
+]
+Top = Annotated[int | None, typer.Option(help="Adapt only the last so many layers.")]
+Rate = Annotated[float | None, typer.Option(help="By default the method's own.")]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the training data; 4 by default.")]
+Batch = Annotated[int | None, typer.Option(help="Examples for each step and process; 16 by default.")]
+Seeds = Annotated[int, typer.Option(help="How many seeds to run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]

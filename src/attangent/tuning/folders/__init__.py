@@ -1,0 +1,1 @@
+"""Folders of tuned models: made complete, loaded, put to use."""
