@@ -60,3 +60,12 @@ def test_frame_json_and_result_agree_on_the_verdict():
     assert run.results()[0].verdict is Verdict.VIOLATED
     assert set(run.frame()["verdict"]) == {"violated"}
     assert run.as_json()["results"][0]["verdict"] == "violated"
+
+
+def test_trends_and_crashes_are_json():
+    trend = Conclusion.of_trend("t", "<=", 0.0, [1, 2, 4, 8], [8, 4, 2, 1])
+    failure = {"claim": "P2/lemma-2", "seed": 0, "traceback": "ValueError: no"}
+    run = make_run(make_record("P2/lemma-1", Finding((trend,))), failures=[failure])
+    first, second = json.loads(json.dumps(run.as_json(), allow_nan=False))["results"]
+    assert first["conclusions"][0]["trend"]["sizes"] == [1, 2, 4, 8]
+    assert second["verdict"] == "crashed"

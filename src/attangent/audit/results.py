@@ -1,7 +1,7 @@
 """A run as a user reads it: one result per claim with its spread over seeds, and tables of all findings."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -254,7 +254,7 @@ def load(run: str | Path) -> Run:
 
 
 def _row(part: Any, **extra: Any) -> dict[str, Any]:
-    return {**vars(part), **extra}
+    return {**asdict(part), **extra}
 
 
 def _crashed(failure: dict[str, Any], profile: str) -> Record:

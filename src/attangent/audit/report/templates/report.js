@@ -71,6 +71,11 @@
       restore(hash.slice("#filter:".length));
       document.getElementById("claims").scrollIntoView();
     }
+    const section = document.getElementById(name);
+    if (section?.matches("section.paper[hidden]")) {
+      restore("");
+      section.scrollIntoView();
+    }
     const claim = claims.find((one) => one.article.id === name);
     if (claim) show(claim);
   }
