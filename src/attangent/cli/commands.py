@@ -12,7 +12,7 @@ from attangent import __version__
 from attangent._errors import AttangentError
 from attangent.cli.compression import compress, generate
 from attangent.cli.forecasting import diagnose, forecast
-from attangent.cli.instruments import stages
+from attangent.cli.instruments import spectrum, stages
 from attangent.cli.tuning import compare, solve, tune
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ app.command()(tune)
 app.command()(compare)
 app.command()(solve)
 app.command()(stages)
+app.command()(spectrum)
 
 
 def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
