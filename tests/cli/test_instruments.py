@@ -21,7 +21,7 @@ def test_stages_of_a_csv(tmp_path):
     said = invoked("stages", tmp_path / "m.csv", "--plot", tmp_path / "m.png")
     assert "b: on its plateau of 2" in said.output
     assert (tmp_path / "m.png").exists()
-    found = json.loads(invoked("stages", tmp_path / "m.csv", "--json", "--group", "a").output)
+    found = json.loads(invoked("stages", tmp_path / "m.csv", "--json", "--group", "a").stdout)
     assert [round(stage["onset"]) for stage in found["stages"]] == [41]
     assert found["order"]["names"] == ["a"]
 
@@ -29,7 +29,7 @@ def test_stages_of_a_csv(tmp_path):
 def test_spectrum_of_a_folder(tmp_path):
     made("llama").save_pretrained(tmp_path / "model")
     said = invoked("spectrum", tmp_path / "model", "--layer", "1", "--target", "mlp", "--json")
-    rows = json.loads(said.output[said.output.index("[") :])
+    rows = json.loads(said.stdout)
     assert {row["module"].rsplit(".", 1)[-1] for row in rows} == {"gate_proj", "up_proj", "down_proj"}
     said = invoked("spectrum", tmp_path / "model", "--plot", tmp_path / "s.png")
     assert "for_90_percent" in said.output

@@ -63,12 +63,8 @@ def _effect(inputs: list[Any], before: list[Any], after: list[Any]) -> Effect:
     outputs = [torch.cat([run[0] for run in runs]) for runs in (before, after)]
     if not all(torch.isfinite(output).all() for output in outputs):
         raise AttangentError("the model's outputs are not finite: nothing can be said about the edit")
-    layers = [
-        functional.cosine_similarity(
-            *(torch.cat([run[1][n] for run in runs]) for runs in (before, after)), dim=-1
-        )
-        for n in range(len(before[0][1]))
-    ]
+    states = [_by_layer(runs) for runs in (before, after)]
+    layers = [functional.cosine_similarity(*pair, dim=-1).mean().item() for pair in zip(*states, strict=True)]
     kl, losses = float("nan"), (float("nan"), float("nan"))
     if before[0][2]:
         logs = [output.log_softmax(-1) for output in outputs]
@@ -82,6 +78,11 @@ def _effect(inputs: list[Any], before: list[Any], after: list[Any]) -> Effect:
         losses[1],
         pd.DataFrame({"layer": range(-1, len(layers) - 1), "cosine": layers}),
     )
+
+
+def _by_layer(runs: list[Any]) -> list[Tensor]:
+    """The hidden states of all texts, one tensor per layer."""
+    return [torch.cat(parts) for parts in zip(*(run[1] for run in runs), strict=True)]
 
 
 def _follows(lengths: list[int]) -> Tensor:
