@@ -1,23 +1,20 @@
-"""Compressed prompts on SmolLM2-135M: decoding speed as a benchmark, and what they keep as a table.
+"""Compressed prompts on SmolLM2-135M: decoding speed as a benchmark, and answers kept as a table with rivals.
 
-`python -m benchmarks.bench_compress` measures how much of a prompt the closed form keeps at 64 and 128
-virtual tokens, and its rivals at 64 (the authors' map has as many features as a head has dimensions: 64);
-with `--distill STEPS` it distils the prompts with questions instead.
-Rows are kept in benchmarks/compress_results.json, those of other prompts untouched.
+`python -m benchmarks.bench_compress` asks the questions of the reported prompts behind every method at equal
+bytes and writes benchmarks/compress_results.json and the table. Names of prompts choose some of them;
+`--distill` adds our distillation and peft's CARTRIDGE. Rows that are in the file stay as they are unless
+`--again` is given, so that a run may be made in parts (`--only recall,KVzip`).
 """
 
 import argparse
 import importlib.util
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from attangent._files import real_folder
 from attangent._random import generator
 from attangent.adapters import attach, attention_layers
 from attangent.adapters.config import NTKConfig
@@ -25,19 +22,17 @@ from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.capture import PromptCache
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
-from attangent.compression.fidelity import Fidelity, answer_all, compare_fidelity, measure_fidelity
-from attangent.compression.result import CompressedPrompt
-from attangent.compression.run import filled_cache
+from attangent.compression.folder import filled_cache
 from benchmarks.child import Unavailable, Work
-from benchmarks.compress_prompts import PROMPTS, Prompt
+from benchmarks.compress_prompts import PROMPTS, REPORTED
+from benchmarks.compress_table import measure_prompt, rows_of, table, write
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 
 FOLDER = Path(__file__).parent / ".envs" / "smollm2"
-RESULTS = Path(__file__).with_name("compress_results.json")
+WORK = Path(__file__).parent / ".envs" / "compress"
+"""Where the texts and scores of each prompt are kept between runs."""
 STATE = 64
 DECODING = {"prompt": 4000, "batch": 8}
-FITS = (("anchors", 64), ("anchors", 128), ("select", 64), ("merge", 64), ("elu", 64))
 
 
 def smollm2_folder() -> Path:
@@ -146,131 +141,30 @@ BENCHMARKS = [
 ]
 
 
-@dataclass(frozen=True)
-class Fit:
-    """One compressed prompt with the processor's and the clock's seconds that it took."""
-
-    method: str
-    found: CompressedPrompt
-    processor: float
-    clock: float
-
-
-def timed_fit(method: str, make: Callable[[], CompressedPrompt]) -> Fit:
-    started, began = time.perf_counter(), time.process_time()
-    found = make()
-    return Fit(method, found, time.process_time() - began, time.perf_counter() - started)
-
-
-def measure_prompt(job: Compressor, prompt: Prompt) -> list[dict[str, Any]]:
-    """A row for each fit of one prompt; questions are asked of the first."""
-    _ = job.cache, job.text, job.held_out
-    fits = [timed_fit(method, partial(job.fit, size, method)) for method, size in FITS]
-    measured = compare_fidelity(job.model, job.cache, [fit.found.states for fit in fits], job.held_out)
-    rows = [_row(job, prompt, fit, fidelity) for fit, fidelity in zip(fits, measured, strict=True)]
-    rows[0]["answers"] = answered(job, prompt, fits[0].found)
-    for row in rows:
-        print(_line(row), flush=True)
-    return rows
-
-
-def measure_distilled(job: Compressor, prompt: Prompt, steps: int) -> dict[str, Any]:
-    """The row of the prompt at 64 virtual tokens, distilled; sampling counts."""
-    fit = timed_fit(f"{steps} steps", lambda: job.distill(job.fit(64), Distillation(steps)))
-    fidelity = measure_fidelity(job.model, job.cache, fit.found.states, job.held_out)
-    row = _row(job, prompt, fit, fidelity) | {"answers": answered(job, prompt, fit.found)}
-    print(_line(row), flush=True)
-    return row
-
-
-def answered(job: Compressor, prompt: Prompt, found: CompressedPrompt) -> dict[str, int]:
-    """How many questions are answered with the full prompt, the compressed one and none."""
-    if not prompt.questions:
-        return {}
-    read = partial(job.reader.question, job.tokenizer)
-    answers = answer_all(job.model, job.tokenizer, prompt.questions, read, job.cache, found.states)
-    ways = ("full", "compressed", "none")
-    counts = {way: sum(answer.holds(getattr(answer, way)) for answer in answers) for way in ways}
-    return {"questions": len(answers), **counts}
-
-
-def _row(job: Compressor, prompt: Prompt, fit: Fit, fidelity: Fidelity) -> dict[str, Any]:
-    return {
-        "prompt": prompt.name,
-        "tokens": len(job.ids),
-        "method": fit.method,
-        "size": fit.found.size,
-        "ratio": fidelity.ratio,
-        "divergence": fidelity.divergence,
-        "agreement": fidelity.agreement,
-        "processor seconds": round(fit.processor, 1),
-        "seconds": round(fit.clock, 1),
-        "share of the cache's bytes": fit.found.number_of_bytes / job.cache.number_of_bytes,
-        "threads": torch.get_num_threads(),
-        "answers": {},
-    }
-
-
-def _line(row: dict[str, Any]) -> str:
-    line = (
-        f"{row['prompt']:14} {row['tokens']:5} tokens  {row['method']:10} {row['size']:4}  ratio "
-        f"{row['ratio']:.3f}  {row['seconds']:6.1f} s ({row['processor seconds']:.1f} s of processor)"
-    )
-    told = row["answers"]
-    if not told:
-        return line
-    others = f"(full prompt {told['full']}, none {told['none']})"
-    return f"{line}, answered {told['compressed']} of {told['questions']} {others}"
-
-
-def summary(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Mean ratios over prompts, fresh ones apart, by method and size."""
-    groups: dict[str, list[float]] = {}
-    for row in rows:
-        fresh = "fresh prompts, " if row["prompt"].startswith("fresh") else ""
-        groups.setdefault(f"{fresh}{row['method']} {row['size']}", []).append(row["ratio"])
-    return {name: sum(found) / len(found) for name, found in groups.items()}
-
-
-def write(new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put rows into the file of results, in the place of those of the same prompt, method and size."""
-
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return row["prompt"], row["method"], row["size"]
-
-    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
-    replaced = {key(row) for row in new}
-    rows = [row for row in old if key(row) not in replaced] + list(new)
-    RESULTS.write_text(json.dumps({"rows": rows, "means": summary(rows)}, indent=1) + "\n")
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("prompts", nargs="*", help=f"some of {', '.join(PROMPTS)}; all by default")
-    parser.add_argument("--distill", type=int, default=0, help="steps on prompts with questions")
+    parser.add_argument("prompts", nargs="*", help=f"some of {', '.join(PROMPTS)}")
+    parser.add_argument("--sizes", default="64,32", help="tokens for each head")
+    parser.add_argument("--only", default="", help="methods to measure, with commas between")
+    parser.add_argument("--again", action="store_true", help="measure again what is known")
+    parser.add_argument("--distill", action="store_true", help="measure trained states too")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     model, tokenizer = smollm2()
-    for name in given.prompts or PROMPTS:
-        prompt = _available(PROMPTS[name])
-        if prompt is None or (given.distill and not prompt.questions):
+    only = [method for method in given.only.split(",") if method]
+    sizes = [int(size) for size in given.sizes.split(",")]
+    for name in given.prompts or REPORTED:
+        try:
+            prompt = PROMPTS[name]()
+        except Unavailable as reason:
+            print(f"left out: {reason}")
             continue
-        job = Compressor(model, tokenizer, prompt.content)
-        write(
-            [measure_distilled(job, prompt, given.distill)] if given.distill else measure_prompt(job, prompt)
-        )
-    for name, ratio in summary(write([])).items():
-        print(f"mean ratio of {name}: {ratio:.3f}")
-
-
-def _available(make: Callable[[], Prompt]) -> Prompt | None:
-    try:
-        return make()
-    except Unavailable as reason:
-        print(f"left out: {reason}")
-        return None
+        job = Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / name))
+        known = [] if given.again else [(row["method"], row["size"]) for row in rows_of(name)]
+        for row in measure_prompt(job, prompt, sizes, given.distill, known, only):
+            write([row])
+    print(table(write([])))
 
 
 if __name__ == "__main__":

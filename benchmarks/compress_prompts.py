@@ -1,7 +1,7 @@
-"""The prompts on which compression is measured: documentation, facts, worked examples, instructions.
+"""The prompts on which compression is measured: facts, needles, worked examples, instructions, documentation.
 
-The first four were at hand while distillation and decoding were worked on; those called fresh were written
-when the method was finished. Facts are invented, so that no model can know them.
+Facts are invented, so that no model can know them. Choices were made on `BUILT_ON`; the reported figures come
+from `REPORTED`, of which nothing was looked at before.
 """
 
 import gzip
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from benchmarks.child import Unavailable
@@ -58,12 +59,6 @@ def examples(name: str, first: int) -> Prompt:
     return Prompt(name, "\n\n".join(f"Question: {row['question']}\nAnswer: {row['answer']}" for row in rows))
 
 
-def _merge() -> Any:
-    import pandas
-
-    return pandas.DataFrame.merge
-
-
 def _loadtxt() -> Any:
     import numpy
 
@@ -74,13 +69,45 @@ def _system(name: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": (_TEXTS / f"{name}.txt").read_text().strip()}]
 
 
+def needles(name: str, keys: int, tokens: int, seed: int) -> Prompt:
+    """Many keys in a long text that says nothing: multi-key retrieval of the kind that RULER asks for."""
+    draw = Random(seed)
+    cities = draw.sample(_CITIES, keys)
+    numbers = draw.sample(range(10_000, 100_000), keys)
+    told = [f"The secret number of {city} is {number}." for city, number in zip(cities, numbers, strict=True)]
+    count = max(keys, tokens // 12)
+    lines = [draw.choice(_HAY) for _ in range(count - keys)]
+    for sentence in told:
+        lines.insert(draw.randrange(len(lines) + 1), sentence)
+    questions = [
+        (f"What is the secret number of {city}?", str(number))
+        for city, number in zip(cities, numbers, strict=True)
+    ]
+    return Prompt(name, [{"role": "system", "content": " ".join(lines)}], tuple(questions))
+
+
+_FACTS = ("valley", "ferry", "orchard", "theatre", "expedition", "railway", "observatory")
+_CITIES = (
+    "Arden", "Bexley", "Corwen", "Dunmore", "Elstow", "Farley", "Glynde", "Hadlow", "Ilford", "Jarrow",
+    "Kelso", "Lydd", "Malden", "Norham", "Oakham", "Penrith", "Quorn", "Ripley", "Selby", "Tenby",
+)  # fmt: skip
+_HAY = (
+    "The grass is green and the sky is blue over the quiet hills.",
+    "People walk along the river in the evening and talk about the weather.",
+    "The market opens early and closes when the last bread is sold.",
+    "A dog sleeps in the shade while the children play in the yard.",
+    "The train passes the old mill twice a day and never stops.",
+    "Rain falls in the afternoon and the streets are empty for an hour.",
+)
+
+BUILT_ON = ("facts", "valley", "ferry", "orchard", "theatre", "expedition", "instructions", "bakery")
+REPORTED = ("railway", "observatory", "needles")
 PROMPTS: dict[str, Callable[[], Prompt]] = {
-    "documentation": partial(documentation, "documentation", _merge),
+    **{name: partial(facts, name, f"{name}_facts") for name in _FACTS},
     "facts": partial(facts, "facts", "facts"),
-    "examples": partial(examples, "examples", 0),
+    "needles": partial(needles, "needles", 12, 1000, 5),
     "instructions": partial(instructions, "instructions", "instructions"),
-    "fresh documentation": partial(documentation, "fresh documentation", _loadtxt),
-    "fresh facts": partial(facts, "fresh facts", "valley_facts"),
-    "fresh examples": partial(examples, "fresh examples", 700),
-    "fresh instructions": partial(instructions, "fresh instructions", "bakery_instructions"),
+    "bakery": partial(instructions, "bakery", "bakery_instructions"),
+    "examples": partial(examples, "examples", 700),
+    "documentation": partial(documentation, "documentation", _loadtxt),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from attangent.forecast import read_frame
-from attangent.forecast.models.by_name import AUTO
+from attangent.forecast.models.catalogue import AUTO
 from attangent.forecast.outlook.choose import Trial, folds, try_model
 from attangent.forecast.outlook.conformal import recalibrate
 

@@ -48,3 +48,11 @@ def test_one_of_a_few():
     assert check_choice("tokens", "unit", ("unit", "gaussian")) == "unit"
     with pytest.raises(AttangentError, match="tokens is 'one', expected one of unit, gaussian"):
         check_choice("tokens", "one", ("unit", "gaussian"))
+
+
+def test_numbers_that_no_machine_holds_are_refused():
+    with pytest.raises(AttangentError, match="size is larger than anything can be"):
+        check_size("size", 10**400)
+    for check in (check_positive, check_not_negative):
+        with pytest.raises(AttangentError, match="expected a finite number"):
+            check("x", 10**400)

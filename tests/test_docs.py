@@ -2,7 +2,6 @@
 
 import doctest
 import importlib
-import pkgutil
 import re
 from pathlib import Path
 
@@ -15,7 +14,8 @@ import attangent
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-MODULES = [module.name for module in pkgutil.walk_packages(attangent.__path__, "attangent.")]
+SOURCE = Path(attangent.__file__).parent
+MODULES = [path for path in sorted(SOURCE.rglob("*.py")) if ">>>" in path.read_text()]
 
 
 def blocks(page: Path) -> list[str]:
@@ -42,13 +42,19 @@ def test_examples_of_a_page_run_in_order(page, tmp_path, monkeypatch):
         run_block(block, page, names)
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
-def test_examples_in_docstrings(name):
-    module = importlib.import_module(name)
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(("attangent", *parts)).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_examples_in_docstrings(path):
+    module = importlib.import_module(module_name(path))
     public = {public: getattr(attangent, public) for public in attangent.__all__}
-    failed, _ = doctest.testmod(
+    failed, tried = doctest.testmod(
         module, extraglobs={"torch": torch, "np": np, **public, **vars(module)}, optionflags=FLAGS
     )
+    assert tried > 0
     assert failed == 0
 
 

@@ -19,3 +19,13 @@ def test_unknown_names_are_attribute_errors():
 def test_importing_the_package_does_not_import_torch():
     code = "import sys, attangent; assert 'torch' not in sys.modules; assert 'numpy' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_completion_shows_the_public_names_and_the_rooms():
+    assert {"attach", "compress", "audit", "forecast"} <= set(dir(attangent))
+    assert not {"Any", "import_module", "TYPE_CHECKING"} & set(dir(attangent))
+
+
+def test_rooms_can_be_reached_without_importing_them_first():
+    code = "import attangent; assert attangent.icl.Dictionary.__name__ == 'Dictionary'"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

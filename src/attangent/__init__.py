@@ -3,14 +3,15 @@
 Public names are loaded on first use, so that importing the package costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from attangent._errors import AttangentError
 from attangent._version import __version__
 
-if TYPE_CHECKING:
-    from attangent.adapters import NTKConfig, attach, detach, load_adapter, save_adapter
+if _TYPE_CHECKING:
+    from attangent.adapters import NTKConfig, attach, batch, detach, load_adapter, save_adapter
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.compression.compressor import compress
     from attangent.kernels import predict_training, tangent_kernel
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "NTKConfig": "attangent.adapters",  # what an adapter is
     "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
+    "batch": "attangent.adapters",  # another prefix for each row of a batch
     "compress": "attangent.compression.compressor",  # a long prompt as a prefix of constant size
     "detach": "attangent.adapters",  # and take it off again
     "load_adapter": "attangent.adapters",  # attach what a folder holds
@@ -37,6 +39,7 @@ __all__ = [
     "PrefixState",
     "__version__",
     "attach",
+    "batch",
     "compress",
     "detach",
     "load_adapter",
@@ -49,7 +52,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+_ROOMS = (
+    *("adapters", "attention", "audit", "compression", "diffusion", "forecast"),
+    *("icl", "kernels", "stages", "tuning"),
+)
+
+
+def __getattr__(name: str) -> _Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(_import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return _import_module(f"attangent.{name}")
     raise AttributeError(f"module 'attangent' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ROOMS])

@@ -1,16 +1,23 @@
 """Checks of single values that every room makes before any work is done."""
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
 from attangent._errors import AttangentError
 
+_UNCOUNTABLE = 1 << 62
+
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
-    """`value` as a whole number of at least `least`."""
+    """`value` as a whole number of at least `least` that a machine can count to."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise AttangentError(f"{name} is {value!r}, expected a whole number of at least {least}")
+    if int(value) >= _UNCOUNTABLE:
+        raise AttangentError(
+            f"{name} is larger than anything can be, expected a number below {_UNCOUNTABLE:,}"
+        )
     return int(value)
 
 
@@ -42,5 +49,18 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse settings of names that `what` does not have."""
+    known = sorted(known)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise AttangentError(
+            f"unknown settings {', '.join(unknown)} of {what}, expected some of {', '.join(known)}"
+        )
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False

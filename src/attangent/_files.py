@@ -109,7 +109,7 @@ def _refusals(path: Path) -> Iterator[None]:
 
 def _flush(path: Path) -> None:
     """Have what was written to a file or a folder on the disk; some systems cannot do that for folders."""
-    with contextlib.suppress(PermissionError if path.is_dir() else ()):
+    with contextlib.suppress(*([PermissionError] if path.is_dir() else [])):
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -32,7 +32,7 @@ class Bars:
         if self._bars is None:
             return
         if name not in self._shown:
-            self._shown[name] = self._bars.add_task(name, total=total, note=note)
+            self._shown[name] = self._bars.add_task(label or name, total=total, note=note)
         self._bars.update(
             self._shown[name], completed=done, total=total, description=label or name, note=note
         )

@@ -4,7 +4,13 @@ import torch
 from attangent import AttangentError, PrefixState
 from attangent.adapters import (
     NTKConfig,
+    activate,
     attach,
+    batch,
+    calibrate,
+    delete,
+    load_adapter,
+    save_adapter,
     states_of,
 )
 from attangent.attention.features import Anchors, Elu
@@ -76,3 +82,22 @@ def test_training_with_dropout_moves_only_the_adapter():
     assert losses[-1] < 0.5 * losses[0]
     for n, p in model.named_parameters():
         assert torch.equal(p, before[n]) != ("attangent_prefix" in n or n.startswith("classifier"))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [1], {}, object()], ids=lambda wrong: type(wrong).__name__)
+def test_things_of_another_kind_are_refused(wrong):
+    model = attach(tiny("bert"))
+    entries = [
+        lambda: load_adapter(model, wrong, "other"),
+        lambda: save_adapter(model, wrong),
+        lambda: states_of(model, wrong),
+        lambda: activate(model, wrong),
+        lambda: delete(model, wrong),
+        lambda: calibrate(model, 3 if wrong == {} else wrong),
+        lambda: attach(wrong),
+        lambda: NTKConfig(features=wrong),
+        lambda: batch(wrong, [None]).__enter__(),
+    ]
+    for entry in entries:
+        with pytest.raises(AttangentError):
+            entry()

@@ -50,3 +50,14 @@ def test_a_model_without_the_interface_is_refused_by_name(kind):
 def test_what_is_no_transformers_model_is_refused(model):
     with pytest.raises(AttangentError, match="expected a Hugging Face"):
         attach(model)
+
+
+@pytest.mark.parametrize("pattern", [r"^(.|.|[a-z])+[A-Z]", r"^(\w|[a-z]|.)+\d\d$"])
+def test_a_pattern_that_takes_exponentially_long_is_given_up(pattern):
+    with pytest.raises(AttangentError, match=r"takes more than 0\.5 s to match"):
+        attach(tiny("bert"), NTKConfig(layers=pattern))
+
+
+def test_a_pattern_of_endless_length_is_refused():
+    with pytest.raises(AttangentError, match="layers has 5000 letters"):
+        NTKConfig(layers="a" * 5000)

@@ -16,7 +16,7 @@ from attangent.adapters import (
     save_adapter,
     states_of,
 )
-from tests.adapters.models import GENERATING, MODELS, inputs, tiny, valid_logits
+from tests.adapters.models import DECODERS, GENERATING, MODELS, inputs, tiny, valid_logits
 from tests.adapters.naive import use_naive_attention
 
 CONFIGS = {
@@ -100,6 +100,39 @@ def test_forward_and_gradient_equal_the_written_out_formula(name, model, config,
     for parameter, grad in grads(model).items():
         size = exact[parameter].abs().max().item()
         assert torch.allclose(grad.double(), exact[parameter], rtol=1e-3, atol=1e-3 * size), parameter
+
+
+RAW = {
+    "elu": NTKConfig(features="elu"),
+    "taylor": NTKConfig(features="taylor"),
+    "anchors": NTKConfig(features="anchors", units="raw", size=3),
+    "learned": NTKConfig(units="raw", size=4),
+    "calibrated": NTKConfig(),
+}
+
+
+@pytest.mark.parametrize("which", DECODERS)
+@pytest.mark.parametrize("config", RAW)
+@pytest.mark.parametrize("moved", [False, True], ids=["first step", "later"])
+def test_left_padded_batches_train_as_their_rows_alone(which, config, moved, tiny_models):
+    """The loss asks the last pad token for the first word, as labels of a shifted text do."""
+    model = attach(copy.deepcopy(tiny_models[which]), RAW[config])
+    model = disturb(model) if moved else model
+    given = inputs(which, side="left")
+
+    def loss(ids, mask):
+        positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits[:, :-1]
+        labels = ids.masked_fill(mask == 0, -100)[:, 1:]
+        return torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="sum")
+
+    loss(given["input_ids"], given["attention_mask"]).backward()
+    together = {n: grad.clone() for n, grad in grads(model).items()}
+    model.zero_grad()
+    for ids, mask in zip(given["input_ids"], given["attention_mask"].bool(), strict=True):
+        loss(ids[mask][None], torch.ones(1, int(mask.sum()), dtype=torch.long)).backward()
+    for n, grad in grads(model).items():
+        assert torch.allclose(together[n], grad, rtol=1e-3, atol=1e-3 * grad.abs().max().item()), n
 
 
 def double(given, model):

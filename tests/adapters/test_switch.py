@@ -1,3 +1,5 @@
+from threading import Event, Thread
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from attangent.adapters import (
     delete,
     disabled,
 )
-from tests.adapters.models import inputs, shake, tiny
+from tests.adapters.models import inputs, logits, shake, tiny
 
 
 def test_unknown_adapters_are_refused_and_the_last_one_is_not_deleted():
@@ -35,3 +37,44 @@ def test_disabling_between_forward_and_backward_does_no_harm():
 
     for one, two in zip(gradient(False), gradient(True), strict=True):
         assert torch.equal(one, two)
+
+
+def test_disabled_in_threads_ends_with_the_adapter_acting():
+    """Two threads that overlap: the first to come is the first to leave."""
+    model, given = tiny("bert"), inputs("bert")
+    bare = logits(model, given)
+    shake(attach(model, calibration=given))
+    acting = logits(model, given)
+    first_inside, second_inside, first_gone = Event(), Event(), Event()
+    seen = []
+
+    def first():
+        with disabled(model):
+            first_inside.set()
+            second_inside.wait(10)
+        first_gone.set()
+
+    def second():
+        first_inside.wait(10)
+        with disabled(model):
+            second_inside.set()
+            first_gone.wait(10)
+            seen.append(logits(model, given))
+
+    threads = [Thread(target=first), Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch.equal(seen[0], bare)
+    assert torch.equal(logits(model, given), acting)
+
+
+def test_disabled_nests():
+    model, given = shake(attach(tiny("bert"), calibration=inputs("bert"))), inputs("bert")
+    acting = logits(model, given)
+    with disabled(model):
+        with disabled(model):
+            pass
+        assert not torch.equal(logits(model, given), acting)
+    assert torch.equal(logits(model, given), acting)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import torch
@@ -89,3 +90,9 @@ def test_metadata_that_is_not_json_is_refused(tmp_path):
     _write(tmp_path / "s", {"mass": torch.zeros(1, 4)}, format="attangent prefix state 1", features="{")
     with pytest.raises(AttangentError, match="whole prefix state"):
         PrefixState.load(tmp_path / "s")
+
+
+def test_a_pipe_is_no_state(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AttangentError, match="no plain file"):
+        PrefixState.load(tmp_path / "pipe")

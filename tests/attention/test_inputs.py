@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attangent._errors import AttangentError
+from attangent.attention import PrefixState, RaggedState, merge_prefix, ntk_attention, prefix_attention
 from attangent.attention._inputs import (
     all_fit,
     autocast_off,
@@ -20,6 +22,7 @@ from attangent.attention._inputs import (
     compute_dtype,
     describe,
 )
+from attangent.attention.features import Elu, Learned, Taylor
 
 sizes = st.lists(st.integers(0, 3), min_size=2, max_size=5)
 
@@ -108,3 +111,50 @@ def test_autocast_is_suspended_only_where_it_is_on():
 def test_description_names_dtype_shape_and_device():
     assert describe(torch.zeros(2, 3)) == "float32 (2, 3) on cpu"
     assert describe([1]) == "list"
+
+
+WRONG = [
+    None,
+    3,
+    "x",
+    [1],
+    np.zeros((1, 2, 3, 4)),
+    torch.zeros(1, 2, 3, 4, device="meta"),
+    {},
+    object(),
+    10**400,
+]
+
+
+def _entries():
+    """Every entry with good arguments, of which one at a time is replaced."""
+    q, keys = torch.randn(1, 2, 3, 4), torch.randn(2, 5, 4)
+    state, heads = PrefixState.zero(Elu(4), 2), [keys[0], keys[1]]
+    return {
+        "ntk_attention": (ntk_attention, [q, q, q, state]),
+        "prefix_attention": (prefix_attention, [q, q, q, keys, keys]),
+        "merge_prefix": (merge_prefix, [q, q, q[..., 0], state]),
+        "PrefixState": (PrefixState, [Elu(4), torch.zeros(2, 4, 4), torch.zeros(2, 4)]),
+        "zero": (PrefixState.zero, [Elu(4)]),
+        "from_prefix": (PrefixState.from_prefix, [Elu(4), keys, keys]),
+        "fit": (PrefixState.fit, [Elu(4), keys, keys, keys]),
+        "ragged": (RaggedState.of, [heads, heads, [torch.ones(5), torch.ones(5)]]),
+        "load": (PrefixState.load, ["/no/such/file"]),
+        "for_tolerance": (Taylor.for_tolerance, [4, 0.5, 1e-2]),
+        "draw": (Learned.draw, [4, 6]),
+    }
+
+
+REST = {"merge_prefix": [0.5], "zero": [2], "draw": [0]}
+
+
+@pytest.mark.parametrize("name", list(_entries()))
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: type(wrong).__name__)
+def test_things_of_another_kind_are_refused(name, wrong):
+    function, given = _entries()[name]
+    for place in range(len(given)):
+        arguments = [*given[:place], wrong, *given[place + 1 :], *REST.get(name, [])]
+        if name in ("for_tolerance", "draw") and type(wrong) is int and wrong == 3:
+            continue  # a size, a bound
+        with pytest.raises(AttangentError):
+            function(*arguments)

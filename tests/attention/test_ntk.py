@@ -1,5 +1,6 @@
 """NTK-Attention as a user calls it: every mask, dtype, shape and extreme, against the formula written out."""
 
+import copy
 import math
 
 import pytest
@@ -207,6 +208,56 @@ def test_a_query_that_sees_no_token_gets_the_prefix_alone(attend):
     assert (attend(q, k, v, zero, mask=mask)[:, :, 1] == 0).all()
 
 
+@pytest.mark.parametrize("attend", [ntk_attention, portable], ids=["fused", "portable"])
+@pytest.mark.parametrize("name", MAPS)
+def test_a_query_without_any_mass_gives_no_gradient(attend, name):
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, 3, 4, 4))
+    state, mask = PrefixState.zero(make_state(name, 4, 2).features, 2), torch.ones(3, 4, dtype=torch.bool)
+    mask[1] = False
+    everything = [q, k, v, *state.parameters()]
+    weight = torch.zeros(1, 2, 3, 4, dtype=torch.float64)
+    weight[:, :, 1] = 1
+    found = torch.autograd.grad(attend(q, k, v, state, mask=mask), everything, weight, allow_unused=True)
+    assert all(grad is None or (grad == 0).all() for grad in found)
+
+
+@pytest.mark.parametrize("attend", [ntk_attention, portable], ids=["fused", "portable"])
+@pytest.mark.parametrize("name", ["elu", "anchors", "learned-elu", "taylor-2"])
+def test_gradients_of_float32_states_under_float64_queries_are_finite(attend, name):
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, 3, 4, 4))
+    state = PrefixState.zero(make_state(name, 4, 2).features.float(), 2)
+    out = attend(-100 * q.abs(), 100 * k.abs(), v, state)
+    found = gradients(out, [q, k, v, *state.parameters()])
+    assert all(torch.isfinite(grad).all() for grad in found)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, -30.0, 1e-300, -1e-300, 1e-31, 50.0])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("rows", [3, 80])
+def test_every_scale_that_is_taken_gives_the_formula(scale, causal, rows):
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, rows, rows, 4, dtype=torch.float32))
+    state = make_state("elu", 4, 2, dtype=torch.float32)
+    found = ntk_attention(q, k, v, state, causal=causal, scale=scale)
+    wanted = portable(
+        *(t.double() for t in (q, k, v)), copy.deepcopy(state).double(), causal=causal, scale=scale
+    )
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-3, atol=1e-4)
+    keys, values = normal(2, 5, 4, dtype=torch.float32), normal(2, 5, 4, seed=3, dtype=torch.float32)
+    exact = prefix_attention(q, k, v, keys, values, causal=causal, scale=scale)
+    for out in (found, exact):
+        assert all(torch.isfinite(grad).all() for grad in gradients(out, [q, k, v]))
+
+
+@pytest.mark.parametrize("softcap", [1e-30, 1e-3, 1e30])
+def test_every_softcap_that_is_taken_gives_the_formula(softcap):
+    q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, 3, 4, 4, dtype=torch.float32))
+    state = make_state("elu", 4, 2, dtype=torch.float32)
+    found = ntk_attention(q, k, v, state, softcap=softcap)
+    wanted = written_out(q, k, v, copy.deepcopy(state), softcap=softcap)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-5)
+    assert all(torch.isfinite(grad).all() for grad in gradients(found, [q, k, v]))
+
+
 def test_no_queries_give_an_empty_answer():
     q, k, v = tokens(1, 2, 2, 0, 4, 4)
     assert ntk_attention(q, k, v, make_state("elu", 4, 2)).shape == (1, 2, 0, 4)
@@ -351,6 +402,12 @@ def test_taylor_state_follows_exact_prefix_attention():
         ({"v": torch.zeros(1, 2, 6, 4)}, "do not fit together"),
         ({"k": torch.zeros(1, 3, 5, 4), "v": torch.zeros(1, 3, 5, 4)}, "a divisor of 2"),
         ({"scale": math.nan}, "scale is nan"),
+        ({"scale": 1e300}, r"scale is 1e\+300"),
+        ({"scale": -1e7}, "scale is -10000000.0"),
+        ({"scale": "much"}, "scale is 'much'"),
+        ({"softcap": 1e300}, r"softcap is 1e\+300"),
+        ({"softcap": 1e-300}, "softcap is 1e-300"),
+        ({"softcap": "much"}, "softcap is 'much'"),
         ({"dropout": 1.0}, "dropout is 1.0"),
         ({"softcap": 0.0}, "softcap is 0.0"),
         ({"mask": torch.ones(3, 3, dtype=torch.bool)}, "mask has shape"),

@@ -1,10 +1,11 @@
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from attangent import AttangentError
 from attangent.audit import Settings
-from attangent.audit.claims import claim_order
+from attangent.audit.claims import claim_order, kind_of
 from tests.audit.fakes import make_claim
 
 
@@ -57,3 +58,35 @@ def test_order_of_ids():
         "P2/lemma-b.1",
     ]
     assert sorted(ids, key=claim_order) == wanted
+
+
+@pytest.mark.parametrize(
+    ("id", "kind"),
+    [
+        ("P1/theorem-3.2", "theorem"),
+        ("P2/lemma-b.1", "theorem"),
+        ("P2/definition-3.6", "identity"),
+        ("P2/equation-25", "identity"),
+        ("P1/table-1", "experiment"),
+        ("P4/multi-head", "experiment"),
+    ],
+)
+def test_the_kind_of_a_statement_follows_from_its_name(id, kind):
+    assert kind_of(id) == kind
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "guess"}, "of kind 'guess', expected one of theorem, identity, experiment, misprint, ours"),
+        ({"quote": "long " * 100}, "has 500 letters, expected at most 300"),
+        ({"rests_on": ("lemma 3",)}, "claim id 'lemma 3' should look like"),
+    ],
+)
+def test_what_cannot_be_said_of_a_claim(changes, message):
+    with pytest.raises(AttangentError, match=message):
+        replace(make_claim("P2/lemma-1"), **changes)
+
+
+def test_ids_of_other_peoples_papers():
+    assert make_claim("Smith2024/theorem-1").paper == "Smith2024"

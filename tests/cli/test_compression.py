@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.cli.commands import app
+from attangent.cli.compression import GOAL_NOT_MET
 from tests.compression.cases import TEMPLATE, tiny_llama
 
 RUNNER = CliRunner()
@@ -71,6 +72,8 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
         out,
         "--distill",
         2,
+        "--keep",
+        0,
     )
     assert done.exit_code == 0, done.output
     for part in (
@@ -89,7 +92,8 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
     notes = json.loads((out / "compressed_prompt.json").read_text())
     assert notes["roles"] == ["system"]
     assert notes["distilled"] == 2
-    assert not (out / "distillation.safetensors").exists()
+    assert "answers kept" in done.output.splitlines()[0]
+    assert not (out / ".work").exists()
     one, same = (
         run("generate", "--model", folder, "--adapter", out, "--tokens", 5, "who is the keeper?")
         for _ in range(2)
@@ -103,7 +107,7 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
 def test_json_and_quiet(folder, prompt, tmp_path):
     done = run(
         *("compress", "--model", folder, "--prompt", prompt, "--plain", "--size", 12),
-        *("--out", tmp_path / "a", "--method", "select", "--json"),
+        *("--out", tmp_path / "a", "--method", "select", "--json", "--keep", 0),
     )
     start = done.stdout.index("{")
     report = json.loads(done.stdout[start : done.stdout.rindex("}") + 1])
@@ -118,6 +122,8 @@ def test_json_and_quiet(folder, prompt, tmp_path):
             prompt,
             "--size",
             400,
+            "--keep",
+            0,
             "--out",
             tmp_path / "b",
             "--quiet",
@@ -136,7 +142,7 @@ def test_chat_messages_from_json_and_own_calibration(folder, tmp_path):
     text.write_text("the light is green\nwho is the keeper of the light?\n")
     done = run(
         *("compress", "--model", folder, "--prompt", chat, "--size", 12, "--calibration", text),
-        *("--out", tmp_path / "a", "--quiet"),
+        *("--out", tmp_path / "a", "--quiet", "--keep", 0),
     )
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "a" / "compressed_prompt.json").read_text())["roles"] == ["system", "user"]
@@ -152,6 +158,9 @@ def test_chat_messages_from_json_and_own_calibration(folder, tmp_path):
         ({"--out": "nowhere/deep/adapter"}, "there is no folder"),
         ({"--ask": "nowhere.txt"}, "cannot read"),
         ({"--tolerance": "7"}, "tolerance is 7"),
+        ({"--keep": "2"}, "keep is 2"),
+        ({"--seconds": "0"}, "seconds is 0"),
+        ({"--distill": "-1"}, "distill is -1"),
     ],
 )
 def test_what_cannot_be_used_is_refused(folder, prompt, tmp_path, changes, message, monkeypatch):
@@ -172,6 +181,90 @@ def test_empty_prompts_and_broken_json_are_refused(folder, tmp_path):
         assert message in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("p.txt", "Caf\u00e9 ".encode("latin-1") * 20, "it is not UTF-8"),
+        ("p.md", b"\xff\xfe\x00", "it is not UTF-8"),
+    ],
+)
+def test_a_prompt_in_a_foreign_encoding_is_refused(folder, tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    done = run("compress", "--model", folder, "--prompt", tmp_path / name, "--out", tmp_path / "o")
+    assert message in str(done.exception)
+
+
+def test_questions_without_text_and_unknown_exports_are_refused(folder, prompt, tmp_path):
+    (tmp_path / "ask.txt").write_text("\tgreen\n")
+    usual = ("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "o")
+    assert "a line without a question" in str(run(*usual, "--ask", tmp_path / "ask.txt").exception)
+    assert "export is 'gguf'" in str(run(*usual, "--export", "gguf").exception)
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_encoder_is_refused(folder, prompt, tmp_path):
+    from transformers import BertConfig, BertModel
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
+    BertModel(BertConfig(vocab_size=64, **sizes)).save_pretrained(tmp_path / "bert")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "bert" / name).write_bytes((folder / name).read_bytes())
+    done = run("compress", "--model", tmp_path / "bert", "--prompt", prompt, "--out", tmp_path / "o")
+    assert isinstance(done.exception, AttangentError)
+    assert "holds no causal language model" in str(done.exception)
+
+
+def test_an_export_for_peft_is_written_beside_the_adapter(folder, prompt, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    out = tmp_path / "a"
+    done = run(
+        *("compress", "--model", folder, "--prompt", prompt, "--out", out, "--size", 12, "--keep", 0),
+        *("--export", "peft", "--quiet"),
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads((out / "report.json").read_text())["exported"]["folder"] == "peft"
+    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), str(out / "peft"))
+    assert model.active_peft_config.num_virtual_tokens == 12
+
+
+def test_a_second_run_into_the_same_folder_is_refused_while_the_first_writes(folder, prompt, tmp_path):
+    from attangent._files import only_writer
+
+    (tmp_path / "a").mkdir()
+    with only_writer(tmp_path / "a"):
+        done = run("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "a")
+    assert "another compression is writing" in str(done.exception)
+
+
+def test_chat_answers_line_by_line_until_an_empty_one(folder, prompt, tmp_path):
+    out = tmp_path / "a"
+    run("compress", "--model", folder, "--prompt", prompt, "--out", out, "--size", 12, "--keep", 0)
+    done = RUNNER.invoke(
+        app,
+        ["chat", "--model", str(folder), "--adapter", str(out), "--tokens", "3"],
+        input="who is the keeper?\nwhat is the light?\n\nnever asked\n",
+    )
+    assert done.exit_code == 0, done.output
+    first = run("generate", "--model", folder, "--adapter", out, "--tokens", 3, "who is the keeper?")
+    assert done.output.splitlines()[0] == first.output.strip()
+    assert len(done.output.splitlines()) == 2
+
+
+def test_a_prompt_beyond_the_context_is_compressed_in_pieces(folder, tmp_path):
+    (tmp_path / "long.txt").write_text(TEXT * 80)
+    done = run(
+        *("compress", "--model", folder, "--prompt", tmp_path / "long.txt", "--out", tmp_path / "a"),
+        *("--size", 8, "--plain"),
+    )
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "a" / "report.json").read_text())
+    assert report["pieces"] > 1
+    assert report["size"] == 8 * report["pieces"]
+    assert run("generate", "--model", folder, "--adapter", tmp_path / "a", "who?").exit_code == 0
+
+
 def test_generate_refuses_what_compress_did_not_write(folder, tmp_path):
     done = run("generate", "--model", folder, "--adapter", tmp_path, "who?")
     assert "expected a folder that `attangent compress` wrote" in str(done.exception)
@@ -185,7 +278,7 @@ def test_generation_behind_an_exact_prompt_is_that_of_the_prompt_in_the_input(fo
     (tmp_path / "p.txt").write_text("the keeper is old and the light is green")
     run(
         *("compress", "--model", folder, "--prompt", tmp_path / "p.txt", "--plain", "--size", 50),
-        *("--out", tmp_path / "a", "--quiet"),
+        *("--out", tmp_path / "a", "--quiet", "--keep", 0),
     )
     said = run(
         "generate", "--model", folder, "--adapter", tmp_path / "a", "--tokens", 6, "who is the keeper?"
@@ -198,3 +291,27 @@ def test_generation_behind_an_exact_prompt_is_that_of_the_prompt_in_the_input(fo
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False, pad_token_id=0
     )
     assert said.output.strip() == tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip()
+
+
+def test_a_goal_out_of_reach_within_the_cap_has_an_exit_code_of_its_own(folder, prompt, tmp_path):
+    out = tmp_path / "a"
+    usual = ("compress", "--model", folder, "--prompt", prompt, "--out", out, "--distill", 0)
+    done = run(*usual, "--size", 6, "--keep", 1)
+    assert done.exit_code == GOAL_NOT_MET, done.output
+    assert "the goal was not met: 6 tokens for each head are the most allowed" in done.output
+    report = json.loads((out / "report.json").read_text())
+    assert report["goal"]["met"] is False
+    assert [attempt["size"] for attempt in report["goal"]["attempts"]] == [6]
+    assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert run("generate", "--model", folder, "--adapter", out, "--tokens", 2, "who?").exit_code == 0
+
+
+def test_without_a_cap_the_goal_is_met_at_the_latest_by_the_whole_prompt(folder, prompt, tmp_path):
+    done = run(
+        *("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "a", "--distill", 0),
+        *("--keep", 1, "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "a" / "report.json").read_text())
+    assert report["goal"]["met"] is True
+    assert report["goal"]["attempts"][-1]["share"] == 1

@@ -100,3 +100,59 @@ def test_help_needs_neither_torch_nor_pandas():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
     )
+
+
+@pytest.fixture
+def many(tmp_path):
+    rows = [
+        {"shop": shop, "day": day, "sold": 10 + (day.day_of_week == 5) * 5 + k}
+        for k, shop in enumerate("abc")
+        for day in pd.date_range("2024-01-01", periods=40)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "many.csv", index=False)
+    return tmp_path / "many.csv"
+
+
+MANY = ("--id", "shop", "--date", "day", "--target", "sold")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_many_series_at_once(many, ending):
+    out, report = many.parent / f"out.{ending}", many.parent / "out.html"
+    done = run("forecast", many, *MANY, "--horizon", 7, "--out", out, "--report", report)
+    assert done.exit_code == 0, done.output
+    table = pd.read_parquet(out) if ending == "parquet" else pd.read_csv(out, parse_dates=["day"])
+    assert table.shop.tolist() == ["a"] * 7 + ["b"] * 7 + ["c"] * 7
+    assert table.columns.tolist()[2:] == ["forecast", "lower_80", "upper_80", "lower_95", "upper_95", "model"]
+    assert table.day.tolist()[:7] == list(pd.date_range("2024-02-10", periods=7))
+    assert table.forecast[0] == pytest.approx(15, abs=1)  # a Saturday
+    assert "3 series, period 7" in done.output
+    assert {p.name for p in many.parent.iterdir()} == {"many.csv", f"out.{ending}", "out.html"}
+
+
+def test_unique_id_is_taken_for_the_id_without_being_told(many):
+    frame = pd.read_csv(many).rename(columns={"shop": "unique_id", "day": "ds", "sold": "y"})
+    frame.to_csv(many, index=False)
+    out = many.parent / "out.csv"
+    assert run("forecast", many, "--horizon", 3, "--out", out, "--quiet").output == ""
+    assert len(pd.read_csv(out)) == 9
+    done = run("evaluate", many, "--horizon", 5, "--out", many.parent / "table.csv")
+    assert done.exit_code == 0, done.output
+    assert "best by MASE over 3 series" in done.output
+    assert "combination" in pd.read_csv(many.parent / "table.csv").model.tolist()
+
+
+def test_many_series_are_refused_before_any_work(many):
+    for arguments, message in (
+        ((*MANY[:-1], "sold", "--target", "more"), "--target names 2 columns, expected one with --id"),
+        (("--id", "store"), "no column 'store'"),
+        ((*MANY, "--model", "linear"), "model is 'linear', expected one of auto"),
+    ):
+        done = run("forecast", many, *arguments, "--horizon", 3, "--out", many.parent / "out.csv")
+        assert isinstance(done.exception, AttangentError)
+        assert message in str(done.exception)
+    done = run("forecast", many, many, "--horizon", 3, "--out", many.parent / "out.csv")
+    assert "2 files were given" in str(done.exception)
+    done = run("forecast", many, "--horizon", 3, "--out", many.parent / "out.csv")
+    assert "--id shop" in str(done.exception)
+    assert [p.name for p in many.parent.iterdir()] == ["many.csv"]

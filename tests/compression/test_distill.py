@@ -4,36 +4,18 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.attention import PrefixState
-from attangent.attention.features import Anchors, Elu
 from attangent.compression.capture import run, with_states
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation, Teacher, VirtualTokens, distill_states
+from attangent.compression.distill import Distillation, Teacher, distill_states
+from attangent.compression.virtual import VirtualTokens
 from tests.compression.cases import Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
 
 
-def drawn_state(heads=2, r=5, d=8, seed=0):
-    draw = torch.Generator().manual_seed(seed)
-    keys, values = torch.randn(2, heads, r, d, generator=draw).unbind()
-    masses = torch.rand(heads, r, generator=draw) + 0.1
-    return PrefixState(Anchors(keys), values * masses.unsqueeze(-1), masses)
-
-
 @pytest.fixture
 def job():
     return Compressor(tiny_llama(layers=2), Letters(), TEXT, samples=4)
-
-
-def test_virtual_tokens_begin_and_end_as_the_state_they_are():
-    state = drawn_state()
-    tokens = VirtualTokens(state)
-    for now, before in zip(tokens.state().weights(), state.weights(), strict=True):
-        torch.testing.assert_close(now, before)
-    torch.testing.assert_close(tokens.state().features.keys, state.features.keys)
-    with pytest.raises(AttangentError, match="cannot be distilled"):
-        VirtualTokens(PrefixState.zero(Elu(4), heads=2))
 
 
 def test_gradients_reach_keys_values_and_masses_in_every_layer(job):
@@ -42,22 +24,6 @@ def test_gradients_reach_keys_values_and_masses_in_every_layer(job):
     logits.square().mean().backward()
     for prefix in prefixes.values():
         assert all(step.grad is not None and step.grad.abs().max() > 0 for step in prefix.steps)
-
-
-def test_gradients_are_those_of_a_finite_difference():
-    torch.manual_seed(0)
-    state, (q, k, v) = drawn_state().double(), torch.randn(3, 1, 4, 3, 8, dtype=torch.float64).unbind()
-    from attangent.attention import ntk_attention
-
-    def loss(keys, values, masses):
-        tokens = VirtualTokens(state)
-        tokens.units = 1.0, 1.0, 1.0
-        del tokens.steps
-        tokens.steps = keys, values, masses
-        return ntk_attention(q, k, v, tokens).square().sum()
-
-    steps = [torch.zeros_like(s, requires_grad=True) for s in VirtualTokens(state).starts]
-    assert torch.autograd.gradcheck(loss, steps)
 
 
 def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it_is_kept():
@@ -84,7 +50,7 @@ def test_what_is_not_kept_counts_as_one(monkeypatch):
 def test_training_lowers_the_loss(job):
     start, losses = job.fit(6, "select"), []
     distill_states(
-        job.model, job.cache, start.states, job.text, Distillation(30, batch=4), told=losses.append
+        job.model, job.cache, start.states, job.text, Distillation(30, batch=4), progress=losses.append
     )
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 

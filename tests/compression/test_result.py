@@ -1,18 +1,20 @@
-"""A compressed prompt on a model: attached, saved, loaded, composed; and what cannot be."""
+"""A compressed prompt on a model: attached, saved, loaded, composed."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 import attangent
 from attangent import AttangentError
-from attangent.compression.compressor import Compressor, compress
-from attangent.compression.fidelity import measure_fidelity
+from attangent.compression.compressor import compress
 from attangent.compression.result import NOTES, composed, load_compressed
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
+
+
 CHAT = [{"role": "system", "content": TEXT}]
 
 
@@ -20,24 +22,9 @@ def tokens(text):
     return torch.tensor(Letters()(text)["input_ids"])[None]
 
 
-def behind(model, prompt, text):
-    with torch.no_grad():
-        return model(torch.cat([tokens(prompt), tokens(text)], dim=1)).logits[:, len(prompt) :]
-
-
 @pytest.fixture
 def model():
     return tiny_llama()
-
-
-def test_a_prompt_no_longer_than_the_size_is_kept_exactly(model):
-    expected = behind(model, "short", "question")
-    found = attangent.compress(model, Letters(), "short", size=8)
-    assert found.exact
-    assert found.size == 5
-    found.attach(model)
-    torch.testing.assert_close(model(tokens("question")).logits, expected, atol=1e-4, rtol=1e-4)
-    attangent.detach(model)
 
 
 def test_cached_generation_behind_the_state_is_uncached_generation(model):
@@ -88,7 +75,8 @@ def test_the_folder_is_small_and_does_not_grow_with_the_prompt(model, tmp_path):
         found = compress(model, Letters(), TEXT * repeats, size=16)
         found.save(model, tmp_path / str(repeats))
         sizes.append((tmp_path / str(repeats) / "adapter_model.safetensors").stat().st_size)
-    assert sizes[0] == sizes[1] < 1.2 * found.number_of_bytes + 4096
+    assert sizes[1] < 1.2 * sizes[0]
+    assert sizes[1] < 1.2 * found.number_of_bytes + 4096
 
 
 def test_wrong_tokenizers_models_and_folders_are_refused(model, tmp_path):
@@ -126,71 +114,12 @@ def test_prompts_of_different_models_do_not_compose(model):
         one.add(other)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"prompt": ""}, "prompt is empty"),
-        ({"size": 0}, "size is 0"),
-        ({"size": 4}, "always kept"),
-        ({"method": "magic"}, "expected one of anchors, select, merge, elu"),
-        ({"method": "elu", "distill": 3}, "no virtual tokens"),
-        ({"distill": -1}, "steps is -1"),
-        ({"tolerance": 1.5}, "tolerance is 1.5"),
-        ({"tokenizer": Letters(999)}, "belongs to another model"),
-        ({"prompt": "x" * 4090}, "context of LlamaForCausalLM is 4096"),
-        ({"calibration": []}, "no calibration text"),
-    ],
-)
-def test_what_cannot_be_compressed_is_refused(model, changes, message):
-    given = {"tokenizer": Letters(), "prompt": TEXT} | changes
-    with pytest.raises(AttangentError, match=message):
-        compress(model, **given)
-
-
-def test_a_model_with_adapters_is_refused(model):
-    compress(model, Letters(), "short").attach(model)
-    with pytest.raises(AttangentError, match="adapters attached"):
-        compress(model, Letters(), TEXT)
-
-
-def test_the_same_seed_gives_the_same_states(model):
-    one, same = (compress(model, Letters(), TEXT, size=10, distill=2, seed=3) for _ in range(2))
-    other = compress(model, Letters(), TEXT, size=10, distill=2, seed=4)
-    for name, state in one.states.items():
-        assert torch.equal(state.Z, same.states[name].Z)
-        assert not torch.equal(state.Z, other.states[name].Z)
-    assert one.distilled == 2
-
-
-def test_a_tolerance_finds_the_first_size_that_keeps_it(model):
-    job = Compressor(model, Letters(), TEXT * 2)
-    found = job.fit_to(0.9, "select")
-    ratios = {}
-    size = 16
-    while size <= found.size:
-        part = job.fit(size, "select")
-        ratios[size] = measure_fidelity(model, job.cache, part.states, job.held_out).ratio
-        size *= 2
-    assert ratios[found.size] <= 0.9
-    assert all(ratio > 0.9 for size, ratio in ratios.items() if size < found.size)
-    assert job.fit_to(1e-9).exact
-
-
-def test_own_calibration_text_is_used(model):
-    job = Compressor(model, Letters(), TEXT, calibration=["what is it?", "x" * 100])
-    assert job.text.tokens == 111
-    assert job.text.ids.shape[1] == 64
-    assert job.asked is job.text
-    assert job.fit(10).size == 10
-
-
-def test_stages_are_told(model):
-    seen = []
-    compress(model, Letters(), TEXT, size=10, distill=2, told=lambda *stage: seen.append(stage))
-    assert list(dict.fromkeys(name for name, _, _ in seen)) == [
-        "reading",
-        "sampling",
-        "fitting",
-        "distilling",
-    ]
-    assert seen[-1] == ("distilling", 2, 2)
+def test_a_folder_written_by_an_earlier_version_loads_and_answers_the_same():
+    fixtures = Path(__file__).parents[1] / "fixtures" / "compression"
+    expected = json.loads((fixtures / "expected.json").read_text())
+    model = tiny_llama(layers=1)
+    reader = load_compressed(model, ChatLetters(), fixtures / "guide")
+    assert reader.roles == ("system",)
+    found = model(tokens(expected["text"])).logits[0, -1].topk(5)
+    assert found.indices.tolist() == expected["likeliest"]
+    torch.testing.assert_close(found.values, torch.tensor(expected["logits"]), atol=1e-3, rtol=0)

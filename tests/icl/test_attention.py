@@ -1,22 +1,19 @@
 """One-layer attention: exact gradients, the population loss against sampling, health."""
 
-import warnings
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent._errors import AttangentError
-from attangent._random import generator
 from attangent.icl import (
     OUT_OF_DOMAIN,
     Dictionary,
-    InitialisationWarning,
     OneLayerAttention,
     RidgeLimit,
     Tasks,
 )
+from tests.icl.examples import some_model
 
 sizes = st.fixed_dictionaries(
     {
@@ -27,16 +24,6 @@ sizes = st.fixed_dictionaries(
         "seed": st.integers(0, 99),
     }
 )
-
-
-def some_model(d=5, m=4, N=4, tau=0.2, seed=0, heads=3):
-    dictionary = Dictionary.random(K=7, d=d, m=m, N=N, tau=tau, seed=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InitialisationWarning)
-        model = OneLayerAttention(dictionary, heads, seed=seed)
-    rng = generator(seed, "test weights")
-    model.w = torch.randn(heads, 7, generator=rng, dtype=torch.float64)
-    return model
 
 
 def answers_as_printed(model, Q, w, labels):
@@ -111,32 +98,6 @@ def test_logits_start_with_the_spread_asked_for():
         model = OneLayerAttention(dictionary, heads=40, logit_std=1.5)
         logits = dictionary.tokens[:8] @ model.Q @ dictionary.tokens.T
         assert logits.std().item() == pytest.approx(1.5, rel=0.05)
-
-
-def test_saturation_is_named_with_the_way_out():
-    dictionary = Dictionary.random(K=12, d=40, m=4, N=6, tau=0.1, tokens="gaussian")
-    with pytest.warns(InitialisationWarning, match="smaller logit_std"):
-        model = OneLayerAttention(dictionary, heads=6, logit_std=40.0)
-    assert model.health().saturated
-    assert not OneLayerAttention(dictionary, heads=24).health().complaints
-
-
-def test_dependent_heads_are_named():
-    dictionary = Dictionary.random(K=12, d=6, m=4, N=6, tau=0.1)
-    with pytest.warns(InitialisationWarning, match="numerically dependent"):
-        alike = OneLayerAttention(dictionary, heads=6, logit_std=1e-8)
-    assert alike.health().zeta < 1e-12 < OneLayerAttention(dictionary, heads=6).health().zeta
-    assert any("numerically dependent" in complaint for complaint in alike.health().complaints)
-
-
-def test_zeta_is_the_least_eigenvalue():
-    model = some_model(heads=9)
-    values = []
-    for k in range(7):
-        B = model.dictionary.Z_bar @ model.attention()[:, :, k].T
-        values.append(torch.linalg.eigvalsh(B @ B.T)[0].item())
-    assert model.health().zeta == pytest.approx(min(values), rel=1e-6)
-    assert some_model(heads=3).health().zeta == 0
 
 
 def test_parameters_can_be_set_and_are_checked():

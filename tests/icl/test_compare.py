@@ -16,15 +16,19 @@ from attangent.icl import (
     compare_to_ridge,
     predictor_of,
 )
-from attangent.icl.compare import RULES, kernel_ridge, nearest_neighbour
+from attangent.icl.compare import NONE
+from attangent.icl.rules import RULES, kernel_ridge, nearest_neighbour
 
 DICTIONARY = Dictionary.random(K=14, d=6, m=4, N=8, tau=0.05, seed=2)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_each_rule_is_recognised(name):
-    found = compare_to_ridge(lambda tokens, labels, queries: RULES[name](DICTIONARY, labels), DICTIONARY)
+    found = compare_to_ridge(
+        lambda tokens, labels, queries: RULES[name](DICTIONARY, labels), DICTIONARY, prompts=20, rules=RULES
+    )
     assert found.nearest == name
+    assert found.certainty == 1
     assert found.distance[name] < 1e-25
     assert found.risk["predictor"] == pytest.approx(found.risk[name], rel=1e-12)
 
@@ -49,7 +53,7 @@ def test_trained_attention_is_ridge_and_untrained_is_not():
 def test_a_transformer_can_be_compared():
     model = InContextTransformer(6, 4, TransformerConfig(layers=1, d_model=8, d_ff=8, heads=2))
     found = compare_to_ridge(predictor_of(model), DICTIONARY, prompts=10)
-    assert set(found.distance) == {"ridge", "kernel ridge", "nearest neighbour"}
+    assert set(found.distance) == set(RULES) - {"trees"}
     assert all(value > 0 for value in found.distance.values())
 
 
@@ -67,7 +71,41 @@ def test_rules_against_scikit_learn():
     np.testing.assert_allclose(kernel_ridge(DICTIONARY, labels).numpy(), wanted, atol=1e-10)
 
 
+def test_what_no_rule_explains_is_none_of_these():
+    def odd(tokens, labels, queries):
+        return 3 + labels[:, :6].abs()
+
+    found = compare_to_ridge(odd, DICTIONARY)
+    assert found.nearest == NONE
+    assert found.certainty > 0.99
+    assert compare_to_ridge(odd, DICTIONARY, most=1e6).nearest != NONE
+
+
+def test_intervals_come_from_prompts_and_hold_the_distance():
+    limit = RidgeLimit(DICTIONARY, alpha=2.0)
+
+    def predictor(tokens, labels, queries):
+        return limit.predict(labels)[:, 8:]
+
+    few, many = (compare_to_ridge(predictor, DICTIONARY, prompts=count) for count in (20, 500))
+    for found in (few, many):
+        low, high = found.interval["ridge"]
+        assert low <= found.distance["ridge"] <= high
+    assert np.ptp(many.interval["ridge"]) < 0.5 * np.ptp(few.interval["ridge"])
+    assert many.table["rule"][0] == many.nearest
+
+
+def test_the_picture(tmp_path):
+    found = compare_to_ridge(lambda tokens, labels, queries: labels[:, :6], DICTIONARY, prompts=10)
+    found.plot(tmp_path / "answers.png")
+    assert (tmp_path / "answers.png").stat().st_size > 5000
+    with pytest.raises(AttangentError, match="ending in"):
+        found.plot(tmp_path / "answers.txt")
+
+
 def test_refusals():
+    with pytest.raises(AttangentError, match="expected different names out of ridge"):
+        compare_to_ridge(lambda tokens, labels, queries: labels, DICTIONARY, rules=["magic"])
     with pytest.raises(AttangentError, match="expected \\(200, 6\\)"):
         compare_to_ridge(lambda tokens, labels, queries: labels, DICTIONARY)
     with pytest.raises(AttangentError, match="NaN"):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent._errors import AttangentError
-from attangent.icl import OUT_OF_DOMAIN, Dictionary, Tasks
+from attangent.icl import Dictionary, Tasks
 
 SIZES = {"K": 10, "d": 6, "m": 4, "N": 5, "tau": 0.3}
 
@@ -58,12 +58,6 @@ def test_noise_of_a_label_has_variance_tau_times_the_tasks_square():
     assert (noise.T @ noise / 20_000 - torch.eye(10) * 1.2).abs().max() < 0.06
 
 
-def test_out_of_domain_tasks_are_those_of_the_paper():
-    drawn = Dictionary.random(**SIZES).prompts(20_000, OUT_OF_DOMAIN)
-    assert drawn.tasks.mean().item() == pytest.approx(1, abs=0.05)
-    assert drawn.tasks.var().item() == pytest.approx(4, rel=0.05)
-
-
 def test_metric_and_its_root():
     dictionary = Dictionary.random(**SIZES)
     wanted = dictionary.Z.T @ dictionary.Z + 4 * 0.3 * torch.eye(5)
@@ -97,10 +91,3 @@ def test_changed_copies():
 def test_what_cannot_be_used_is_refused(changes, message):
     with pytest.raises(AttangentError, match=message):
         Dictionary.random(**(SIZES | changes))
-
-
-def test_tasks_refuse_what_is_unknown():
-    with pytest.raises(AttangentError, match="shape is 'uniform'"):
-        Tasks("uniform")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(AttangentError, match="std is -1"):
-        Tasks(std=-1)

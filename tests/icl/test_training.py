@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from attangent.icl.training import Recorder, progress
+from attangent._progress import Bars
+from attangent.icl.training import Recorder, show_gap
 
 
 def test_a_run_stops_at_its_target():
@@ -53,7 +54,7 @@ class Terminal(io.StringIO):
 def test_the_bar_is_shown_on_a_terminal_only(monkeypatch, stream, quiet, shown):
     screen = stream()
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress("gd", 2, quiet) as show:
-        show(0.5)
-        show(0.25)
+    with Bars(quiet) as bars:
+        show_gap(bars, "gd", 1, 2, 0.5)
+        show_gap(bars, "gd", 2, 2, 0.25)
     assert ("gap" in screen.getvalue()) == shown

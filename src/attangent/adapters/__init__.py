@@ -9,6 +9,7 @@ from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import states_of
+from attangent.adapters.rows import batch
 from attangent.adapters.switch import activate, active_adapters, delete, disabled
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "active_adapters",
     "attach",
     "attention_layers",
+    "batch",
     "calibrate",
     "delete",
     "detach",

@@ -75,6 +75,10 @@ def _evaluating(base: nn.Module) -> Iterator[None]:
 
 
 def _each(batches: Batch | Iterable[Batch]) -> Iterator[Batch]:
+    if not isinstance(batches, Iterable):
+        raise AttangentError(
+            f"batches is {type(batches).__name__}, expected the model's inputs by name, or several of them"
+        )
     count = 0
     for batch in cast("Iterable[Batch]", [batches] if isinstance(batches, Mapping) else batches):
         if not isinstance(batch, Mapping):

@@ -66,7 +66,7 @@ class AttentionCall(NamedTuple):
     def with_prefix(self, prefix: Prefix) -> Tensor:
         """Attention with the prefix in front of the tokens: (B, H, L, dv)."""
         mask, causal = self.visible()
-        return ntk_attention(
+        out = ntk_attention(
             self.q,
             self.k,
             self.v,
@@ -77,6 +77,22 @@ class AttentionCall(NamedTuple):
             dropout=self.dropout,
             softcap=self.softcap,
         )
+        return self.without_blind(out)
+
+    def without_blind(self, out: Tensor) -> Tensor:
+        """The output without gradients through queries that see no token.
+
+        These are padding in front of a text. What such a query gets is the prefix alone, whose gradient has
+        no bound where the prefix has next to no mass, and it says nothing of the text.
+        """
+        mask = self.mask
+        if mask is None or not out.requires_grad or mask.shape[-2] == 1:
+            return out
+        seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+        seen = seen.any(dim=-1, keepdim=True)
+        if not torch.compiler.is_compiling() and bool(seen.all()):
+            return out
+        return torch.where(seen, out, out.detach())
 
     def tokens(self) -> tuple[Tensor, Tensor]:
         """Attention over the tokens alone, without dropout: output (B, H, L, dv), logsumexp (B, H, L)."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from attangent._checks import check_between, check_size
+from attangent._checks import check_between, check_names, check_size
 from attangent._errors import AttangentError
 
 Features = Literal["learned", "anchors", "elu", "printed", "taylor", "positive-random"]
@@ -16,6 +16,7 @@ _DEFAULT_SIZE = {"learned": 16, "anchors": 16, "positive-random": 64}
 _DEFAULT_SHARE = {"learned": 0.03, "anchors": 0.5}
 _LARGEST_SIZE = 65_536
 _LARGEST_OFFSET = 1 << 24
+_LONGEST_PATTERN = 1000
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,7 @@ class NTKConfig:
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> "NTKConfig":
         """The config with these settings; an unknown one is refused."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(settings) - known)
-        if unknown:
-            raise AttangentError(
-                f"unknown settings {', '.join(unknown)}, expected some of {', '.join(sorted(known))}"
-            )
+        check_names(settings, (field.name for field in fields(cls)), "an adapter")
         return cls(**settings)
 
     def _check_words(self) -> None:
@@ -123,9 +119,14 @@ class NTKConfig:
         if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
             raise AttangentError(f"modules_to_save is {names!r}, expected names of modules")
         if isinstance(self.layers, str):
+            if len(self.layers) > _LONGEST_PATTERN:
+                raise AttangentError(
+                    f"layers has {len(self.layers)} letters, expected a regular expression of at most "
+                    f"{_LONGEST_PATTERN}"
+                )
             try:
                 re.compile(self.layers)
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 raise AttangentError(
                     f"layers is {self.layers!r}, which is no regular expression: {error}"
                 ) from None
@@ -159,7 +160,7 @@ class NTKConfig:
 
 
 def _check_word(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise AttangentError(f"{name} is {value!r}, expected one of {', '.join(known)}")
 
 

@@ -8,12 +8,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.fold import Folded, decode, is_plain
 from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix
+
+Tokens = tuple[Tensor, Tensor, Tensor, Tensor | None]
+"""Queries, keys, values and mask, as transformers gives them."""
+Answer = tuple[Tensor, Tensor | None]
+"""The output (B, L, H, dv), and the attention weights where there are some."""
+Attend = Callable[[nn.Module, Prefix | None, Tokens, dict[str, Any]], Answer]
 
 _NAMES = {"sdpa": "attangent_sdpa", "eager": "attangent_eager"}
 
@@ -40,23 +47,77 @@ def _sdpa_with_prefix(
     value: Tensor,
     attention_mask: Tensor | None,
     **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    slot, out = slot_of(module), None
-    if slot is not None:
-        call = AttentionCall.of(module, query, key, value, attention_mask, options)
-        out = _with_prefix(module, slot, call)
-    if out is None:
-        return _original("sdpa", module)(module, query, key, value, attention_mask, **options)
+) -> Answer:
+    tokens, slot = (query, key, value, attention_mask), slot_of(module)
+    if slot is not None and slot.enabled and slot.recorder is None:
+        out = _decoded(module, slot, AttentionCall.of(module, *tokens, options))
+        if out is not None:
+            return out.transpose(1, 2).contiguous(), None
+    return _answered(_sdpa, module, slot, tokens, options)
+
+
+def _eager_with_prefix(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> Answer:
+    return _answered(_eager, module, slot_of(module), (query, key, value, attention_mask), options)
+
+
+def _answered(
+    attend: Attend, module: nn.Module, slot: Slot | None, tokens: Tokens, options: dict[str, Any]
+) -> Answer:
+    """Attention with what acts in the slot, by the general path."""
+    if slot is None:
+        return attend(module, None, tokens, options)
+    if slot.recorder is not None:
+        slot.recorder(AttentionCall.of(module, *tokens, options))
+    if slot.rows is not None and slot.enabled:
+        return _by_rows(attend, module, slot, tokens, options)
+    return attend(module, slot.current(), tokens, options)
+
+
+def _sdpa(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: dict[str, Any]) -> Answer:
+    if prefix is None:
+        return _original("sdpa", module)(module, *tokens, **options)
+    out = AttentionCall.of(module, *tokens, options).with_prefix(prefix)
     return out.transpose(1, 2).contiguous(), None
 
 
-def _with_prefix(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | None:
-    """Attention with what acts in the slot; None where nothing does."""
-    out = _decoded(module, slot, call)
-    if out is not None:
-        return out
-    prefix = _prefix(slot, call)
-    return None if prefix is None else call.with_prefix(prefix)
+def _eager(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: dict[str, Any]) -> Answer:
+    """The model's own eager attention, its output merged with the prefix by the logsumexp of its logits."""
+    out, weights = _original("eager", module)(module, *tokens, **options)
+    if prefix is None:
+        return out, weights
+    call = AttentionCall.of(module, *tokens, options)
+    merged = merge_prefix(call.q, out.transpose(1, 2), call.logsumexp(), prefix, call.scale)
+    merged = call.without_blind(merged)
+    return merged.to(out.dtype).transpose(1, 2).contiguous(), weights
+
+
+def _by_rows(
+    attend: Attend, module: nn.Module, slot: Slot, tokens: Tokens, options: dict[str, Any]
+) -> Answer:
+    """Rows with the same prefix together, put back in their order."""
+    groups = slot.row_groups()
+    parts = []
+    for rows, prefix in groups:
+        query, key, value, mask = (_rows_of(tensor, rows) for tensor in tokens)
+        own = options | {"position_bias": _rows_of(options.get("position_bias"), rows)}
+        own = own if options.get("position_bias") is not None else options
+        parts.append(attend(module, prefix, (query, key, value, mask), own))  # type: ignore[arg-type]
+    order = [row for rows, _ in groups for row in rows]
+    back = sorted(range(len(order)), key=order.__getitem__)
+    outs, weights = zip(*parts, strict=True)
+    joined = None if weights[0] is None else torch.cat(weights)[back]
+    return torch.cat(outs)[back], joined
+
+
+def _rows_of(tensor: Tensor | None, rows: list[int]) -> Tensor | None:
+    return tensor if tensor is None or len(tensor) == 1 else tensor[rows]
 
 
 def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | None:
@@ -64,8 +125,6 @@ def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | Non
 
     What is folded is kept until the next text begins: layers that are not causal have no such beginning.
     """
-    if not slot.enabled or slot.recorder is not None:
-        return None
     folded = slot.folded
     if folded is None or not folded.serves(call):
         slot.folded = folded = _folded(module, slot, call)
@@ -79,6 +138,8 @@ def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None
         return None
     if call.q.shape[2] > 1 and not _is_prompt(call):
         return None
+    if slot.rows is not None:
+        return Folded.of_rows(slot.row_groups(), call.scale, call.q)
     prefix = slot.current()
     return None if prefix is None else Folded.of(prefix, call.scale, call.q)
 
@@ -88,33 +149,7 @@ def _is_prompt(call: AttentionCall) -> bool:
     return call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
 
 
-def _eager_with_prefix(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """The model's own eager attention, its output merged with the prefix by the logsumexp of its logits."""
-    slot, prefix = slot_of(module), None
-    call = AttentionCall.of(module, query, key, value, attention_mask, options)
-    if slot is not None:
-        prefix = _prefix(slot, call)
-    out, weights = _original("eager", module)(module, query, key, value, attention_mask, **options)
-    if prefix is None:
-        return out, weights
-    merged = merge_prefix(query, out.transpose(1, 2), call.logsumexp(), prefix, call.scale)
-    return merged.to(out.dtype).transpose(1, 2).contiguous(), weights
-
-
-def _prefix(slot: Slot, call: AttentionCall) -> Prefix | None:
-    if slot.recorder is not None:
-        slot.recorder(call)
-    return slot.current()
-
-
-def _original(name: str, module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | None]]:
+def _original(name: str, module: nn.Module) -> Callable[..., Answer]:
     if name == "eager":
         return sys.modules[type(module).__module__].eager_attention_forward
     from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -1,7 +1,6 @@
 """The attention layers of a Hugging Face model that a prefix can be attached to."""
 
 import inspect
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from torch import nn
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
 
+_SECONDS = 0.5
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 _HEADS = ("num_heads", "n_heads", "num_attention_heads")
 _KEY_SIZES = ("qk_head_dim", "head_dim", "attention_head_size", "key_value_proj_dim")
@@ -67,7 +67,7 @@ def chosen_layers(model: nn.Module, config: NTKConfig) -> list[Layer]:
     if wanted is None:
         return layers
     if isinstance(wanted, str):
-        found = [layer for layer in layers if re.search(wanted, layer.name)]
+        found = [layer for layer in layers if _matches(wanted, layer.name)]
     else:
         out = [i for i in wanted if not -len(layers) <= i < len(layers)]
         if out:
@@ -78,6 +78,21 @@ def chosen_layers(model: nn.Module, config: NTKConfig) -> list[Layer]:
         names = ", ".join(layer.name for layer in layers[:4])
         raise AttangentError(f"layers {wanted!r} matches no attention layer, expected some of {names}, ...")
     return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Whether the pattern is found in the name; one that takes exponentially long is given up and refused."""
+    import regex
+
+    try:
+        return regex.search(pattern, name, timeout=_SECONDS) is not None
+    except TimeoutError:
+        raise AttangentError(
+            f"layers {pattern!r} takes more than {_SECONDS:g} s to match {name}: expected a regular "
+            "expression without repetitions inside repetitions"
+        ) from None
+    except regex.error as error:
+        raise AttangentError(f"layers {pattern!r} is no regular expression: {error}") from None
 
 
 def _check_model(model: Any) -> None:

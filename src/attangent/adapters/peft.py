@@ -23,7 +23,7 @@ from attangent._errors import AttangentError
 from attangent._version import __version__
 from attangent.adapters.attaching import check_state_fits, detach, install
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.describe import blank_state, describe_state
+from attangent.adapters.files.describe import blank_state, check_together, describe_state
 from attangent.adapters.files.format import FORMAT, PEFT_TYPE
 from attangent.adapters.layers import attention_layers, chosen_layers
 from attangent.adapters.record import find_record, record_of, states_of
@@ -178,6 +178,7 @@ def _first_states(model: nn.Module, config: NTKConfig, peft_config: NTKPeftConfi
         raise AttangentError(
             f"the adapter has states for {', '.join(unknown)}, layers the model does not have"
         )
+    check_together(peft_config.states.values())
     states = {name: blank_state(described) for name, described in peft_config.states.items()}
     for name, state in states.items():
         check_state_fits(layers[name], state)

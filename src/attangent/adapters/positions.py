@@ -17,12 +17,14 @@ class _Shift:
         self.record = record
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        offset = self.record.offset
-        if offset == 0:
+        given = [*args, *kwargs.values()]
+        positions = next((value for value in given if _are_positions(value)), None)
+        offset = 0 if positions is None else self.record.offset(positions.device)
+        if positions is None or (isinstance(offset, int) and offset == 0):
             return None
         if "position_ids" in kwargs:
-            return args, kwargs | {"position_ids": kwargs["position_ids"] + offset}
-        return tuple(value + offset if _are_positions(value) else value for value in args), kwargs
+            return args, kwargs | {"position_ids": _moved(kwargs["position_ids"], offset)}
+        return tuple(_moved(value, offset) if _are_positions(value) else value for value in args), kwargs
 
 
 def shift_positions(base: nn.Module, record: Record) -> list[Any]:
@@ -55,6 +57,15 @@ def takes_positions(name: str, module: nn.Module) -> bool:
     """
     table = type(module) is nn.Embedding and name.rpartition(".")[2] in _TABLES
     return table or "RotaryEmbedding" in type(module).__name__
+
+
+def _moved(positions: Tensor, offset: int | Tensor) -> Tensor:
+    """Positions (..., L), (..., 1, L) or (..., B, L) moved, by rows where the offset is (B, 1)."""
+    if isinstance(offset, Tensor) and positions.ndim > 1 and positions.shape[-2] not in (1, len(offset)):
+        raise AttangentError(
+            f"the batch has {positions.shape[-2]} rows, but adapters are given for {len(offset)}"
+        )
+    return positions + offset
 
 
 def _are_positions(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
@@ -20,6 +21,10 @@ class Record:
     configs: dict[str, NTKConfig] = field(default_factory=dict)
     active: tuple[str, ...] = ()
     enabled: bool = True
+    pauses: int = 0
+    """How many `disabled` contexts are open."""
+    rows: tuple[str | None, ...] | None = None
+    """The adapter of each row of the batch inside `batch`, None elsewhere."""
     implementations: list[tuple[Any, str | None]] = field(default_factory=list)
     """Every config object of the model with the attention it named."""
     trainable: list[str] = field(default_factory=list)
@@ -31,12 +36,18 @@ class Record:
     """The adapter whose saved tensors the model's parameters hold at the moment; "" for the base model's."""
 
     @property
-    def offset(self) -> int:
-        """How many positions the tokens are moved by the adapters that act."""
-        offset = 0
-        for name in self.active if self.enabled else ():
-            offset = max(offset, self.configs[name].position_offset)
-        return offset
+    def acting(self) -> bool:
+        """Whether adapters act at all."""
+        return self.enabled and self.pauses == 0
+
+    def offset(self, device: torch.device) -> int | Tensor:
+        """How many positions the tokens are moved by the adapters that act; (B, 1) where rows differ."""
+        if not self.acting:
+            return 0
+        if self.rows is None:
+            return max((self.configs[name].position_offset for name in self.active), default=0)
+        each = [0 if name is None else self.configs[name].position_offset for name in self.rows]
+        return torch.tensor(each, device=device).unsqueeze(-1) if any(each) else 0
 
 
 def find_record(model: Any) -> Record | None:
@@ -61,7 +72,7 @@ def drop_record(model: nn.Module) -> None:
 
 def check_known(model: Any, name: str) -> None:
     known = record_of(model).configs
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise AttangentError(f"there is no adapter {name!r}, expected one of {', '.join(map(repr, known))}")
 
 

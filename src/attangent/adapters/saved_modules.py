@@ -74,7 +74,7 @@ def fill_saved(model: Any, name: str, tensors: dict[str, Tensor]) -> None:
 
 def saved_to_show(record: Record) -> str:
     """The adapter whose saved modules act: the last active one that has some, else the base model ("")."""
-    owners = [name for name in record.active if name in record.saved] if record.enabled else []
+    owners = [name for name in record.active if name in record.saved] if record.acting else []
     return owners[-1] if owners else BASE
 
 

@@ -1,7 +1,7 @@
 """What sits in an attention layer: the states of its adapters, and which of them are active."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -13,6 +13,13 @@ NAME = "attangent_prefix"
 """The name under which an attention module holds its slot."""
 
 
+class RowGroup(NamedTuple):
+    """Rows of a batch that have the same prefix, or none."""
+
+    rows: list[int]
+    prefix: Prefix | None
+
+
 class Slot(nn.Module):
     """The prefix states of one attention layer by adapter name."""
 
@@ -22,6 +29,7 @@ class Slot(nn.Module):
         self.active: tuple[str, ...] = ()
         self.enabled = True
         self.recorder: Callable[[AttentionCall], None] | None = None
+        self.rows: tuple[str | None, ...] | None = None
         self.folded: Folded | None = None
 
     def current(self) -> Prefix | None:
@@ -36,6 +44,18 @@ class Slot(nn.Module):
         from attangent.adapters.stack import stacked
 
         return stacked(found)  # type: ignore[arg-type]
+
+    def row_groups(self) -> list[RowGroup]:
+        """The rows of the batch by the adapter they have, inside `batch`."""
+        assert self.rows is not None
+        groups: dict[str | None, list[int]] = {}
+        for row, name in enumerate(self.rows):
+            own = name if name is not None and name in self.states else None
+            groups.setdefault(own, []).append(row)
+        return [
+            RowGroup(rows, None if name is None else self.states[name])  # type: ignore[arg-type]
+            for name, rows in groups.items()
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies do not take folded weights along."""

@@ -12,7 +12,7 @@ from attangent._random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
 from attangent.adapters.units import LayerUnits, widest
-from attangent.attention import PrefixState
+from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import (
     Anchors,
     Calibrated,
@@ -135,7 +135,7 @@ class AuthorsState(PrefixState):
         return self.Z, self.mass.abs()
 
 
-State = PrefixState | CalibratedState
+State = PrefixState | CalibratedState | RaggedState
 
 
 def new_state(config: NTKConfig, layer: Layer, place: int) -> Any:

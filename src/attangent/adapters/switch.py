@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from attangent._errors import AttangentError
 from attangent.adapters.record import check_known, record_of, slots
 from attangent.adapters.saved_modules import saved_to_show, show_saved
+
+_SWITCHING = RLock()
 
 
 def activate(model: Any, *names: str) -> Any:
@@ -33,22 +36,25 @@ def active_adapters(model: Any) -> tuple[str, ...]:
 
 @contextmanager
 def disabled(model: Any) -> Iterator[Any]:
-    """The model without its adapters, for as long as the context lasts; it may be nested."""
-    before = record_of(model).enabled
-    set_enabled(model, False)
+    """The model without its adapters, for as long as the context lasts.
+
+    It may be nested and entered by several threads: adapters act again when the last of them has left.
+    """
+    _pause(model, 1)
     try:
         yield model
     finally:
-        set_enabled(model, before)
+        _pause(model, -1)
 
 
-def set_enabled(model: Any, enabled: bool) -> None:
-    """Let the active adapters act, or none."""
-    record = record_of(model)
-    record.enabled = enabled
-    for slot in slots(model).values():
-        slot.enabled = enabled
-    show_saved(model, saved_to_show(record))
+def _pause(model: Any, more: int) -> None:
+    """Open or close one of the contexts during which no adapter acts; the last to close lets them act."""
+    with _SWITCHING:
+        record = record_of(model)
+        record.pauses += more
+        for slot in slots(model).values():
+            slot.enabled = record.acting
+        show_saved(model, saved_to_show(record))
 
 
 def delete(model: Any, name: str) -> Any:

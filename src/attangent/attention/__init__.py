@@ -5,6 +5,16 @@ from attangent.attention.exact import prefix_attention
 from attangent.attention.ntk import ntk_attention
 from attangent.attention.portable import merge_prefix
 from attangent.attention.prefix import Prefix
+from attangent.attention.ragged import RaggedState, RaggedTokens
 from attangent.attention.state import PrefixState
 
-__all__ = ["Prefix", "PrefixError", "PrefixState", "merge_prefix", "ntk_attention", "prefix_attention"]
+__all__ = [
+    "Prefix",
+    "PrefixError",
+    "PrefixState",
+    "RaggedState",
+    "RaggedTokens",
+    "merge_prefix",
+    "ntk_attention",
+    "prefix_attention",
+]

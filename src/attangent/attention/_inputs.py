@@ -9,15 +9,24 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 
+LARGEST_SCALE = 1e6
+LEAST_FUSED_SCALE = 1e-30
+"""Fused attention takes the largest q.k for the largest scale q.k, and divides by the scale."""
+_SOFTCAPS = 1e-30, 1e30
+
 
 def all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
     """Whether tokens and state fit together: quick, where `check_tokens` and `check_state` explain."""
     try:
-        batch, heads, _, columns = q.shape
-        _, kv_heads, length, _ = k.shape
-        state_heads, _, value_size = Z.shape
-    except (AttributeError, ValueError):
+        return _all_fit(q, k, v, dim, size, Z, mass)
+    except (AttributeError, ValueError, TypeError):
         return False
+
+
+def _all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
+    batch, heads, _, columns = q.shape
+    _, kv_heads, length, _ = k.shape
+    state_heads, _, value_size = Z.shape
     return (
         columns == dim
         and k.shape == (batch, kv_heads, length, dim)
@@ -72,6 +81,31 @@ def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, mass: Tens
         )
 
 
+def check_is_prefix(state: Any) -> None:
+    """Something with a feature map and weights, such as a PrefixState."""
+    if not hasattr(type(state), "weights"):
+        raise AttangentError(f"state is {describe(state)}, expected a prefix such as a PrefixState")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` as True or False."""
+    if not isinstance(value, bool | int):
+        raise AttangentError(f"{name} is {describe(value)}, expected True or False")
+    return bool(value)
+
+
+def check_merge(q: Any, output: Any, logsumexp: Any) -> None:
+    """Queries (B, H, L, d) with the output (B, H, L, dv) and logsumexp (B, H, L) of token attention."""
+    tensors = q, output, logsumexp
+    whole = all(isinstance(t, Tensor) and t.is_floating_point() for t in tensors)
+    whole = whole and q.device == output.device == logsumexp.device
+    if not whole or not q.shape[:-1] == output.shape[:-1] == logsumexp.shape or q.ndim != 4:
+        raise AttangentError(
+            f"q, output and logsumexp are {', '.join(map(describe, tensors))}, expected floating point "
+            "tensors (B, H, L, d), (B, H, L, dv) and (B, H, L) on one device"
+        )
+
+
 def check_prefix(name: str, value: Any, heads: int | None = None, columns: int | None = None) -> Tensor:
     """Keys or values of a prefix, (heads, m, d), or (m, d) for one head, as (heads, m, d)."""
     if not isinstance(value, Tensor) or not value.is_floating_point() or value.ndim not in (2, 3):
@@ -91,8 +125,11 @@ def check_scale(scale: float | None, dim: int) -> float:
     """The factor of the logits: 1/sqrt d unless given."""
     if scale is None:
         return 1 / math.sqrt(dim)
-    if not isinstance(scale, int | float) or not math.isfinite(scale):
-        raise AttangentError(f"scale is {scale!r}, expected a finite number or None for 1/sqrt d")
+    if not isinstance(scale, int | float) or not abs(scale) <= LARGEST_SCALE:
+        raise AttangentError(
+            f"scale is {scale!r}, expected a number from {-LARGEST_SCALE:g} to {LARGEST_SCALE:g}, "
+            "or None for 1/sqrt d"
+        )
     return float(scale)
 
 
@@ -104,9 +141,12 @@ def check_share(name: str, value: float) -> float:
 
 
 def check_softcap(softcap: float | None) -> float | None:
-    """`softcap` as a finite number above zero, or None."""
-    if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
-        raise AttangentError(f"softcap is {softcap!r}, expected a finite number above 0 or None")
+    """`softcap` as a number above zero that float32 can divide by, or None."""
+    low, high = _SOFTCAPS
+    if softcap is not None and not (isinstance(softcap, int | float) and low <= softcap <= high):
+        raise AttangentError(
+            f"softcap is {softcap!r}, expected a number above 0, from {low:g} to {high:g}, or None"
+        )
     return softcap
 
 

@@ -7,7 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attangent._errors import AttangentError
-from attangent.attention._inputs import check_scale, check_share, check_softcap, check_tokens, describe
+from attangent.attention._inputs import (
+    LEAST_FUSED_SCALE,
+    check_scale,
+    check_share,
+    check_softcap,
+    check_tokens,
+    describe,
+)
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.portable import token_part
 
@@ -46,10 +53,9 @@ def prefix_attention(
         raise AttangentError(f"the prefix has {prefix_k.shape[2]} keys and {prefix_v.shape[2]} values")
     longer = _extended(resolve_mask(mask, causal, q, k), prefix_k.shape[2], q, k)
     k, v = torch.cat([prefix_k, k], dim=2), torch.cat([prefix_v, v], dim=2)
-    if dropout > 0 or softcap is not None:
-        return token_part(q, k, v, longer, scale, softcap=softcap, dropout=dropout, generator=generator)[
-            0
-        ].to(q.dtype)
+    if dropout > 0 or softcap is not None or scale < LEAST_FUSED_SCALE:
+        out, _ = token_part(q, k, v, longer, scale, softcap=softcap, dropout=dropout, generator=generator)
+        return out.to(q.dtype)
     return F.scaled_dot_product_attention(
         q,
         k,

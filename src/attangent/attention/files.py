@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -57,13 +58,27 @@ def _assembled(described: dict[str, Any], tensors: dict[str, Tensor]) -> PrefixS
     return PrefixState(features, Z, tensors["mass"])
 
 
+def check_path(name: str, path: Any) -> None:
+    """`path` as the name of a file or folder."""
+    if not isinstance(path, str | PathLike) or "\0" in str(path):
+        raise AttangentError(f"{name} is {path!r}, expected the name of a file or folder")
+
+
+def check_regular(path: str | PathLike[str], advice: str) -> None:
+    """Refuse what is no plain file: opening a pipe or a device could wait forever."""
+    check_path("path", path)
+    if not Path(path).exists():
+        raise AttangentError(f"there is no file {path}: {advice}")
+    if not Path(path).is_file():
+        raise AttangentError(f"{path} is no plain file: {advice}")
+
+
 def _read(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
+    check_regular(path, "save a state there first")
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except FileNotFoundError:
-        raise AttangentError(f"there is no file {path}: save a state there first") from None
     except (SafetensorError, OSError) as error:
         raise AttangentError(f"{path} is not a safetensors file: {error}") from None

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from attangent._checks import check_positive
 from attangent._errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
-from attangent.attention.features.base import FeatureMap
+from attangent.attention.features.base import FeatureMap, check_features
+from attangent.attention.least_squares import non_negative_solution, ridge_solution
 from attangent.attention.portable import attend_in_chunks
 from attangent.attention.prefix import query_gain
 from attangent.attention.state import PrefixState
@@ -35,14 +37,14 @@ def fit_state(
     """
     keys, values = check_prefix("keys", keys), check_prefix("values", values)
     queries = check_prefix("queries", queries, heads=keys.shape[0], columns=keys.shape[2])
-    if not ridge > 0:
-        raise AttangentError(f"ridge is {ridge!r}, expected a number above 0")
+    check_features(features)
+    check_positive("ridge", ridge)
     with torch.no_grad():
         design, share, output = _problem(features, keys, values, queries, token_logsumexp, scale)
         norms = design.square().mean(dim=1, keepdim=True).sqrt().clamp(min=torch.finfo(design.dtype).tiny)
         design = design / norms
-        solve_masses = _non_negative if features.positive else _held_positive
-        Z = _least_squares(design, share.unsqueeze(-1) * output, ridge) / norms.mT
+        solve_masses = non_negative_solution if features.positive else _held_positive
+        Z = ridge_solution(design, share.unsqueeze(-1) * output, ridge) / norms.mT
         k = torch.stack([solve_masses(A, b, ridge) for A, b in zip(design, share, strict=True)]) / norms[:, 0]
     return PrefixState(features, Z.to(values.dtype), k.to(values.dtype))
 
@@ -71,29 +73,11 @@ def _problem(
     return w * log_weight.exp(), (lse - total).exp(), output
 
 
-def _least_squares(design: Tensor, target: Tensor, ridge: float) -> Tensor:
-    """argmin |A x - b|^2/n + ridge |x|^2."""
-    n, r = design.shape[-2:]
-    gram = design.mT @ design / n + ridge * torch.eye(r, dtype=design.dtype)
-    return torch.linalg.solve(gram, design.mT @ target / n)
-
-
-def _non_negative(design: Tensor, target: Tensor, ridge: float) -> Tensor:
-    """`_least_squares` over x >= 0."""
-    from scipy.optimize import nnls
-
-    n, r = design.shape
-    rows = torch.cat([design / n**0.5, ridge**0.5 * torch.eye(r, dtype=design.dtype)])
-    Q, R = torch.linalg.qr(rows)
-    right = Q.mT @ torch.cat([target / n**0.5, torch.zeros(r, dtype=design.dtype)])
-    return torch.from_numpy(nnls(R.numpy(), right.numpy())[0])
-
-
 def _held_positive(design: Tensor, target: Tensor, ridge: float) -> Tensor:
-    """`_least_squares` with growing weight on the samples whose fitted mass is too small."""
+    """`ridge_solution` with growing weight on the samples whose fitted mass is too small."""
     weight = torch.ones_like(target)
     for _ in range(_ROUNDS):
-        x = _least_squares(design * weight.unsqueeze(-1), (target * weight).unsqueeze(-1), ridge).squeeze(-1)
+        x = ridge_solution(design * weight.unsqueeze(-1), (target * weight).unsqueeze(-1), ridge).squeeze(-1)
         low = design @ x < _LEAST_SHARE * target
         if not low.any():
             return x

@@ -1,10 +1,15 @@
 """NTK-Attention: attention with a prefix of any length at a cost that does not depend on it."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from attangent.attention._inputs import (
+    LEAST_FUSED_SCALE,
     all_fit,
+    check_flag,
+    check_is_prefix,
     check_scale,
     check_share,
     check_softcap,
@@ -13,9 +18,11 @@ from attangent.attention._inputs import (
 )
 from attangent.attention.fused.forward import fused_attention
 from attangent.attention.fused.tokens import fused_for
+from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
+from attangent.attention.ragged import Ragged
 
 
 def ntk_attention(
@@ -51,12 +58,30 @@ def ntk_attention(
     torch.Size([1, 2, 5, 4])
     """
     options = mask, causal, scale, dropout, softcap, generator
-    if isinstance(q, Tensor) and torch.is_autocast_enabled(q.device.type):
+    check_is_prefix(state)
+    if isinstance(q, Tensor) and not q.is_meta and torch.is_autocast_enabled(q.device.type):
         lower = torch.get_autocast_dtype(q.device.type)
         q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(lower) for tensor in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
-            return _attend(q, k, v, state, *options)
-    return _attend(q, k, v, state, *options)
+            return _attend_parts(q, k, v, state, *options)
+    return _attend_parts(q, k, v, state, *options)
+
+
+def _attend_parts(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Any, *options: Any) -> Tensor:
+    """Heads of like size together, where they have states of different sizes; else all at once."""
+    if not isinstance(state, Ragged):
+        return _attend(q, k, v, state, mask, *options)
+    check_tokens(q, k, v)
+    parts = split_heads(state, q.shape[1], k.shape[1])
+    if len(parts) == 1:
+        return _attend(q, k, v, parts[0].prefix, mask, *options)
+    outs = [
+        _attend(
+            q[:, part.queries], k[:, part.keys], v[:, part.keys], part.prefix, part.masked(mask), *options
+        )
+        for part in parts
+    ]
+    return joined_heads(outs, parts)
 
 
 def _attend(
@@ -77,12 +102,13 @@ def _attend(
         check_state(q, v, features.dim, features.size, Z, mass)
     scale = check_scale(scale, q.shape[-1])
     prefix = Weights(features, Z, mass)
-    resolved = resolve_mask(mask, causal, q, k)
-    if dropout == 0 and softcap is None:
+    resolved = resolve_mask(mask, check_flag("causal", causal), q, k)
+    dropout = check_share("dropout", dropout)
+    if dropout == 0 and softcap is None and scale >= LEAST_FUSED_SCALE:
         fused = fused_for(q, k, v, resolved)
         if fused is not None:
             return fused_attention(fused, q, k, v, prefix, resolved, scale)
-    dropout, softcap = check_share("dropout", dropout), check_softcap(softcap)
+    softcap = check_softcap(softcap)
     return portable_attention(
         q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator
     )

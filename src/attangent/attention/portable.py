@@ -5,9 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.attention._inputs import compute_dtype
+from attangent.attention._inputs import check_is_prefix, check_merge, check_scale, compute_dtype
+from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import Mask
-from attangent.attention.prefix import Prefix, largest_exponent, prefix_terms
+from attangent.attention.prefix import Prefix, Weights, largest_exponent, prefix_terms
+from attangent.attention.ragged import Ragged
 
 _LOGITS = 1 << 23
 
@@ -71,15 +73,28 @@ def _masked(logits: Tensor, mask: Mask) -> Tensor:
 
 def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
     """(e^lse o + phi(q) Z) / (e^lse + phi(q) k): adds a prefix to the (o, lse) of any token attention."""
-    dtype = compute_dtype(q.dtype)
-    numerator, mass, shift = prefix_terms(q.to(dtype), state, scale)
+    check_is_prefix(state)
+    check_merge(q, output, logsumexp)
+    scale = check_scale(scale, q.shape[-1])
+    if isinstance(state, Ragged):
+        parts = split_heads(state, q.shape[1], q.shape[1])
+        outs = [_merged(q[:, at], output[:, at], logsumexp[:, at], own, scale) for at, _, own in parts]
+        return joined_heads(outs, parts)
+    return _merged(q, output, logsumexp, state, scale)
+
+
+def _merged(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
+    dtype, own = compute_dtype(q.dtype), Weights(state.features, *state.weights())
+    cap = largest_exponent(dtype, own.Z.dtype, own.mass.dtype)
+    numerator, mass, shift = prefix_terms(q.to(dtype), own, scale)
     output, lse = output.to(dtype), logsumexp.to(dtype).unsqueeze(-1)
     top = _top(lse.detach(), mass.detach(), shift)
     tokens = torch.exp(lse - top)
-    prefix = torch.exp((shift - top).clamp(max=largest_exponent(dtype)))
+    prefix = torch.exp((shift - top).clamp(max=cap))
     total = tokens + mass * prefix
-    total = torch.where(total == 0, torch.ones_like(total), total)
-    return (output * tokens + numerator * prefix) / total
+    nothing = total == 0
+    merged = (output * tokens + numerator * prefix) / torch.where(nothing, 1, total)
+    return torch.where(nothing, 0, merged)
 
 
 def _top(lse: Tensor, mass: Tensor, shift: Tensor) -> Tensor:

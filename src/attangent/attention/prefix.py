@@ -50,9 +50,12 @@ def query_gain(scale: float, dim: int) -> float:
     return 1.0 if math.isclose(gain, 1, rel_tol=1e-12) else gain
 
 
-def largest_exponent(dtype: torch.dtype) -> float:
-    """A cap on the exponent of a prefix's weight, which leaves room for large masses and gradients."""
-    return 600.0 if dtype == torch.float64 else 60.0
+def largest_exponent(*dtypes: torch.dtype) -> float:
+    """A cap on the exponent of a prefix's weight, which leaves room for large masses and gradients.
+
+    The narrowest of the dtypes decides: gradients computed in float64 may be those of float32 weights.
+    """
+    return 600.0 if all(dtype == torch.float64 for dtype in dtypes) else 60.0
 
 
 def prefix_terms(q: Tensor, state: Prefix, scale: float) -> tuple[Tensor, Tensor, Tensor]:

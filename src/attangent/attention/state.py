@@ -11,7 +11,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention._inputs import check_prefix, describe
-from attangent.attention.features.base import FeatureMap
+from attangent.attention.features.base import FeatureMap, check_features
 from attangent.attention.prefix import reflected
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class PrefixState(nn.Module):
 
     def __init__(self, features: FeatureMap, Z: Tensor | tuple[Tensor, Tensor], k: Tensor):
         super().__init__()
-        self.features = features
+        self.features = check_features(features)
         Z_A, Z_B = Z if isinstance(Z, tuple) else (Z, None)
         _check_weights(features, Z_A, Z_B, k)
         if Z_B is None:
@@ -54,6 +54,8 @@ class PrefixState(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> "PrefixState":
         """Z = 0, k = 0: attention as if there were no prefix, bit for bit."""
+        check_features(features)
+        _check_dtype(dtype)
         dim = features.dim if value_dim is None else check_size("value_dim", value_dim)
         shape = check_size("heads", heads), features.size
         return cls(features, torch.zeros(*shape, dim, dtype=dtype), torch.zeros(shape, dtype=dtype))
@@ -69,6 +71,8 @@ class PrefixState(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> "PrefixState":
         """Z = Z_A Z_B with Z_A ~ N(0, 1), Z_B = 0, and k = 0 (P1 Appendix C): no prefix at the start."""
+        check_features(features)
+        _check_dtype(dtype)
         dim = features.dim if value_dim is None else check_size("value_dim", value_dim)
         shape = check_size("heads", heads), features.size, check_size("rank", rank)
         drawn = torch.randn(shape, generator=generator(seed, "low rank Z"), dtype=torch.float64)
@@ -172,6 +176,11 @@ class PrefixState(nn.Module):
         return f"heads={self.heads}, Z={tuple(self.Z.shape)}"
 
 
+def _check_dtype(dtype: Any) -> None:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise AttangentError(f"dtype is {dtype!r}, expected a floating point dtype such as torch.float32")
+
+
 def _check_weights(features: FeatureMap, Z_A: Any, Z_B: Any, k: Any) -> None:
     tensors = [Z_A, k] if Z_B is None else [Z_A, Z_B, k]
     if not all(isinstance(tensor, Tensor) and tensor.is_floating_point() for tensor in tensors):
@@ -197,7 +206,7 @@ def _check_weights(features: FeatureMap, Z_A: Any, Z_B: Any, k: Any) -> None:
 
 
 def _checked_pair(features: FeatureMap, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
-    keys = check_prefix("keys", keys, columns=features.dim)
+    keys = check_prefix("keys", keys, columns=check_features(features).dim)
     values = check_prefix("values", values, heads=keys.shape[0])
     if keys.shape[1] != values.shape[1]:
         raise AttangentError(

@@ -3,13 +3,19 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from attangent._errors import AttangentError
 from attangent.audit.finding import Finding
 
 PROFILES = ("quick", "full")
-_ID = re.compile(r"P[1-9]/[a-z][a-z0-9.-]*")
+Kind = Literal["theorem", "identity", "experiment", "misprint", "ours"]
+LONGEST_QUOTE = 300
+_ID = re.compile(r"[A-Z][A-Za-z0-9]*/[a-z][a-z0-9.-]*")
+_KINDS_OF_NAMES: dict[str, Kind] = {
+    **dict.fromkeys(("theorem", "lemma", "proposition", "corollary", "claim", "fact"), "theorem"),
+    **dict.fromkeys(("definition", "equation", "algorithm"), "identity"),
+}
 
 
 class Settings(Mapping[str, Any]):
@@ -57,6 +63,11 @@ Check = Callable[[Settings, int], Finding]
 class Claim:
     """One statement: its id, where it stands, what it says in our words, and how it is checked.
 
+    `kind` is theorem (anything with a proof), identity, experiment, misprint (an obvious slip of the pen) or
+    ours (not the paper's; kept apart from its statements). `quote` is the paper's own sentence, short.
+    `rests_on` names the claims whose statements its proof uses. A claim of ours that `repairs` another one is
+    shown under it; it says in `derivation` why it is right, in a few lines.
+
     `seconds` is a guess of one seed's time on one core in the quick profile; it only orders the work and
     feeds the progress bar. `seeds` is how many seeds a profile runs unless the user says otherwise. `data`
     names the files below ATTANGENT_DATA that the check reads; their digests join its settings, so that a
@@ -73,10 +84,40 @@ class Claim:
     seeds: int = 3
     seconds: float = 1.0
     data: tuple[str, ...] = ()
+    kind: Kind = "theorem"
+    quote: str = ""
+    rests_on: tuple[str, ...] = ()
+    repairs: str = ""
+    derivation: str = ""
 
     def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.id):
-            raise AttangentError(f"claim id {self.id!r} should look like P2/theorem-4.2, in lower case")
+        for id in (self.id, *self.rests_on, *([self.repairs] if self.repairs else [])):
+            if not is_claim_id(id):
+                raise AttangentError(f"claim id {id!r} should look like P2/theorem-4.2, in lower case")
+        if self.kind not in get_args(Kind):
+            raise AttangentError(
+                f"{self.id} is of kind {self.kind!r}, expected one of {', '.join(get_args(Kind))}"
+            )
+        if len(self.quote) > LONGEST_QUOTE:
+            raise AttangentError(
+                f"the quote of {self.id} has {len(self.quote)} letters, expected at most {LONGEST_QUOTE}: "
+                "quote the sentence that decides"
+            )
+        if self.repairs:
+            self._check_repair()
+
+    def _check_repair(self) -> None:
+        sizes = getattr(self.check, "sizes", ())
+        if self.kind != "ours" or self.seeds < 3 or len(sizes) < 2 or not self.derivation:
+            raise AttangentError(
+                f"{self.id} repairs {self.repairs}: expected kind='ours', a derivation, at least three seeds "
+                "and two sizes"
+            )
+
+    @property
+    def module(self) -> str:
+        """The module that holds the check."""
+        return getattr(self.check, "check", self.check).__module__
 
     @property
     def paper(self) -> str:
@@ -86,6 +127,15 @@ class Claim:
         if profile not in PROFILES:
             raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
         return self.quick if profile == "quick" else self.full
+
+
+def is_claim_id(text: str) -> bool:
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def kind_of(id: str) -> Kind:
+    """What kind of statement an id names: theorem-4.2 is a theorem, figure-3 an experiment."""
+    return _KINDS_OF_NAMES.get(id.partition("/")[2].partition("-")[0], "experiment")
 
 
 def claim_order(id: str) -> tuple[str, str, list[tuple[bool, int, str]]]:

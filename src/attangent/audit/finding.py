@@ -1,99 +1,18 @@
 """What a check measured: hypotheses, conclusions, numbers, figures, and the verdict they add up to."""
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
+from attangent.audit.lines import Conclusion, Hypothesis, Trend
+from attangent.audit.verdicts import Judgement, Verdict, judge_parts, whole
 
-Relation = Literal["<=", ">=", "=="]
+SeriesKind = Literal["line", "bound", "points", "bars"]
 
-
-class Verdict(StrEnum):
-    """What a measurement says of a statement."""
-
-    HOLDS = "holds"
-    """The hypotheses were met and the conclusion was measured to hold."""
-    MEASURED = "measured"
-    """The hypotheses were out of reach, yet the conclusion was measured to hold."""
-    VIOLATED = "violated"
-    """A conclusion was measured to fail."""
-    OPEN = "open"
-    """Nothing could be decided at this size."""
-
-    @classmethod
-    def combine(cls, verdicts: Iterable["Verdict"]) -> "Verdict":
-        """The verdict over several seeds: one counter-example decides, then one undecided seed."""
-        found = set(verdicts)
-        order = (cls.VIOLATED, cls.OPEN, cls.MEASURED, cls.HOLDS)
-        return next((verdict for verdict in order if verdict in found), cls.OPEN)
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A condition of the statement: `measured` stands in `relation` to `required`.
-
-    With `log10` both numbers are decimal logarithms, for constants that overflow.
-    """
-
-    name: str
-    relation: Relation
-    required: float
-    measured: float
-    log10: bool = False
-
-    @property
-    def met(self) -> bool:
-        return _stands(self.measured, self.relation, self.required) is True
-
-    @property
-    def missing_decades(self) -> float:
-        """By how many powers of ten the hypothesis is missed; 0 where it is met."""
-        if self.met:
-            return 0.0
-        if self.log10:
-            return abs(self.required - self.measured)
-        if min(self.required, self.measured) <= 0:
-            return math.nan
-        return abs(math.log10(self.required) - math.log10(self.measured))
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """A consequence that was measured: `measured` should stand in `relation` to `bound`.
-
-    `claimed` is False for what the statement does not say: a correction of ours or a comparison. Such a line
-    is shown but does not decide the verdict. `first_violation` is the first step at which a bound over time
-    failed.
-    """
-
-    name: str
-    relation: Relation
-    bound: float
-    measured: float
-    log10: bool = False
-    claimed: bool = True
-    first_violation: int | None = None
-
-    @property
-    def kept(self) -> bool | None:
-        """Whether it was measured to hold; None where the measurement is not a number."""
-        return _stands(self.measured, self.relation, self.bound)
-
-
-def _stands(measured: float, relation: Relation, bound: float) -> bool | None:
-    if math.isnan(measured) or math.isnan(bound):
-        return None
-    if relation == "<=":
-        return measured <= bound
-    if relation == ">=":
-        return measured >= bound
-    return measured == bound
+__all__ = ["Conclusion", "Figure", "Finding", "Hypothesis", "Series", "SeriesKind", "Trend", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -103,12 +22,10 @@ class Series:
     label: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
-    kind: Literal["line", "bound", "points", "bars"] = "line"
+    kind: SeriesKind = "line"
 
     @classmethod
-    def of(
-        cls, label: str, x: Any, y: Any, kind: Literal["line", "bound", "points", "bars"] = "line"
-    ) -> "Series":
+    def of(cls, label: str, x: Any, y: Any, kind: SeriesKind = "line") -> "Series":
         """A series from anything array-like."""
         series = cls(label, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), kind)
         if series.x.ndim != 1 or series.x.shape != series.y.shape:
@@ -139,24 +56,55 @@ class Finding:
 
     conclusions: tuple[Conclusion, ...]
     hypotheses: tuple[Hypothesis, ...] = ()
+    """Empty where the statement names none."""
     numbers: dict[str, float] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     remark: str = ""
     """One or two sentences on what the measurement shows, where the numbers need them."""
+    differs: tuple[str, ...] = ()
+    """In what the run differs from the paper's setting: another model, other data, another recipe."""
+    lacks: str = ""
+    """The extra of attangent whose packages were not installed, where that is why nothing was measured."""
+    crash: str = ""
+    """The last line of the traceback, where the check raised."""
 
     def __post_init__(self) -> None:
-        if not any(conclusion.claimed for conclusion in self.conclusions):
+        if not self.crash and not any(conclusion.claimed for conclusion in self.conclusions):
             raise AttangentError("a finding needs at least one conclusion that the statement claims")
 
     @property
     def hypotheses_met(self) -> bool:
-        return all(hypothesis.met for hypothesis in self.hypotheses)
+        """Whether every hypothesis was met, in the paper's own setting."""
+        return not self.differs and all(hypothesis.met for hypothesis in self.hypotheses)
+
+    @property
+    def judgements(self) -> dict[str, Judgement]:
+        """The judgement on each part of the statement."""
+        return judge_parts(self.conclusions, self.hypotheses, self.differs)
 
     @property
     def verdict(self) -> Verdict:
-        kept = [conclusion.kept for conclusion in self.conclusions if conclusion.claimed]
-        if False in kept:
-            return Verdict.VIOLATED
-        if None in kept:
-            return Verdict.OPEN
-        return Verdict.HOLDS if self.hypotheses_met else Verdict.MEASURED
+        return Verdict.CRASHED if self.crash else whole(self.judgements.values())
+
+    @property
+    def deciding(self) -> Conclusion | None:
+        """The line that the verdict rests on; None where no line decides.
+
+        The first that failed (with a part that is violated before others), else the first undecided one, else
+        the first that could have failed, else the first.
+        """
+        lines = [line for line in self.conclusions if line.decides]
+        judged = self.judgements
+        failed = [line for line in lines if line.kept is False]
+        refuted = [line for line in failed if judged[line.part].verdict is Verdict.VIOLATED]
+        undecided = [line for line in lines if line.kept is None]
+        telling = [line for line in lines if not line.cannot_fail]
+        return next(iter([*refuted, *failed, *undecided, *telling, *lines]), None)
+
+    @property
+    def refuted_by_trend(self) -> bool:
+        """Whether it is violated by trends alone: that takes several seeds."""
+        judged = self.judgements
+        failed = [line for line in self.conclusions if line.decides and line.kept is False]
+        refuting = [line for line in failed if judged[line.part].verdict is Verdict.VIOLATED]
+        return bool(refuting) and all(line.trend for line in refuting)

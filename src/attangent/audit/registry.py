@@ -1,18 +1,19 @@
-"""All claims by id. A module under `audit.papers` registers its checks with the `claim` decorator."""
+"""All claims by id. A module of a paper's package registers its checks with the `claim` decorator."""
 
 import difflib
-import pkgutil
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from attangent._errors import AttangentError
-from attangent.audit.claims import Check, Claim, Settings, claim_order
+from attangent.audit.claims import Check, Claim, Kind, Settings, claim_order, kind_of
+from attangent.audit.sizes import AtSizes
+from attangent.audit.sources import refused, sources
 
 _claims: dict[str, Claim] = {}
+_unusable: dict[str, str] = {}
 
 
 def claim(
@@ -26,8 +27,19 @@ def claim(
     seeds: int = 3,
     seconds: float = 1.0,
     data: tuple[str, ...] = (),
+    kind: Kind | None = None,
+    quote: str = "",
+    rests_on: tuple[str, ...] = (),
+    repairs: str = "",
+    derivation: str = "",
+    sizes: Sequence[Mapping[str, Any]] = (),
 ) -> Callable[[Check], Check]:
-    """Register the decorated check under `id`. `full` names only what differs from `quick`."""
+    """Register the decorated check under `id`. `full` names only what differs from `quick`.
+
+    `kind` follows from the id where none is given: ours for what repairs a claim, theorem for a lemma,
+    experiment for a figure. With `sizes` the check is made once for each of them, the settings changed
+    accordingly. What else may be said of a claim: see `Claim`.
+    """
 
     def register(check: Check) -> Check:
         if id in _claims:
@@ -38,12 +50,17 @@ def claim(
             place=place,
             title=title,
             statement=" ".join(statement.split()),
-            check=check,
+            check=AtSizes(check, tuple(sizes)) if sizes else check,
             quick=settings,
             full=settings | (full or {}),
             seeds=seeds,
             seconds=seconds,
             data=data,
+            kind=kind or ("ours" if repairs else kind_of(id)),
+            quote=" ".join(quote.split()),
+            rests_on=rests_on,
+            repairs=repairs,
+            derivation=" ".join(derivation.split()),
         )
         return check
 
@@ -83,6 +100,11 @@ def select(patterns: Iterable[str] = (), paper: str | None = None) -> list[Claim
     ]
 
 
+def left_out() -> dict[str, str]:
+    """Packages of claims that cannot be used, by the name of their paper, and why."""
+    return {**refused(), **_unusable}
+
+
 def _unknown(what: str, given: str) -> str:
     claims = all_claims()
     close = difflib.get_close_matches(given, claims, n=3, cutoff=0.5)
@@ -108,13 +130,27 @@ def _may_match(pattern: str, paper: str) -> bool:
 
 
 def _paper_names() -> list[str]:
-    from attangent.audit import papers
-
-    return sorted(module.name.upper() for module in pkgutil.iter_modules(papers.__path__) if module.ispkg)
+    return sorted(sources())
 
 
 @cache
 def _load_paper(paper: str) -> None:
-    package = import_module(f"attangent.audit.papers.{paper.lower()}")
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        import_module(module.name)
+    """Import the claims of a paper; a package of somebody else's that fails is noted and left out."""
+    source = sources()[paper]
+    if source.package.startswith("attangent."):
+        source.load()
+        return
+    before = set(_claims)
+    try:
+        source.load()
+        _check_names(paper, set(_claims) - before)
+    except Exception as error:  # it may fail in any way
+        for id in set(_claims) - before:
+            del _claims[id]
+        _unusable[paper] = f"{source.package} cannot be used: {type(error).__name__}: {error}"
+
+
+def _check_names(paper: str, ids: Iterable[str]) -> None:
+    foreign = [id for id in ids if not id.startswith(f"{paper}/")]
+    if foreign:
+        raise AttangentError(f"its claims should be named {paper}/..., not {', '.join(sorted(foreign))}")

@@ -7,33 +7,49 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._progress import Bars
 
 if TYPE_CHECKING:
-    from attangent.compression.fidelity import Report
+    from attangent.compression.report import Report
 
 _REPORT = "report.json"
+GOAL_NOT_MET = 3
+"""The exit code where the caps came before the goal."""
 
 
 def compress(
     model: Annotated[str, typer.Option(help="A causal language model: a folder or a hub id.")],
     prompt: Annotated[
-        Path, typer.Option(help="The prompt: a text file, or the first messages of a chat (.json).")
+        Path,
+        typer.Option(help="The prompt: a text or Markdown file, or the first messages of a chat (.json)."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write the adapter and its report to.")],
-    size: Annotated[int, typer.Option(help="Virtual tokens for each layer and KV head.")] = 64,
-    method: Annotated[str, typer.Option(help="anchors, or a rival: select, merge, elu.")] = "anchors",
+    keep: Annotated[
+        float, typer.Option(help="The part of the answers to keep; 0 takes --size as it is.")
+    ] = 0.95,
+    size: Annotated[
+        int | None, typer.Option(help="The most virtual tokens for each KV head, in the mean.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Look for a better size no longer than this.")] = None,
+    method: Annotated[str, typer.Option(help="recall, anchors, or a rival: select, merge, elu.")] = "recall",
     tolerance: Annotated[
         float | None,
-        typer.Option(help="The smallest size whose KL ratio is at most this; replaces --size."),
+        typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
     ] = None,
-    distill: Annotated[int, typer.Option(help="Steps of training after the closed form.")] = 0,
+    distill: Annotated[
+        int, typer.Option(help="Steps of training after the closed form, at sizes that come near the goal.")
+    ] = 0,
     ask: Annotated[
-        Path | None, typer.Option(help="Questions, one a line; after a tab, words the answer should have.")
+        Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
     ] = None,
     calibration: Annotated[
         Path | None,
-        typer.Option(help="Texts to fit on, one a line; by default the model writes its own."),
+        typer.Option(help="Texts to fit on, one per line; by default the model writes its own."),
+    ] = None,
+    export: Annotated[
+        str | None, typer.Option(help="peft: also write a CARTRIDGE adapter that plain peft loads.")
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Take a text file as it is, not as the system message of a chat.")
@@ -42,36 +58,42 @@ def compress(
     json_: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
 ) -> None:
-    """Turn a long prompt into an adapter of constant size, and say how much of its effect was kept.
+    """Turn a long prompt into a small adapter that still answers, and say how many answers were kept.
 
-    A distillation that was cut off goes on where it stopped when the same command is given again.
+    Questions are made from the prompt itself. The smallest size that keeps enough of their answers is looked
+    for; where the caps come first, the best is written and the exit code is 3. A run that was cut off goes on
+    where it stopped when the same command is given again.
     """
     text = _read(prompt)
     questions = _questions(ask)
     given = None if calibration is None else _lines(calibration)
     _check_out(out)
-    from attangent.compression.compressor import check_method
+    from attangent.compression.export import check_export
+    from attangent.compression.order import Order
 
-    check_method(method, distill)
+    check_export(export)
+
+    order = Order(keep, size, seconds, method, tolerance, distill)
+    order.check()
     network, tokenizer = _load(model)
-    from attangent.compression.run import compress_to_folder
+    from attangent.compression.folder import compress_to_folder
 
-    with _Bars(quiet or json_) as bars:
+    with Bars(quiet or json_) as bars:
         report = compress_to_folder(
             network,
             tokenizer,
             _prompt(text, prompt, tokenizer, plain),
             out,
-            size=size,
-            method=method,
-            tolerance=tolerance,
-            distill=distill,
+            order,
             questions=questions,
             calibration=given,
             seed=seed,
-            told=bars.tell,
+            export=export,
+            progress=bars.show,
         )
-    _tell(report, out, json_, quiet)
+    _show(report, out, json_, quiet)
+    if report.goal and not report.goal["met"]:
+        raise typer.Exit(GOAL_NOT_MET)
 
 
 def generate(
@@ -97,17 +119,43 @@ def generate(
         typer.echo(continue_text(adapter, text, tokens, temperature, seed, model))
         return
     network, tokenizer = _load(model)
+    from attangent.compression.folder import answer_behind
     from attangent.compression.result import load_compressed
-    from attangent.compression.run import answer_behind
 
     reader = load_compressed(network, tokenizer, adapter)
     typer.echo(answer_behind(network, tokenizer, reader, text, tokens, temperature, seed))
 
 
-def _tell(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
+def chat(
+    model: Annotated[str, typer.Option(help="The model of the compressed prompt: a folder or a hub id.")],
+    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` wrote.")],
+    tokens: Annotated[int, typer.Option(help="At most so many new tokens in an answer.")] = 128,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="Fold old turns into the state when more tokens than this have been said."),
+    ] = None,
+) -> None:
+    """Talk behind a compressed prompt; an empty line ends it."""
+    check_size("tokens", tokens)
+    network, tokenizer = _load(model)
+    from attangent.compression.session import ChatSession
+
+    session = ChatSession.load(network, tokenizer, adapter, budget=budget)
+    while True:
+        try:
+            text = input("> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        if not text.strip():
+            return
+        typer.echo(session.say(text, tokens))
+
+
+def _show(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1))
     elif not quiet:
+        typer.echo(report.headline)
         _print_report(report)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
     for warning in report.warnings:
@@ -116,6 +164,9 @@ def _tell(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
 
 def _load(model: str) -> tuple[Any, Any]:
     """The model in float32 and its tokenizer."""
+    from attangent.adapters.hub import check_model_name
+
+    check_model_name(model)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
@@ -123,19 +174,30 @@ def _load(model: str) -> tuple[Any, Any]:
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
-        network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+        options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+        loaded: Any = AutoModelForCausalLM.from_pretrained(model, **options)
+        network, about = loaded
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise AttangentError(
             f"no causal language model with a tokenizer could be loaded from {model}: {first}"
         ) from None
+    if about["missing_keys"]:
+        raise AttangentError(
+            f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "
+            f"{len(about['missing_keys']) - 1} more weights are missing"
+        )
     return network.eval(), tokenizer
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AttangentError(
+            f"cannot read {path}: it is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
+    except OSError as error:
         raise AttangentError(f"cannot read {path}: {error}") from None
 
 
@@ -154,13 +216,16 @@ def _questions(path: Path | None) -> list[tuple[str, str | None]]:
     if path is None:
         return []
     parts = [line.partition("\t") for line in _lines(path)]
-    return [(question.strip(), expected.strip() or None) for question, _, expected in parts]
+    found = [(question.strip(), expected.strip() or None) for question, _, expected in parts]
+    if not all(question for question, _ in found):
+        raise AttangentError(f"{path} has a line without a question, expected one in front of every tab")
+    return found
 
 
 def _lines(path: Path) -> list[str]:
     lines = [line for line in _read(path).splitlines() if line.strip()]
     if not lines:
-        raise AttangentError(f"{path} is empty, expected one text a line")
+        raise AttangentError(f"{path} is empty, expected one text per line")
     return lines
 
 
@@ -169,30 +234,6 @@ def _check_out(out: Path) -> None:
         raise AttangentError(f"cannot write to {out}: it is a file, expected a folder")
     if not out.resolve().parent.is_dir():
         raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
-
-
-class _Bars:
-    """One bar a stage on standard error; silent where that is no terminal."""
-
-    def __init__(self, quiet: bool):
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._bars = Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
-        self._tasks: dict[str, Any] = {}
-
-    def __enter__(self) -> "_Bars":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bars.stop()
-
-    def tell(self, stage: str, done: int, total: int) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=total)
-        self._bars.update(self._tasks[stage], completed=done, total=total)
 
 
 def _print_report(report: "Report") -> None:

@@ -5,8 +5,8 @@ either the whole prompt or a state that stands for it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,22 +23,31 @@ _LOGITS = 1 << 23
 _PREFILL = 512
 
 
-Call = AttentionCall
-
-Handler = Callable[[Call], Tensor]
+Handler = Callable[[AttentionCall], Tensor]
 """Answers a call with the attention's output (B, H, L, dv)."""
 
 
 @dataclass(frozen=True)
 class PromptCache:
-    """Keys and values (Hkv, m, d) of a prompt by layer, and the logits of the token behind it."""
+    """Keys and values (Hkv, m, d) of a prompt by layer, and the logits of the token behind it.
+
+    start: the position of its first token; before: states, by layer, of what was read in front of it.
+    """
 
     layers: Mapping[str, tuple[Tensor, Tensor]]
     logits: Tensor
+    start: int = 0
+    before: Mapping[str, Prefix] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
-        return next(iter(self.layers.values()))[0].shape[1]
+        """The position behind the prompt."""
+        return self.start + next(iter(self.layers.values()))[0].shape[1]
+
+    def beside(self, call: AttentionCall) -> tuple[Tensor, Tensor]:
+        """Attention over the tokens and what stands before the prompt: output and logsumexp."""
+        tokens, state = call.tokens(), self.before.get(call.layer)
+        return tokens if state is None else merged(tokens, state_part(call, state))
 
     @property
     def number_of_bytes(self) -> int:
@@ -87,19 +96,57 @@ def _handled(
     return handler(call).transpose(1, 2).contiguous(), None
 
 
-def prefill(model: Any, ids: Tensor, told: Callable[[int], Any] = lambda done: None) -> PromptCache:
-    """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens."""
+def prefill(
+    model: Any,
+    ids: Tensor,
+    progress: Callable[[int], Any] = lambda done: None,
+    *,
+    start: int = 0,
+    before: Mapping[str, Prefix] | None = None,
+) -> PromptCache:
+    """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens.
+
+    They are read from the position `start` on, behind the states `before`.
+    """
     from transformers import DynamicCache
 
-    cache, logits = DynamicCache(), None
-    with torch.no_grad():
+    before = before or {}
+    cache, logits, position = DynamicCache(), None, start
+    behind = intercepted(model, _some_states(before)) if before else nullcontext()
+    with torch.no_grad(), behind:
         for chunk in ids[None].to(model.device).split(_PREFILL, dim=1):
-            logits = model(chunk, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1]
-            told(chunk.shape[1])
+            places = position + torch.arange(chunk.shape[1], device=chunk.device)[None]
+            options = {"past_key_values": cache, "position_ids": places}
+            logits = model(chunk, use_cache=True, logits_to_keep=1, **options).logits[0, -1]
+            position += chunk.shape[1]
+            progress(chunk.shape[1])
     assert logits is not None
     pairs = [(layer.keys[0], layer.values[0]) for layer in cache.layers]  # type: ignore[index]
     names = [layer.name for layer in attention_layers(model)]
-    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu())
+    return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu(), start, before)
+
+
+def _some_states(states: Mapping[str, Prefix]) -> Handler:
+    """Attention with a state in front of the tokens in the layers that have one."""
+
+    def handle(call: AttentionCall) -> Tensor:
+        state = states.get(call.layer)
+        return call.tokens()[0].to(call.q.dtype) if state is None else call.with_prefix(state)
+
+    return handle
+
+
+def state_part(call: AttentionCall, state: Prefix) -> tuple[Tensor, Tensor]:
+    """Attention of the call's queries over the virtual tokens of a state: output and logsumexp."""
+    features: Any = state.features
+    keys, (Z, mass) = features.keys, state.weights()
+    batch, heads, rows, dim = call.q.shape
+    q = call.q.reshape(batch, len(keys), heads // len(keys) * rows, dim)
+    masses = mass.abs()
+    logits = call.scores(q, keys) + masses.log().unsqueeze(1)
+    values = Z / torch.where(masses == 0, 1, masses).unsqueeze(-1)
+    out, lse = logits.softmax(dim=-1) @ values, logits.logsumexp(dim=-1)
+    return out.reshape(batch, heads, rows, -1), lse.reshape(batch, heads, rows)
 
 
 def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,18 +171,14 @@ def whole_prompt(cache: PromptCache) -> Handler:
     """Attention with the whole prompt in front of the tokens: exact."""
 
     def handle(call: AttentionCall) -> Tensor:
-        return merged(call.tokens(), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
+        return merged(cache.beside(call), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
 
     return handle
 
 
 def with_states(states: Mapping[str, Prefix]) -> Handler:
-    """Attention with a state for each layer in front of the tokens."""
-
-    def handle(call: AttentionCall) -> Tensor:
-        return call.with_prefix(states[call.layer])
-
-    return handle
+    """Attention with a state for each layer in front of the tokens; none where a layer has none."""
+    return _some_states(states)
 
 
 def run(model: Any, ids: Tensor, offset: int, handler: Handler | None, **options: Any) -> Any:

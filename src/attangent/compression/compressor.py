@@ -1,8 +1,7 @@
 """A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -15,38 +14,47 @@ from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
+from attangent.compression.answers import Answer, Way, answer_all
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
-from attangent.compression.fidelity import Report, answer_all, measure_fidelity
-from attangent.compression.fit import METHODS, fit_states
+from attangent.compression.export import Rotation
+from attangent.compression.fidelity import Fidelity, measure_fidelity
+from attangent.compression.fit import fit_states
+from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.packing import packed, unpacked
+from attangent.compression.problem import Piece, PromptState
 from attangent.compression.prompt import (
     Prompt,
     Reader,
     check_length,
     check_model,
     fingerprint,
+    is_long,
     read_prompt,
     tokens_of,
 )
-from attangent.compression.result import CompressedPrompt, composed
+from attangent.compression.questions import Question, questions_from
+from attangent.compression.quiz import Quiz, quiz_answers
+from attangent.compression.report import Report
+from attangent.compression.result import CompressedPrompt, composed, joined_states
+from attangent.compression.scoring import attention_scores
+from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
     LENGTH,
-    SINKS,
+    REPEAT,
     Calibration,
     pieces,
     recitations,
+    repetitions,
     sample,
     sentences_of,
 )
+from attangent.compression.work import Work
 
-Told = Callable[[str, int, int], Any]
-"""Is told what is being done, how much of it is done, and how much there is."""
-
-_METHODS = (*METHODS, "elu")
 _PIECES = 16
 _SENTENCES = 96
-_MORE_SAMPLES = 36
 _HELD_OUT = 8
+_REPETITIONS = 48
 _FIRST_SIZE = 16
 
 
@@ -55,39 +63,67 @@ def compress(
     tokenizer: Any,
     prompt: Prompt | Sequence[str],
     size: int = 64,
-    method: str = "anchors",
+    method: str = DEFAULT,
     calibration: Sequence[str] | None = None,
     distill: int = 0,
     seed: int = 0,
     *,
     tolerance: float | None = None,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> CompressedPrompt:
     """A prompt as `size` virtual tokens for each layer and KV head of a causal language model.
 
     prompt: text, or the first messages of a chat ([{"role": "system", "content": ...}]); several texts are
         compressed one by one and stand side by side.
-    method: `anchors` (tokens of the prompt with masses and values of their own, in closed form), or a rival:
-        `select` (the most attended tokens as they are), `merge` (every token merged into the nearest of
-        these), `elu` (the map of P1's authors; its size is that of the heads).
+    method: `recall` (the tokens needed to say the prompt again, more for heads that need more, `size` in the
+        mean, with masses and values of their own in closed form), `anchors` (as many tokens for each head,
+        those that explain most), or a rival: `select` (the most attended tokens as they are), `merge` (every
+        token merged into the nearest of these), `elu` (the map of P1's authors; its size is that of the
+        heads).
     calibration: texts to be read behind the prompt; by default what the model writes there, and the prompt.
     distill: steps of training after the closed form.
     tolerance: the smallest size from 16, 32, 64, ... whose ratio KL(full || compressed) / KL(full || none)
         on held-out text is at most this, in the place of `size`.
+
+    A prompt longer than the model's context or a layer's window is compressed piece by piece, with `size`
+    tokens for each piece.
 
     The result attaches to the model (`attach`), and saves to a folder (`save`) that `load_adapter` reads. A
     prompt of at most `size` tokens is kept exactly.
     """
     if _are_texts(prompt):
         each = (size, method, calibration, distill, seed)
-        parts = [compress(model, tokenizer, part, *each, tolerance=tolerance, told=told) for part in prompt]
+        parts = [
+            compress(model, tokenizer, part, *each, tolerance=tolerance, progress=progress) for part in prompt
+        ]
         return composed(parts)
     plan = Distillation(distill, seed=seed) if distill else None
     check_method(method, distill)
     check_size("size", size)
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, told=told)
+    check_model(model, tokenizer)
+    if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
+        return _in_pieces(model, tokenizer, prompt, size, method, calibration, seed, progress)
+    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     return found if plan is None else job.distill(found, plan)
+
+
+def _in_pieces(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    size: int,
+    method: str,
+    calibration: Sequence[str] | None,
+    seed: int,
+    progress: Progress | None,
+) -> CompressedPrompt:
+    from attangent.compression.pieces import compress_pieces
+
+    options: dict[str, Any] = {"calibration": calibration, "seed": seed}
+    if progress is not None:
+        options["progress"] = progress
+    return compress_pieces(model, tokenizer, prompt, size, method, **options)
 
 
 def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
@@ -96,11 +132,10 @@ def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
 
 
 def check_method(method: str, distill: int = 0) -> None:
-    """A known method, one that can be distilled where that is asked."""
-    if method not in _METHODS:
-        raise AttangentError(f"method is {method!r}, expected one of {', '.join(_METHODS)}")
-    if distill and method == "elu":
-        raise AttangentError("method 'elu' has no virtual tokens to distill: use anchors, select or merge")
+    """Refuse an unknown method, and one that cannot be distilled where that is asked."""
+    known = method_named(method)
+    if distill:
+        known.check_distillable()
 
 
 @dataclass
@@ -113,23 +148,42 @@ class Compressor:
     calibration: Sequence[str] | None = None
     samples: int = 12
     seed: int = 0
-    told: Told | None = None
+    progress: Progress | None = None
+    folder: Path | None = None
+    piece: Piece | None = None
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
-    seconds: dict[str, float] = field(init=False, default_factory=dict)
+    stages: Stages = field(init=False)
 
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
         self.ids, self.reader = read_prompt(self.tokenizer, self.prompt)
+        if self.piece is not None:
+            self.ids = self.piece.ids
         check_length(self.model, len(self.ids), LENGTH)
         check_size("samples", self.samples)
+        self.stages = Stages(self.progress)
         self.model.eval()
+
+    @cached_property
+    def work(self) -> Work:
+        """What has been worked out so far, kept in the folder where there is one."""
+        return Work(self.folder, self._key())
+
+    def _key(self) -> list[Any]:
+        """What decides all that a run works out."""
+        config = self.model.config.to_dict()
+        weights = self.model.get_input_embeddings().weight[:16].double().sum().item()
+        about = [type(self.model).__name__, config.get("_name_or_path"), round(weights, 6)]
+        given = None if self.calibration is None else list(self.calibration)
+        return [*about, fingerprint(self.tokenizer), self.ids.tolist(), given, self.samples, self.seed]
 
     @cached_property
     def cache(self) -> PromptCache:
         """The prompt's keys and values."""
-        with self._stage("reading", len(self.ids)) as done:
-            return prefill(self.model, self.ids, done)
+        with self.stages.stage("reading", len(self.ids)) as done:
+            piece = self.piece or Piece(self.ids)
+            return prefill(self.model, self.ids, done, start=piece.start, before=piece.before)
 
     @cached_property
     def text(self) -> Calibration:
@@ -141,97 +195,174 @@ class Compressor:
         return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
 
     @cached_property
-    def asked(self) -> Calibration:
-        """What states are distilled on: `text`, more samples, and a chat's sentences, each asked for."""
-        if self.calibration is not None:
-            return self.text
-        written = self._written(_MORE_SAMPLES, "distillation")
-        return Calibration.of([*self._recitations(), *written, *self.text.sequences()])
+    def repeated(self) -> Calibration:
+        """The prompt said again, piece by piece."""
+        asked = self.reader.question(self.tokenizer, REPEAT)
+        return Calibration.of(repetitions(self.ids, asked, _REPETITIONS))
+
+    @cached_property
+    def scores(self) -> dict[str, Tensor]:
+        """How much each head needs each token of the prompt to say it again."""
+        return self.work.tensors("scores", self._scored)
+
+    def _scored(self) -> dict[str, Tensor]:
+        cache, text = self.cache, self.repeated
+        with self.stages.stage("scoring", len(text)) as done:
+            return attention_scores(self.model, cache, text, done)
+
+    @cached_property
+    def recall_text(self) -> Calibration:
+        """What states by scores are fitted on: the repetition and `text`."""
+        return Calibration.of([*self.repeated.sequences(), *self.text.sequences()])
+
+    @cached_property
+    def distillation_text(self) -> Calibration:
+        """What states are distilled on: `text`, and a chat's sentences, each asked for."""
+        return Calibration.of([*self._recitations(), *self.text.sequences()])
 
     def _recitations(self) -> list[Tensor]:
         if not self.reader.roles:
             return []
-        sentences = sentences_of("\n".join(message["content"] for message in self.prompt))
+        sentences = sentences_of(self._prose())
         order = torch.randperm(len(sentences), generator=generator(self.seed, "sentences"))
         read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
         return recitations(sentences, sorted(order[:_SENTENCES].tolist()), read, question)
+
+    @cached_property
+    def rotation(self) -> Rotation | None:
+        """The model's rotary positions, where other engines can be given keys that were moved."""
+        try:
+            return Rotation.of(self.model)
+        except AttangentError:
+            return None
 
     @cached_property
     def held_out(self) -> Calibration:
         """What the model writes behind the prompt, on which nothing is fitted."""
         return Calibration.of(list(self._written(_HELD_OUT, "held out")))
 
-    def fit(self, size: int = 64, method: str = "anchors") -> CompressedPrompt:
-        """The closed form with `size` virtual tokens a KV head; exact where the prompt is no longer."""
-        check_method(method)
-        if len(self.ids) <= check_size("size", size) and method != "elu":
+    def fit(self, size: int = 64, method: str = DEFAULT) -> CompressedPrompt:
+        """The closed form with `size` virtual tokens for each KV head; exact for a prompt no longer."""
+        known = method_named(method)
+        if known.keeps_whole(len(self.ids), check_size("size", size)):
             return self._compressed(self._whole(), len(self.ids), method, exact=True)
-        if method != "elu" and size <= SINKS:
-            raise AttangentError(f"size is {size}, expected more than the {SINKS} first tokens, always kept")
-        cache, text = self.cache, self.text
-        with self._stage("fitting", len(cache.layers)) as done:
-            states = fit_states(self.model, cache, text, size, method, lambda layer: done(1))
-        return self._compressed(states, next(iter(states.values())).features.size, method)
+        states = self._fitted(size, method)
+        if not known.sized:
+            size = next(iter(states.values())).features.size
+        return self._compressed(states, size, method)
 
-    def fit_to(self, tolerance: float, method: str = "anchors") -> CompressedPrompt:
+    def fit_piece(self, size: int, method: str = DEFAULT) -> dict[str, PromptState]:
+        """The states of this piece alone, fitted behind those before it."""
+        if method_named(method).keeps_whole(len(self.ids), size):
+            return self._whole()
+        return self._fitted(size, method)
+
+    def _fitted(self, size: int, method: str) -> dict[str, PromptState]:
+        known = method_named(method)
+        known.check_size(size)
+        cache, text = self.cache, self.recall_text if known.by_scores else self.text
+        kept = known.kept(self.scores, size) if known.by_scores else None
+
+        def fitted() -> dict[str, PromptState]:
+            with self.stages.stage("fitting", len(cache.layers)) as done:
+                return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
+
+        if self.folder is None or not known.distillable:
+            return fitted()
+        return unpacked(self.work.tensors(f"states-{method}-{size}", lambda: packed(fitted())))
+
+    def fit_to(self, tolerance: float, method: str = DEFAULT) -> CompressedPrompt:
         """The smallest size from 16, 32, 64, ... whose ratio on held-out text is at most `tolerance`."""
         if not 0 < tolerance < 1:
             raise AttangentError(f"tolerance is {tolerance!r}, expected a number between 0 and 1")
         size = _FIRST_SIZE
         while True:
             found = self.fit(size, method)
-            if found.exact or method == "elu":
+            if found.exact or not method_named(method).sized:
                 return found
-            measured = measure_fidelity(self.model, self.cache, found.states, self.held_out)
-            if measured.ratio <= tolerance:
+            if self.fidelity(found).ratio <= tolerance:
                 return found
             size *= 2
 
-    def distill(
-        self, start: CompressedPrompt, plan: Distillation, checkpoint: Path | None = None
-    ) -> CompressedPrompt:
-        """The states trained to answer as the whole prompt does; a checkpoint file makes it resumable."""
+    def distill(self, start: CompressedPrompt, plan: Distillation) -> CompressedPrompt:
+        """The states trained to answer as the whole prompt does; in a folder it can be resumed."""
         check_method(start.method, plan.steps)
         if start.exact:
             return start
-        cache, text = self.cache, self.asked
-        with self._stage("distilling", plan.steps) as done:
+        cache, text = self.cache, self.distillation_text
+        checkpoint = self.work.path(f"distillation-{start.size}.safetensors")
+        with self.stages.stage("distilling", plan.steps) as done:
             states = distill_states(
                 self.model, cache, start.states, text, plan, checkpoint, lambda loss: done(1)
             )
         return replace(start, states=states, distilled=plan.steps)
 
+    @cached_property
+    def quiz(self) -> Quiz:
+        """Questions on the prompt that it answers and that are not answered without it."""
+        made = questions_from(self._prose(), bool(self.reader.roles), seed=self.seed)
+        kept = self.work.notes("quiz", lambda: asdict(self._asked(made)))
+        questions = tuple(Question(**question) for question in kept["questions"])
+        return Quiz(questions, tuple(kept["full"]), tuple(kept["none"]))
+
+    def _asked(self, made: Sequence[Question]) -> Quiz:
+        full, none = Way.full(self.cache), Way.none()
+        with self.stages.stage("making questions", 2 * len(made)) as done:
+            return Quiz.made(made, partial(self._say, full, done), partial(self._say, none, done))
+
+    def _say(self, way: Way, done: Callable[[int], Any], texts: Sequence[str]) -> list[str]:
+        read = partial(self.reader.question, self.tokenizer)
+        return quiz_answers(self.model, self.tokenizer, texts, read, way, done)
+
+    def quiz_answers(self, compressed: CompressedPrompt) -> tuple[Answer, ...]:
+        """How a compressed prompt answers the quiz."""
+        texts = [question.text for question in self.quiz.questions]
+        with self.stages.stage("asking", len(texts)) as done:
+            said = self._say(Way.compressed(self.cache, compressed.states), done, texts)
+        return self.quiz.answers(said)
+
+    def fidelity(self, compressed: CompressedPrompt) -> Fidelity:
+        """How far the model behind a compressed prompt is from itself behind the whole one."""
+        cache, text = self.cache, self.held_out
+        with self.stages.stage("measuring", len(text)) as done:
+            return measure_fidelity(self.model, cache, compressed.states, text, done)
+
+    def _prose(self) -> str:
+        if self.piece is not None:
+            return self.tokenizer.decode(self.ids.tolist())
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return "\n".join(message["content"] for message in self.prompt)
+
     def report(
         self, compressed: CompressedPrompt, questions: Sequence[tuple[str, str | None]] = ()
     ) -> Report:
-        """How much of the prompt's effect was kept, on held-out text and on the user's own questions."""
-        cache, text = self.cache, self.held_out
-        with self._stage("measuring", len(text)) as done:
-            fidelity = measure_fidelity(self.model, cache, compressed.states, text, done)
+        """What was kept: answers to own questions and to the user's, and the effect on other text."""
         answers = ()
         if questions:
-            with self._stage("asking", len(questions)) as done:
+            with self.stages.stage("asking", len(questions)) as done:
                 answers = answer_all(
                     self.model,
                     self.tokenizer,
                     questions,
-                    lambda question: self.reader.question(self.tokenizer, question),
-                    cache,
+                    partial(self.reader.question, self.tokenizer),
+                    self.cache,
                     compressed.states,
-                    told=done,
+                    progress=done,
                 )
         return Report(
             prompt_tokens=len(self.ids),
             size=compressed.size,
             method=compressed.method,
-            fidelity=fidelity,
-            seconds={name: round(value, 3) for name, value in self.seconds.items()},
-            bytes_of_cache=cache.number_of_bytes,
+            fidelity=self.fidelity(compressed),
+            own=self.quiz_answers(compressed),
+            seconds={name: round(value, 3) for name, value in self.stages.seconds.items()},
+            bytes_of_cache=self.cache.number_of_bytes,
             bytes_of_states=compressed.number_of_bytes,
             answers=answers,
         )
 
-    def _whole(self) -> dict[str, PrefixState]:
+    def _whole(self) -> dict[str, PromptState]:
         """Every token of the prompt as it is."""
         softcap = getattr(self.model.config, "attn_logit_softcapping", None)
         return {
@@ -240,40 +371,23 @@ class Compressor:
         }
 
     def _written(self, count: int, stream: str) -> Tensor:
+        """Texts that the model writes behind the prompt."""
+        name = f"text {stream}".replace(" ", "-")
+        return self.work.tensors(name, lambda: {"ids": self._sampled(count, stream)})["ids"]
+
+    def _sampled(self, count: int, stream: str) -> Tensor:
         opening, cache = self.reader.opening(self.tokenizer), self.cache
-        with self._stage("sampling", LENGTH - len(opening)) as done:
-            return sample(self.model, cache, opening, count, self.seed, stream=stream, told=lambda: done(1))
+        with self.stages.stage("sampling", LENGTH - len(opening)) as done:
+            return sample(
+                self.model, cache, opening, count, self.seed, stream=stream, progress=lambda: done(1)
+            )
 
     def _compressed(
-        self, states: dict[str, PrefixState], size: int, method: str, exact: bool = False
+        self, states: dict[str, PromptState], size: int, method: str, exact: bool = False
     ) -> CompressedPrompt:
-        return CompressedPrompt(
-            states, len(self.ids), size, method, self.reader.roles, fingerprint(self.tokenizer), exact
+        piece = self.piece or Piece(self.ids)
+        about = (self.reader.roles, fingerprint(self.tokenizer), exact)
+        found = CompressedPrompt(
+            joined_states(piece.before, states), piece.start + len(self.ids), size, method, *about
         )
-
-    def _stage(self, name: str, total: int) -> "_Stage":
-        return _Stage(self, name, total)
-
-
-class _Stage:
-    """Tells how far one stage of the work is, and adds up its seconds."""
-
-    def __init__(self, job: Compressor, name: str, total: int):
-        self.job, self.name, self.total, self.count = job, name, total, 0
-
-    def __enter__(self) -> Callable[[int], None]:
-        self.started = time.perf_counter()
-        self._tell()
-        return self._done
-
-    def _done(self, more: int) -> None:
-        self.count += more
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.job.told is not None:
-            self.job.told(self.name, self.count, self.total)
-
-    def __exit__(self, *exception: object) -> None:
-        spent = time.perf_counter() - self.started
-        self.job.seconds[self.name] = self.job.seconds.get(self.name, 0.0) + spent
+        return replace(found, rotation=self.rotation)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,15 +13,15 @@ from torch import Tensor, nn
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._files import writing
 from attangent._random import generator
-from attangent.attention import PrefixState
-from attangent.attention.features import Anchors
 from attangent.compression.capture import PromptCache, run, whole_prompt, with_states
+from attangent.compression.problem import PromptState
 from attangent.compression.text import Calibration
+from attangent.compression.virtual import VirtualTokens
 
 _KEPT = 256
-"""How many of the teacher's most likely tokens are told apart; the others count as one."""
-_SMALLEST_MASS = 1e-8
+"""How many of the teacher's most likely tokens are kept apart; the others count as one."""
 
 
 @dataclass(frozen=True)
@@ -44,57 +43,6 @@ class Distillation:
             check_size(name, getattr(self, name))
         if not 0 < self.rate < 10:
             raise AttangentError(f"rate is {self.rate!r}, expected a number above 0 and below 10")
-
-
-class VirtualTokens(nn.Module):
-    """A state of anchors as it trains well: keys c, values U and log k, with Z = k U.
-
-    Trained are `steps` of each, in units of its standard deviation (log k: of 1), so that one rate fits all.
-    """
-
-    def __init__(self, state: PrefixState):
-        super().__init__()
-        if not isinstance(state.features, Anchors):
-            raise AttangentError(f"a state of {state.features!r} cannot be distilled, expected anchors")
-        k = state.k.detach().clamp(min=_SMALLEST_MASS)
-        keys, values = state.features.acting_keys(state.Z.dtype).detach(), state.Z.detach() / k.unsqueeze(-1)
-        self.softcap = state.features.softcap
-        self.starts = keys, values, k.log()
-        self.units = _spread(keys), _spread(values), 1.0
-        self.steps = nn.ParameterList(torch.zeros_like(start) for start in self.starts)
-
-    def tokens(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys (heads, r, d), values (heads, r, dv) and log masses (heads, r)."""
-        parts = zip(self.starts, self.units, self.steps, strict=True)
-        keys, values, log_masses = (start + unit * step for start, unit, step in parts)
-        return keys, values, log_masses
-
-    @property
-    def features(self) -> Anchors:
-        return _Placed(self.tokens()[0], self.softcap)
-
-    def weights(self) -> tuple[Tensor, Tensor]:
-        """Z and masses, as attention wants them."""
-        _, values, log_masses = self.tokens()
-        k = log_masses.exp()
-        return values * k.unsqueeze(-1), k
-
-    def state(self) -> PrefixState:
-        """The state as it is now."""
-        return PrefixState(Anchors(self.tokens()[0].detach(), self.softcap), *self.weights())
-
-
-class _Placed(Anchors):
-    """Anchors at given keys, through which gradients flow."""
-
-    def __init__(self, keys: Tensor, softcap: float | None):
-        nn.Module.__init__(self)
-        self.dim, self.size, self.softcap = keys.shape[-1], keys.shape[-2], softcap
-        self.keys, self.damping = keys, None  # type: ignore[assignment]
-
-
-def _spread(x: Tensor) -> float:
-    return max(x.std(unbiased=False).item(), 1e-6)
 
 
 @dataclass(frozen=True)
@@ -128,12 +76,12 @@ def _log_rest(log_chances: Tensor) -> Tensor:
 def distill_states(
     model: Any,
     cache: PromptCache,
-    states: Mapping[str, PrefixState],
+    states: Mapping[str, PromptState],
     calibration: Calibration,
     plan: Distillation,
     checkpoint: Path | None = None,
-    told: Callable[[float], Any] = lambda loss: None,
-) -> dict[str, PrefixState]:
+    progress: Callable[[float], Any] = lambda loss: None,
+) -> dict[str, PromptState]:
     """The states after `plan.steps` of Adam on KL(full prompt || state) over the calibration text.
 
     With a `checkpoint` file a run that was cut off goes on where it stopped, if everything else is the same.
@@ -152,7 +100,7 @@ def distill_states(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        told(loss.item())
+        progress(loss.item())
         if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
             saved.save(step + 1)
     return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
@@ -193,13 +141,13 @@ def _cosine(step: int, steps: int) -> float:
     return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
-def _digest(states: Mapping[str, PrefixState], calibration: Calibration, plan: Distillation) -> str:
-    """What tells one distillation from another."""
+def _digest(states: Mapping[str, PromptState], calibration: Calibration, plan: Distillation) -> str:
+    """A digest of all that a distillation depends on."""
     found = hashlib.sha256(json.dumps(asdict(plan)).encode())
     found.update(calibration.ids.cpu().numpy().tobytes())
     for state in states.values():
-        for tensor in (state.Z, state.k):
-            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        for tensor in state.state_dict().values():
+            found.update(tensor.cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
 
 
@@ -219,9 +167,8 @@ class _Checkpoint:
             moments = self.optimizer.state[parameter]
             tensors |= {f"{name}/now": parameter.detach()}
             tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
-        part = self.path.with_name(self.path.name + ".part")
-        save_file(tensors, part, metadata={"digest": self.digest, "step": str(step)})
-        os.replace(part, self.path)
+        with writing(self.path) as part:
+            save_file(tensors, part, metadata={"digest": self.digest, "step": str(step)})
 
     def load(self) -> int:
         """The step to go on from; 0 where there is no checkpoint of this very distillation."""

@@ -70,12 +70,40 @@ def check_model(model: Any, tokenizer: Any) -> None:
         raise AttangentError(
             f"{name} has adapters attached, expected a bare model: call attangent.detach first"
         )
+    if any(getattr(layer.module, "is_causal", True) is False for layer in attention_layers(model)):
+        raise AttangentError(
+            f"{name} is an encoder, whose tokens see those behind them: expected a causal language model"
+        )
     rows, words = model.get_input_embeddings().num_embeddings, len(tokenizer)
     if words > rows:
         raise AttangentError(
             f"the tokenizer has {words} tokens and {name} knows {rows}: it belongs to another model; load "
             "both from the same folder"
         )
+
+
+def longest_piece(model: Any, behind: int) -> int | None:
+    """The most tokens that can be read at once with `behind` more after them; None without a bound."""
+    config = model.config
+    context = getattr(config, "max_position_embeddings", None)
+    window = getattr(config, "sliding_window", None) if sliding_layers(model) else None
+    bounds = [bound - behind for bound in (context, window) if bound is not None]
+    return min(bounds) if bounds else None
+
+
+def is_long(model: Any, ids: Tensor, behind: int) -> bool:
+    """Whether a prompt cannot be read at once."""
+    most = longest_piece(model, behind)
+    return most is not None and len(ids) > most
+
+
+def sliding_layers(model: Any) -> set[str]:
+    """The names of the layers that see only the last tokens."""
+    config, layers = model.config, attention_layers(model)
+    if getattr(config, "sliding_window", None) is None:
+        return set()
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * len(layers)
+    return {layer.name for layer, kind in zip(layers, kinds, strict=False) if kind == "sliding_attention"}
 
 
 def check_length(model: Any, length: int, behind: int) -> None:
@@ -88,8 +116,7 @@ def check_length(model: Any, length: int, behind: int) -> None:
             f"{type(model).__name__} is {context}: cut the prompt or compress its parts one by one"
         )
     window = getattr(config, "sliding_window", None)
-    kinds = getattr(config, "layer_types", None) or (["sliding_attention"] if window else [])
-    if window is not None and "sliding_attention" in kinds and length + behind > window:
+    if window is not None and sliding_layers(model) and length + behind > window:
         raise AttangentError(
             f"{type(model).__name__} has layers that see only the last {window} tokens, and the prompt has "
             f"{length}: a state would show them what they cannot see; expected a shorter prompt"

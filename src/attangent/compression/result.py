@@ -1,19 +1,27 @@
 """A compressed prompt: states, and what must be known to use them; attached, saved, loaded, composed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch.nn.functional as F
+from torch import Tensor
+
 from attangent._errors import AttangentError
-from attangent.adapters.attaching import attach, detach
+from attangent._files import write_json
+from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.save import load_adapter, save_adapter
+from attangent.adapters.files.format import CONFIG, PEFT_TYPE
+from attangent.adapters.files.save import load_adapter, write_adapter
 from attangent.adapters.record import find_record
-from attangent.attention import PrefixState
+from attangent.attention import PrefixState, RaggedState
+from attangent.compression.export import Rotation, transformers_cache, write_peft
+from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.problem import PromptState
 from attangent.compression.prompt import Reader, fingerprint
 
 NOTES = "compressed_prompt.json"
@@ -25,11 +33,12 @@ class CompressedPrompt:
     """A state for each layer, by name, and how text behind the prompt is read.
 
     position_offset: the prompt's length, by which the positions of all tokens are moved;
-    size: virtual tokens a KV head; roles: those of the messages, empty for plain text;
-    tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole.
+    size: virtual tokens for each KV head; roles: those of the messages, empty for plain text;
+    tokenizer: a digest of its vocabulary; exact: whether the prompt was kept whole; rotation: the model's
+    positions, where they are rotary.
     """
 
-    states: dict[str, PrefixState]
+    states: dict[str, PromptState]
     position_offset: int
     size: int
     method: str
@@ -37,18 +46,12 @@ class CompressedPrompt:
     tokenizer: str
     exact: bool = False
     distilled: int = 0
+    rotation: Rotation | None = None
 
     @property
     def config(self) -> NTKConfig:
         """What `attach` is given beside the states."""
-        elu = self.method == "elu"
-        return NTKConfig(
-            features="elu" if elu else "anchors",
-            size=None if elu else self.size,
-            units="raw",
-            per="kv",
-            position_offset=self.position_offset,
-        )
+        return method_named(self.method).config(self.size, self.position_offset)
 
     @property
     def reader(self) -> Reader:
@@ -63,17 +66,29 @@ class CompressedPrompt:
         """Put the prompt in front of everything the model reads; `attangent.detach` takes it off."""
         return attach(model, self.config, name, states=self.states)
 
+    def cache(self, batch: int = 1) -> Any:
+        """A new cache of transformers for `generate(ids, past_key_values=...)`; needs method `plain`.
+
+        transformers wants the ids of the whole input, of which it skips as many as the cache holds: give it
+        those of `behind`.
+        """
+        return transformers_cache(self, batch)
+
+    def behind(self, ids: Tensor) -> Tensor:
+        """ids (B, L) with a place in front for each token of the cache."""
+        return F.pad(ids, (self.size, 0))
+
+    def export_peft(self, model: Any, folder: str | PathLike[str]) -> Path:
+        """Write the prompt as a CARTRIDGE adapter of peft; needs method `plain`."""
+        return write_peft(self, model, Path(folder))
+
     def save(self, model: Any, folder: str | PathLike[str]) -> Path:
         """Write the adapter of a bare model to a folder; `attangent.load_adapter` reads it."""
         if find_record(model) is not None:
             raise AttangentError(
                 "the model has adapters attached, expected a bare one: call attangent.detach first"
             )
-        self.attach(model)
-        try:
-            place = save_adapter(model, folder)
-        finally:
-            detach(model)
+        place = write_adapter(folder, model, self.config, self.states)
         notes = {
             "size": self.size,
             "prompt_tokens": self.position_offset,
@@ -83,7 +98,7 @@ class CompressedPrompt:
             "exact": self.exact,
             "distilled": self.distilled,
         }
-        (place / NOTES).write_text(json.dumps(notes, indent=2) + "\n")
+        write_json(place / NOTES, notes)
         return place
 
     def add(self, other: "CompressedPrompt") -> "CompressedPrompt":
@@ -91,14 +106,28 @@ class CompressedPrompt:
         if set(self.states) != set(other.states) or self.tokenizer != other.tokenizer:
             raise AttangentError("compressed prompts of different models cannot be composed")
         return CompressedPrompt(
-            {name: state.add(other.states[name]) for name, state in self.states.items()},
+            joined_states(self.states, other.states),
             max(self.position_offset, other.position_offset),
             self.size + other.size,
-            self.method if self.method == other.method else "anchors",
+            self.method if self.method == other.method else DEFAULT,
             self.roles if self.roles == other.roles else (),
             self.tokenizer,
             distilled=max(self.distilled, other.distilled),
         )
+
+
+def joined_states(
+    before: Mapping[str, PromptState], after: Mapping[str, PromptState]
+) -> dict[str, PromptState]:
+    """The states of both by layer, in the order of `after`; a layer that only one of them has keeps that."""
+    joined = {name: _added(before[name], own) if name in before else own for name, own in after.items()}
+    return {**joined, **{name: own for name, own in before.items() if name not in after}}
+
+
+def _added(one: PromptState, other: PromptState) -> PromptState:
+    if isinstance(one, PrefixState) and isinstance(other, PrefixState):
+        return one.add(other)
+    return (one if isinstance(one, RaggedState) else RaggedState.from_state(one)).add(other)
 
 
 def composed(parts: Sequence[CompressedPrompt]) -> CompressedPrompt:
@@ -108,7 +137,7 @@ def composed(parts: Sequence[CompressedPrompt]) -> CompressedPrompt:
 
 def load_compressed(model: Any, tokenizer: Any, folder: str | PathLike[str], name: str = "default") -> Reader:
     """Attach the compressed prompt in a folder; returned is the reader of what is asked behind it."""
-    notes = _read_notes(Path(folder) / NOTES)
+    notes = read_notes(folder)
     if notes["tokenizer"] != fingerprint(tokenizer):
         raise AttangentError(
             f"the prompt in {folder} was compressed with another tokenizer: load the one of its model"
@@ -117,14 +146,34 @@ def load_compressed(model: Any, tokenizer: Any, folder: str | PathLike[str], nam
     return Reader(tuple(notes["roles"]))
 
 
-def _read_notes(path: Path) -> dict[str, Any]:
+def read_notes(folder: str | PathLike[str]) -> dict[str, Any]:
+    """What `save` wrote beside the adapter."""
+    path = Path(folder) / NOTES
+    _refuse_foreign(path.parent)
     if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
         raise AttangentError(f"there is no file {path}, expected a folder that `attangent compress` wrote")
     try:
         notes = json.loads(path.read_text())
         whole = isinstance(notes["tokenizer"], str) and all(isinstance(role, str) for role in notes["roles"])
+        whole = whole and all(isinstance(notes[name], int) for name in ("size", "prompt_tokens"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AttangentError(f"{path} is not what `attangent compress` writes: {error}") from None
     if not whole:
         raise AttangentError(f"{path} is not what `attangent compress` writes")
     return notes
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse the adapter of another engine with the reason."""
+    path = folder / CONFIG
+    if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
+        return
+    try:
+        kind = json.loads(path.read_text()).get("peft_type")
+    except (ValueError, AttributeError, RecursionError, OSError):
+        return
+    if kind != PEFT_TYPE:
+        raise AttangentError(
+            f"{folder} holds a {kind} adapter of peft, not a prompt in attangent's layout: load it with "
+            "peft.PeftModel.from_pretrained"
+        )

@@ -16,7 +16,11 @@ LENGTH = 64
 """Tokens of a sample and of a piece of the prompt."""
 SINKS = 4
 """The first tokens of a prompt, which draw attention whatever they say."""
+REPEAT = "Repeat the previous context exactly."
+"""What is asked before the prompt is repeated, as KVzip asks it."""
 _FOLLOWING = 2
+_REPEATED = 160
+_REPEATED_EVERY = 128
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,18 @@ def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: 
     return [found[i] for i in sorted(kept.tolist())]
 
 
+def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[Tensor]:
+    """The prompt `ids` said again in overlapping pieces, each behind the tokens `asked`.
+
+    Where there are more than `at_most` pieces, as many of them are spread evenly over the prompt.
+    """
+    last = max(1, len(ids) - (_REPEATED - _REPEATED_EVERY))
+    starts = range(0, last, _REPEATED_EVERY)
+    if at_most is not None and len(starts) > at_most:
+        starts = [starts[i * len(starts) // at_most] for i in range(at_most)]
+    return [torch.cat([asked, ids[start : start + _REPEATED]]) for start in starts]
+
+
 def recitations(
     sentences: Sequence[str],
     places: Sequence[int],
@@ -85,13 +101,13 @@ def recitations(
     for place in places:
         words = sentences[place].split()
         asked = question(" ".join(words[: max(2, len(words) // 2)]) + "?")
-        told = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
-        found.append(torch.cat([asked, told])[:LENGTH])
+        answer = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
+        found.append(torch.cat([asked, answer])[:LENGTH])
     return found
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a text, as far as full stops and ends of lines tell; single words are left out."""
+    """The sentences of a text, as full stops and ends of lines divide it; single words are left out."""
     parts = re.split(r"(?<=[.!?:;])\s+|\n+", text)
     return [part.strip() for part in parts if len(part.split()) > 1]
 
@@ -106,7 +122,7 @@ def sample(
     length: int = LENGTH,
     temperature: float = 1.0,
     stream: str = "samples",
-    told: Callable[[], Any] = lambda: None,
+    progress: Callable[[], Any] = lambda: None,
 ) -> Tensor:
     """`count` texts (count, length) that the model writes behind the prompt, each beginning with `opening`.
 
@@ -124,7 +140,7 @@ def sample(
             chances = (logits.double() / temperature).softmax(dim=-1)
             drawn = torch.multinomial(chances, 1, generator=draw)
             ids = torch.cat([ids, drawn], dim=1)
-            told()
+            progress()
             if ids.shape[1] < length:
                 logits = _next_logits(model, drawn, local, cache.length + ids.shape[1] - 1)
     return ids

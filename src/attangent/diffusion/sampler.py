@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_choice, check_size
+from attangent._progress import track
 from attangent._random import generator
-from attangent.diffusion._progress import track
 from attangent.diffusion.process import ForwardProcess, Spacing
 
 Method = Literal["sde", "ode"]

@@ -1,4 +1,4 @@
-"""Forecasting: linear models in closed form, models trained by gradients, the benchmark protocol, diagnosis.
+"""Forecasting: many series at once, linear models in closed form, models trained by gradients, diagnosis.
 
 >>> import numpy as np
 >>> from attangent.forecast import LinearForecaster
@@ -22,8 +22,10 @@ from attangent.forecast.models.linear import LinearForecaster
 from attangent.forecast.models.linear_sgd import DLinear, NLinear, RLinear
 from attangent.forecast.models.training import Training
 from attangent.forecast.outlook.diagnosis import Diagnosis, diagnose
-from attangent.forecast.outlook.outlook import Outlook, forecast_frame
+from attangent.forecast.outlook.outlooks import Outlook
+from attangent.forecast.outlook.panels.forecaster import SeriesForecaster
 from attangent.forecast.outlook.protocol import compare, errors_by_step, evaluate
+from attangent.forecast.outlook.targets import forecast_frame
 from attangent.forecast.theory.attention_model import AttentionModel, Remedies, train_attention
 from attangent.forecast.theory.ssm import ResidualSSM
 
@@ -46,6 +48,7 @@ __all__ = [
     "Remedies",
     "ResidualSSM",
     "SeasonalNaive",
+    "SeriesForecaster",
     "Table",
     "Training",
     "VanillaTransformer",

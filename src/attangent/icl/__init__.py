@@ -7,6 +7,7 @@ from attangent.icl.certificate import Certificate
 from attangent.icl.compare import Comparison, compare_to_ridge, predictor_of
 from attangent.icl.dictionary import Dictionary, Prompts
 from attangent.icl.health import Health, InitialisationWarning
+from attangent.icl.learners import sklearn_predictor, text_predictor
 from attangent.icl.ridge import RidgeLimit, clean_risk, expected_distance
 from attangent.icl.tasks import IN_DOMAIN, OUT_OF_DOMAIN, Tasks
 from attangent.icl.training import Training
@@ -36,6 +37,8 @@ __all__ = [
     "compare_to_ridge",
     "expected_distance",
     "predictor_of",
+    "sklearn_predictor",
+    "text_predictor",
 ]
 
 

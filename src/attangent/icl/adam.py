@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_not_negative, check_positive, check_size
+from attangent._progress import Bars
 from attangent._random import generator
 from attangent.icl.tasks import IN_DOMAIN, Tasks
-from attangent.icl.training import Recorder, Training, Watch, progress
+from attangent.icl.training import Recorder, Training, Watch, show_gap
 
 if TYPE_CHECKING:
     from attangent.icl.attention import OneLayerAttention
@@ -49,14 +50,14 @@ class Adam:
         gradients = self._gradients(model)
         optimizer = torch.optim.Adam([model.Q, model.w], lr=self.rate)
         recorder = Recorder("adam", self.target, self.patience, self.watch)
-        with progress("adam", self.steps, self.quiet) as show:
+        with Bars(self.quiet) as bars:
             for step in range(self.steps + 1):
                 noted = step % self.record_every == 0 or step == self.steps
                 if (noted and recorder.note(step, model.gap(), model)) or step == self.steps:
                     break
                 model.Q.grad, model.w.grad = gradients()
                 optimizer.step()
-                show(recorder.last)
+                show_gap(bars, "adam", step + 1, self.steps, recorder.last)
         model.Q.grad = model.w.grad = None
         return recorder.result()
 

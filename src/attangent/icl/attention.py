@@ -12,7 +12,7 @@ from attangent._random import generator
 from attangent.icl._inputs import as_labels, as_tensor
 from attangent.icl.certificate import Certificate, certify
 from attangent.icl.dictionary import Dictionary
-from attangent.icl.heads import attention, gradient, logit_scale, mixture
+from attangent.icl.heads import gradient, logit_scale, mixture, softmax_vectors
 from attangent.icl.health import Health, InitialisationWarning, examine
 from attangent.icl.ridge import RidgeLimit, expected_distance
 from attangent.icl.tasks import IN_DOMAIN, Tasks
@@ -63,7 +63,7 @@ class OneLayerAttention:
 
     def attention(self) -> Tensor:
         """S (H, N, K): the softmax over the prompt's tokens, for each head and token."""
-        return attention(self.dictionary, self.Q)
+        return softmax_vectors(self.dictionary, self.Q)
 
     def matrix(self) -> Tensor:
         """Ahat (N, K) of Eq. 35: the model is linear in the labels, yhat = Ahat'y."""

@@ -1,18 +1,22 @@
-"""How close an in-context learner is to ridge regression, kernel ridge and nearest neighbour."""
+"""How close an in-context learner is to ridge regression and to other rules, and how surely."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._random import generator
 from attangent.icl._inputs import as_tensor
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit
+from attangent.icl.rules import RULES
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 
 if TYPE_CHECKING:
@@ -23,57 +27,130 @@ Predictor = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(prompt tokens (N, d), labels (count, N), queries (Q, d)) -> answers (count, Q)."""
 
 
-@dataclass(frozen=True)
+NONE = "none of these"
+
+
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Mean squared figures over prompts and queries, each divided by the mean square of the clean labels.
 
-    `distance[name]` is between the predictor and the named rule; `risk[name]` between the rule and the clean
-    labels, `risk["predictor"]` the predictor's own. `implied_alpha` is the ridge whose answers are nearest to
-    the predictor's, and `implied_distance` how far they are.
+    `distance[name]` is between the predictor and the named rule, `interval[name]` holds it in 95 % of prompts
+    drawn anew (by resampling prompts); `risk[name]` is between the rule and the clean labels,
+    `risk["predictor"]` the predictor's own. `implied_alpha` is the ridge whose answers are nearest to the
+    predictor's, and `implied_distance` how far they are. `answers` has what each of them said.
     """
 
     distance: dict[str, float]
+    interval: dict[str, tuple[float, float]]
     risk: dict[str, float]
     implied_alpha: float
     implied_distance: float
+    nearest: str
+    """The rule nearest to the predictor, or "none of these" where every rule is further than `most`."""
+    certainty: float
+    """The share of resampled sets of prompts in which the nearest rule is the same."""
+    most: float
+    answers: dict[str, Tensor] = field(repr=False, default_factory=dict)
 
     @property
-    def nearest(self) -> str:
-        """The rule that the predictor is nearest to."""
-        return min(self.distance, key=lambda name: self.distance[name])
+    def table(self) -> pd.DataFrame:
+        """One row per rule, nearest first: rule, distance, low, high, risk."""
+        rows = [
+            {"rule": name, "distance": far, "low": low, "high": high, "risk": self.risk[name]}
+            for (name, far), (low, high) in zip(self.distance.items(), self.interval.values(), strict=True)
+        ]
+        return pd.DataFrame(rows).sort_values("distance", ignore_index=True)
+
+    def plot(self, path: str | Path) -> None:
+        """The predictor's answers against those of the six nearest rules, one panel for each."""
+        from attangent.icl.plots import plot_comparison
+
+        plot_comparison(self, path)
 
 
 def compare_to_ridge(
-    predictor: Predictor, dictionary: Dictionary, prompts: int = 200, tasks: Tasks = IN_DOMAIN, seed: int = 0
+    predictor: Predictor,
+    dictionary: Dictionary,
+    prompts: int = 200,
+    tasks: Tasks = IN_DOMAIN,
+    seed: int = 0,
+    *,
+    rules: Iterable[str] | None = None,
+    most: float = 0.1,
 ) -> Comparison:
     """Ask the predictor for the answers to a dictionary's queries on fresh prompts, and compare.
 
+    rules: names out of `attangent.icl.rules.RULES`, all but the slow trees unless given; most: a rule further
+    than this (as a share of the mean square of the clean labels) is not what the predictor does.
+
     >>> from attangent.icl import OneLayerAttention, predictor_of
-    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
+    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0, representation="linear")
     >>> model = OneLayerAttention(dictionary, heads=16)
     >>> training = model.fit(method="solve")
     >>> compare_to_ridge(predictor_of(model), dictionary).nearest
     'ridge'
     """
+    chosen = _chosen(rules)
+    check_positive("most", most)
     if dictionary.K == dictionary.N:
         raise AttangentError(
             "the dictionary has no tokens beyond the prompt's: take K above N to have queries"
         )
     drawn = dictionary.prompts(check_size("prompts", prompts), tasks, seed)
     clean = drawn.clean[:, dictionary.N :]
-    answers = _ask(predictor, dictionary, drawn.shown)
-    rules = {name: rule(dictionary, drawn.shown) for name, rule in RULES.items()}
+    said = {"predictor": _ask(predictor, dictionary, drawn.shown)}
+    said |= {name: RULES[name](dictionary, drawn.shown) for name in chosen}
     scale = clean.square().mean().item()
-    alpha, distance = _implied_alpha(dictionary, drawn.shown, answers)
+    alpha, distance = _implied_alpha(dictionary, drawn.shown, said["predictor"])
+    apart = torch.stack([(said["predictor"] - said[name]).square().mean(dim=1) for name in chosen]) / scale
+    far = dict(zip(chosen, map(_finite, apart.mean(dim=1).tolist()), strict=True))
+    nearest, certainty = _nearest(apart, chosen, most, seed)
     return Comparison(
-        distance={name: _mean_square(answers - given) / scale for name, given in rules.items()},
-        risk={
-            name: _mean_square(given - clean) / scale
-            for name, given in {"predictor": answers, **rules}.items()
-        },
+        distance=far,
+        interval=_intervals(apart, chosen, seed),
+        risk={name: _mean_square(given - clean) / scale for name, given in said.items()},
         implied_alpha=alpha,
         implied_distance=distance / scale,
+        nearest=nearest,
+        certainty=certainty,
+        most=most,
+        answers=said,
     )
+
+
+def _chosen(rules: Iterable[str] | None) -> tuple[str, ...]:
+    names = tuple(rules) if rules is not None else tuple(name for name in RULES if name != "trees")
+    unknown = [name for name in names if name not in RULES]
+    if unknown or not names or len(set(names)) < len(names):
+        raise AttangentError(f"rules are {names}, expected different names out of {', '.join(RULES)}")
+    return names
+
+
+def _resampled(apart: Tensor, seed: int, times: int = 1000) -> Tensor:
+    """(times, rules): mean distances over prompts drawn from the prompts with replacement."""
+    count = apart.shape[1]
+    rows = torch.randint(count, (times, count), generator=generator(seed, "icl comparison"))
+    shares = torch.zeros(times, count, dtype=torch.float64)
+    shares.scatter_add_(1, rows, torch.full((times, count), 1 / count, dtype=torch.float64))
+    return shares @ apart.T
+
+
+def _intervals(apart: Tensor, names: tuple[str, ...], seed: int) -> dict[str, tuple[float, float]]:
+    ends = _resampled(apart, seed).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64), dim=0)
+    pairs = zip(names, ends.T.tolist(), strict=True)
+    return {name: (_finite(low), _finite(high)) for name, (low, high) in pairs}
+
+
+def _nearest(apart: Tensor, names: tuple[str, ...], most: float, seed: int) -> tuple[str, float]:
+    """The nearest rule, or none, and in how many resampled sets of prompts it is the same."""
+    least, places = torch.cat([apart.mean(dim=1)[None], _resampled(apart, seed)]).min(dim=1)
+    pairs = zip(least.tolist(), places.tolist(), strict=True)
+    winners = [names[place] if far <= most else NONE for far, place in pairs]
+    return winners[0], winners[1:].count(winners[0]) / (len(winners) - 1)
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else math.inf
 
 
 def predictor_of(model: "OneLayerAttention | InContextTransformer") -> Predictor:
@@ -115,30 +192,6 @@ def _ask(predictor: Predictor, dictionary: Dictionary, labels: Tensor) -> Tensor
     return answers
 
 
-def ridge(dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """Ridge regression on the representations with the ridge m tau."""
-    return RidgeLimit(dictionary).predict(labels)[:, dictionary.N :]
-
-
-def kernel_ridge(dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """Kernel ridge on the tokens: exp(-|v - v'|^2 / median), ridge m tau relative to the labels' variance."""
-    tokens = dictionary.tokens
-    squares = torch.cdist(tokens[: dictionary.N], tokens).square()
-    kernel = torch.exp(-squares / squares[squares > 0].median())
-    noise = dictionary.ridge / dictionary.Z.square().sum(dim=0).mean()
-    shown = kernel[:, : dictionary.N] + noise * torch.eye(dictionary.N, dtype=torch.float64)
-    return labels @ torch.linalg.lstsq(shown, kernel[:, dictionary.N :]).solution
-
-
-def nearest_neighbour(dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """The label of the prompt's token nearest to the query."""
-    tokens = dictionary.tokens
-    return labels[:, torch.cdist(tokens[dictionary.N :], tokens[: dictionary.N]).argmin(dim=1)]
-
-
-RULES = {"ridge": ridge, "kernel ridge": kernel_ridge, "nearest neighbour": nearest_neighbour}
-
-
 def _implied_alpha(dictionary: Dictionary, labels: Tensor, answers: Tensor) -> tuple[float, float]:
     """The ridge nearest to the answers, by golden section in its logarithm over thirteen decades."""
     from scipy.optimize import minimize_scalar
@@ -158,5 +211,4 @@ def _implied_alpha(dictionary: Dictionary, labels: Tensor, answers: Tensor) -> t
 
 
 def _mean_square(x: Tensor) -> float:
-    value = x.square().mean().item()
-    return value if math.isfinite(value) else math.inf
+    return _finite(x.square().mean().item())

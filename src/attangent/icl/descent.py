@@ -7,8 +7,9 @@ import torch
 
 from attangent._checks import check_not_negative, check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.icl.heads import attention, gradient, logit_scale, mixture
-from attangent.icl.training import Recorder, Training, progress
+from attangent._progress import Bars
+from attangent.icl.heads import gradient, logit_scale, mixture, softmax_vectors
+from attangent.icl.training import Recorder, Training, show_gap
 
 if TYPE_CHECKING:
     from attangent.icl.attention import OneLayerAttention
@@ -44,9 +45,9 @@ class GradientDescent:
         rate_Q, rate_w = self._rates(model)
         dictionary, A, M = model.dictionary, model.limit.A, model.dictionary.M
         recorder = Recorder("gd", self.target, self.patience)
-        with progress("gd", self.steps, self.quiet) as show:
+        with Bars(self.quiet) as bars:
             for step in range(self.steps + 1):
-                S = attention(dictionary, model.Q)
+                S = softmax_vectors(dictionary, model.Q)
                 D = mixture(S, model.w) - A
                 G = M @ D
                 gap = (D * G).sum().item() / (2 * dictionary.K)
@@ -54,7 +55,7 @@ class GradientDescent:
                     break
                 dQ, dw = gradient(dictionary, S, model.w, G)
                 model.Q, model.w = model.Q - rate_Q * dQ, model.w - rate_w * dw
-                show(gap)
+                show_gap(bars, "gd", step + 1, self.steps, gap)
         return recorder.result()
 
     def _rates(self, model: "OneLayerAttention") -> tuple[float, float]:

@@ -14,7 +14,7 @@ from attangent._random import generator
 from attangent.icl._inputs import as_matrix, as_tensor
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 
-Representation = Callable[[Tensor], Any] | Tensor
+Representation = Callable[[Tensor], Any] | Tensor | Literal["linear"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +76,19 @@ class Dictionary:
     ) -> "Dictionary":
         """Random tokens: of norm 1 as the theory asks, or Gaussian as the paper's experiments draw them.
 
-        The representations are Gaussian too unless a `representation` is given: a matrix (m, d), or a
-        function from tokens (K, d) to features (K, m).
+        The representations are Gaussian and independent of the tokens, as the paper's are, unless a
+        `representation` is given: "linear" for a random matrix, a matrix (m, d), or a function from tokens
+        (K, d) to features (K, m). Only then can a learner that sees the tokens alone do ridge regression.
         """
         for name, size in (("K", K), ("d", d), ("m", m)):
             check_size(name, size)
         check_choice("tokens", tokens, ("unit", "gaussian"))
         v = torch.randn(K, d, generator=generator(seed, "icl tokens"), dtype=torch.float64)
         v = v / v.norm(dim=1, keepdim=True) if tokens == "unit" else v
+        if isinstance(representation, str):
+            check_choice("representation", representation, ("linear",))
+            rng = generator(seed, "icl representation")
+            representation = torch.randn(m, d, generator=rng, dtype=torch.float64) / d**0.5
         if representation is not None:
             return cls.of(v, representation, N=N, tau=tau)
         z = torch.randn(K, m, generator=generator(seed, "icl features"), dtype=torch.float64)

@@ -14,7 +14,7 @@ def logit_scale(dictionary: Dictionary) -> float:
     return math.sqrt(squares[: dictionary.N].mean().item() * squares.mean().item())
 
 
-def attention(dictionary: Dictionary, Q: Tensor) -> Tensor:
+def softmax_vectors(dictionary: Dictionary, Q: Tensor) -> Tensor:
     """S (H, N, K) = softmax over n of V'Q_h X."""
     tokens = dictionary.tokens
     return torch.softmax(tokens[: dictionary.N] @ Q @ tokens.T, dim=1)

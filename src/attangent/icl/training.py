@@ -1,14 +1,14 @@
-"""What a training run reports, when it stops, and the bar that shows it."""
+"""What a training run reports, when it stops, and how its bar shows the gap."""
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+from attangent._progress import Bars
 
 if TYPE_CHECKING:
     from attangent.icl.attention import OneLayerAttention
@@ -99,16 +99,6 @@ class Recorder:
         )
 
 
-@contextmanager
-def progress(name: str, total: int, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A bar on the terminal that shows the gap; silent where nobody watches."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda gap: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(name), BarColumn(), TextColumn("gap {task.fields[gap]:.1e}"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=total, gap=math.nan)
-        yield lambda gap: bar.update(task, advance=1, gap=gap)
+def show_gap(bars: Bars, name: str, step: int, steps: int, gap: float) -> None:
+    """Move the bar of a run on and write its gap beside it."""
+    bars.show(name, step, steps, note=f"gap {gap:.1e}")

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._progress import Bars
 from attangent._random import generator
 from attangent.icl._inputs import as_labels
 from attangent.icl.dictionary import Dictionary
@@ -142,12 +143,10 @@ class TransformerTrainer:
         quiet: bool = False,
     ) -> TransformerTraining:
         """Train in place; `tests` are labels (count, N) of prompts on which the distance to y* is noted."""
-        from attangent.icl.training import progress
-
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, fused=True)
         draw = self._batches(dictionary)
         course = _Course(model, dictionary, tests or {})
-        with progress("transformer", self.steps, quiet) as show:
+        with Bars(quiet) as bars:
             for step in range(self.steps + 1):
                 loss = batch_loss(model, dictionary, draw())
                 if step % self.record_every == 0 or step == self.steps:
@@ -156,7 +155,7 @@ class TransformerTrainer:
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
-                    show(loss.item())
+                    bars.show("transformer", step + 1, self.steps, note=f"loss {loss.item():.1e}")
         return course.result()
 
     def _batches(self, dictionary: Dictionary) -> Callable[[], Tensor]:

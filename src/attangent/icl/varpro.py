@@ -1,6 +1,5 @@
 """Variable projection: w is solved exactly for every Q, and L-BFGS moves Q on what is left."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,9 +8,10 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_not_negative, check_size
+from attangent._progress import Bars
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.heads import logit_gradient, mixture
-from attangent.icl.training import Recorder, Training, progress
+from attangent.icl.training import Recorder, Training, show_gap
 
 if TYPE_CHECKING:
     from attangent.icl.attention import OneLayerAttention
@@ -42,13 +42,13 @@ class VariableProjection:
     def train(self, model: "OneLayerAttention") -> Training:
         projected = Projected(model, Coordinates(model.dictionary))
         recorder = Recorder("varpro", self.target, self.patience)
-        with progress("varpro", self.steps, self.quiet) as show, suppress(_Enough):
+        with Bars(self.quiet) as bars, suppress(_Enough):
             if not recorder.note(0, model.gap()):
-                self._search(projected, recorder, show)
+                self._search(projected, recorder, bars)
         projected.install(model)
         return recorder.result("stalled" if recorder.last_step < self.steps else "steps")
 
-    def _search(self, projected: "Projected", recorder: Recorder, show: Callable[[float], None]) -> None:
+    def _search(self, projected: "Projected", recorder: Recorder, bars: Bars) -> None:
         P = projected.best.clone()
         optimizer = torch.optim.LBFGS(
             [P],
@@ -63,7 +63,7 @@ class VariableProjection:
         def evaluate() -> float:
             gap, P.grad = projected.value_and_gradient(P)
             projected.accept(P, gap)
-            show(gap)
+            show_gap(bars, "varpro", recorder.last_step + 1, self.steps, gap)
             if recorder.note(recorder.last_step + 1, projected.best_gap) or recorder.last_step >= self.steps:
                 raise _Enough
             return gap

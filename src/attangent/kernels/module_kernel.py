@@ -150,7 +150,7 @@ class _Kernel:
     def _jacobians(self, parameters: Parameters, x: Points) -> list[Tensor]:
         """dF/dtheta at each point, a tensor (n, O, weights) for each parameter."""
         by_name = _per_point(jacrev(self.function.one), parameters, x)
-        return [by_name[name].flatten(2).to(self.plan.dtype) for name in parameters]
+        return [by_name[name].detach().flatten(2).to(self.plan.dtype) for name in parameters]
 
 
 def _per_point(jacobian: Callable[..., Parameters], parameters: Parameters, x: Points) -> Parameters:

@@ -1,11 +1,12 @@
 """Two-stage learning: the model of P3, stages in a run of your own, and editing an attention spectrum."""
 
 from attangent.stages.detector.callback import stage_callback
-from attangent.stages.detector.detector import StageDetector
+from attangent.stages.detector.detector import StageDetector, find_stages
+from attangent.stages.detector.sources import read_metrics
 from attangent.stages.spectra.edit import edit_spectrum
-from attangent.stages.spectra.singular_values import (
-    spectrum,  # hides the module of the same name, as it should
-)
+from attangent.stages.spectra.effect import measure_effect
+from attangent.stages.spectra.search import search_spectrum
+from attangent.stages.spectra.singular_values import spectrum
 from attangent.stages.theory.attention import ReluAttention
 from attangent.stages.theory.data import TwoStageData
 from attangent.stages.theory.floor import q_loss_bounds
@@ -17,7 +18,11 @@ __all__ = [
     "StageDetector",
     "TwoStageData",
     "edit_spectrum",
+    "find_stages",
+    "measure_effect",
     "q_loss_bounds",
+    "read_metrics",
+    "search_spectrum",
     "spectrum",
     "stage_callback",
     "train",

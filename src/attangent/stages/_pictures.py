@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent._files import writing
 
 ENDINGS = (".png", ".svg", ".pdf")
 
@@ -19,10 +20,16 @@ def check_picture(path: str | Path) -> Path:
 
 
 def write_picture(path: str | Path, panels: int, draw: Callable[[list[Any]], None]) -> None:
-    """Draw on `panels` axes beside each other and write the figure."""
+    """Draw on `panels` axes, at most three beside each other, and write the figure, whole or not at all."""
     file = check_picture(path)
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.5 * panels, 3.2), layout="constrained")
-    draw(list(figure.subplots(1, panels, squeeze=False)[0]))
-    figure.savefig(file, dpi=120)
+    columns = min(panels, 3)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(4.5 * columns, 3.2 * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in axes[panels:]:
+        unused.set_axis_off()
+    draw(axes[:panels])
+    with writing(file) as temporary:
+        figure.savefig(temporary, dpi=120)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from attangent._errors import AttangentError
+from attangent.adapters.hub import check_model_name
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import is_head
 
@@ -74,6 +75,7 @@ def _given(auto_class: Any, model: str | Path, what: str, named: dict[str, Any])
     folder = Path(model)
     if folder.is_dir() and not any((folder / name).is_file() for name in _SAVED):
         raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
+    check_model_name(model)
     try:
         return auto_class.from_pretrained(str(model), **named)
     except (OSError, ValueError) as error:

@@ -5,7 +5,6 @@ import torch
 
 from attangent.adapters import NTKConfig, activate, attach, states_of
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.decoding import native
 from attangent.adapters.decoding.fold import Folded, decode, fold, is_plain
 from attangent.adapters.slot import slot_of
 from attangent.adapters.states import CalibratedState
@@ -14,14 +13,7 @@ from attangent.attention.features import Anchors, Elu, Learned
 from tests.adapters.models import inputs, tiny
 from tests.attention.cases import normal, tokens
 
-
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def merging(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip("decoding.c is not compiled: there was no C compiler at installation")
-    return request.param
+pytestmark = pytest.mark.usefixtures("merging")
 
 
 CONFIGS = {
@@ -105,16 +97,6 @@ def test_a_model_of_more_precision_than_its_state_decodes(config):
     assert torch.equal(
         model.generate(**given, **OPTIONS), model.generate(**given, **OPTIONS, use_cache=False)
     )
-
-
-def test_anchors_without_mass_are_left_out():
-    keys = normal(2, 5, 4)
-    state = PrefixState.from_prefix(Anchors(keys), keys[:, :3], keys[:, :3])
-    assert (state.k == 0).any()
-    q, k, v = tokens(1, 4, 2, 1, 6, 4)
-    with torch.no_grad():
-        found = decode(call(q, k, v, scale=0.5), fold(state, 0.5, q))
-        assert torch.allclose(found, ntk_attention(q, k, v, state))
 
 
 @pytest.mark.parametrize(

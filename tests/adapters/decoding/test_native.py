@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent.adapters.decoding import native
-from attangent.adapters.decoding.native import merge_anchors, merge_learned
+from attangent.adapters.decoding.native import MergeRows, merge_anchors, merge_learned
 from tests.attention.cases import normal
 
 ROOT = Path(__file__).parents[3]
@@ -76,6 +76,47 @@ def test_anchors(size, scale):
 
 
 @compiled
+@given(
+    features=st.lists(st.integers(1, 600), min_size=1, max_size=3),
+    sharing=st.integers(1, 3),
+    scale=st.sampled_from([0.1, 3.0]),
+)
+def test_heads_of_any_length(features, sharing, scale):
+    """The highest score may lie in any of the pieces that a long head is cut into."""
+    heads = len(features) * sharing
+    q, out, lse = queries(2, heads, 5, 3)
+    columns = [drawn(5, r, seed=r, scale=scale) for r in features]
+    bias, U = [drawn(1, r, seed=r + 1) for r in features], [drawn(r, 3, seed=r + 2) for r in features]
+    for each in bias:
+        each[:, 1::2] = -math.inf
+        if each.shape[1] > 300:
+            each[:, :300] = -math.inf
+    found = out.clone()
+    assert merge_anchors(columns, bias, U, heads)(found, lse, q)
+    for head in range(heads):
+        own, at = head // sharing, slice(head, head + 1)
+        alone = (columns[own][None], bias[own][None], U[own][None])
+        expected = anchors(out[:, at], lse[:, at], q[:, at], *alone)
+        assert torch.allclose(found[:, at].double(), expected, rtol=1e-4, atol=2e-5)
+
+
+@compiled
+def test_every_sequence_may_have_its_own_prefix():
+    q, out, lse = queries(5, 2, 4, 3)
+    one = merge_learned(*learned_weights(2, 4, 3, 3))
+    two = merge_anchors([drawn(4, 9)], [drawn(1, 9)], [drawn(9, 3)], 2)
+    merges, found = [one, None, two, two, one], out.clone()
+    assert MergeRows(merges)(found, lse, q)
+    for row, merge in enumerate(merges):
+        at, alone = slice(row, row + 1), out[row : row + 1].clone()
+        if merge is not None:
+            assert merge(alone, lse[at].contiguous(), q[at].contiguous())
+        assert torch.equal(found[at], alone)
+    assert not MergeRows(merges[:4])(found, lse, q)
+    assert not MergeRows([None] * 5)(found, lse, q)
+
+
+@compiled
 @given(size=sizes)
 def test_bfloat16_is_rounded_once(size):
     batch, heads, dim, features, values = size
@@ -136,6 +177,14 @@ def test_what_it_leaves_to_torch():
     assert not merge(out.half(), lse, q.half())
     assert not merge(out, lse, drawn(3, 2, 1, 8)[..., ::2])
     assert not merge(drawn(3, 2, 1, 10)[..., ::2], lse, q)
+    for heads in (1, 3, 4):
+        other = queries(3, heads, 4, 5)
+        assert not merge(other[1], other[2], other[0])
+    assert not merge(out, lse.double(), q)
+    assert not merge(out, lse.bfloat16(), q)
+    assert not merge(out, lse[:2], q)
+    assert not merge(out[..., :4].contiguous(), lse, q)
+    assert not merge(out, lse, drawn(3, 2, 1, 3))
     many = 1 + 1_000_000 // (2 * 16 * (4 + 16))
     assert not merge(*(part[:1].repeat(many, *[1] * (part.ndim - 1)) for part in (out, lse, q)))
     assert torch.equal(out, before)
@@ -145,9 +194,11 @@ def test_what_it_leaves_to_torch():
 def test_weights_it_does_not_take():
     assert merge_learned(*(part.double() for part in learned_weights(2, 4, 3, 5))) is None
     assert merge_learned(*learned_weights(1, 1025, 3, 5)) is None
-    assert merge_learned(*learned_weights(1, 4, 1025, 5)) is None
     assert merge_learned(*learned_weights(1, 4, 3, 1025)) is None
-    assert merge_learned(*learned_weights(1, 1024, 1024, 1024)) is not None
+    assert merge_learned(*learned_weights(1, 1024, 1025, 1024)) is not None
+    assert merge_learned(*learned_weights(0, 4, 3, 5)) is None
+    assert merge_learned(*learned_weights(2, 4, 3, 5), heads=3) is None
+    assert merge_anchors([], [], []) is None
 
 
 @pytest.mark.parametrize("left", ["nothing", "text", pytest.param("older", marks=compiled)])
@@ -161,6 +212,17 @@ def test_without_a_library_torch_is_taken(left, tmp_path, monkeypatch):
         assert not compile_library(older, path)
     monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
     assert native.library.__wrapped__() is None
+
+
+@compiled
+def test_a_library_that_gives_wrong_numbers_is_left_alone_with_a_warning(tmp_path, monkeypatch):
+    source = (ROOT / "src/attangent/adapters/decoding/decoding.c").read_text()
+    assert "1.0f / (1.0f + expf" in source
+    (tmp_path / "wrong.c").write_text(source.replace("1.0f / (1.0f + expf", "1.1f / (1.0f + expf"))
+    assert not compile_library(tmp_path / "wrong.c", tmp_path / "decoding.lib")
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
+    with pytest.warns(RuntimeWarning, match="gives wrong numbers here and is not used"):
+        assert native.library.__wrapped__() is None
 
 
 def test_an_installation_without_a_compiler_goes_on(tmp_path, monkeypatch):

@@ -1,9 +1,11 @@
 import json
+import math
+import os
 
 import pytest
 import torch
 
-from attangent.adapters import load_adapter, states_of
+from attangent.adapters import NTKConfig, attach, load_adapter, save_adapter, states_of
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from tests.adapters.files.cases import LAYER, key, refused, retensor, rewrite
 from tests.adapters.models import tiny
@@ -100,9 +102,12 @@ def test_a_folder_that_is_not_there_is_refused(where):
 def test_a_hub_id_that_cannot_be_had_is_refused(monkeypatch):
     import huggingface_hub
 
-    def unreachable(*_):
+    def unreachable(*_, **options):
         raise OSError("no network")
 
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    assert "the hub could not be reached (no network)" in refused("someone/adapter")
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **options: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
     assert "could not be had from the hub: no network" in refused("someone/adapter")
 
@@ -110,5 +115,58 @@ def test_a_hub_id_that_cannot_be_had_is_refused(monkeypatch):
 def test_a_hub_id_is_downloaded(saved, monkeypatch):
     import huggingface_hub
 
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **options: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda repo, name: str(saved / name))
     assert list(states_of(load_adapter(tiny("bert"), "someone/adapter"))) == [LAYER]
+
+
+def test_a_pipe_in_the_place_of_the_weights_is_refused(folder):
+    (folder / WEIGHTS).unlink()
+    os.mkfifo(folder / WEIGHTS)
+    assert "no plain file" in refused(folder)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_modules_with_numbers_that_are_none_are_refused(folder, wrong):
+    name = "base_model.model.classifier.bias"
+    retensor(folder, lambda t: t.update({name: torch.tensor([0.0, wrong, 0.0])}))
+    assert f"{name} has NaN or infinite entries" in refused(folder)
+
+
+@pytest.fixture
+def random_folder(tmp_path):
+    save_adapter(attach(tiny("bert"), NTKConfig(features="positive-random", size=6)), tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def taylor_folder(tmp_path):
+    save_adapter(attach(tiny("bert"), NTKConfig(features="taylor", size=2)), tmp_path)
+    return tmp_path
+
+
+FIRST = "bert.encoder.layer.0.attention.self"
+PROJECTION = f"base_model.model.{FIRST}.attangent_prefix.states.features.projection"
+
+
+def test_random_features_of_any_size_take_no_memory_before_they_are_refused(random_folder):
+    rewrite(random_folder, lambda d: d["states"][FIRST]["settings"].update(size=10**8))
+    assert "a row for each of 100000000 features" in refused(random_folder)
+    retensor(
+        random_folder,
+        lambda t: t.pop(f"base_model.model.{FIRST}.attangent_prefix.states.features.projection"),
+    )
+    assert "not whole" in refused(random_folder)
+
+
+def test_a_projection_of_another_height_is_refused(random_folder):
+    retensor(random_folder, lambda t: t.update({PROJECTION: torch.randn(7, 8, dtype=torch.float64)}))
+    assert "projection has shape (7, 8), expected a row for each of 6 features" in refused(random_folder)
+
+
+@pytest.mark.parametrize("order", [2_000_000, 10**9])
+def test_a_taylor_map_of_any_order_takes_no_memory_before_it_is_refused(taylor_folder, order):
+    rewrite(taylor_folder, lambda d: d["states"][FIRST]["settings"].update(order=order))
+    assert f"Taylor features of order {order}" in refused(taylor_folder)
+    rewrite(taylor_folder, lambda d: d["states"][FIRST]["settings"].update(order=1_999_999, dim=1))
+    assert "Taylor features of order 1999999" in refused(taylor_folder)

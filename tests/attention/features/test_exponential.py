@@ -88,3 +88,10 @@ def test_impossible_softcaps_are_refused(softcap):
 def test_impossible_anchors_are_refused(keys):
     with pytest.raises(AttangentError, match="keys"):
         Anchors(keys)
+
+
+def test_random_features_that_would_fill_the_memory_are_refused():
+    with pytest.raises(AttangentError, match="100,000,000 random features in 64 dimensions"):
+        PositiveRandom(64, 10**8)
+    with pytest.raises(AttangentError, match=r"projection has shape \(3, 4\), expected a row for each of 5"):
+        PositiveRandom(4, 5, projection=torch.zeros(3, 4))

@@ -74,7 +74,7 @@ def test_half_precision_modules_keep_the_coefficients():
     [
         ({"dim": 0, "order": 1}, "dim is 0"),
         ({"dim": 3, "order": 0}, "order is 0"),
-        ({"dim": 64, "order": 6}, "more than 2,000,000"),
+        ({"dim": 64, "order": 6}, "no more than 2,000,000"),
     ],
 )
 def test_impossible_maps_are_refused(arguments, message):
@@ -90,3 +90,28 @@ def test_impossible_tolerances_are_refused(bound, tolerance):
 
 def test_hopeless_error_is_infinite_not_an_overflow():
     assert taylor_error(2, 5000.0) == math.inf
+
+
+@pytest.mark.parametrize(("dim", "bound"), [(10**6, 1.0), (64, 1e3), (2, 80.0), (10**12, 1e-3)])
+def test_hopeless_tolerances_are_refused_at_once(dim, bound):
+    with pytest.raises(AttangentError, match="Taylor features of order"):
+        Taylor.for_tolerance(dim, bound, 1e-3)
+
+
+@pytest.mark.parametrize(("bound", "tolerance"), [(1e9, 0.1), (0.0, 0.1), (1.0, 0.0), (math.nan, 0.1)])
+def test_an_order_that_cannot_be_found_is_refused(bound, tolerance):
+    with pytest.raises(AttangentError, match="bound and tolerance are"):
+        order_for(bound, tolerance)
+
+
+@given(st.floats(0.01, 60), st.sampled_from([0.5, 1e-2, 1e-6]))
+@settings(max_examples=30, deadline=None)
+def test_no_lower_order_than_the_first_tried_would_do(bound, tolerance):
+    order = order_for(bound, tolerance)
+    assert taylor_error(order, bound) <= tolerance
+    assert order == 1 or taylor_error(order - 1, bound) > tolerance
+
+
+def test_entries_that_no_model_has_are_refused():
+    with pytest.raises(AttangentError, match=r"entry_bound is 1e\+150, expected at most 10000"):
+        Taylor.for_tolerance(64, 1e150, 1e-3)

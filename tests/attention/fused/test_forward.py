@@ -1,4 +1,4 @@
-"""The fused passes around any kernel."""
+"""The fused passes around any token attention."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from tests.attention.cases import make_mask, make_state, normal, tokens
 
 
 class _Reference:
-    """A kernel in plain operations, in the place of a device's."""
+    """Token attention in plain operations, in the place of a device's."""
 
     def supports(self, q, k, v):
         return True
@@ -32,7 +32,7 @@ class _Reference:
 
 
 @pytest.mark.parametrize("name", ["elu", "taylor-2", "learned-gelu"])
-def test_any_kernel_that_keeps_the_contract_gives_the_same_attention(name):
+def test_any_attention_that_keeps_the_contract_gives_the_same_attention(name):
     q, k, v = (t.requires_grad_() for t in tokens(2, 2, 2, 4, 5, 3))
     state, mask = make_state(name, 3, 2), resolve_mask(make_mask("added-full", 2, 2, 4, 5), False, q, k)
     inputs = [q, k, v, *state.parameters()]
@@ -52,7 +52,7 @@ def test_cuda_operators_take_what_they_are_given_and_return_fitting_shapes(kind,
     Z, mass = torch.empty(2, 16, 24, device="meta"), torch.empty(2, 16, device="meta")
     mask = make_mask(kind, 2, 4, 5, 7)
     resolved = resolve_mask(None if mask is None else mask.to("meta"), causal, q, k)
-    call = fused.Call(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25)
+    call = fused.Call(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25, 60.0)
     out, total, sign, saved = fused.forward(call, q, k, v, Z, mass)
     assert (out.shape, out.dtype, total.shape) == ((2, 4, 5, 24), torch.float16, (2, 4, 5))
     inputs = [q, k, v, Z, mass]

@@ -27,15 +27,58 @@ def test_table_totals_and_violations(tmp_path):
     )
     page = render_markdown(run)
     assert "- **1 holds**" in page
-    assert "- **1 violated**" in page
-    assert "| P2/lemma-1 | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
+    assert "- **1 not reproduced**" in page
+    assert "| P2/lemma-1 | theorem | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
     assert "## P2/lemma-2: Title" in page
-    assert "Violated outside its stated hypotheses." in page
+    assert "Not reproduced outside its hypotheses." in page
     assert "|F|^2 at the end: 1.5, should be <= 1: **not kept**" in page
     assert "corrected (ours): 10^−4, should be <= 10^3: kept" in page
     assert "Read \\*this\\*." in page
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
-    with pytest.raises(AttangentError, match="name a file in a folder you may write to"):
+    with pytest.raises(AttangentError, match=r"cannot write .*name another place"):
         write_markdown(make_run(tmp_path, Finding((KEPT,))), tmp_path / "none" / "page.md")
+
+
+def test_titles_and_places_are_plain_text(tmp_path):
+    record = Record(
+        Origin("P2/lemma-1", "<script>x</script> *t*", "# [p](q)", "s", "quick", {}, 0, "c"),
+        Finding((BROKEN,)),
+        0.1,
+        {},
+    )
+    page = render_markdown(Run(tmp_path, "quick", (record,), (), {}))
+    assert "<script>" not in page
+    assert "\\<script\\>x\\</script\\> \\*t\\*" in page
+    assert "\\# \\[p\\](q)" in page
+
+
+def test_what_failed_stands_with_its_quote_its_parts_and_its_repair(tmp_path):
+    def record(claim, finding, **more):
+        return Record(
+            Origin(claim, "Title", "Section 1", "It is so.", "quick", {}, 0, "c", **more), finding, 0.1, {}
+        )
+
+    lines = (Conclusion("one", "<=", 1.0, 0.5, part="a"), Conclusion("two", "<=", 1.0, 2.0, part="b"))
+    ours = {"kind": "ours", "repairs": "P2/lemma-1", "derivation": "A factor was lost."}
+    records = (
+        record("P2/lemma-1", Finding(lines), quote="it is so"),
+        record("P2/lemma-1-repaired", Finding((KEPT,)), **ours),
+        record("P2/lemma-2", Finding((BROKEN,))),
+    )
+    page = render_markdown(Run(tmp_path, "quick", records, (), {}))
+    assert "> it is so" in page
+    assert "- Part a: holds\n- Part b: violated" in page
+    assert "**As repaired** (P2/lemma-1-repaired, holds): It is so." in page
+    assert "A factor was lost." in page
+    assert page.count("No repair is known.") == 1
+    assert "## Statements of ours" in page
+    assert "- **2 violated**" in page
+
+
+def test_the_papers_can_be_cited(tmp_path):
+    page = render_markdown(make_run(tmp_path, Finding((KEPT,))))
+    assert "@misc{P2," in page
+    assert "author = {Gu and Li and Liang and Shi and Song}," in page
+    assert "url = {https://arxiv.org/abs/2405.03251}," in page

@@ -73,7 +73,8 @@ def test_a_page_is_well_formed_with_unique_ids_and_equal_for_equal_runs():
 def test_nothing_in_the_page_asks_for_anything_outside():
     page = Page(render(showcase()))
     outside = [(name, value) for name, value in page.attributes if name in ("src", "href", "action", "data")]
-    assert all(value.startswith(("#", "data:")) for _, value in outside)
+    cited = ("https://arxiv.org/abs/", "https://openreview.net/forum?id=")  # for readers who follow them
+    assert all(value.startswith(("#", "data:", *cited)) for _, value in outside)
     assert "url(" not in re.sub(r"url\(#", "", render(showcase()))
     policy = next(value for _, value in page.attributes if "default-src" in value)
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
@@ -81,9 +82,14 @@ def test_nothing_in_the_page_asks_for_anything_outside():
 
 def test_totals_count_claims_by_verdict():
     html = render(showcase())
-    counts = re.findall(r'data-verdict="(\w+)"><span class="count">(\d+)</span>', html)
-    assert counts == [("holds", "2"), ("measured", "1"), ("violated", "3"), ("open", "1")]
-    assert "1 with hypotheses met, 2 outside them." in html
+    counts = re.findall(r'data-verdict="([\w ]+)"><span class="count">(\d+)</span>', html)
+    assert {verdict: int(count) for verdict, count in counts} == {
+        "holds": 2,
+        "measured": 1,
+        "violated": 1,
+        "not reproduced": 2,
+        "open": 1,
+    }
 
 
 def test_a_claim_shows_its_words_its_place_and_its_command():
@@ -121,7 +127,7 @@ def test_measured_outside_its_hypotheses():
 
 def test_violated_says_whether_the_hypotheses_were_met():
     outside = shown(bounded(3.0, hypotheses=(Hypothesis("rate", "<=", 0.1, 0.5),)))
-    assert "Violated outside its hypotheses: “error” should be ≤ 1; measured 3." in outside
+    assert "Not reproduced outside its hypotheses: “error” should be ≤ 1; measured 3." in outside
     inside = shown(bounded(3.0, hypotheses=(Hypothesis("rate", "<=", 0.5, 0.1),)))
     assert "Violated with its hypotheses met: “error” should be ≤ 1; measured 3." in inside
 
@@ -158,7 +164,8 @@ def test_our_own_lines_are_marked():
     ours = Conclusion("with a factor 4", "==", 1.0, 2.0, claimed=False)
     text = shown(Finding((Conclusion("printed", "<=", 1.0, 0.5), ours)))
     assert "with a factor 4 ours = 1 2 ✗ broken" in text
-    assert "ours marks our own corrections and comparisons; they do not decide the verdict." in text
+    assert "ours marks our own corrections and comparisons" in text
+    assert "they do not decide the verdict." in text
     assert "ours marks" not in shown(bounded(0.5))
 
 
@@ -182,7 +189,7 @@ def test_seeds_are_listed_with_their_verdicts_and_crashes():
     records = [make_record("P2/lemma-1", bounded(value), seed) for seed, value in enumerate((0.5, 2.0))]
     failure = {"claim": "P2/lemma-1", "seed": 2, "traceback": TRACEBACK}
     page = Page(render(make_run(*records, failures=[failure])))
-    assert "Seeds 0 ✓holds 1 ✗violated 2 crashed" in page.claim("P2/lemma-1")
+    assert "Seeds 0 ✓holds 1 ✗violated 2 !crashed" in page.claim("P2/lemma-1")
     troubles = " ".join(page.text_of["troubles"].split())
     assert "1 check crashed." in troubles
     assert "RuntimeError: <b>bad</b> luck" in troubles
@@ -251,7 +258,7 @@ def test_the_report_is_written_beside_the_findings_or_where_asked(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path):
-    with pytest.raises(AttangentError, match=r"cannot write the report to .*missing.*name a file") as error:
+    with pytest.raises(AttangentError, match=r"cannot write .*missing.*name another place") as error:
         write_report(make_run(), tmp_path / "missing" / "page.html")
     assert "\n" not in str(error.value)
 
@@ -261,3 +268,65 @@ def test_formulas_are_set_as_such_and_can_be_searched_as_written():
     html = render(make_run(record))
     assert '|F − Y|<sup><span class="caret">^</span>2</sup> ≤ λ<sub>min</sub>' in html
     assert "|F - Y|^2 &lt;= lambda_min" in html
+
+
+def test_a_quote_stands_beside_our_words():
+    text = shown(bounded(0.5), quote="the error is at most one")
+    assert "the error is at most one Section 3, Lemma 3.1 The statement of P2/lemma-1 in our words." in text
+
+
+def test_hypotheses_are_listed_or_none_stated():
+    assert "Hypotheses: none stated." in shown(bounded(0.5))
+    assert "none stated" not in shown(bounded(0.5, hypotheses=(Hypothesis("rate", "<=", 1.0, 0.5),)))
+
+
+def test_parts_thresholds_trends_and_slack_are_marked():
+    finding = Finding(
+        conclusions=(
+            Conclusion("first", "<=", 1.0, 0.5, part="a"),
+            Conclusion("second", "<=", 1.0, 2.0, part="b"),
+            Conclusion("bound", "<=", 237.0, 0.0, log10=True, part="a"),
+            Conclusion("small", "<=", 0.1, 0.5, threshold="ours"),
+            Conclusion.of_trend("growth", "<=", 0.0, [1, 2, 4, 8], [8, 4, 2, 1], part="a"),
+        ),
+        differs=("two layers",),
+    )
+    text = shown(finding)
+    assert "Part a ≈measured Part b ≠not reproduced" in text
+    assert "bound part a ≤ 10^237 10^0 ✓ kept by 237 decades: cannot fail at this size" in text
+    assert "small threshold ours" in text
+    assert "growth part a exponent over 4 sizes" in text
+    assert "What differs from the paper: two layers." in text
+
+
+def test_a_repaired_statement_stands_under_the_printed_one():
+    printed = make_record("P2/lemma-1", bounded(2.0))
+    other = make_record("P2/lemma-2", bounded(3.0))
+    repair = make_record(
+        "P2/lemma-1-repaired",
+        bounded(0.5),
+        kind="ours",
+        repairs="P2/lemma-1",
+        derivation="A factor was lost.",
+    )
+    page = Page(render(make_run(printed, other, repair)))
+    text = page.claim("P2/lemma-1")
+    assert "As printed The statement of P2/lemma-1" in text
+    assert "As repaired ✓holds P2/lemma-1-repaired The statement of P2/lemma-1-repaired" in text
+    assert "A factor was lost." in text
+    assert "No repair is known." in page.claim("P2/lemma-2")
+
+
+def test_statements_of_ours_stand_apart_and_are_not_counted():
+    html = render(
+        make_run(make_record("P2/lemma-1", bounded(0.5)), make_record("P2/x", bounded(0.5), kind="ours"))
+    )
+    assert dict(re.findall(r'data-verdict="([\w ]+)"><span class="count">(\d+)</span>', html))["holds"] == "1"
+    assert html.index("Statements of ours") > html.index('id="P2/lemma-1"')
+    assert html.index("Statements of ours") < html.index('id="P2/x"')
+
+
+def test_a_check_that_crashed_is_a_claim_of_the_page():
+    page = Page(render(make_run(failures=[{"claim": "P2/lemma-1", "seed": 0, "traceback": TRACEBACK}])))
+    text = page.claim("P2/lemma-1")
+    assert "Crashed: The check raised: RuntimeError: <b>bad</b> luck" in text

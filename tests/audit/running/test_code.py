@@ -2,15 +2,28 @@ import sys
 
 import pytest
 
+from attangent.audit import registry
 from attangent.audit.running import code
 from attangent.audit.running.code import code_version
 
 FILES = {
     "__init__.py": "",
-    "check.py": "from codetest import near\n\ndef f():\n    from .far import thing\n",
+    "check.py": "from codetest import near\nfrom codetest.room import used, later\n\n"
+    "def f():\n    from .far import thing\n    from codetest.full import anything\n",
     "near.py": "import numpy\nVALUE = 1\n",
     "far.py": "thing = 2\n",
     "other.py": "unused = 3\n",
+    "room/__init__.py": '"""Passes names on."""\nfrom codetest.room.inner import used\n'
+    "from codetest.room.beside import unused\n__all__ = ['later', 'unused', 'used']\n\n"
+    "def __getattr__(name):\n    from codetest.room.lazy import later\n    return later\n",
+    "room/inner.py": "used = 1\n",
+    "room/lazy.py": "from codetest.room.deep import later\n",
+    "room/deep.py": "later = 4\n",
+    "room/beside.py": "unused = 1\n",
+    "full/__init__.py": "from codetest.full import registering\nfrom codetest.full.part import anything\n"
+    "__all__ = ['anything']\n",
+    "full/registering.py": "# registers itself\n",
+    "full/part.py": "anything = 5\n",
 }
 
 
@@ -20,6 +33,7 @@ def package(tmp_path, monkeypatch):
     folder = tmp_path / "codetest"
     folder.mkdir()
     for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(code, "_ROOT", "codetest")
@@ -29,25 +43,53 @@ def package(tmp_path, monkeypatch):
 
 
 def version() -> str:
-    code._imports.cache_clear()
-    code._source.cache_clear()
+    for cached in (code._uses, code._source, code._tree, code._only_passes_on):
+        cached.cache_clear()
     return code_version("codetest.check")
 
 
-@pytest.mark.parametrize("changed", ["check.py", "near.py", "far.py"])
+USED = [
+    "check.py", "near.py", "far.py", "room/inner.py", "room/lazy.py", "room/deep.py",
+    "full/__init__.py", "full/registering.py", "full/part.py",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", USED)
 def test_a_change_in_what_is_imported_changes_the_version(package, changed):
     before = version()
     (package / changed).write_text(FILES[changed] + "# more\n")
     assert version() != before
 
 
-def test_a_change_elsewhere_does_not(package):
+@pytest.mark.parametrize("changed", ["other.py", "room/beside.py", "room/__init__.py"])
+def test_a_change_elsewhere_does_not(package, changed):
     before = version()
-    (package / "other.py").write_text("unused = 4\n")
+    (package / changed).write_text(FILES[changed] + "# more\n")
     assert version() == before
+
+
+def test_a_name_that_a_package_takes_from_elsewhere_changes_the_version(package):
+    before = version()
+    passed_on = FILES["room/__init__.py"].replace(
+        "room.inner import used", "room.beside import unused as used"
+    )
+    (package / "room/__init__.py").write_text(passed_on)
+    assert version() != before
+
+
+def test_findings_of_one_paper_do_not_depend_on_another_papers_claims():
+    for id, claim in registry.all_claims().items():
+        reached = code._reachable(claim.check.__module__)
+        others = {f"attangent.audit.papers.p{n}." for n in range(1, 6)} - {
+            f"attangent.audit.papers.{claim.paper.lower()}."
+        }
+        assert not [name for name in reached if name.startswith(tuple(others))], id
+        assert "attangent.audit.registry" not in reached
 
 
 def test_a_check_of_p2_depends_on_its_network():
     reached = code._reachable("attangent.audit.papers.p2.convergence")
     assert {"attangent.kernels.softmax", "attangent._random", "attangent.audit.finding"} <= reached
     assert not any(name.startswith("attangent.audit.report.page") for name in reached)
+    assert "attangent.kernels" not in reached
+    assert "attangent.kernels.scalar_attention" not in reached

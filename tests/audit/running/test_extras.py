@@ -36,7 +36,7 @@ def test_claims_on_hugging_face_models_are_open_without_them(monkeypatch):
 
 
 def absent(settings: Settings, seed: int) -> Finding:
-    return Finding(conclusions=(Conclusion("x", ">=", 1.0, math.nan),), remark=extras.ABSENT)
+    return Finding(conclusions=(Conclusion("x", ">=", 1.0, math.nan),), lacks=extras.EXTRA)
 
 
 def present(settings: Settings, seed: int) -> Finding:

@@ -16,13 +16,13 @@ IDS = ("P2/claim-3.4", "P2/definition-3.7", "P2/lemma-b.1", "P2/appendix-f-featu
 SEEDS = 4
 
 
-def start(out: Path, *more: str) -> subprocess.Popen:
+def start(out: Path, *more: str, claims=IDS) -> subprocess.Popen:
     command = [
         sys.executable,
         "-m",
         "attangent",
         "audit",
-        *IDS,
+        *claims,
         "--seeds",
         str(SEEDS),
         "--out",
@@ -44,6 +44,19 @@ def listen_to_control_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def others_in_group(leader: int) -> list[int]:
+    """The processes of the group of `leader` other than itself that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue  # it ended meanwhile
+        if int(group) == leader and state != "Z" and int(path.parent.name) != leader:
+            found.append(int(path.parent.name))
+    return found
+
+
 def finish(process: subprocess.Popen) -> None:
     output, errors = process.communicate()
     assert process.returncode == 0, output + errors
@@ -54,7 +67,7 @@ def contents(folder: Path) -> dict:
 
 
 def written(folder: Path) -> int:
-    return len(list(folder.glob("findings/*.json")))
+    return len(list(folder.glob("findings/[!.]*.json")))
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +121,35 @@ def test_control_c_stops_cleanly_and_the_next_run_goes_on(uninterrupted, tmp_pat
     assert [path for path in folder.rglob("*") if "partial" in path.name] == []
     finish(start(folder, "--jobs", jobs))
     assert contents(folder) == uninterrupted
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_asked_to_end_it_ends_with_its_workers_and_keeps_what_is_finished(
+    uninterrupted, tmp_path, jobs, sent
+):
+    folder = tmp_path / "run"
+    process = start(folder, "--jobs", jobs)
+    wait_until_writing(process, folder, 1)
+    kept = written(folder)
+    os.kill(process.pid, sent)
+    output, errors = process.communicate(timeout=15)
+    assert process.returncode == 143, output + errors
+    assert "Traceback" not in errors
+    assert written(folder) >= kept
+    assert others_in_group(process.pid) == []
+    finish(start(folder, "--jobs", jobs))
+    assert contents(folder) == uninterrupted
+
+
+def test_workers_end_after_a_parent_that_was_killed(tmp_path):
+    process = start(tmp_path / "run", "--jobs", "2", claims=["P2/theorem-6.5"])
+    deadline = time.monotonic() + 60
+    while len(others_in_group(process.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while others_in_group(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert others_in_group(process.pid) == []

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from attangent import AttangentError
-from attangent.audit import Settings, load, run
+from attangent.audit import Settings, Verdict, load, run
 from attangent.audit.results import Spread
-from tests.audit.fakes import make_claim
+from attangent.audit.storing.store import Store
+from tests.audit.fakes import crashing, make_claim
 
 WELL = ["P1/lemma-1", "P1/lemma-2"]
 
@@ -105,7 +106,7 @@ def test_frames(claims, tmp_path):
     claims["P1/lemma-1"] = replace(claims["P1/lemma-1"], quick=Settings(n=300, bound=-1e9, needed=10**6))
     found = run(WELL, out=tmp_path)
     frame = found.frame()
-    assert list(frame.groupby("claim")["verdict"].first()) == ["violated", "holds"]
+    assert list(frame.groupby("claim")["verdict"].first()) == ["not reproduced", "holds"]
     assert not frame.loc[frame.claim == "P1/lemma-1", "hypotheses_met"].any()
     assert len(frame) == 4
     numbers = found.numbers()
@@ -126,7 +127,7 @@ def test_json_of_a_run(claims, tmp_path):
     import json
 
     shown = json.loads(json.dumps(run(WELL, out=tmp_path).as_json(), allow_nan=False))
-    assert shown["totals"] == {"holds": 2, "measured": 0, "violated": 0, "open": 0}
+    assert shown["totals"] == dict.fromkeys(Verdict, 0) | {"holds": 2}
     first = shown["results"][0]
     assert (first["claim"], first["verdict"], first["verdicts"]) == (
         WELL[0],
@@ -135,6 +136,37 @@ def test_json_of_a_run(claims, tmp_path):
     )
     assert len(first["numbers"]["total"]["values"]) == 2
     assert first["conclusions"][0]["kept"] is True
+
+
+@pytest.mark.parametrize("given", [None, 7, ["x"]])
+def test_a_run_is_a_path(given):
+    with pytest.raises(AttangentError, match="expected the path of its folder"):
+        load(given)
+
+
+def test_a_file_is_no_run(tmp_path):
+    (tmp_path / "run.txt").write_text("x")
+    with pytest.raises(AttangentError, match="is a file, expected the folder of an audit run"):
+        load(tmp_path / "run.txt")
+
+
+def test_each_finding_is_read_once(claims, tmp_path, monkeypatch):
+    run(WELL, out=tmp_path)
+    read = []
+    real = Store.read
+    monkeypatch.setattr(Store, "read", lambda self, stem: read.append(stem) or real(self, stem))
+    run(WELL, out=tmp_path)
+    assert sorted(read) == sorted(set(read))
+    assert len(read) == 4
+
+
+def test_a_crash_is_a_result_of_its_own_kind(claims, tmp_path):
+    claims["P2/lemma-3"] = make_claim("P2/lemma-3", crashing, seeds=2)
+    found = run(["P2/lemma-3"], out=tmp_path)
+    (result,) = found.results()
+    assert [record.finding.verdict.value for record in result.records] == ["holds", "crashed"]
+    assert result.records[1].finding.crash == "RuntimeError: seed one is bad luck"
+    assert result.verdict is Verdict.HOLDS
 
 
 def test_a_folder_without_a_run(tmp_path):

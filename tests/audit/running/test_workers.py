@@ -1,7 +1,7 @@
 import torch
 
 from attangent.audit.running.workers import Task, execute
-from tests.audit.fakes import SETTINGS, crashing, dying, forgetful, steady
+from tests.audit.fakes import SETTINGS, crashing, dying, dying_once, forgetful, steady
 
 
 def tasks(*checks):
@@ -31,4 +31,13 @@ def test_a_worker_that_dies_takes_nobody_along():
     outcomes = {outcome.name: outcome for outcome in execute(tasks(steady, dying), jobs=2)}
     assert set(outcomes) == {"steady 0", "steady 1", "dying 0", "dying 1"}
     assert all(outcomes[f"steady {seed}"].finding is not None for seed in range(2))
-    assert all("died" in outcomes[f"dying {seed}"].traceback for seed in range(2))
+    assert all("died 3 times" in outcomes[f"dying {seed}"].traceback for seed in range(2))
+
+
+def test_a_worker_that_dies_once_is_replaced(tmp_path):
+    settings = SETTINGS | {"marks": str(tmp_path)}
+    given = [Task(f"steady {seed}", steady, SETTINGS, seed) for seed in range(3)]
+    outcomes = list(execute([Task("dying once", dying_once, settings, 0), *given], jobs=2))
+    assert sorted(outcome.name for outcome in outcomes) == ["dying once", "steady 0", "steady 1", "steady 2"]
+    assert all(outcome.finding is not None for outcome in outcomes)
+    assert len(list(tmp_path.iterdir())) == 1

@@ -177,7 +177,9 @@ def test_set_aside_moves_a_finding_with_its_arrays(store):
 def test_a_finding_replaces_the_failure_noted_before(store):
     record = make_record()
     store.write_failure(record.origin, "Traceback: boom")
-    assert store.read_failures() == [{"claim": "P2/lemma-1", "seed": 0, "traceback": "Traceback: boom"}]
+    (failure,) = store.read_failures()
+    assert (failure["claim"], failure["seed"], failure["traceback"]) == ("P2/lemma-1", 0, "Traceback: boom")
+    assert failure["origin"] == record.origin
     store.write(record)
     assert store.read_failures() == []
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.forecast import read_frame
-from attangent.forecast.data.calendar import parse_dates
 
 HOURS = pd.date_range("2024-01-30 00:00", periods=48, freq="h")
 
@@ -36,7 +35,8 @@ FORMATS = [
 @pytest.mark.parametrize("shape", FORMATS)
 def test_dates_in_common_formats(csv, shape):
     found = read_frame(write(csv, HOURS.strftime(shape)))
-    assert list(found.frame.index) == list(HOURS)
+    expected = HOURS.tz_localize("UTC") if shape.endswith("Z") else HOURS
+    assert list(found.frame.index) == list(expected)
     assert found.frame["value"].tolist() == list(range(48))
 
 
@@ -112,6 +112,42 @@ def test_columns_that_cannot_be_used_are_left_out(csv):
     assert "'v' is constant" in text
 
 
+def test_series_below_each_other_are_refused_with_the_column_that_tells_them_apart(csv):
+    rows = [f"{shop},{time:%Y-%m-%d %H:%M},{k}" for shop in "ab" for k, time in enumerate(HOURS)]
+    csv.write_text("\n".join(["shop,date,sales", *rows]))
+    with pytest.raises(AttangentError, match=r"48 of 96 rows repeat a time.*column 'shop'.*--id shop"):
+        read_frame(csv)
+
+
+def test_a_name_may_be_a_number(csv):
+    assert read_frame(write(csv, HOURS.strftime("%Y-%m-%d %H:%M"), "date,2019")).frame["2019"].iloc[-1] == 47
+
+
+def test_thousands_separators_are_read_and_one_bad_cell_is_named(csv):
+    times = HOURS.strftime("%Y-%m-%d %H:%M")
+    found = read_frame(write(csv, times, values=[f'"1,{k:03d}"' for k in range(48)]))
+    assert found.frame["value"].tolist() == list(range(1000, 1048))
+    assert "thousands separators" in found.notes[0]
+    with pytest.raises(AttangentError, match="column 'value' is not numeric: row 7 holds 'n/k'"):
+        read_frame(write(csv, times, values=[*range(6), "n/k", *range(41)]))
+
+
+def test_seconds_since_1970_under_another_name_are_times_and_not_a_target(csv):
+    found = read_frame(write(csv, HOURS.as_unit("ns").asi8 // 10**9, "when,value"))
+    assert list(found.frame.columns) == ["value"]
+    assert list(found.frame.index) == list(HOURS)
+
+
+@pytest.mark.parametrize("zone", ["UTC+02:00", "Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize("frequency", ["h", "D"])
+def test_a_zone_is_kept_over_daylight_saving(csv, zone, frequency):
+    times = pd.date_range("2023-10-20", periods=500 if frequency == "h" else 30, freq=frequency, tz=zone)
+    found = read_frame(write(csv, [time.isoformat() for time in times]))
+    assert list(found.frame.index) == list(times)
+    assert str(found.frame.index.tz) == zone
+    assert not found.notes
+
+
 def test_no_dates_at_all(csv):
     csv.write_text("a,b\n" + "\n".join(f"{k},{2 * k}" for k in range(9)))
     found = read_frame(csv)
@@ -171,8 +207,3 @@ def test_any_text_is_read_or_refused(tmp_path_factory, data):
     except AttangentError:
         return
     assert np.isfinite(frame.to_numpy()).all()
-
-
-def test_time_zones_become_utc():
-    column = pd.Series(["2024-01-01T00:00+02:00", "2024-01-01T01:00+02:00"])
-    assert str(parse_dates(column)[0]) == "2023-12-31 22:00:00"

@@ -49,3 +49,13 @@ def test_a_series_too_short_to_stop_early_on():
 def test_plans_are_checked_on_creation(changes):
     with pytest.raises(AttangentError, match=next(iter(changes))):
         Training(**changes)
+
+
+def test_the_default_rate_fits_small_data_too():
+    series = np.cumsum(np.random.default_rng(0).normal(size=(300, 1)), axis=0) + 8 * waves(300, 1)
+    default, large = (NLinear(24, 12, Training(rate=rate)).fit(series[:240]) for rate in (None, 1e-2))
+    small = NLinear(24, 12, Training(rate=1e-3)).fit(series[:240])
+    left = [1 - model.score(series[200:]) for model in (default, large, small)]
+    assert left[0] == pytest.approx(left[1], rel=1e-6)
+    assert left[0] < 0.9 * left[2]
+    assert Training().rate_for(8209) == 1e-3  # ETT at look-back 336

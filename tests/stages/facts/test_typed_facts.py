@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.stages.facts.corpus import Example, FactCorpus
 from attangent.stages.facts.typed_facts import DIRECT, TWO_HOPS, TypedFacts
 
 
@@ -64,11 +63,6 @@ def test_links_matter_to_the_answer():
     assert sum(differ) / len(differ) > 0.9
 
 
-def test_the_most_frequent_answer():
-    examples = tuple(Example(f"p{i}", answer, "t") for i, answer in enumerate("aaab"))
-    assert FactCorpus(examples, (), {"t": ("a", "b")}, "test").most_frequent == 0.75
-
-
 WRONG = [
     {"relations": 0},
     {"facts_per_subject": 11},
@@ -82,10 +76,3 @@ WRONG = [
 def test_sizes_that_cannot_be_are_refused(sizes):
     with pytest.raises(AttangentError):
         TypedFacts(**sizes)
-
-
-def test_corpora_are_checked():
-    with pytest.raises(AttangentError, match="no examples"):
-        FactCorpus((), (), {}, "empty")
-    with pytest.raises(AttangentError, match="not among those of type"):
-        FactCorpus((Example("p", "c", "t"),), (), {"t": ("a",)}, "test")

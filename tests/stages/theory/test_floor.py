@@ -3,39 +3,19 @@
 import math
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent._random import generator
 from attangent.stages import ReluAttention, TwoStageData, q_loss_bounds
 from attangent.stages.theory.attention import VALUES
 from attangent.stages.theory.constructions import (
-    bias_solution,
-    easy_solution,
     paper_solution,
-    signed_solution,
 )
 from attangent.stages.theory.floor import q_loss
-from attangent.stages.theory.search import minimise_q_loss, q_losses
-from attangent.stages.theory.training import NoisySGD, Stage, train
-
-LENGTHS = (9, 33, 129, 1025)
-HALF_LOG_2 = 0.5 * math.log(2)
-FRESH = 20_000
-
-
-def fresh_mean(weights, data, variant="paper", seed=99):
-    """K2 on fresh prompts and its standard error, each (...,)."""
-    losses = q_losses(weights, data, variant, data.sample_q(FRESH, seed=seed))
-    return losses.mean(-1), losses.std(-1) / math.sqrt(FRESH)
-
-
-def assert_above_the_floor(weights, data):
-    mean, error = fresh_mean(weights, data)
-    assert (mean >= HALF_LOG_2 - 3 * error).all()
-    return mean.min().item()
+from attangent.stages.theory.search import minimise_q_loss
+from attangent.stages.theory.training import ConstantRate, NoisySGD, train
+from tests.stages.theory.fresh import HALF_LOG_2, LENGTHS, assert_above_the_floor
 
 
 def test_bounds_for_balanced_prompts():
@@ -80,67 +60,14 @@ def test_the_exact_loss_is_the_mean_over_drawn_prompts(variant):
     assert drawn.K2_negative.item() == pytest.approx(exact.negative.item(), rel=0.02)
 
 
-@pytest.mark.parametrize("variant", tuple(VALUES))
-def test_losses_by_counts_equal_those_of_the_model(variant):
-    data = TwoStageData(d=3, L=12)
-    model = ReluAttention(3, variant, std=0.7, runs=2, seed=2)
-    drawn = data.sample_q(50, seed=0)
-    found = q_losses(model.weights, data, variant, drawn).mean(-1)
-    slow = torch.stack(
-        [
-            ReluAttention(3, variant).losses(drawn, model.weights.map(lambda part, i=i: part[i])).K2
-            for i in (0, 1)
-        ]
-    )
-    torch.testing.assert_close(found, slow, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("L", LENGTHS)
-@pytest.mark.parametrize("method", ["adam", "lbfgs"])
-def test_what_optimisers_find_stays_above_the_floor(method, L):
-    data = TwoStageData(d=4, L=L)
-    found = minimise_q_loss(data, method, starts=6, steps=120, prompts=600, seed=L)
-    best = assert_above_the_floor(found, data)
-    assert best < 0.65  # some start has left log 2, so that the floor was in reach
-
-
 @pytest.mark.parametrize("L", LENGTHS)
 def test_what_training_finds_stays_above_the_floor(L):
     data = TwoStageData(d=4, L=L, u=1.0)
     model = ReluAttention(4, std=0.3, runs=6, seed=L)
-    config = NoisySGD((Stage(20.0, 200),), weight_decay=1e-4, init_std=0.3, record_every=200)
+    config = NoisySGD((ConstantRate(20.0, 200),), weight_decay=1e-4, init_std=0.3, record_every=200)
     train(model, data.sample_q(64, runs=6, seed=L), config, seed=L)
     best = assert_above_the_floor(model.weights, data)
     assert best < 0.5
-
-
-@pytest.mark.parametrize("L", LENGTHS)
-def test_the_variants_go_below_the_floor(L):
-    data = TwoStageData(d=4, L=L)
-    for variant, weights in (("bias", bias_solution(data)), ("signed", signed_solution(data))):
-        mean, error = fresh_mean(weights, data, variant)
-        assert mean < HALF_LOG_2 - 3 * error
-        if L <= 129:
-            exact = q_loss(weights, data, variant).K2.item()
-            assert exact < HALF_LOG_2 / 2
-    assert assert_above_the_floor(paper_solution(data), data) < q_loss_bounds(0.5, L).upper + 0.01
-
-
-def test_small_training_sets_can_dip_below_the_floor():
-    """Why the floor is measured on fresh prompts."""
-    data = TwoStageData(d=4, L=9)
-    found = minimise_q_loss(data, "lbfgs", starts=12, prompts=12, seed=5)
-    fresh, _ = fresh_mean(found, data)
-    own = q_losses(found, data, "paper", data.sample_q(12, seed=generator(5, "prompts of the search"))).mean(
-        -1
-    )
-    assert own.min() < HALF_LOG_2 < fresh.min()
-
-
-def test_the_easy_part_is_learned_by_its_optimal_weight():
-    data = TwoStageData(d=8, L=65)
-    model = ReluAttention(8)
-    assert model.losses(data.sample(300), easy_solution(data, scale=200.0)).K1 < 0.01
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import torch
 from attangent import AttangentError
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import Weights
-from attangent.stages.theory.training import NoisySGD, Stage, stationary_noise, train
+from attangent.stages.theory.training import ConstantRate, NoisySGD, stationary_noise, train
 
-CONFIG = NoisySGD((Stage(2.0, 7), Stage(0.5, 6)), weight_decay=0.01, init_std=0.3, record_every=4)
+CONFIG = NoisySGD(
+    (ConstantRate(2.0, 7), ConstantRate(0.5, 6)), weight_decay=0.01, init_std=0.3, record_every=4
+)
 
 
 def start(variant="bias", runs=3):
@@ -58,7 +60,7 @@ def test_what_is_recorded():
 def test_noise_keeps_its_spread():
     data = TwoStageData(d=12, L=3)
     model = ReluAttention(12, std=0.7, runs=20, seed=0)
-    config = NoisySGD((Stage(5.0, 60),), weight_decay=0.02, init_std=0.7, record_every=60)
+    config = NoisySGD((ConstantRate(5.0, 60),), weight_decay=0.02, init_std=0.7, record_every=60)
     course = train(model, data.sample(2, runs=20), config)
     assert course.ends[0].noise.W.std().item() == pytest.approx(0.7, rel=0.03)
 
@@ -66,7 +68,7 @@ def test_noise_keeps_its_spread():
 def test_stationary_noise():
     kept = 1 - 20 * 5e-4
     assert (stationary_noise(1.0, 20, 5e-4) * 20) ** 2 + kept**2 == pytest.approx(1.0)
-    assert NoisySGD((Stage(1.0, 1),), 0.1, 1.0, noise_std=0.0).xi_std == 0.0
+    assert NoisySGD((ConstantRate(1.0, 1),), 0.1, 1.0, noise_std=0.0).xi_std == 0.0
 
 
 def test_training_repeats_and_runs_do_not_touch():
@@ -81,7 +83,7 @@ def test_the_easy_part_is_learned_first():
     """The setting of the stage experiment, cut short."""
     data = TwoStageData(d=16, L=33)
     model = ReluAttention(16, "bias", std=1.0, runs=3, seed=0)
-    config = NoisySGD((Stage(20.0, 100),), weight_decay=5e-4, init_std=1.0, record_every=100)
+    config = NoisySGD((ConstantRate(20.0, 100),), weight_decay=5e-4, init_std=1.0, record_every=100)
     course = train(model, data.sample(128, runs=3, seed=0), config)
     assert (course.losses.K1[-1] < 0.25).all()
     assert (course.losses.K2[-1] > 0.65).all()
@@ -92,13 +94,13 @@ def test_the_easy_part_is_learned_first():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Stage(0.0, 5), "rate is 0.0, expected a finite number above 0"),
-        (lambda: Stage(1.0, -1), "steps is -1"),
+        (lambda: ConstantRate(0.0, 5), "rate is 0.0, expected a finite number above 0"),
+        (lambda: ConstantRate(1.0, -1), "steps is -1"),
         (lambda: NoisySGD((), 0.1, 1.0), "stages is empty"),
-        (lambda: NoisySGD((Stage(20.0, 5),), 0.1, 1.0), "expected below 1"),
-        (lambda: NoisySGD((Stage(1.0, 5),), 0.0, 1.0), "weight_decay is 0.0"),
-        (lambda: NoisySGD((Stage(1.0, 5),), 0.1, 1.0, noise_std=-1.0), "noise_std is -1.0"),
-        (lambda: NoisySGD((Stage(1.0, 5),), 0.1, 1.0, record_every=0), "record_every is 0"),
+        (lambda: NoisySGD((ConstantRate(20.0, 5),), 0.1, 1.0), "expected below 1"),
+        (lambda: NoisySGD((ConstantRate(1.0, 5),), 0.0, 1.0), "weight_decay is 0.0"),
+        (lambda: NoisySGD((ConstantRate(1.0, 5),), 0.1, 1.0, noise_std=-1.0), "noise_std is -1.0"),
+        (lambda: NoisySGD((ConstantRate(1.0, 5),), 0.1, 1.0, record_every=0), "record_every is 0"),
     ],
 )
 def test_refusals(make, message):

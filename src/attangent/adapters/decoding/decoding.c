@@ -2,17 +2,18 @@
 
        out += share (u - out),  share = sigmoid(l - lse)
 
-   decoding.py has the formulas and the same in torch, native.py calls this. Weights and lse are float32, queries and
-   out float32 or bfloat16. The numbers of features and of columns of values are padded with zeros to multiples of
-   BLOCK; a head's weights lie together. */
+   fold.py has the formulas and the same in torch, native.py calls this and checks what it hands over. Weights and lse
+   are float32, queries and out float32 or bfloat16. Every head of the prefix has its own number of features; these and
+   the columns of values are padded to multiples of BLOCK. W lies in blocks of BLOCK features, each (dim, BLOCK). */
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-#define VERSION 2
+#define VERSION 3
 #define BLOCK 16
-#define MOST 1024 /* directions of queries, features, columns of values */
+#define MOST 1024 /* directions of queries, columns of values */
+#define AT_ONCE 256 /* features whose values exist at once */
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
 #define FOR_THIS_PROCESSOR __attribute__((target_clones("fma", "default")))
@@ -24,9 +25,19 @@
 typedef float eight __attribute__((vector_size(32)));
 
 typedef struct {
-    int64_t heads, dim, features, columns, values;
+    int64_t anchors; /* whether the features are exponentials; else they are learned */
+    int64_t heads, sharing; /* heads of the queries; how many neighbours of them share a head of the prefix */
+    int64_t dim, columns, values;
+    const int64_t *starts; /* where the features of each head of the prefix begin, and where the last end */
     const float *W, *bias, *Z, *first, *level; /* the last two for learned features only */
 } Prefix;
+
+typedef struct {
+    void *out;
+    const float *lse;
+    const void *q;
+    int bfloat;
+} Rows;
 
 int decoding_version(void) { return VERSION; }
 
@@ -39,26 +50,39 @@ INLINE eight load(const float *from)
 
 INLINE void store(float *to, eight given) { memcpy(to, &given, sizeof given); }
 
-/* y += x W, W of `rows` times `columns`; four sums run beside each other, as one waits for itself. */
-INLINE void add_product(float *y, const float *x, const float *W, int64_t rows, int64_t columns)
+/* y += x W for BLOCK columns of W, whose rows lie `stride` apart; four sums run beside each other, as one waits for
+   itself. */
+INLINE void add_block(float *y, const float *x, const float *W, int64_t rows, int64_t stride)
 {
-    for (int64_t j = 0; j < columns; j += BLOCK) {
-        const float *row = W + j;
-        eight even_low = load(y + j), even_high = load(y + j + 8), odd_low = {0}, odd_high = {0};
-        int64_t i = 0;
-        for (; i + 1 < rows; i += 2, row += 2 * columns) {
-            even_low += x[i] * load(row);
-            even_high += x[i] * load(row + 8);
-            odd_low += x[i + 1] * load(row + columns);
-            odd_high += x[i + 1] * load(row + columns + 8);
-        }
-        if (i < rows) {
-            even_low += x[i] * load(row);
-            even_high += x[i] * load(row + 8);
-        }
-        store(y + j, even_low + odd_low);
-        store(y + j + 8, even_high + odd_high);
+    eight even_low = load(y), even_high = load(y + 8), odd_low = {0}, odd_high = {0};
+    int64_t i = 0;
+    for (; i + 1 < rows; i += 2, W += 2 * stride) {
+        even_low += x[i] * load(W);
+        even_high += x[i] * load(W + 8);
+        odd_low += x[i + 1] * load(W + stride);
+        odd_high += x[i + 1] * load(W + stride + 8);
     }
+    if (i < rows) {
+        even_low += x[i] * load(W);
+        even_high += x[i] * load(W + 8);
+    }
+    store(y, even_low + odd_low);
+    store(y + 8, even_high + odd_high);
+}
+
+/* t = bias + x W for `count` features from the one at `from` on. */
+INLINE void scores(float *t, const float *x, const Prefix *p, int64_t from, int64_t count)
+{
+    memcpy(t, p->bias + from, count * sizeof *t);
+    for (int64_t j = 0; j < count; j += BLOCK)
+        add_block(t + j, x, p->W + (from + j) * p->dim, p->dim, BLOCK);
+}
+
+/* u += t Z for these features. */
+INLINE void add_values(float *u, const float *t, const Prefix *p, int64_t from, int64_t count)
+{
+    for (int64_t j = 0; j < p->columns; j += BLOCK)
+        add_block(u + j, t, p->Z + from * p->columns + j, count, p->columns);
 }
 
 /* erf to 5e-7: x p(x^2) / q(x^2), fitted to the least relative error on [0, 3.92]; 1 in float32 beyond. */
@@ -90,66 +114,96 @@ INLINE uint16_t to_bfloat(float given)
 }
 
 /* The query at this place as float32, in `room` where it has to be converted. */
-INLINE const float *query(const void *q, int64_t at, int64_t dim, int bfloat, float *room)
+INLINE const float *query(const Rows *rows, int64_t at, int64_t dim, float *room)
 {
-    if (!bfloat)
-        return (const float *)q + at * dim;
+    if (!rows->bfloat)
+        return (const float *)rows->q + at * dim;
     for (int64_t i = 0; i < dim; i++)
-        room[i] = from_bfloat(((const uint16_t *)q)[at * dim + i]);
+        room[i] = from_bfloat(((const uint16_t *)rows->q)[at * dim + i]);
     return room;
 }
 
-INLINE void blend(void *out, int64_t at, int64_t values, int bfloat, const float *u, float difference)
+INLINE void blend(const Rows *rows, int64_t at, int64_t values, const float *u, float level)
 {
-    const float share = 1.0f / (1.0f + expf(difference));
-    if (bfloat) {
-        uint16_t *own = (uint16_t *)out + at * values;
+    const float share = 1.0f / (1.0f + expf(rows->lse[at] - level));
+    if (rows->bfloat) {
+        uint16_t *own = (uint16_t *)rows->out + at * values;
         for (int64_t j = 0; j < values; j++)
             own[j] = to_bfloat(from_bfloat(own[j]) + share * (u[j] - from_bfloat(own[j])));
     } else {
-        float *own = (float *)out + at * values;
+        float *own = (float *)rows->out + at * values;
         for (int64_t j = 0; j < values; j++)
             own[j] += share * (u[j] - own[j]);
     }
 }
 
-/* u = first + (t + t erf t) Z with t = bias + q W, l = level. */
-FOR_THIS_PROCESSOR
-void merge_learned(void *out, const float *lse, const void *q, int64_t batch, int bfloat, const Prefix *p)
+INLINE int64_t at_most(int64_t count) { return count < AT_ONCE ? count : AT_ONCE; }
+
+/* u = first + (t + t erf t) Z with t = bias + q W; gives l = level. */
+INLINE float attend_learned(float *u, const float *x, const Prefix *p, int64_t head)
 {
-    float x[MOST], t[MOST], u[MOST];
+    float t[AT_ONCE];
+    memcpy(u, p->first + head * p->columns, p->columns * sizeof *u);
+    for (int64_t from = p->starts[head], end = p->starts[head + 1]; from < end; from += AT_ONCE) {
+        const int64_t count = at_most(end - from);
+        scores(t, x, p, from, count);
+        for (int64_t j = 0; j < count; j++)
+            t[j] += t[j] * fast_erf(t[j]);
+        add_values(u, t, p, from, count);
+    }
+    return p->level[head];
+}
+
+/* u = softmax(t) Z with t = bias + q W; gives l = logsumexp(t). Features of the padding have bias -inf. */
+INLINE float attend_anchors(float *u, const float *x, const Prefix *p, int64_t head)
+{
+    float t[AT_ONCE], top = -INFINITY, mass = 0.0f;
+    memset(u, 0, p->columns * sizeof *u);
+    for (int64_t from = p->starts[head], end = p->starts[head + 1]; from < end; from += AT_ONCE) {
+        const int64_t count = at_most(end - from);
+        float higher = top;
+        scores(t, x, p, from, count);
+        for (int64_t j = 0; j < count; j++)
+            higher = t[j] > higher ? t[j] : higher;
+        if (higher > top) {
+            const float kept = expf(top - higher);
+            mass *= kept;
+            for (int64_t j = 0; j < p->columns; j++)
+                u[j] *= kept;
+            top = higher;
+        }
+        const float shift = top == -INFINITY ? 0.0f : top;
+        for (int64_t j = 0; j < count; j++)
+            mass += t[j] = expf(t[j] - shift);
+        add_values(u, t, p, from, count);
+    }
+    for (int64_t j = 0; j < p->columns; j++)
+        u[j] /= mass;
+    return top + logf(mass);
+}
+
+/* Sequences from `first` to before `last`, which have the prefix p: head by head, so that its weights stay in cache. */
+INLINE void merge_run(const Rows *rows, int64_t first, int64_t last, const Prefix *p)
+{
+    float x[MOST], u[MOST];
     for (int64_t h = 0; h < p->heads; h++)
-        for (int64_t b = 0; b < batch; b++) {
-            const int64_t at = b * p->heads + h;
-            memcpy(t, p->bias + h * p->features, p->features * sizeof *t);
-            memcpy(u, p->first + h * p->columns, p->columns * sizeof *u);
-            add_product(t, query(q, at, p->dim, bfloat, x), p->W + h * p->dim * p->features, p->dim, p->features);
-            for (int64_t j = 0; j < p->features; j++)
-                t[j] += t[j] * fast_erf(t[j]);
-            add_product(u, t, p->Z + h * p->features * p->columns, p->features, p->columns);
-            blend(out, at, p->values, bfloat, u, lse[at] - p->level[h]);
+        for (int64_t b = first; b < last; b++) {
+            const int64_t at = b * p->heads + h, head = h / p->sharing;
+            const float *own = query(rows, at, p->dim, x);
+            const float level = p->anchors ? attend_anchors(u, own, p, head) : attend_learned(u, own, p, head);
+            blend(rows, at, p->values, u, level);
         }
 }
 
-/* u = softmax(t) Z and l = logsumexp(t) with t = bias + q W; features of the padding have bias -inf. */
+/* Every sequence has the prefix that `prefixes` points to at its place; a null pointer stands for none. */
 FOR_THIS_PROCESSOR
-void merge_anchors(void *out, const float *lse, const void *q, int64_t batch, int bfloat, const Prefix *p)
+void merge(void *out, const float *lse, const void *q, int64_t batch, int bfloat, const Prefix *const *prefixes)
 {
-    float x[MOST], t[MOST], u[MOST];
-    for (int64_t h = 0; h < p->heads; h++)
-        for (int64_t b = 0; b < batch; b++) {
-            const int64_t at = b * p->heads + h;
-            float top = -INFINITY, mass = 0.0f;
-            memcpy(t, p->bias + h * p->features, p->features * sizeof *t);
-            memset(u, 0, p->columns * sizeof *u);
-            add_product(t, query(q, at, p->dim, bfloat, x), p->W + h * p->dim * p->features, p->dim, p->features);
-            for (int64_t j = 0; j < p->features; j++)
-                top = t[j] > top ? t[j] : top;
-            for (int64_t j = 0; j < p->features; j++)
-                mass += t[j] = expf(t[j] - top);
-            add_product(u, t, p->Z + h * p->features * p->columns, p->features, p->columns);
-            for (int64_t j = 0; j < p->columns; j++)
-                u[j] /= mass;
-            blend(out, at, p->values, bfloat, u, lse[at] - top - logf(mass));
-        }
+    const Rows rows = {out, lse, q, bfloat};
+    for (int64_t first = 0, last; first < batch; first = last) {
+        for (last = first + 1; last < batch && prefixes[last] == prefixes[first]; last++)
+            ;
+        if (prefixes[first])
+            merge_run(&rows, first, last, prefixes[first]);
+    }
 }

@@ -9,31 +9,23 @@ does the merging of single queries where it is installed.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.decoding.native import Merge, merge_anchors, merge_learned
+from attangent.adapters.decoding.alone import Alone, Inputs
+from attangent.adapters.decoding.anchors import fold_anchors, fold_ragged
+from attangent.adapters.decoding.learned import fold_learned
+from attangent.adapters.decoding.rows import together
 from attangent.attention import Prefix
 from attangent.attention.features import Anchors, Calibrated, Learned
 from attangent.attention.fused.tokens import FUSED
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
-
-
-class Alone(NamedTuple):
-    """The prefix alone.
-
-    attend: from queries (B, H, L, d) of at least float32 to u (B, H, L, dv) and l (B, H, L, 1), or
-        (1, H, 1, 1).
-    merge: compiled code that merges it into the attention of single queries.
-    """
-
-    attend: Callable[[Tensor], tuple[Tensor, Tensor]]
-    merge: Merge | None
+from attangent.attention.ragged import Ragged
 
 
 def is_plain(call: AttentionCall) -> bool:
@@ -57,14 +49,7 @@ def decode(call: AttentionCall, alone: Alone) -> Tensor:
     q, mask = call.q, call.mask
     added = _no_mask(q) if mask is None else Mask(_added_to_scores(mask, q.dtype))
     out, lse, _ = FUSED[q.device.type].forward(q, call.k, call.v, added, call.scale)
-    if alone.merge is not None and alone.merge(out, lse, q):
-        return out
-    if out.dtype == lse.dtype:
-        u, level = alone.attend(q)
-        return out.lerp_(u, (level - lse.unsqueeze(-1)).sigmoid_())
-    u, level = alone.attend(q.to(lse.dtype))
-    share = (level - lse.unsqueeze(-1)).sigmoid_()
-    return torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
+    return alone.merged(out, lse, q)
 
 
 _NO_MASK, _CAUSAL = Mask(None), Mask(None, causal=True)
@@ -91,9 +76,23 @@ class Folded(NamedTuple):
     @classmethod
     def of(cls, prefix: Prefix, scale: float, query: Tensor) -> "Folded":
         """`fold` with what is needed to see whether it still holds."""
-        tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
-        tensors = tuple(tensor for tensor in tensors if not tensor.is_inference())
+        tensors = _watched(prefix)
         return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)))
+
+    @classmethod
+    def of_rows(
+        cls, groups: Sequence[tuple[Sequence[int], Prefix | None]], scale: float, query: Tensor
+    ) -> "Folded | None":
+        """`of` for prefixes of groups of rows; None where no row has one."""
+        prefixes = [prefix for _, prefix in groups if prefix is not None]
+        if not prefixes:
+            return None
+        tensors = tuple(tensor for prefix in prefixes for tensor in _watched(prefix))
+        folds = [(rows, None if prefix is None else fold(prefix, scale, query)) for rows, prefix in groups]
+        possible = all(
+            (fold is None) == (prefix is None) for (_, fold), (_, prefix) in zip(folds, groups, strict=True)
+        )
+        return cls(together(folds) if possible else None, tensors, sum(map(_version_of, tensors)))
 
     def serves(self, call: AttentionCall) -> bool:
         """Whether this is the next query of the text it was made for, and no tensor was written to since.
@@ -107,89 +106,30 @@ class Folded(NamedTuple):
         return sum(map(_version_of, self.tensors)) == self.versions  # versions only grow
 
 
+def _watched(prefix: Prefix) -> tuple[Tensor, ...]:
+    """The tensors of a prefix that may be written to."""
+    tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
+    return tuple(tensor for tensor in tensors if not tensor.is_inference())
+
+
 def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
     """The prefix alone for queries of the same heads and type, with everything folded into its weights.
 
     None for maps that have no such form, and where a head has no mass or values without mass.
     """
     dtype, heads = torch.promote_types(query.dtype, torch.float32), query.shape[1]
+    if isinstance(prefix, Ragged):
+        return fold_ragged(prefix, query_gain(scale, query.shape[-1]), heads, dtype)
     features, (Z, masses) = prefix.features, (weight.detach().to(dtype) for weight in prefix.weights())
     masses = masses.abs() if features.positive else masses
     gain, dim = query_gain(scale, features.dim), features.dim
     mean, size, level = Z.new_zeros(1, dim), Z.new_ones(1), Z.new_zeros(1)
     if isinstance(features, Calibrated):
         mean, size, level, features = features.mean, features.scale, features.level, features.inner
-    mean, size, level = (part.to(Z) for part in (mean, size, level))
+    given = Inputs(mean.to(Z), size.to(Z), level.to(Z), gain, heads)
     if isinstance(features, Anchors) and features.softcap is None:
-        return _folded_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, mean, size, level, gain, heads)
+        return fold_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, given)
     if isinstance(features, Learned) and features.activation == "gelu":
         weights = features.acting_weight(Z.dtype).to(Z), features.bias.to(Z)
-        return _folded_learned(*weights, Z, masses, mean, size, level, gain, heads)
+        return fold_learned(*weights, Z, masses, given)
     return None
-
-
-def _folded_anchors(
-    keys: Tensor,
-    Z: Tensor,
-    masses: Tensor,
-    mean: Tensor,
-    size: Tensor,
-    level: Tensor,
-    gain: float,
-    heads: int,
-) -> Alone | None:
-    """Attention over the anchors as over so many tokens, log k added to their scores: u and its logsumexp."""
-    empty = masses == 0
-    if bool(empty.all(dim=1).any()) or bool((Z[empty] != 0).any()):
-        return None
-    keys = (keys / size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
-    shift = level[:, None] - (keys @ mean.unsqueeze(-1)).squeeze(-1)
-    bias = (masses.log() + shift).repeat_interleave(heads // len(Z), dim=0).unsqueeze(1)
-    tokens, U = (gain * keys).contiguous(), Z / torch.where(empty, 1, masses).unsqueeze(-1)
-    fused, added = FUSED[Z.device.type], Mask(bias.unsqueeze(0))
-    columns, values = (part.repeat_interleave(heads // len(Z), dim=0) for part in (tokens.mT, U))
-
-    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
-        batch = len(x)
-        u, lse, _ = fused.forward(
-            x, tokens.expand(batch, -1, -1, -1), U.expand(batch, -1, -1, -1), added, 1.0
-        )
-        return u, lse.unsqueeze(-1)
-
-    return Alone(attend, merge_anchors(columns, bias, values))
-
-
-def _folded_learned(
-    weight: Tensor,
-    bias: Tensor,
-    Z: Tensor,
-    masses: Tensor,
-    mean: Tensor,
-    size: Tensor,
-    level: Tensor,
-    gain: float,
-    heads: int,
-) -> Alone | None:
-    """u = (Z_0 + gelu(y) Z_1) / k_0 and l = log k_0 where the constant feature has all the mass.
-
-    With t = y/sqrt 2, gelu(y) = (t + t erf t)/sqrt 2.
-    """
-    if bool((masses[:, 0] <= 0).any()) or bool((masses[:, 1:] != 0).any()):
-        return None
-    weight, bias = weight.expand(len(Z), -1, -1), bias.expand(len(Z), -1)
-    weight = weight / size[:, None, None] * math.sqrt(0.5)
-    bias = (bias * math.sqrt(0.5) - (weight @ mean.unsqueeze(-1)).squeeze(-1)).unsqueeze(1)
-    columns, Z = (gain * weight).mT, Z / masses[:, :1, None]
-    constant = (masses[:, :1].log() + level[:, None]).unsqueeze(2)
-    parts = bias, columns, Z[:, :1], Z[:, 1:] * math.sqrt(0.5), constant
-    bias, columns, first, rest, constant = (p.repeat_interleave(heads // len(Z), dim=0) for p in parts)
-    constant = constant.unsqueeze(0)
-
-    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
-        single, length = len(x) == 1, x.shape[2]
-        rows = x.squeeze(0) if single else x.transpose(0, 1).flatten(1, 2)
-        t = torch.baddbmm(bias, rows, columns)
-        u = torch.baddbmm(first, t.addcmul_(t, t.erf()), rest)
-        return u.unsqueeze(0) if single else u.unflatten(1, (-1, length)).transpose(0, 1), constant
-
-    return Alone(attend, merge_learned(columns, bias, first, rest, constant))

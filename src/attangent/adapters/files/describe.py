@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent.adapters.states import AnchorState, AuthorsState, CalibratedState, LogMassState, State
-from attangent.attention import PrefixState
-from attangent.attention.features import BY_NAME
+from attangent.attention import PrefixState, RaggedState
+from attangent.attention.features import BY_NAME, Anchors
 
 LARGEST_STATE = 1 << 28
 """More numbers than any tensor of a state has."""
@@ -20,7 +20,8 @@ _CALIBRATED: dict[str, type[CalibratedState]] = {
     "log-mass": LogMassState,
     "anchors": AnchorState,
 }
-_KINDS = {kind: name for name, kind in (_RAW | _CALIBRATED).items()}
+_RAGGED = "ragged"
+_KINDS = {kind: name for name, kind in (_RAW | _CALIBRATED | {_RAGGED: RaggedState}).items()}
 
 
 def describe_state(state: Any) -> dict[str, Any]:
@@ -32,7 +33,10 @@ def describe_state(state: Any) -> dict[str, Any]:
             f"{', '.join(known.__name__ for known in _KINDS)} to be saved"
         )
     shapes = {name: list(tensor.shape) for name, tensor in state.state_dict().items()}
-    return {"kind": kind, "map": state.features.name, "settings": state.features.describe(), "shapes": shapes}
+    settings = state.features.describe()
+    if kind == _RAGGED:
+        settings["sizes"] = list(state.sizes)
+    return {"kind": kind, "map": state.features.name, "settings": settings, "shapes": shapes}
 
 
 def blank_state(described: Any) -> State:
@@ -41,6 +45,21 @@ def blank_state(described: Any) -> State:
     if not isinstance(shapes, dict) or not all(_is_shape(shape) for shape in shapes.values()):
         raise AttangentError(f"the description of a state has the shapes {shapes!r}, expected lists of sizes")
     return rebuild_state(described, {name: torch.ones(shape) for name, shape in shapes.items()})
+
+
+def check_together(described: Any) -> None:
+    """Refuse descriptions of states that together would take more memory than any adapter does."""
+    shapes = [shape for each in described if isinstance(each, dict) for shape in _shapes_of(each)]
+    count = sum(math.prod(shape) for shape in shapes)
+    if count > LARGEST_STATE:
+        raise AttangentError(
+            f"the states have {count:,} numbers together, expected at most {LARGEST_STATE:,}"
+        )
+
+
+def _shapes_of(described: dict[str, Any]) -> list[list[int]]:
+    shapes = described.get("shapes")
+    return [shape for shape in shapes.values() if _is_shape(shape)] if isinstance(shapes, dict) else []
 
 
 def _is_shape(shape: Any) -> bool:
@@ -52,6 +71,8 @@ def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:
     """The state that `describe_state` and its `state_dict` speak of; all of it, and nothing else."""
     try:
         kind, name, settings = described["kind"], described["map"], described["settings"]
+        if kind == _RAGGED:
+            return _ragged(name, settings, dict(tensors))
         of_map = {name.removeprefix(_MAP): t for name, t in tensors.items() if name.startswith(_MAP)}
         features = BY_NAME[name].rebuild(settings, of_map)
         own = {name: t for name, t in tensors.items() if not name.startswith(_MAP)}
@@ -75,6 +96,17 @@ def _calibrated(kind: type[CalibratedState], features: Any, own: dict[str, Tenso
     parts = [own.pop(name) for name in ("Z", "mass", "value_scale")]
     _check_empty(own)
     return kind(features, *parts)
+
+
+def _ragged(name: Any, settings: Any, own: dict[str, Tensor]) -> RaggedState:
+    if name != Anchors.name or set(settings) != {"softcap", "sizes"}:
+        raise AttangentError(
+            f"a ragged state of the map {name!r} has the settings {settings!r}, expected "
+            f"{Anchors.name!r} with softcap and sizes"
+        )
+    keys, Z, mass = (own.pop(part) for part in ("keys", "Z", "mass"))
+    _check_empty(own)
+    return RaggedState(keys, Z, mass, settings["sizes"], settings["softcap"])
 
 
 def _check_empty(left: dict[str, Tensor]) -> None:

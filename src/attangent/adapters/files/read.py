@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
@@ -15,7 +16,9 @@ from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state
 from attangent.adapters.files.format import CONFIG, FORMAT, ROOT, WEIGHTS
+from attangent.adapters.hub import check_model_name
 from attangent.adapters.layers import Layer, attention_layers
+from attangent.attention.files import check_path, check_regular
 
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
@@ -24,7 +27,6 @@ _KEYS = {
 }
 _STATE_NAME = re.compile(re.escape(ROOT) + r"(?P<layer>.+)\.attangent_prefix\.states\.(?P<tensor>.+)")
 _LARGEST_CONFIG = 1 << 24
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,16 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> Adapter:
 
 
 def _located(folder: str | PathLike[str]) -> tuple[Path, Path]:
+    check_path("folder", folder)
     path = Path(folder)
     if path.is_dir():
         return path / CONFIG, path / WEIGHTS
     text = str(folder)
-    if path.exists() or not _HUB_ID.fullmatch(text) or ".." in text:
+    if "/" not in text:
         raise AttangentError(
-            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id"
+            f"there is no folder {text}, expected one with {CONFIG} and {WEIGHTS}, or a hub id (owner/name)"
         )
+    check_model_name(text, CONFIG)
     from huggingface_hub import hf_hub_download
 
     try:
@@ -131,18 +135,17 @@ def _read_tensors(
 
     states: dict[str, dict[str, Tensor]] = {}
     modules: dict[str, Tensor] = {}
+    check_regular(path, "save an adapter there first")
     try:
         with safe_open(path, framework="pt") as file:
             for key in file.keys():  # noqa: SIM118
                 shape, found = tuple(file.get_slice(key).get_shape()), _STATE_NAME.fullmatch(key)
                 if found is None:
                     name = _module_tensor(key, shape, base, config)
-                    modules[name] = file.get_tensor(key)
+                    modules[name] = _numbers(key, file.get_tensor(key))
                 else:
                     _check_size(found["layer"], found["tensor"], shape, layers)
                     states.setdefault(found["layer"], {})[found["tensor"]] = file.get_tensor(key)
-    except FileNotFoundError:
-        raise AttangentError(f"there is no file {path}: save an adapter there first") from None
     except (SafetensorError, OSError) as error:
         raise AttangentError(f"{path} is not a safetensors file: {error}") from None
     return states, modules
@@ -172,6 +175,12 @@ def _module_tensor(key: str, shape: tuple[int, ...], base: nn.Module, config: NT
             f"{name} has the shape {shape} in the file, {tuple(own[name].shape)} in the model"
         )
     return name
+
+
+def _numbers(key: str, tensor: Tensor) -> Tensor:
+    if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        raise AttangentError(f"the adapter's tensor {key} has NaN or infinite entries")
+    return tensor
 
 
 def _check_layers(descriptions: dict[str, Any], tensors: dict[str, Any], layers: dict[str, Layer]) -> None:

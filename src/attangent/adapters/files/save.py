@@ -19,7 +19,7 @@ from attangent.adapters.files.read import read_adapter
 from attangent.adapters.layers import bare
 from attangent.adapters.record import record_of, states_of
 from attangent.adapters.saved_modules import fill_saved, saved_of
-from attangent.attention.files import save_tensors
+from attangent.attention.files import check_path, save_tensors
 
 
 def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Path:
@@ -43,6 +43,7 @@ def write_adapter(
 
     Nothing is attached: of `base` only its class and the name it was loaded by are written.
     """
+    check_path("folder", folder)
     folder = Path(folder)
     described = _described(base, config, states)
     tensors = _tensors(states) | {ROOT + key: tensor for key, tensor in (modules or {}).items()}

@@ -83,6 +83,15 @@ class FeatureMap(nn.Module):
         return f"dim={self.dim}, size={self.size}"
 
 
+def check_features(features: Any) -> FeatureMap:
+    """`features` as a feature map."""
+    if not isinstance(features, FeatureMap):
+        raise AttangentError(
+            f"features is {type(features).__name__}, expected a feature map such as Elu(dim)"
+        )
+    return features
+
+
 def check_weights(name: str, value: Any, columns: int | None = None) -> Tensor:
     """`value` as a finite floating tensor (rows, columns) or (heads, rows, columns)."""
     if not isinstance(value, Tensor) or not value.is_floating_point():

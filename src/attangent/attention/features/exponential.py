@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 from attangent._errors import AttangentError
 from attangent._random import generator
+from attangent.attention._inputs import check_softcap
 from attangent.attention.features.base import FeatureMap, check_weights
 from attangent.attention.features.damping import checked_damping, damped
 
+_LARGEST = 1 << 27  # numbers of a projection, a gigabyte
 _FLOOR = 1e-20  # an empty row keeps its gradient, yet a high score there does not push the others below 0
 
 
@@ -54,10 +56,19 @@ class PositiveRandom(Exponential):
     def __init__(self, dim: int, size: int, seed: int = 0, projection: Tensor | None = None):
         super().__init__(dim, size)
         if projection is None:
+            if size * dim > _LARGEST:
+                raise AttangentError(
+                    f"{size:,} random features in {dim:,} dimensions are {size * dim:,} numbers, expected at "
+                    f"most {_LARGEST:,}: choose fewer"
+                )
             drawn = generator(seed, "positive random features")
             projection = torch.randn(size, dim, generator=drawn, dtype=torch.float64)
         self.seed = seed
         self.register_buffer("projection", check_weights("projection", projection, dim))
+        if projection.shape != (size, dim):
+            raise AttangentError(
+                f"projection has shape {tuple(projection.shape)}, expected a row for each of {size} features"
+            )
 
     def scores(self, x: Tensor) -> Tensor:
         half_square = x.square().sum(dim=-1, keepdim=True) / (2 * math.sqrt(self.dim))
@@ -70,6 +81,10 @@ class PositiveRandom(Exponential):
 
     def describe(self) -> dict[str, Any]:
         return {"dim": self.dim, "size": self.size, "seed": self.seed}
+
+    @classmethod
+    def rebuild(cls, described: dict[str, Any], tensors: dict[str, Any]) -> "PositiveRandom":
+        return cls(**described, projection=tensors["projection"])
 
     def _directions(self, x: Tensor) -> Tensor:
         return self.projection.to(x.dtype) * self.dim**-0.25
@@ -94,9 +109,7 @@ class Anchors(Exponential):
     def __init__(self, keys: Tensor, softcap: float | None = None, damping: Tensor | None = None):
         keys = check_weights("keys", keys)
         super().__init__(keys.shape[-1], keys.shape[-2])
-        if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
-            raise AttangentError(f"softcap is {softcap!r}, expected a finite number above 0 or None")
-        self.softcap = softcap
+        self.softcap = check_softcap(softcap)
         self.keys = nn.Parameter(keys.detach().clone())
         self.register_buffer("damping", None if damping is None else checked_damping(damping, keys))
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attangent._checks import check_size
+from attangent._checks import check_not_negative, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention.features.base import FeatureMap, check_weights
@@ -64,7 +64,8 @@ class Learned(FeatureMap):
         dtype: torch.dtype = torch.float32,
     ) -> "Learned":
         """Random first weights: W ~ gain N(0, 1/d), b = 0; separate ones for each of `heads` where given."""
-        rows = check_size("size - 1", size - 1)
+        rows = check_size("size", size, least=2) - 1
+        check_not_negative("gain", gain)
         shape = (rows, check_size("dim", dim)) if heads is None else (check_size("heads", heads), rows, dim)
         weight = torch.randn(shape, generator=generator(seed, "learned features"), dtype=torch.float64)
         weight = (gain * dim**-0.5 * weight).to(dtype)

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent.attention.features.base import FeatureMap
 
 _LARGEST = 2_000_000
+_HIGHEST = 1000
+_FARTHEST = 1e4
 
 
 class Taylor(FeatureMap):
@@ -29,13 +31,8 @@ class Taylor(FeatureMap):
     positive = False
 
     def __init__(self, dim: int, order: int):
-        size = math.comb(check_size("dim", dim) + check_size("order", order), order)
-        if size > _LARGEST:
-            raise AttangentError(
-                f"Taylor features of order {order} in {dim} dimensions are {size:,}, more than {_LARGEST:,}: "
-                "choose a lower order, or a map whose size does not grow with it (PositiveRandom, Anchors)"
-            )
-        super().__init__(dim, size)
+        _check_memory(check_size("dim", dim), check_size("order", order))
+        super().__init__(dim, math.comb(dim + order, order))
         self.order = order
         for degree, (parent, last, power) in enumerate(_levels(dim, order), start=1):
             self.register_buffer(f"_parent{degree}", parent, persistent=False)
@@ -45,10 +42,11 @@ class Taylor(FeatureMap):
     @classmethod
     def for_tolerance(cls, dim: int, entry_bound: float, tolerance: float) -> "Taylor":
         """The lowest order with a relative error within `tolerance` for entries of q, k in +-entry_bound."""
-        if not 0 < tolerance < 1:
+        if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
             raise AttangentError(f"tolerance is {tolerance!r}, expected a number between 0 and 1")
-        order = order_for(_largest_logit(dim, entry_bound), tolerance)
-        return cls(dim, order)
+        bound = _largest_logit(check_size("dim", dim), entry_bound)
+        _check_memory(dim, max(1, math.floor(min(bound, 2 * _HIGHEST))))  # order_for begins there
+        return cls(dim, order_for(bound, tolerance))
 
     def relative_error(self, entry_bound: float) -> float:
         """The largest |phi(q).phi(k) / exp(q.k/sqrt d) - 1| for entries of q and k in +-entry_bound."""
@@ -84,6 +82,19 @@ class Taylor(FeatureMap):
             yield self.get_buffer(f"_parent{degree}"), self.get_buffer(f"_last{degree}"), factor
 
 
+def _check_memory(dim: int, order: int) -> None:
+    """Refuse maps of too many features or too high an order before anything is made for them."""
+    log_size = math.lgamma(dim + order + 1) - math.lgamma(dim + 1) - math.lgamma(order + 1)
+    if order > _HIGHEST or log_size > math.log(_LARGEST):
+        known = log_size < math.log(1e15)
+        count = f"{math.comb(dim + order, order):,}" if known else f"1e{log_size / math.log(10):.0f}"
+        raise AttangentError(
+            f"Taylor features of order {order} in {dim} dimensions are {count}, expected no more than "
+            f"{_LARGEST:,} and an order of at most {_HIGHEST}: choose a lower order, or a map whose size "
+            "does not grow with it (PositiveRandom, Anchors)"
+        )
+
+
 def _levels(dim: int, order: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """For each degree: the monomial one degree lower, the coordinate multiplied in, that one's power."""
     last, power, start = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long), True
@@ -100,8 +111,9 @@ def _levels(dim: int, order: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
 
 
 def _largest_logit(dim: int, entry_bound: float) -> float:
-    if not math.isfinite(entry_bound) or entry_bound <= 0:
-        raise AttangentError(f"entry_bound is {entry_bound!r}, expected a finite number above 0")
+    entry_bound = check_positive("entry_bound", entry_bound)
+    if entry_bound > _FARTHEST:
+        raise AttangentError(f"entry_bound is {entry_bound!r}, expected at most {_FARTHEST:g}")
     return entry_bound**2 * math.sqrt(dim)
 
 
@@ -126,8 +138,16 @@ def taylor_error(order: int, bound: float) -> float:
 
 
 def order_for(bound: float, tolerance: float) -> int:
-    """The lowest order of at least 1 whose `taylor_error` at this bound is within the tolerance."""
-    order = 1
+    """The lowest order of at least 1 whose `taylor_error` at this bound is within the tolerance.
+
+    Orders below bound - 1 need not be tried: their error is at least bound^(g+1)/(g+1)!, above 1.
+    """
+    if not 0 < tolerance < 1 or not 0 < bound <= _FARTHEST:
+        raise AttangentError(
+            f"bound and tolerance are {bound!r} and {tolerance!r}, expected a bound of at most "
+            f"{_FARTHEST:g} and a tolerance between 0 and 1"
+        )
+    order = max(1, math.floor(bound) - 1)
     while taylor_error(order, bound) > tolerance:
         order += 1
     return order

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attangent.attention.fused.merge import Block, Divided, blocks_of, times
-from attangent.attention.prefix import by_state_head, largest_exponent
+from attangent.attention.prefix import by_state_head
 
 
 class Rows(NamedTuple):
@@ -51,7 +51,7 @@ def _block_gradients(prefix: Divided, rows: Rows) -> list[Tensor]:
     grad, out = (part if part.dtype == x.dtype else part.to(x.dtype) for part in (rows.grad, rows.out))
     w, shift = prefix.features.evaluate(x, prefix.sizes)
     per_row = *w.shape[:-1], 1
-    share = _prefix_share(rows, shift).reshape(per_row)
+    share = _prefix_share(rows, shift, prefix.cap).reshape(per_row)
     delta = torch.linalg.vecdot(grad, out).neg_().reshape(per_row)
     grad, weighted = by_state_head(grad, heads), w * share
     grad_Z, grad_k = _summed_products(weighted, grad), _summed_products(delta, weighted).squeeze(1)
@@ -70,9 +70,9 @@ def _summed_products(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left[0].mT, right[0]) if left.shape[0] == 1 else (left.mT @ right).sum(dim=0)
 
 
-def _prefix_share(rows: Rows, shift: Tensor | None) -> Tensor:
-    """e^(shift - t) with the sign of the whole mass."""
+def _prefix_share(rows: Rows, shift: Tensor | None, cap: float) -> Tensor:
+    """e^(shift - t) with the sign of the whole mass; 0 where there is no mass at all, as out is 0 there."""
     total = rows.total
     exponent = total.neg() if shift is None else shift.reshape(total.shape) - total
-    share = exponent.clamp_(max=largest_exponent(total.dtype)).exp_()
+    share = exponent.clamp_(max=cap).exp_().masked_fill_(total <= torch.finfo(total.dtype).min, 0)
     return share if rows.sign is None else share.mul_(rows.sign)

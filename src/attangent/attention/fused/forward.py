@@ -21,7 +21,7 @@ from attangent.attention.fused.merge import Block, Divided, blocks_of, merge_wei
 from attangent.attention.fused.tokens import FusedTokens
 from attangent.attention.masks import Mask
 from attangent.attention.portable import portable_attention
-from attangent.attention.prefix import Prefix, Weights
+from attangent.attention.prefix import Prefix, Weights, largest_exponent
 
 
 class Call(NamedTuple):
@@ -31,6 +31,8 @@ class Call(NamedTuple):
     features: FeatureMap
     mask: Mask
     scale: float
+    cap: float
+    """The largest exponent of a weight in the gradients; see `prefix.largest_exponent`."""
 
 
 def fused_attention(
@@ -39,9 +41,9 @@ def fused_attention(
     """NTK-Attention through `fused`; differentiable in q, k, v and all that the state trains."""
     if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-    call = Call(fused, state.features, mask, scale)
     Z, mass = state.weights()
     dtype = compute_dtype(q.dtype)
+    call = Call(fused, state.features, mask, scale, largest_exponent(dtype, Z.dtype, mass.dtype))
     if Z.dtype != dtype or mass.dtype != dtype:
         Z, mass = Z.to(dtype), mass.to(dtype)
     if torch.is_grad_enabled():
@@ -79,7 +81,7 @@ def forward(
     """
     out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
     lse = lse.contiguous() if call.mask.empty is None else lse.masked_fill(call.mask.empty, -torch.inf)
-    prefix = Divided.of(call.features, Z, mass, call.scale)
+    prefix = Divided.of(call.features, Z, mass, call.scale, call.cap)
     blocks = blocks_of(q, call.features.size)
     if len(blocks) == 1:
         return out, *_merge_(prefix, q, out, lse, for_backward), saved
@@ -147,7 +149,7 @@ def backward(
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
         grads = call.fused.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
-        prefix = Divided.of(call.features, Z, mass, call.scale)
+        prefix = Divided.of(call.features, Z, mass, call.scale, call.cap)
         grad_q = grads[0] if wanted[0] else None
         state_grads = prefix_gradients(prefix, Rows(q, out, total, sign, grad, grad_q))
         if call.features.positive:

@@ -22,14 +22,15 @@ class Divided(NamedTuple):
     k: Tensor
     sizes: Tensor | None
     gain: float
+    cap: float
 
     @classmethod
-    def of(cls, features: FeatureMap, Z: Tensor, mass: Tensor, scale: float) -> "Divided":
+    def of(cls, features: FeatureMap, Z: Tensor, mass: Tensor, scale: float, cap: float) -> "Divided":
         k = mass.abs() if features.positive else mass
         sizes = features.row_sizes(Z, k)
         if sizes is not None:
             Z, k = Z / sizes.unsqueeze(-1), k / sizes
-        return cls(features, Z, k, sizes, query_gain(scale, features.dim))
+        return cls(features, Z, k, sizes, query_gain(scale, features.dim), cap)
 
     def inputs(self, q: Tensor) -> Tensor:
         """What the map is applied to: (B, heads of the state, rows, d), scaled, at least float32."""

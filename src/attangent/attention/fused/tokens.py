@@ -142,7 +142,7 @@ FUSED: dict[str, FusedTokens] = {"cpu": CpuFlash(), "cuda": CudaEfficient()}
 
 def fused_for(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> FusedTokens | None:
     """The fused attention that can take these tokens; None where only the portable path can."""
-    fused = FUSED.get(q.device.type)
+    fused = None if torch._C._are_functorch_transforms_active() else FUSED.get(q.device.type)
     if fused is None or q.numel() == 0 or k.numel() == 0 or not fused.supports(q, k, v):
         return None
     return None if mask.bias is not None and mask.bias.requires_grad else fused

@@ -1,1 +1,1 @@
-"""The claims, one package a paper; the registry loads the modules of those it is asked for."""
+"""The claims, one package for each paper; the registry loads the modules of those it is asked for."""

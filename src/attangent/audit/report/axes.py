@@ -1,4 +1,4 @@
-"""The range of a figure's axis, its ticks, and the points of a curve that can be told apart on it."""
+"""The range of a figure's axis, its ticks, and those points of a curve that look different on it."""
 
 import math
 from collections.abc import Iterable

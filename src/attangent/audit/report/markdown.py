@@ -1,88 +1,123 @@
 """The findings of a run as a Markdown page, for the documentation."""
 
+import re
 from pathlib import Path
 
-from attangent._errors import AttangentError
 from attangent._files import write_whole
-from attangent.audit.finding import Conclusion, Finding, Verdict
+from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.report.readable import power_of_ten, readable
-from attangent.audit.results import Result, Run
-
-_MEANINGS = {
-    "holds": "its hypotheses were met and its conclusions measured to hold",
-    "measured": "its hypotheses were out of reach, yet its conclusions were measured to hold",
-    "violated": "a conclusion was measured to fail",
-    "open": "nothing could be decided at this size",
-}
+from attangent.audit.report.wording import MEANINGS, headline, reason
+from attangent.audit.results import Result, Run, totals
+from attangent.audit.sources import Paper, cited
 
 
 def write_markdown(run: Run, path: Path) -> Path:
     """Write the page of `run` to `path` and give its place."""
-    try:
-        write_whole(path, render_markdown(run).encode())
-    except OSError as error:
-        raise AttangentError(
-            f"cannot write to {path}: {error.strerror}; name a file in a folder you may write to"
-        ) from None
+    write_whole(path, render_markdown(run).encode(errors="replace"))
     return path
 
 
 def render_markdown(run: Run) -> str:
-    """A table of all claims and, for each violated one, what was measured against what."""
+    """A table of all claims and, for each that failed, what was measured against what."""
     results = run.results()
-    totals = {verdict: sum(result.verdict == verdict for result in results) for verdict in Verdict}
+    papers = [result for result in results if not result.is_ours]
+    counts = totals(papers)
     lines = [
         f"# What the {run.profile} audit found",
         "",
         f"Written by `attangent audit --profile {run.profile} --out RUN` and "
         "`attangent report RUN --out PAGE.md`. Values are of the seed that decides the verdict.",
         "",
-        *(f"- **{totals[verdict]} {verdict}**: {_MEANINGS[verdict]}" for verdict in Verdict),
+        *(
+            f"- **{counts[verdict]} {verdict}**: {MEANINGS[verdict]}"
+            for verdict in Verdict
+            if counts[verdict]
+        ),
         "",
-        "| claim | verdict | what was measured | value | bound |",
-        "|---|---|---|---|---|",
-        *(_row(result) for result in results),
+        *_table(papers),
     ]
-    violated = [result for result in results if result.verdict == Verdict.VIOLATED]
-    return "\n".join([*lines, *(line for result in violated for line in _violation(result))]) + "\n"
+    ours = [result for result in results if result.is_ours]
+    if ours:
+        lines += ["", "## Statements of ours", "", *_table(ours)]
+    repairs = {result.origin.repairs: result for result in ours if result.origin.repairs}
+    failed = [result for result in papers if result.verdict.failed]
+    lines += [line for result in failed for line in _failure(result, repairs.get(result.claim))]
+    return "\n".join([*lines, *_citations(results)]) + "\n"
+
+
+def _citations(results: list[Result]) -> list[str]:
+    """The papers as BibTeX entries, so that the page can be cited with them."""
+    known = ((name, cited(name)) for name in dict.fromkeys(result.origin.paper for result in results))
+    entries = [_bibtex(name, paper) for name, paper in known if paper is not None]
+    return ["", "## The papers", "", "```bibtex", *entries, "```"] if entries else []
+
+
+def _bibtex(name: str, paper: Paper) -> str:
+    fields = {
+        "title": paper.title,
+        "author": " and ".join(paper.authors.split(", ")),
+        "year": paper.year,
+        "url": paper.link,
+        "note": paper.note,
+    }
+    rows = [f"  {field} = {{{re.sub('[{}`]', '', value)}}}," for field, value in fields.items() if value]
+    return "\n".join([f"@misc{{{name},", *rows, "}"])
+
+
+def _table(results: list[Result]) -> list[str]:
+    head = ["| claim | kind | verdict | what was measured | value | bound |", "|---|---|---|---|---|---|"]
+    return [*head, *(_row(result) for result in results)]
 
 
 def _row(result: Result) -> str:
-    conclusion = telling(result.deciding.finding)
-    value, bound = _numbers(conclusion)
-    cells = (result.claim, result.verdict.value, conclusion.name, value, f"{conclusion.relation} {bound}")
+    finding = result.deciding.finding
+    line = finding.deciding
+    shown = (finding.crash, "", "") if line is None else (line.name, *_numbers(line))
+    cells = (result.claim, result.origin.kind, result.verdict.value, *shown)
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 
-def _violation(result: Result) -> list[str]:
-    finding = result.deciding.finding
-    met = "with its hypotheses met" if finding.hypotheses_met else "outside its stated hypotheses"
+def _failure(result: Result, repair: Result | None) -> list[str]:
+    finding, origin = result.deciding.finding, result.origin
     lines = [
         "",
-        f"## {result.claim}: {result.origin.title}",
+        f"## {result.claim}: {_plain(origin.title)}",
         "",
-        f"{result.origin.place}. Violated {met}.",
+        f"{_plain(origin.place)}. {headline(result)}.",
         "",
+        *([f"> {_plain(origin.quote)}", ""] if origin.quote else []),
+        *(f"- Part {_plain(part)}: {verdict}" for part, verdict in result.parts.items()),
+        *(_bullet(line) for line in finding.conclusions),
+        *(f"- Differs from the paper: {_plain(difference)}" for difference in finding.differs),
     ]
-    for conclusion in finding.conclusions:
-        value, bound = _numbers(conclusion)
-        whose = "" if conclusion.claimed else " (ours)"
-        state = {True: "kept", False: "**not kept**", None: "not decided"}[conclusion.kept]
-        lines.append(
-            f"- {_plain(conclusion.name)}{whose}: {value}, should be {conclusion.relation} {bound}: {state}"
-        )
-    return [*lines, *(["", _plain(finding.remark)] if finding.remark else [])]
+    lines += ["", _plain(finding.remark)] if finding.remark else []
+    return [*lines, *_repair(repair, result.verdict)]
 
 
-def telling(finding: Finding) -> Conclusion:
-    """The conclusion that says most: the first that failed, else the first that is claimed."""
-    claimed = [conclusion for conclusion in finding.conclusions if conclusion.claimed]
-    return next((conclusion for conclusion in claimed if conclusion.kept is False), claimed[0])
+def _repair(repair: Result | None, verdict: Verdict) -> list[str]:
+    if repair is None:
+        return ["", "No repair is known."] if verdict is Verdict.VIOLATED else []
+    origin = repair.origin
+    return [
+        "",
+        f"**As repaired** ({origin.claim}, {repair.verdict}): {_plain(origin.statement)}",
+        "",
+        f"{_plain(origin.derivation)} {_plain(reason(repair))}",
+    ]
 
 
-def _numbers(conclusion: Conclusion) -> tuple[str, str]:
-    number = power_of_ten if conclusion.log10 else readable
-    return number(conclusion.measured), number(conclusion.bound)
+def _bullet(line: Conclusion) -> str:
+    value, bound = _numbers(line)
+    whose = "" if line.claimed else " (ours)"
+    whose = " (threshold ours)" if line.claimed and line.threshold == "ours" else whose
+    state = {True: "kept", False: "**not kept**", None: "not decided"}[line.kept]
+    empty = f", by {readable(line.slack, 3)} decades: cannot fail at this size" if line.cannot_fail else ""
+    return f"- {_plain(line.name)}{whose}: {value}, should be {bound}: {state}{empty}"
+
+
+def _numbers(line: Conclusion) -> tuple[str, str]:
+    number = power_of_ten if line.log10 else readable
+    return number(line.measured), f"{line.relation} {number(line.bound)}"
 
 
 def _cell(text: str) -> str:
@@ -91,6 +126,6 @@ def _cell(text: str) -> str:
 
 def _plain(text: str) -> str:
     """`text` with no sign that Markdown or HTML would read as its own."""
-    for sign in "\\`*_<>[]":
+    for sign in "\\`*_<>[]#&":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("\n", " ")
+    return " ".join(text.split())

@@ -7,12 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attangent.audit.finding import Conclusion, Hypothesis
 from attangent.audit.report.readable import duration, formula, power_of_ten, readable
+from attangent.audit.report.wording import apart, missed
 from attangent.audit.results import Spread
 from attangent.audit.storing.record import plain
-
-RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
 
 
 def number(value: float, log10: bool = False) -> Markup:
@@ -38,27 +36,6 @@ def spread(over_seeds: Spread) -> Markup:
     ends = number(over_seeds.low), number(over_seeds.high)
     middle = Markup("{} ± {}").format(number(over_seeds.mean), readable(over_seeds.deviation, 2))
     return Markup('{} <span class="range">{} … {}</span>').format(middle, *ends)
-
-
-def missed(hypothesis: Hypothesis) -> str:
-    """By which factor a hypothesis is missed; empty where no factor can be told."""
-    ends = hypothesis.required, hypothesis.measured
-    if not all(math.isfinite(end) for end in ends) or (not hypothesis.log10 and min(ends) <= 0):
-        return ""
-    return f"missed by {power_of_ten(hypothesis.missing_decades)}"
-
-
-def apart(conclusion: Conclusion) -> str:
-    """How far measurement and bound lie apart where both read the same though they differ."""
-    number = power_of_ten if conclusion.log10 else readable
-    difference = conclusion.measured - conclusion.bound
-    same = number(conclusion.measured) == number(conclusion.bound) and math.isfinite(difference)
-    if not same or difference == 0:
-        return ""
-    side = "more" if difference > 0 else "less"
-    if conclusion.log10:
-        return f"{readable(abs(difference), 3)} decades {side}"
-    return f"{readable(abs(difference), 3)} {side}"
 
 
 def setting(value: Any) -> str:

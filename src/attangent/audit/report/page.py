@@ -2,50 +2,25 @@
 
 import base64
 import hashlib
-import shlex
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from attangent._errors import AttangentError
 from attangent._files import write_whole
-from attangent.audit.finding import Conclusion, Figure, Hypothesis, Verdict
-from attangent.audit.report.figures import Key, draw, legend
-from attangent.audit.report.markup import FILTERS, RELATIONS, apart
-from attangent.audit.report.readable import power_of_ten, readable
-from attangent.audit.results import Result, Run
+from attangent.audit.report.markup import FILTERS
+from attangent.audit.report.views import claim_views, paper_views
+from attangent.audit.report.wording import KINDS, MEANINGS, RELATIONS, SIGNS
+from attangent.audit.results import Run, totals
 from attangent.audit.storing.record import Record
-
-SIGNS = {"holds": "✓", "measured": "≈", "violated": "✗", "open": "?"}
-MEANINGS = {
-    "holds": "Its hypotheses were met and its conclusions measured to hold.",
-    "measured": "Its hypotheses were out of reach, yet its conclusions were measured to hold.",
-    "violated": "A conclusion was measured to fail: a counter-example.",
-    "open": "Nothing could be decided at this size.",
-}
-SUBJECTS = {
-    "P1": "NTK-Attention: an infinitely long prefix in constant space",
-    "P2": "The tangent kernel of two-layer softmax networks",
-    "P3": "Two-stage learning: syntax before semantics",
-    "P4": "In-context learning with representations",
-    "P5": "Attention in time-series forecasting",
-}
 
 
 def write_report(run: Run, path: Path | None = None) -> Path:
     """Write the report of `run` to `path`, by default report.html in its folder, and give its place."""
     place = run.folder / "report.html" if path is None else Path(path)
-    page = render(run).encode(errors="replace")
-    try:
-        write_whole(place, page)
-    except OSError as error:
-        raise AttangentError(
-            f"cannot write the report to {place}: {error.strerror}; name a file in a folder you may write to"
-        ) from None
+    write_whole(place, render(run).encode(errors="replace"))
     return place
 
 
@@ -54,13 +29,14 @@ def render(run: Run) -> str:
     loader = PackageLoader("attangent.audit.report")
     environment = _environment(loader)
     style, script = (Markup(loader.get_source(environment, name)[0]) for name in ("report.css", "report.js"))
-    claims = _claims(run)
+    claims = claim_views(run)
     return environment.get_template("report.html").render(
         run=run,
         claims=claims,
-        papers=_papers(claims),
-        totals={v.value: sum(claim.verdict == v for claim in claims) for v in Verdict},
-        inside=sum(claim.verdict == "violated" and claim.inside for claim in claims),
+        papers=paper_views(claims),
+        totals=totals(claim.result for claim in claims if not claim.result.is_ours),
+        ours=sum(claim.result.is_ours for claim in claims),
+        kinds=Counter(claim.result.origin.kind for claim in claims),
         seconds=sum(claim.result.seconds for claim in claims),
         problems=[(_below(path, run.folder), reason) for path, reason in run.problems.items()],
         versions=_versions(run.records),
@@ -68,133 +44,6 @@ def render(run: Run) -> str:
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure ready for the page; `svg` is None where none of its points can be drawn."""
-
-    figure: Figure
-    svg: Markup | None
-    keys: list[Key]
-
-    @property
-    def has_bars(self) -> bool:
-        return any(series.kind == "bars" for series in self.figure.series)
-
-
-@dataclass(frozen=True)
-class ClaimView:
-    """What the page says of one claim. `shown` is the seed whose measurements stand in its tables."""
-
-    result: Result
-    shown: Record
-    pictures: list[Picture]
-    crashed: tuple[int, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.result.verdict
-
-    @property
-    def inside(self) -> bool:
-        """Whether the hypotheses were met where the verdict was found."""
-        return self.shown.finding.hypotheses_met
-
-    @property
-    def others(self) -> list[int]:
-        """The seeds drawn faintly."""
-        return [seed for seed in self.result.seeds if seed != self.shown.origin.seed]
-
-    @property
-    def headline(self) -> str:
-        """The verdict in words."""
-        if self.verdict != Verdict.VIOLATED:
-            return {"holds": "Holds", "measured": "Measured to hold", "open": "Open"}[self.verdict]
-        return f"Violated {'with its hypotheses met' if self.inside else 'outside its hypotheses'}"
-
-    @property
-    def reason(self) -> str:
-        """One line on what the verdict rests on."""
-        finding = self.shown.finding
-        claimed = [conclusion for conclusion in finding.conclusions if conclusion.claimed]
-        if self.verdict == Verdict.VIOLATED:
-            return _broken(next(conclusion for conclusion in claimed if conclusion.kept is False))
-        if self.verdict == Verdict.OPEN:
-            return f"“{next(c.name for c in claimed if c.kept is None)}” could not be measured."
-        kept = "its conclusion was" if len(claimed) == 1 else f"{_all(len(claimed))} conclusions were"
-        return f"{_premises(finding.hypotheses)}; {kept} measured to hold."
-
-    @property
-    def command(self) -> str:
-        origin = self.result.origin
-        return shlex.join(["attangent", "audit", origin.claim, "--profile", origin.profile, "--force"])
-
-    def kept_on(self, place: int) -> str:
-        """On how many of the seeds the conclusion at this place was kept."""
-        lists = [record.finding.conclusions for record in self.result.records]
-        kept = [conclusions[place].kept is True for conclusions in lists if place < len(conclusions)]
-        return f"{sum(kept)} of {len(kept)}"
-
-
-def _broken(conclusion: Conclusion) -> str:
-    number = power_of_ten if conclusion.log10 else readable
-    when = "" if conclusion.first_violation is None else f", first at step {conclusion.first_violation}"
-    bound = f"{RELATIONS[conclusion.relation]} {number(conclusion.bound)}"
-    more = f" ({apart(conclusion)})" if apart(conclusion) else ""
-    return f"“{conclusion.name}” should be {bound}; measured {number(conclusion.measured)}{more}{when}."
-
-
-def _premises(hypotheses: tuple[Hypothesis, ...]) -> str:
-    missed = sum(not hypothesis.met for hypothesis in hypotheses)
-    if not hypotheses:
-        return "it asks for nothing beyond its setting"
-    if missed:
-        return f"{missed} of {len(hypotheses)} hypotheses {'was' if missed == 1 else 'were'} not met"
-    return (
-        "its hypothesis was met" if len(hypotheses) == 1 else f"{_all(len(hypotheses))} hypotheses were met"
-    )
-
-
-def _all(count: int) -> str:
-    return "both" if count == 2 else f"all {count}"
-
-
-def _claims(run: Run) -> list[ClaimView]:
-    numbers = count()
-    views = []
-    for result in run.results():
-        shown = _shown(result)
-        pictures = [
-            _picture(result, shown, place, next(numbers)) for place in range(len(shown.finding.figures))
-        ]
-        crashed = tuple(failure["seed"] for failure in run.failures if failure["claim"] == result.claim)
-        views.append(ClaimView(result, shown, pictures, crashed))
-    return views
-
-
-def _shown(result: Result) -> Record:
-    """The record that decides the verdict; of several counter-examples one within the hypotheses."""
-    deciding = [record for record in result.records if record.finding.verdict == result.verdict]
-    inside = (record for record in deciding if record.finding.hypotheses_met)
-    return next(inside, deciding[0]) if result.verdict == Verdict.VIOLATED else deciding[0]
-
-
-def _picture(result: Result, shown: Record, place: int, number: int) -> Picture:
-    figure = shown.finding.figures[place]
-    others = (record.finding.figures for record in result.records if record is not shown)
-    same = [
-        figures[place] for figures in others if place < len(figures) and figures[place].title == figure.title
-    ]
-    svg = draw([figure, *same], f"figure{number}")
-    return Picture(figure, None if svg is None else Markup(svg), legend(figure))
-
-
-def _papers(claims: list[ClaimView]) -> dict[str, list[ClaimView]]:
-    papers: dict[str, list[ClaimView]] = {}
-    for claim in claims:
-        papers.setdefault(claim.result.origin.paper, []).append(claim)
-    return papers
 
 
 def _versions(records: Iterable[Record]) -> dict[str, str]:
@@ -214,5 +63,5 @@ def _environment(loader: BaseLoader) -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(SIGNS=SIGNS, MEANINGS=MEANINGS, SUBJECTS=SUBJECTS, RELATIONS=RELATIONS)
+    environment.globals.update(SIGNS=SIGNS, MEANINGS=MEANINGS, KINDS=KINDS, RELATIONS=RELATIONS)
     return environment

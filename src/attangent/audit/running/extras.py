@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from attangent.audit.claims import Check, Settings
 from attangent.audit.finding import Conclusion, Finding
 
-ABSENT = "Install attangent[adapters] (transformers, peft), then run this claim again."
+EXTRA = "adapters"
 
 
 def needs_adapters(check: Check) -> Check:
@@ -16,7 +16,11 @@ def needs_adapters(check: Check) -> Check:
     @wraps(check)
     def guarded(settings: Settings, seed: int) -> Finding:
         if not _installed():
-            return Finding(conclusions=(Conclusion("not measured", ">=", 1.0, math.nan),), remark=ABSENT)
+            return Finding(
+                conclusions=(Conclusion("not measured", ">=", 1.0, math.nan),),
+                remark=f"Install attangent[{EXTRA}] (transformers, peft), then run this claim again.",
+                lacks=EXTRA,
+            )
         return check(settings, seed)
 
     return guarded
@@ -24,7 +28,7 @@ def needs_adapters(check: Check) -> Check:
 
 def outdated(finding: Finding) -> bool:
     """Whether a finding is open for want of packages that have been installed since."""
-    return finding.remark == ABSENT and _installed()
+    return finding.lacks == EXTRA and _installed()
 
 
 def _installed() -> bool:

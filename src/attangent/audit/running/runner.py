@@ -11,13 +11,13 @@ from attangent._files import only_writer, real_folder
 from attangent.audit.claims import PROFILES, Claim
 from attangent.audit.data import data_digests
 from attangent.audit.registry import select
-from attangent.audit.results import Run, load
+from attangent.audit.results import Run
 from attangent.audit.running.code import code_version
 from attangent.audit.running.extras import outdated
 from attangent.audit.running.progress import progress_bar
 from attangent.audit.running.workers import Outcome, Task, execute
 from attangent.audit.storing.record import Origin, Record
-from attangent.audit.storing.store import Damaged, Store
+from attangent.audit.storing.store import Store
 
 
 @dataclass(frozen=True)
@@ -43,26 +43,57 @@ def run(
 ) -> Run:
     """Audit claims and give their findings; those already in the folder `out` are not computed again.
 
-    `ids` may hold patterns (`P2/lemma-*`). `seeds` is the number of seeds a claim (by default its own).
-    `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force` computes
+    `ids` may hold patterns (`P2/lemma-*`). `seeds` is how many seeds each claim runs with, by default its own
+    number. `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force` computes
     everything anew. The folder `out` is audit-PROFILE where none is named.
     """
+    return run_in_folder(
+        ids,
+        paper=paper,
+        profile=profile,
+        seeds=seeds,
+        jobs=jobs,
+        dask=dask,
+        out=out,
+        force=force,
+        quiet=quiet,
+    )[0]
+
+
+def run_in_folder(
+    ids: Iterable[str],
+    *,
+    paper: str | None,
+    profile: str,
+    seeds: int | None,
+    jobs: int,
+    dask: str | None,
+    out: str | Path | None,
+    force: bool,
+    quiet: bool,
+) -> tuple[Run, Run]:
+    """As `run`, and beside what was asked for all that the folder holds. Each finding is read once."""
     _check(profile, seeds, jobs)
     wanted = [job for claim in select(ids, paper) for job in _jobs(claim, profile, seeds)]
     folder = real_folder(Path(out if out is not None else f"audit-{profile}"))
     store = Store(folder)
     with only_writer(folder, "audit"):
         store.prepare(profile)
-        problems = _tidy(store, wanted)
-        missing = wanted if force else [job for job in wanted if not _is_there(store, job)]
-        _measure(store, missing, jobs, dask, quiet)
-    found = load(folder)
+        there, problems = _tidy(store, wanted)
+        missing = wanted if force else [job for job in wanted if not _is_current(there, job)]
+        there |= _measure(store, missing, jobs, dask, quiet)
+        failures = tuple(store.read_failures())
+    whole = Run(folder, profile, tuple(there[stem] for stem in sorted(there)), failures, {})
+    return _part_of(whole, wanted, problems), whole
+
+
+def _part_of(whole: Run, wanted: list[Job], problems: dict[Path, str]) -> Run:
     names = {(job.origin.claim, job.origin.seed) for job in wanted}
     return replace(
-        found,
-        records=tuple(r for r in found.records if (r.origin.claim, r.origin.seed) in names),
-        failures=tuple(f for f in found.failures if (f["claim"], f["seed"]) in names),
-        problems={**problems, **found.problems},
+        whole,
+        records=tuple(r for r in whole.records if (r.origin.claim, r.origin.seed) in names),
+        failures=tuple(f for f in whole.failures if (f["claim"], f["seed"]) in names),
+        problems=problems,
     )
 
 
@@ -79,49 +110,67 @@ def _jobs(claim: Claim, profile: str, seeds: int | None) -> Iterator[Job]:
     settings = claim.settings(profile)
     if claim.data:
         settings |= {"data": data_digests(claim.data)}
-    code = code_version(claim.check.__module__)
+    code = code_version(claim.module)
     for seed in range(seeds if seeds is not None else claim.seeds):
         origin = Origin(
-            claim.id, claim.title, claim.place, claim.statement, profile, dict(settings), seed, code
+            claim=claim.id,
+            title=claim.title,
+            place=claim.place,
+            statement=claim.statement,
+            profile=profile,
+            settings=dict(settings),
+            seed=seed,
+            code=code,
+            kind=claim.kind,
+            quote=claim.quote,
+            rests_on=claim.rests_on,
+            repairs=claim.repairs,
+            derivation=claim.derivation,
         )
         yield Job(claim, origin, Task(f"{claim.id} seed {seed}", claim.check, settings, seed))
 
 
-def _tidy(store: Store, wanted: list[Job]) -> dict[Path, str]:
-    """Set aside what cannot be trusted, and findings of these claims by other code that are not asked for."""
+def _tidy(store: Store, wanted: list[Job]) -> tuple[dict[str, Record], dict[Path, str]]:
+    """The findings of the folder by name, and what was set aside: files that cannot be trusted, and findings
+    of these claims by other code that are not asked for."""
     records, problems = store.read_all()
     current = {job.origin.claim: job.origin.code for job in wanted}
     asked = {job.origin.stem for job in wanted}
+    kept = {}
     for record in records:
         code = current.get(record.origin.claim, record.origin.code)
         if record.origin.stem not in asked and record.origin.code != code:
             problems[store.findings / f"{record.origin.stem}.json"] = "it was made by other code"
-    return {store.set_aside(path): f"{path.name}: {reason}" for path, reason in problems.items()}
+        else:
+            kept[record.origin.stem] = record
+    return kept, {store.set_aside(path): f"{path.name}: {reason}" for path, reason in problems.items()}
 
 
-def _is_there(store: Store, job: Job) -> bool:
-    try:
-        record = store.read(job.origin.stem)
-        return record.origin.key == job.origin.key and not outdated(record.finding)
-    except (Damaged, FileNotFoundError):
-        return False
+def _is_current(there: dict[str, Record], job: Job) -> bool:
+    record = there.get(job.origin.stem)
+    return record is not None and record.origin.key == job.origin.key and not outdated(record.finding)
 
 
-def _measure(store: Store, missing: list[Job], jobs: int, dask: str | None, quiet: bool) -> None:
+def _measure(store: Store, missing: list[Job], jobs: int, dask: str | None, quiet: bool) -> dict[str, Record]:
+    """Run the missing jobs and write what they find; gives the new findings by name."""
     longest_first = sorted(missing, key=lambda job: -job.claim.seconds)
     by_name = {job.task.name: job for job in longest_first}
-    versions = _versions()
+    versions, found = _versions(), {}
     with progress_bar({name: job.claim.seconds for name, job in by_name.items()}, quiet) as advance:
         for outcome in execute([job.task for job in longest_first], jobs, dask):
-            _keep(store, by_name[outcome.name].origin, outcome, versions)
+            origin = by_name[outcome.name].origin
+            record = _keep(store, origin, outcome, versions)
+            if record is not None:
+                found[origin.stem] = record
             advance(outcome.name)
+    return found
 
 
-def _keep(store: Store, origin: Origin, outcome: Outcome, versions: dict[str, str]) -> None:
+def _keep(store: Store, origin: Origin, outcome: Outcome, versions: dict[str, str]) -> Record | None:
     if outcome.finding is None:
         store.write_failure(origin, outcome.traceback)
-    else:
-        store.write(Record(origin, outcome.finding, outcome.seconds, versions))
+        return None
+    return store.write(Record(origin, outcome.finding, outcome.seconds, versions))
 
 
 def _versions() -> dict[str, str]:

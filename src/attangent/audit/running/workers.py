@@ -1,22 +1,24 @@
-"""Where checks run: in this process, in worker processes (joblib with loky), or on a Dask cluster.
+"""Where checks run: in this process, in worker processes, or on a Dask cluster.
 
 A check always runs on one thread, whatever the number of workers: N workers take N cores, and the order of
 every sum, hence every digit of a finding, is the same in all three places.
 """
 
-import contextlib
-import importlib.util
+import os
+import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from attangent._errors import AttangentError
 from attangent.audit.claims import Check, Settings
 from attangent.audit.finding import Finding
 
-CONNECT_SECONDS = 10
+ATTEMPTS = 3
+"""How often a task is tried whose worker dies."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class Outcome:
 def execute(tasks: list[Task], jobs: int = 1, dask: str | None = None) -> Iterator[Outcome]:
     """Run the tasks and yield each outcome as soon as it is there, in no particular order."""
     if dask is not None:
-        yield from _on_dask(tasks, dask)
+        from attangent.audit.running.cluster import on_dask
+
+        yield from on_dask(tasks, dask)
     elif jobs == 1:
         yield from _here(tasks)
     else:
@@ -60,6 +64,11 @@ def measure(task: Task) -> Outcome:
     except Exception:
         finding, trace = None, traceback.format_exc()
     return Outcome(task.name, time.perf_counter() - start, finding, trace)
+
+
+def died(task: Task, attempts: int) -> Outcome:
+    """The outcome of a task whose worker died each time it was tried."""
+    return Outcome(task.name, 0.0, None, f"the process that ran this check died {attempts} times")
 
 
 def _use_one_thread() -> None:
@@ -84,58 +93,58 @@ def _here(tasks: Iterable[Task]) -> Iterator[Outcome]:
 
 
 def _in_processes(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
-    """All tasks on one pool; where a worker dies, the tasks left over run one by one, to find the culprit."""
-    from joblib.externals.loky import get_reusable_executor
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    left = {task.name: task for task in tasks}
-    try:
+    """All tasks on a pool of workers. Where one dies, those that were running are tried again one by one."""
+    left = list(tasks)
+    while left:
+        running: dict[Future[Outcome], Task] = {}
         try:
-            for outcome in _parallel(tasks, "loky", jobs):
-                del left[outcome.name]
+            yield from _on_pool(left, running, jobs)
+        except BrokenProcessPool:
+            for task in running.values():
+                yield _alone(task)
+
+
+def _on_pool(left: list[Task], running: "dict[Future[Outcome], Task]", jobs: int) -> Iterator[Outcome]:
+    """Keep `jobs` tasks running until none is left; takes them out of `left` and notes them in `running`."""
+    pool = _new_pool(jobs)
+    try:
+        while left or running:
+            while left and len(running) < jobs:
+                task = left.pop(0)
+                running[pool.submit(measure, task)] = task
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                outcome = future.result()
+                del running[future]
                 yield outcome
-        except TerminatedWorkerError:
-            for task in left.values():
-                yield from _alone(task)
-    except BaseException:
-        get_reusable_executor().shutdown(wait=True, kill_workers=True)
-        raise
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
 
 
-def _alone(task: Task) -> Iterator[Outcome]:
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    try:
-        yield from _parallel([task], "loky", 2)  # one job would run in this process
-    except TerminatedWorkerError as error:
-        yield Outcome(task.name, 0.0, None, f"the process that ran this check died\n{error}")
-
-
-def _on_dask(tasks: list[Task], address: str) -> Iterator[Outcome]:
-    with dask_client(address):
-        yield from _parallel(tasks, "dask", -1)
-
-
-@contextlib.contextmanager
-def dask_client(address: str) -> Iterator[None]:
-    """Be connected to the Dask scheduler at `address`."""
-    if importlib.util.find_spec("distributed") is None:
-        raise AttangentError("Dask is not installed: pip install 'attangent[cluster]'")
-    from distributed import Client
-
-    try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=True)
-    except (OSError, ValueError) as error:
-        raise AttangentError(
-            f"no Dask scheduler answers at {address!r} ({error}): give the address it printed when it started"
-        ) from None
-    with client:
-        yield
+def _alone(task: Task) -> Outcome:
+    """A task that was running when a worker died, with a worker of its own; its first attempt is over."""
+    for _ in range(ATTEMPTS - 1):
+        pool = _new_pool(1)
+        try:
+            return pool.submit(measure, task).result()
+        except BrokenProcessPool:
+            continue
+        finally:
+            pool.shutdown(wait=True, kill_workers=True)
+    return died(task, ATTEMPTS)
 
 
-def _parallel(tasks: list[Task], backend: str, jobs: int) -> Iterator[Outcome]:
-    from joblib import Parallel, delayed, parallel_config
+def _new_pool(workers: int) -> Any:
+    from joblib.externals.loky import ProcessPoolExecutor
 
-    with parallel_config(backend, n_jobs=jobs):
-        pool: Any = Parallel(batch_size=1, return_as="generator_unordered")  # pyright: ignore
-    yield from pool(delayed(measure)(task) for task in tasks)
+    return ProcessPoolExecutor(workers, initializer=_end_with, initargs=(os.getpid(),))
+
+
+def _end_with(parent: int) -> None:
+    """Have this worker end soon after its parent, however that ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

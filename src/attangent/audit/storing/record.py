@@ -3,14 +3,17 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.claims import is_claim_id, kind_of
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, SeriesKind, Trend
 
 Arrays = dict[str, np.ndarray]
+SERIES_KINDS = get_args(SeriesKind)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,15 @@ class Origin:
     settings: dict[str, Any]
     seed: int
     code: str
+    kind: str = ""
+    quote: str = ""
+    rests_on: tuple[str, ...] = ()
+    repairs: str = ""
+    derivation: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.kind:  # an earlier version did not write it
+            object.__setattr__(self, "kind", kind_of(self.claim))
 
     @property
     def paper(self) -> str:
@@ -71,16 +83,19 @@ class Record:
     @classmethod
     def decode(cls, body: dict[str, Any], arrays: Arrays) -> "Record":
         """The record that `encode` gave; raises where the parts do not fit."""
+        body = clean(body)
         content = body["finding"]
-        figures = tuple(_figure(f, values, arrays) for f, values in enumerate(content["figures"]))
         finding = Finding(
-            conclusions=_decoded(Conclusion, content["conclusions"], "bound", "measured"),
-            hypotheses=_decoded(Hypothesis, content["hypotheses"], "required", "measured"),
-            numbers={str(name): float(value) for name, value in content["numbers"].items()},
-            figures=figures,
-            remark=str(content["remark"]),
+            conclusions=tuple(_conclusion(row) for row in content["conclusions"]),
+            hypotheses=tuple(_line(Hypothesis, row, "required") for row in content["hypotheses"]),
+            numbers={name: float(value) for name, value in content["numbers"].items()},
+            figures=tuple(_figure(f, values, arrays) for f, values in enumerate(content["figures"])),
+            remark=_text(content["remark"]),
+            differs=tuple(map(_text, content.get("differs", ()))),
+            lacks=_text(content.get("lacks", "")),
         )
-        return cls(Origin(**body["origin"]), finding, float(body["seconds"]), dict(body["versions"]))
+        versions = {name: _text(value) for name, value in body["versions"].items()}
+        return cls(decode_origin(body["origin"]), finding, float(body["seconds"]), versions)
 
     def content(self) -> tuple[str, bytes]:
         """All that a seed fixes: equal for two runs that measured the same."""
@@ -109,15 +124,63 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _decoded(kind: type, rows: list[dict[str, Any]], *numbers: str) -> tuple[Any, ...]:
-    return tuple(kind(**{**row, **{name: float(row[name]) for name in numbers}}) for row in rows)
+def clean(value: Any) -> Any:
+    """`value` with letters that no encoding knows replaced, so that it can be printed and written."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    return [clean(item) for item in value] if isinstance(value, list) else value
+
+
+def decode_origin(values: dict[str, Any]) -> Origin:
+    """The origin of these values, as written now or by an earlier version; raises where they do not fit."""
+    if not is_claim_id(values["claim"]) or not isinstance(values["settings"], dict):
+        raise ValueError(f"{values['claim']!r} is no claim with settings")
+    return _typed(Origin, {**values, "rests_on": tuple(map(_text, values.get("rests_on", ())))})
+
+
+def _conclusion(row: dict[str, Any]) -> Conclusion:
+    trend = row.get("trend")
+    if trend is not None:
+        sizes, values = (tuple(float(number) for number in trend[part]) for part in ("sizes", "values"))
+        row = {**row, "trend": Trend(sizes, values)}
+    return _line(Conclusion, row, "bound")
+
+
+def _line(kind: Any, row: dict[str, Any], bound: str) -> Any:
+    return _typed(kind, {**row, bound: float(row[bound]), "measured": float(row["measured"])})
+
+
+def _typed(kind: Any, values: dict[str, Any]) -> Any:
+    """The dataclass `kind` of these values, refused where one of them has another type than declared."""
+    made = kind(**values)
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        hint, value = hints[field.name], getattr(made, field.name)
+        known = hint in (str, bool, int) or get_origin(hint) is UnionType
+        if known and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+            raise ValueError(f"{field.name} is {value!r}")
+    return made
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
 
 
 def _figure(f: int, values: dict[str, Any], arrays: Arrays) -> Figure:
     series = tuple(
         Series.of(
-            row["label"], arrays[f"figure{f}-series{s}-x"], arrays[f"figure{f}-series{s}-y"], row["kind"]
+            _text(row["label"]),
+            arrays[f"figure{f}-series{s}-x"],
+            arrays[f"figure{f}-series{s}-y"],
+            row["kind"],
         )
         for s, row in enumerate(values["series"])
     )
-    return Figure(**{**values, "series": series, "ticks": tuple(values["ticks"])})
+    figure = _typed(Figure, {**values, "series": series, "ticks": tuple(map(_text, values["ticks"]))})
+    if any(part.kind not in SERIES_KINDS for part in series):
+        raise ValueError(f"{figure.title!r} has a series of a kind that nobody can draw")
+    return figure

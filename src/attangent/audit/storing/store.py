@@ -1,4 +1,4 @@
-"""A run on disk: one JSON file and one npz file a finding, never trusted before they are checked.
+"""A run on disk: one JSON file and one npz file per finding, never trusted before they are checked.
 
 RUN/run.json               schema and profile
 RUN/findings/NAME.json     a finding with its checksum
@@ -12,6 +12,7 @@ import io
 import json
 import os
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import numpy as np
 
 from attangent._errors import AttangentError
 from attangent._files import real_folder, remove_leftovers, write_whole
-from attangent.audit.storing.record import Arrays, Origin, Record, canonical
+from attangent.audit.claims import is_claim_id
+from attangent.audit.storing.record import Arrays, Origin, Record, canonical, clean, decode_origin, plain
 
 SCHEMA = 1
 _LARGEST_FILE = 256 * 2**20
@@ -57,8 +59,11 @@ class Store:
         except (Damaged, KeyError, FileNotFoundError):
             return None
 
-    def write(self, record: Record) -> None:
-        """Write a finding; afterwards it is there whole, and a failure noted for it is gone."""
+    def write(self, record: Record) -> Record:
+        """Write a finding; afterwards it is there whole, and a failure noted for it is gone.
+
+        Gives the record as `read` would give it.
+        """
         body, arrays = record.encode()
         packed = _pack(arrays)
         body["arrays"] = hashlib.sha256(packed).hexdigest()
@@ -66,10 +71,13 @@ class Store:
         write_whole(self.findings / f"{stem}.npz", packed)
         write_whole(self.findings / f"{stem}.json", _wrap(body))
         (self.failures / f"{stem}.json").unlink(missing_ok=True)
+        return Record.decode(body, arrays)
 
     def write_failure(self, origin: Origin, traceback: str) -> None:
         """Keep the traceback of a check that crashed."""
-        body = {"claim": origin.claim, "seed": origin.seed, "traceback": traceback}
+        body = plain(
+            {"claim": origin.claim, "seed": origin.seed, "traceback": traceback, "origin": asdict(origin)}
+        )
         write_whole(self.failures / f"{origin.stem}.json", _wrap(body))
 
     def read(self, stem: str) -> Record:
@@ -104,13 +112,23 @@ class Store:
         return records, problems
 
     def read_failures(self) -> list[dict[str, Any]]:
-        """Claim, seed and traceback of each check that crashed; damaged files are passed over."""
+        """Claim, seed, traceback and origin of each check that crashed; damaged files are passed over."""
         failures = []
         for path in _entries(self.failures):
             try:
-                body = _unwrap(_read(path))
-                failures.append({name: body[name] for name in ("claim", "seed", "traceback")})
-            except (Damaged, KeyError, FileNotFoundError):
+                body = clean(_unwrap(_read(path)))
+                origin = decode_origin(body["origin"]) if "origin" in body else None
+                if not is_claim_id(body["claim"]) or not isinstance(body["seed"], int):
+                    continue
+                failures.append(
+                    {
+                        "claim": body["claim"],
+                        "seed": body["seed"],
+                        "traceback": str(body["traceback"]),
+                        "origin": origin,
+                    }
+                )
+            except (Damaged, KeyError, TypeError, ValueError, AttributeError, FileNotFoundError):
                 continue
         return failures
 

@@ -10,6 +10,7 @@ from pandas.tseries.api import guess_datetime_format
 from pandas.tseries.frequencies import to_offset
 
 from attangent._errors import AttangentError
+from attangent.forecast.data.zones import in_zone
 
 SNAP = 0.25
 """A time may stand off the grid by this share of a step."""
@@ -26,7 +27,8 @@ def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
     """Times from strings or numbers: ISO 8601, day or month first, years, seconds or milliseconds since 1970.
 
     Where day and month can be told apart neither by a number above 12 nor by the order of the rows, the
-    reading with the fewest different steps is taken, month first on a tie. Time zones become UTC.
+    reading with the fewest different steps is taken, month first on a tie. Times with an offset keep it;
+    where offsets differ, as they do over the year, the zone that has them all, else UTC.
     """
     if pd.api.types.is_numeric_dtype(column):
         return _numbers_as_dates(column)
@@ -34,7 +36,7 @@ def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
     readings = [times for times in _readings(text) if not times.isna().any()]
     if not readings:
         raise AttangentError(_unreadable(text, str(column.name)))
-    return min(readings, key=_disorder)
+    return in_zone(min(readings, key=_disorder), text)
 
 
 def _readings(text: pd.Series) -> Iterator[pd.DatetimeIndex]:
@@ -122,7 +124,7 @@ def frequency_of(times: pd.DatetimeIndex) -> Any:
 
 
 def on_regular_grid(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Rows in order of time, one a time, at equal steps (or calendar days and months); gaps become NaN."""
+    """Rows in order of time, none twice, at equal steps (or calendar days and months); gaps become NaN."""
     times = pd.DatetimeIndex(frame.index).as_unit("ns")
     frame = _one_row_a_time(frame.set_axis(times), notes)
     times = pd.DatetimeIndex(frame.index)
@@ -151,7 +153,7 @@ def _one_row_a_time(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _months(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """One row a calendar month, at its first day, its last or any one day."""
+    """One row for each calendar month, at its first day, its last or any one day."""
     times = pd.DatetimeIndex(frame.index)
     same_day = len(set(times.day)) == 1 or bool(times.is_month_end.all())
     months = times.to_period("M")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,9 @@ from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_nu
 
 MOST_MISSING = 0.5
 """A column of which more than this share is missing is not filled."""
+
+MOST_REPEATED = 0.1
+"""Where more than this share of rows repeats a time, they are not one series."""
 
 _MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
@@ -31,21 +35,86 @@ def read_frame(path: str | Path, date: str | None = None, keep: tuple[str, ...] 
     `date` names the column of times; by default it is looked for. Columns named in `keep` must be usable;
     others that are not are left out with a note. What cannot be mended is refused.
     """
-    raw = _read(Path(path))
+    raw = read_table(Path(path))
     notes: list[str] = []
     for name in keep if date is None else (date, *keep):
         if name not in raw.columns:
             raise AttangentError(f"{path} has no column {name!r}, it has {_listed(raw.columns)}")
     raw, times = _take_dates(raw, date, keep, notes)
+    if times is not None:
+        _refuse_stacked(raw, times)
     numbers = _numbers(raw, keep, notes)
     if times is not None:
-        numbers = on_regular_grid(numbers.set_axis(times), notes)
+        numbers = _on_grid(numbers, times, notes)
     return Table(_filled(numbers, keep, notes), notes)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _on_grid(numbers: pd.DataFrame, times: pd.DatetimeIndex, notes: list[str]) -> pd.DataFrame:
+    """Rows on a regular grid; those with a zone by the clock on the wall where it always shows one hour."""
+    if times.tz is None:
+        return on_regular_grid(numbers.set_axis(times), notes)
+    wall = times.tz_localize(None)
+    if len(np.unique(np.asarray(wall.hour))) == 1:
+        gridded = on_regular_grid(numbers.set_axis(wall), notes)
+        shown = pd.DatetimeIndex(gridded.index)
+        first = np.ones(len(shown), dtype=bool)
+        return gridded.set_axis(shown.tz_localize(times.tz, ambiguous=first, nonexistent="shift_forward"))
+    gridded = on_regular_grid(numbers.set_axis(times.tz_convert(None)), notes)
+    return gridded.set_axis(pd.DatetimeIndex(gridded.index).tz_localize("UTC").tz_convert(times.tz))
+
+
+def _refuse_stacked(raw: pd.DataFrame, times: pd.DatetimeIndex) -> None:
+    """Refuse series below each other: many rows with a time that another row has."""
+    repeated = int(times.duplicated().sum())
+    if repeated <= MOST_REPEATED * len(times):
+        return
+    apart = [
+        name
+        for name in raw.columns
+        if not pd.DataFrame({"a": raw[name].to_numpy(), "b": times}).duplicated().any()
+    ]
+    text = [name for name in apart if not pd.api.types.is_numeric_dtype(raw[name])] or apart
+    way = (
+        f"column {text[0]!r} tells them apart: give it as the id (--id {text[0]})"
+        if text
+        else "sum or average them first"
+    )
+    raise AttangentError(
+        f"{repeated} of {len(times)} rows repeat a time, so that the file holds several series below each "
+        f"other: {way}"
+    )
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A CSV (plain or compressed) or Parquet file as it is, with names stripped and empty rows left out."""
     if not path.is_file():
         raise AttangentError(f"{path} is not a file")
+    frame, separator = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    frame.columns = [str(column).strip() for column in frame.columns]
+    if frame.columns.duplicated().any():
+        raise AttangentError(
+            f"{path} names a column twice: {_listed(frame.columns[frame.columns.duplicated()])}"
+        )
+    frame = frame.dropna(how="all")
+    if frame.empty:
+        raise AttangentError(f"{path} has a header but no rows")
+    if _is_number(frame.columns[-1]) and _is_value(frame.columns[0]):
+        raise AttangentError(
+            f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
+        )
+    return _decimal_commas(frame) if separator != "," else frame
+
+
+def _read_parquet(path: Path) -> tuple[pd.DataFrame, str]:
+    try:
+        return pd.read_parquet(path), ","
+    except ImportError:
+        raise AttangentError(f"{path} needs pyarrow to be read: pip install pyarrow") from None
+    except (OSError, ValueError) as error:
+        raise AttangentError(f"{path} cannot be read as Parquet: {str(error).strip()}") from None
+
+
+def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
     try:
         widths = {separator: _width(path, separator) for separator in _SEPARATORS}
         separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
@@ -61,19 +130,7 @@ def _read(path: Path) -> pd.DataFrame:
         raise AttangentError(f"{path} is empty, expected a CSV with a header and rows of numbers") from None
     except (pd.errors.ParserError, UnicodeDecodeError, OSError, ValueError) as error:
         raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {str(error).strip()}") from None
-    frame.columns = [str(column).strip() for column in frame.columns]
-    if frame.columns.duplicated().any():
-        raise AttangentError(
-            f"{path} names a column twice: {_listed(frame.columns[frame.columns.duplicated()])}"
-        )
-    frame = frame.dropna(how="all")
-    if frame.empty:
-        raise AttangentError(f"{path} has a header but no rows")
-    if _is_number(frame.columns[-1]):
-        raise AttangentError(
-            f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
-        )
-    return _decimal_commas(frame) if separator != "," else frame
+    return frame, separator
 
 
 def _width(path: Path, separator: str) -> int:
@@ -100,6 +157,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _is_value(text: str) -> bool:
+    """Whether a column's name looks like a cell: a number or a date."""
+    return _is_number(text) or _looks_like_dates(pd.Series([text]))
+
+
 def _take_dates(
     raw: pd.DataFrame, date: str | None, keep: tuple[str, ...], notes: list[str]
 ) -> tuple[pd.DataFrame, pd.DatetimeIndex | None]:
@@ -122,7 +184,16 @@ def _find_dates(raw: pd.DataFrame, keep: tuple[str, ...]) -> str | None:
     for column in others:
         if not pd.api.types.is_numeric_dtype(raw[column]) and _looks_like_dates(pd.Series(raw[column])):
             return column
-    return None
+    first = others[0] if len(others) > 1 else None
+    return first if first is not None and _looks_like_seconds(raw[first]) else None
+
+
+def _looks_like_seconds(column: Any) -> bool:
+    """Whole numbers that rise by one step nearly always, of the size of seconds since 1970 or finer."""
+    if not pd.api.types.is_integer_dtype(column) or len(column) < 3 or column.abs().min() < 10**8:
+        return False
+    steps = np.diff(column.to_numpy())
+    return bool((steps > 0).all() and (steps == np.median(steps)).mean() > 0.5)
 
 
 def _looks_like_dates(column: pd.Series) -> bool:
@@ -142,20 +213,33 @@ def _numbers(raw: pd.DataFrame, keep: tuple[str, ...], notes: list[str]) -> pd.D
         if name.startswith("Unnamed:") and name not in keep:
             notes.append(f"the column without a name at {name.split()[-1]} was left out")
             continue
-        values = to_numbers(pd.Series(raw[name]))
-        bad = values.isna() & raw[name].notna()
-        if not bad.to_numpy().any():
+        values = _without_thousands(pd.Series(raw[name]), notes)
+        bad = np.flatnonzero(values.isna() & raw[name].notna())
+        if len(bad) == 0:
             columns[name] = values
-        elif name in keep:
-            row = int(np.flatnonzero(bad)[0])
+        elif name in keep or len(bad) < 0.5 * len(values):
             raise AttangentError(
-                f"column {name!r} is not numeric: row {row + 1} holds {raw[name].iloc[row]!r}"
+                f"column {name!r} is not numeric: row {bad[0] + 1} holds {raw[name].iloc[bad[0]]!r}; mend "
+                "it, or take the column out"
             )
         else:
             notes.append(f"column {name!r} is not numeric and was left out")
     if not columns:
         raise AttangentError(f"no numeric column among {_listed(raw.columns)}")
     return pd.DataFrame(columns)
+
+
+def _without_thousands(column: pd.Series, notes: list[str]) -> pd.Series:
+    """Numbers; 1,234.5 is read as 1234.5 where every cell that needs it is written so."""
+    values = to_numbers(column)
+    bad = values.isna() & column.notna()
+    if not bad.to_numpy().any():
+        return values
+    text = pd.Series(column[bad]).astype(str).str.strip()
+    if not text.str.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?").all():
+        return values
+    notes.append(f"commas in {column.name!r} were read as thousands separators")
+    return values.where(~bad, to_numbers(column.astype(str).str.replace(",", "", regex=False)))
 
 
 def _filled(numbers: pd.DataFrame, keep: tuple[str, ...], notes: list[str]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from attangent.forecast._inputs import check_length
+from attangent.forecast.data.inputs import check_length
 
 Array = NDArray[np.float64]
 

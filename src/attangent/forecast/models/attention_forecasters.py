@@ -38,7 +38,7 @@ class Encoder:
 
 
 class _OverTimes(nn.Module):
-    """A token a time: all channels of it go into one embedding, positions are learned."""
+    """One token for each time: all channels of it go into one embedding, positions are learned."""
 
     def __init__(self, lookback: int, horizon: int, channels: int, size: Encoder):
         super().__init__()
@@ -53,7 +53,7 @@ class _OverTimes(nn.Module):
 
 
 class _OverChannels(nn.Module):
-    """A token a channel: its whole standardised window is embedded, attention mixes channels."""
+    """One token for each channel: its whole standardised window is embedded, attention mixes channels."""
 
     def __init__(self, lookback: int, horizon: int, size: Encoder):
         super().__init__()

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent.forecast.data.periods import repetition
 from attangent.forecast.models.forecaster import Forecaster
 
 Array = NDArray[np.float64]
@@ -50,21 +51,5 @@ class SeasonalNaive(Forecaster):
 
 
 def find_period(series: Array, longest: int) -> int:
-    """The lag of the highest peak of the autocorrelation of (T, C), summed over channels; 1 if there is none.
-
-    A peak is higher than both neighbours and above 0.1; the trend is taken off by differences first.
-    """
-    steps = np.diff(series, axis=0)
-    steps = steps - steps.mean(axis=0)
-    longest = min(longest, len(steps) // 2)
-    scale = np.square(steps).sum(axis=0)
-    steps = steps[:, scale > 0] / np.sqrt(scale[scale > 0])
-    if longest < 3 or steps.shape[1] == 0:
-        return 1
-    size = 2 * len(steps)
-    power = np.square(np.abs(np.fft.rfft(steps, size, axis=0))).sum(axis=1)
-    r = np.fft.irfft(power, size)[: longest + 2] / steps.shape[1]
-    inner = r[1:-1]
-    peaks = (inner > r[:-2]) & (inner > r[2:]) & (inner > 0.1)
-    peaks[0] = False
-    return int(np.argmax(np.where(peaks, inner, -np.inf))) + 1 if peaks.any() else 1
+    """The lag of the highest peak of the autocorrelation of (T, C) up to `longest`; 1 if there is none."""
+    return repetition(series, longest)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import as_series, as_values, check_length, continued_index
+from attangent.forecast.data.inputs import as_series, as_values, check_length, continued_index
 from attangent.forecast.data.windows import every_window
 
 Array = NDArray[np.float64]

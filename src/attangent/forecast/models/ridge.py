@@ -66,7 +66,7 @@ class RidgePath:
         return self.vectors @ (self._shrink(alpha)[:, None] * self.rotated)
 
     def errors(self, alphas: Array, held_out: Moments) -> Array:
-        """Mean squared error a step on the windows of `held_out`, taken about the same centre.
+        """Mean squared error per step on the windows of `held_out`, taken about the same centre.
 
         (tr W'GW - 2 tr W'B + y'y) / H with W = V D V'B: each alpha costs O(L^2), whatever the windows.
         """

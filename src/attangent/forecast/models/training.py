@@ -1,6 +1,7 @@
 """One trainer for every forecaster that is trained by gradients."""
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,14 @@ from torch import Tensor, nn
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
+from attangent._progress import track
 from attangent._random import generator
 from attangent.forecast.data.windows import window_count
 from attangent.forecast.models.forecaster import Forecaster
 
 Array = NDArray[np.float64]
+
+FEW_BATCHES = 100
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Training:
 
     epochs: int = 10
     batch: int = 32
-    rate: float = 1e-3
+    rate: float | None = None
+    """None takes 1e-3, and 1e-2 where all windows make fewer than 100 batches: few steps have to be large."""
     patience: int = 3
     weight_decay: float = 0.0
     halve_rate: bool = True
@@ -44,8 +49,15 @@ class Training:
         for name in ("batches", "validation_windows"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))
-        check_between("rate", self.rate, 1e-12, 1e6)
+        if self.rate is not None:
+            check_between("rate", self.rate, 1e-12, 1e6)
         check_between("weight_decay", self.weight_decay, 0.0, 1e6)
+
+    def rate_for(self, windows: int) -> float:
+        """The rate of the first epoch for so many windows."""
+        if self.rate is not None:
+            return self.rate
+        return 1e-2 if windows < FEW_BATCHES * self.batch else 1e-3
 
 
 class TrainedForecaster(Forecaster):
@@ -84,7 +96,8 @@ def train_module(
     """Train in place to the best weights seen; returns the validation error after each epoch."""
     windows, held_out = _Windows(train, lookback, horizon), _Windows(validation, lookback, horizon)
     rng = generator(plan.seed, "batches")
-    optimiser = torch.optim.Adam(module.parameters(), plan.rate, weight_decay=plan.weight_decay)
+    rate = plan.rate_for(windows.count)
+    optimiser = torch.optim.Adam(module.parameters(), rate, weight_decay=plan.weight_decay)
     history: list[float] = []
     best, best_weights = float("inf"), copy.deepcopy(module.state_dict())
     for epoch in _epochs(plan):
@@ -96,17 +109,13 @@ def train_module(
             break
         if plan.halve_rate:
             for group in optimiser.param_groups:
-                group["lr"] = plan.rate * 0.5 ** (epoch + 1)
+                group["lr"] = rate * 0.5 ** (epoch + 1)
     module.load_state_dict(best_weights)
     return history
 
 
-def _epochs(plan: Training) -> Any:
-    if not plan.progress:
-        return range(plan.epochs)
-    from rich.progress import track
-
-    return track(range(plan.epochs), description="training", transient=True)
+def _epochs(plan: Training) -> Iterable[int]:
+    return track(range(plan.epochs), "training", quiet=not plan.progress)
 
 
 class _Windows:

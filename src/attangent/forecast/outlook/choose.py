@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
 from attangent.forecast.data.windows import every_window, window_count
-from attangent.forecast.models.by_name import make
+from attangent.forecast.models.catalogue import make
 from attangent.forecast.models.forecaster import Forecaster
-from attangent.forecast.outlook.conformal import MEMORY, Residuals
+from attangent.forecast.outlook.conformal import MEMORY, Residuals, window_scale
 
 Array = NDArray[np.float64]
 
 MOST_WINDOWS = 2 * MEMORY
-"""Windows scored a fold, evenly spaced."""
+"""At most so many windows are scored in each fold, evenly spaced."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,10 @@ def folds(length: int, lookback: int, horizon: int) -> list[Fold]:
     count = min(5, room // size)
     if count < 2:
         needed = lookback + 3 * horizon + 1
+        way = "shorten the look-back or" if lookback > 1 else "take --model auto, or shorten"
         raise AttangentError(
             f"the series has {length} times, expected at least look-back + 3 horizons + 1 = {needed} for a "
-            "forecast that can be checked: shorten the look-back or the horizon"
+            f"forecast that can be checked: {way} the horizon"
         )
     starts = [length - k * size for k in range(count, 0, -1)]
     return [Fold(start, start + size) for start in starts]
@@ -79,19 +80,27 @@ def default_lookback(length: int, horizon: int) -> int:
     return int(np.clip((length - 3 * horizon - 1) // 3, 1, 336))
 
 
-def try_model(name: str, series: Array, fold: Fold, number: int, lookback: int, horizon: int) -> Trial:
+def try_model(
+    name: str, series: Array, fold: Fold, number: int, lookback: int, horizon: int, period: int | None = None
+) -> Trial:
     """Fit on the series before the fold, score inside it."""
-    fitted = Standardised.fit(make(name, lookback, horizon), series[: fold.origin])
+    fitted = Standardised.fit(make(name, lookback, horizon, period), series[: fold.origin])
     part = fitted.apply(series[fold.origin - lookback : fold.end])[:, None]
     stride = max(1, -(-window_count(len(part), lookback, horizon) // MOST_WINDOWS))
-    squares, absolutes, count = 0.0, np.zeros(horizon), 0
-    for inputs, targets in every_window(part, lookback, horizon, stride):
-        error = fitted.scale * (fitted.forecaster.predict(inputs[..., 0]) - targets[..., 0])
-        squares += float(np.square(error).sum())
-        absolutes, count = absolutes + np.abs(error).sum(axis=0), count + len(error)
-    residuals = Residuals.of(fitted.forecaster, part, stride)
-    mae = absolutes / count
-    return Trial(name, number, squares / (count * horizon), float(mae.mean()), mae, residuals, stride)
+    errors, residuals = _errors(fitted.forecaster, part, stride)
+    errors = fitted.scale * errors
+    mae = np.abs(errors).mean(axis=0)
+    return Trial(name, number, float(np.square(errors).mean()), float(mae.mean()), mae, residuals, stride)
+
+
+def _errors(forecaster: Forecaster, part: Array, stride: int) -> tuple[Array, Residuals]:
+    """Errors (n, H) of every `stride`-th window and the residuals they leave, from one prediction each."""
+    errors, scales = [], []
+    for inputs, targets in every_window(part, forecaster.lookback, forecaster.horizon, stride):
+        errors.append(forecaster.predict(inputs[..., 0]) - targets[..., 0])
+        scales.append(window_scale(inputs, 1.0))
+    error = np.concatenate(errors)
+    return error, Residuals(np.abs(error)[..., None] / np.concatenate(scales), 1.0)
 
 
 @dataclass(frozen=True)
@@ -110,11 +119,13 @@ class Choice:
         return pd.DataFrame(rows)
 
 
-def choose(names: Sequence[str], series: Array, lookback: int, horizon: int) -> Choice:
+def choose(
+    names: Sequence[str], series: Array, lookback: int, horizon: int, period: int | None = None
+) -> Choice:
     """The model of the lowest mean squared error over all folds but the last; the first named on a tie."""
     parts = folds(len(series), lookback, horizon)
     trials = tuple(
-        try_model(name, series, fold, number, lookback, horizon)
+        try_model(name, series, fold, number, lookback, horizon, period)
         for name in names
         for number, fold in enumerate(parts)
     )

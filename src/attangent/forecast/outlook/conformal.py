@@ -13,6 +13,7 @@ from attangent.forecast.models.forecaster import Forecaster
 
 Array = NDArray[np.float64]
 
+QUIETEST = 0.1
 MEMORY = 1000
 """How many of the latest residuals a calibration keeps: older ones tell of another time."""
 
@@ -25,18 +26,20 @@ class Residuals:
     """
 
     scaled: Array
+    usual: Array | float = 0.0
+    """The deviation (C,) of the whole series: the scale of a quiet window does not fall far below it."""
 
     @classmethod
     def of(cls, forecaster: Forecaster, series: Array, stride: int = 1) -> "Residuals":
         """The residuals over every `stride`-th window of (T, C)."""
-        parts = []
+        parts, usual = [], series.std(axis=0)
         for inputs, targets in every_window(series, forecaster.lookback, forecaster.horizon, stride):
             predicted = forecaster.predict(inputs[..., 0] if forecaster.flat_ else inputs)
-            parts.append(np.abs(predicted.reshape(targets.shape) - targets) / window_scale(inputs))
-        return cls(np.concatenate(parts))
+            parts.append(np.abs(predicted.reshape(targets.shape) - targets) / window_scale(inputs, usual))
+        return cls(np.concatenate(parts), usual)
 
     def __add__(self, later: "Residuals") -> "Residuals":
-        return Residuals(np.concatenate((self.scaled, later.scaled)))
+        return Residuals(np.concatenate((self.scaled, later.scaled)), self.usual)
 
     def quantile(self, level: float, memory: int = MEMORY) -> Array:
         """The ceil((n + 1) level)-th smallest of the latest n residuals, for each step and channel (H, C).
@@ -71,9 +74,12 @@ def _ranked(residuals: Array, level: float) -> Array:
     return np.partition(residuals, rank - 1, axis=0)[rank - 1]
 
 
-def window_scale(windows: Array) -> Array:
-    """(n, 1, C): the deviation within each window, never quite zero."""
-    scale = windows.std(axis=1, keepdims=True)
+def window_scale(windows: Array, usual: Array | float) -> Array:
+    """(n, 1, C): the deviation within each window, at least a tenth of `usual`, that of the whole series.
+
+    A stretch of equal values would else make the errors after it infinitely large, and intervals with them.
+    """
+    scale = np.maximum(windows.std(axis=1, keepdims=True), QUIETEST * np.asarray(usual))
     return np.maximum(scale, 1e-12 + 1e-9 * np.abs(windows).max(axis=1, keepdims=True))
 
 
@@ -83,7 +89,7 @@ def interval(
     """Lower and upper ends (n, H, C) around the prediction for windows (n, L, C)."""
     predicted = forecaster.predict(windows[..., 0] if forecaster.flat_ else windows)
     predicted = predicted.reshape(len(windows), forecaster.horizon, -1)
-    half = window_scale(windows) * residuals.quantile(level)
+    half = window_scale(windows, residuals.usual) * residuals.quantile(level)
     return predicted - half, predicted + half
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.forecast._inputs import as_series
+from attangent.forecast.data.inputs import as_series
 from attangent.forecast.models.baselines import Persistence, SeasonalNaive
 from attangent.forecast.models.forecaster import Forecaster
 from attangent.forecast.models.linear import LinearForecaster

@@ -4,42 +4,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent.forecast.outlook.outlook import Outlook
+from attangent._files import writing
+from attangent.forecast.outlook.outlooks import Outlook
+
+COLOUR = "#1f5fa8"
 
 
 def plot_outlooks(frame: pd.DataFrame, outlooks: Sequence[Outlook], path: str | Path) -> None:
-    """Write one panel a target, as png, svg or pdf by the ending of `path`."""
-    ending = Path(path).suffix.lower()
-    if ending not in (".png", ".svg", ".pdf"):
-        raise AttangentError(
-            f"the plot is to be written to {path}, expected a name ending in .png, .svg or .pdf"
-        )
+    """Write one panel for each target, as png, svg or pdf by the ending of `path`."""
+    check_ending(path)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 2.8 * len(outlooks)), layout="constrained")
     panels = figure.subplots(len(outlooks), squeeze=False)[:, 0]
     for panel, outlook in zip(panels, outlooks, strict=True):
-        _draw(panel, frame, outlook)
-    figure.savefig(path, dpi=120)
+        past = pd.Series(frame[outlook.target]).iloc[-max(3 * len(outlook.values), 40) :]
+        draw(panel, past, outlook.values, outlook.model)
+        panel.set_title(outlook.target, loc="left", fontsize=10)
+        panel.legend(loc="upper left", frameon=False, fontsize=8)
+    with writing(path) as temporary:
+        figure.savefig(temporary, dpi=120)
 
 
-def _draw(panel: Any, frame: pd.DataFrame, outlook: Outlook) -> None:
-    values = outlook.values
-    past = frame[outlook.target].iloc[-3 * len(values) :]
-    panel.plot(past.index, past.to_numpy(), color="#444444", lw=1, label="past")
-    levels = [name.removeprefix("lower_") for name in values.columns if name.startswith("lower_")]
-    for place, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
-        shade = 0.2 + 0.4 * place / len(levels)
-        lower, upper = values[f"lower_{level}"], values[f"upper_{level}"]
-        panel.fill_between(
-            values.index, lower, upper, color=_shaded("#1f77b4", shade), lw=0, label=f"{level} %"
+def check_ending(path: str | Path) -> None:
+    """Refuse a picture that is none by its name."""
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise AttangentError(
+            f"the plot is to be written to {path}, expected a name ending in .png, .svg or .pdf"
         )
-    panel.plot(values.index, values["forecast"], color="#1f77b4", lw=1.5, label=outlook.model)
-    panel.set_title(outlook.target)
-    panel.legend(loc="upper left", frameon=False, fontsize=8)
+
+
+def draw(panel: Any, past: pd.Series, values: pd.DataFrame, name: str) -> None:
+    """The past, a fan of intervals and the forecast, which starts from the last value of the past."""
+    panel.plot(past.index, past.to_numpy(), color="#333333", lw=1.1, label="past")
+    index = past.index[-1:].append(values.index)
+    start = past.to_numpy()[-1:]
+    levels = [column.removeprefix("lower_") for column in values.columns if column.startswith("lower_")]
+    for place, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
+        lower, upper = (np.concatenate((start, values[f"{side}_{level}"])) for side in ("lower", "upper"))
+        shade = _shaded(COLOUR, 0.18 + 0.3 * place / len(levels))
+        panel.fill_between(index, lower, upper, color=shade, lw=0, label=f"{level} %")
+    panel.plot(index, np.concatenate((start, values["forecast"])), color=COLOUR, lw=1.6, label=name)
+    panel.axvline(index[0], color="#999999", lw=0.6, ls=":")
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(axis="y", color="#eeeeee", lw=0.8)
+    panel.set_axisbelow(True)
+    panel.margins(x=0.01)
 
 
 def _shaded(colour: str, share: float) -> tuple[float, ...]:

@@ -27,7 +27,7 @@ def errors_by_step(forecaster: Forecaster, series: Array) -> tuple[Array, Array,
 
 
 def evaluate(forecaster: Forecaster, dataset: Dataset, *, refit: bool = True) -> pd.DataFrame:
-    """A tidy frame: one row a step of the horizon and one, step "all", over them, with mse and mae.
+    """A tidy frame: one row for each step of the horizon and one, step "all", over them, with mse and mae.
 
     The model is fitted on train with the validation part unless `refit` is False. Errors are of the
     standardised series, over every test window and channel; the protocol is written into each row.

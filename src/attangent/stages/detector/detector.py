@@ -1,38 +1,29 @@
-"""Stages of a run: when the loss of each group leaves its plateau, and when its fall is over."""
+"""Stages of a run while it goes on: readings come in, what they settle goes out."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
 from typing import Literal
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from attangent._checks import check_between
 from attangent._errors import AttangentError
+from attangent.stages.detector.group import FEWEST, Group, Stage, examine
+from attangent.stages.detector.order import Order, order_of
+from attangent.stages.detector.table import summary, table
 
-_MEDIAN_SPREAD = 1.2533
-"""The standard error of a median of w readings is this times their standard deviation over sqrt(w)."""
-_MOST_READINGS = 200
-"""So many of the latest readings say where the plateau is and how noisy it is."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What is known of one group: a step is None until it was seen."""
-
-    name: str
-    plateau: float | None
-    """Median of the first readings after warm-up, or the higher level the loss stayed at since."""
-    onset: float | None
-    completion: float | None
-    level: float | None
-    """Median of the latest readings."""
+_GROWTH = 1.2
+"""Groups are looked at again when their readings have grown by this factor."""
+_LOOKS = 5.0
+"""Many looks share the false-alarm rate: each takes this part of it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something the latest reading settled, and the step it is dated to."""
+    """Something that was settled, and the step it is dated to."""
 
     name: str
     kind: Literal["onset", "completion"]
@@ -43,206 +34,169 @@ class Event:
         return f"{self.name} {verb} at step {self.step:g}"
 
 
-@dataclass(frozen=True)
-class Sensitivity:
-    """How a fall is told from noise and drift.
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What a set of groups shows: each group with its stages, all stages by their onset, the order."""
 
-    Levels are medians of `window` readings; whatever is read before step `warmup` is left out. A group's
-    plateau is its first level, and after four windows the median of its readings. Its onset is where
-    the level has lost the share `drop` of the way from the plateau to the group's floor, and five standard
-    errors of a level, for `patience` readings in a row; it is said once there are two windows to tell by. Its
-    completion is where the level has gone the share `done` of that way; or, where it levels off above the
-    floor, the share `done` of the way to where it stayed for `settle` readings.
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of all groups, first to last."""
+        return tuple(sorted((s for group in self.groups for s in group.stages), key=lambda s: s.onset))
+
+    @cached_property
+    def order(self) -> Order:
+        """The groups that fell, by where their fall begins, and how sure each place is."""
+        return order_of(self.groups)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per stage, and one for each group without any."""
+        return table(self.groups)
+
+    def summary(self) -> str:
+        """A few lines of text."""
+        return summary(self.groups, self.order)
+
+
+def find_stages(
+    readings: pd.DataFrame, *, warmup: float = -math.inf, false_alarms: float = 0.05, least: float = 0.05
+) -> Findings:
+    """Stages of every group of a frame with the columns group, step, loss, steps of a group going up.
+
+    false_alarms: the share of groups without a stage in which one is found all the same; least: falls below
+    this share of a group's whole fall are passed over; warmup: readings before this step are left out.
+
+    >>> import numpy as np, pandas as pd
+    >>> steps = np.arange(120)
+    >>> loss = 1 + 1 / (1 + np.exp((steps - 60) / 4))
+    >>> found = find_stages(pd.DataFrame({"group": "a", "step": steps, "loss": loss}))
+    >>> [(round(stage.onset), round(stage.completion)) for stage in found.stages]
+    [(51, 69)]
     """
-
-    warmup: float = 0.0
-    window: int = 5
-    patience: int = 2
-    drop: float = 0.1
-    done: float = 0.9
-    settle: int = 20
-
-    def __post_init__(self) -> None:
-        for name in ("window", "patience", "settle"):
-            if getattr(self, name) < 1:
-                raise AttangentError(f"{name} is {getattr(self, name)}, expected at least 1")
-        if not 0 < self.drop < self.done < 1:
-            raise AttangentError(
-                f"drop {self.drop} and done {self.done} are shares of the fall, expected 0 < drop < done < 1"
-            )
-        if self.settle < self.window:
-            raise AttangentError(f"settle {self.settle} is less than the window {self.window}")
+    check_between("false_alarms", false_alarms, 1e-6, 0.5)
+    check_between("least", least, 0.0, 1.0)
+    if not isinstance(readings, pd.DataFrame) or not {"group", "step", "loss"} <= set(readings.columns):
+        given = list(getattr(readings, "columns", [])) or type(readings).__name__
+        raise AttangentError(f"readings are {given}, expected a frame with the columns group, step, loss")
+    parts = readings[readings["step"] >= warmup].groupby("group", sort=False)
+    return Findings(
+        tuple(examine(str(name), part["step"], part["loss"], false_alarms, least) for name, part in parts)
+    )
 
 
 class StageDetector:
     """Finds the stages of a run while it goes on, from the losses of named groups.
 
-    >>> detector = StageDetector(["easy", "hard"], window=3)
-    >>> for step in range(60):
-    ...     easy, hard = max(0.0, 1 - step / 20), min(1.0, max(0.0, 2 - step / 25))
-    ...     for event in detector.update(step, {"easy": easy, "hard": hard}):
-    ...         print(event)
-    easy begins to fall at step 3
-    easy has fallen at step 19
-    hard begins to fall at step 28
-    hard has fallen at step 48
+    >>> import math
+    >>> detector = StageDetector(["easy", "hard"])
+    >>> for step in range(100):
+    ...     easy, hard = (1 / (1 + math.exp((step - middle) / 3)) for middle in (25, 60))
+    ...     events = detector.update(step, {"easy": easy, "hard": hard})
     >>> detector.order
     ('easy', 'hard')
 
-    Keywords are those of `Sensitivity`; `floors` gives the lowest loss a group can reach where it is not 0.
+    Groups are looked at again whenever their readings have grown by a fifth: `update` returns what a look
+    settled. `stages`, `order`, `findings` and `summary()` are of all readings so far, worked out when asked
+    for. Keywords are those of `find_stages`.
     """
 
     def __init__(
-        self,
-        groups: Iterable[str],
-        *,
-        floors: Mapping[str, float] | None = None,
-        sensitivity: Sensitivity | None = None,
-        **keywords: float,
+        self, groups: Iterable[str], *, warmup: float = 0.0, false_alarms: float = 0.05, least: float = 0.05
     ):
         names = tuple(groups)
-        if not names or len(set(names)) < len(names):
+        if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
             raise AttangentError(f"groups are {names}, expected one or more different names")
-        if sensitivity is not None and keywords:
-            raise AttangentError("give either a sensitivity or its keywords, not both")
-        unknown = set(floors or {}) - set(names)
-        if unknown:
-            raise AttangentError(f"floors name {sorted(unknown)}, the groups are {', '.join(names)}")
-        self.sensitivity = sensitivity or Sensitivity(**keywords)  # type: ignore[arg-type]
-        self._groups = {name: _Group(name, self.sensitivity, (floors or {}).get(name, 0.0)) for name in names}
+        self.warmup = warmup
+        self.false_alarms = check_between("false_alarms", false_alarms, 1e-6, 0.5)
+        self.least = check_between("least", least, 0.0, 1.0)
+        self._steps: dict[str, list[float]] = {name: [] for name in names}
+        self._losses: dict[str, list[float]] = {name: [] for name in names}
+        self._next_look = dict.fromkeys(names, FEWEST)
+        self._said: dict[str, list[Event]] = {name: [] for name in names}
+        self._found: tuple[int, Findings] | None = None
 
     def update(self, step: float, losses: Mapping[str, float]) -> tuple[Event, ...]:
         """Take in what was read at `step`, for all groups or some; returns what this settled."""
-        unknown = set(losses) - set(self._groups)
+        unknown = set(losses) - set(self._steps)
         if unknown:
-            raise AttangentError(f"losses name {sorted(unknown)}, the groups are {', '.join(self._groups)}")
+            raise AttangentError(f"losses name {sorted(unknown)}, the groups are {', '.join(self._steps)}")
         for name, loss in losses.items():
-            self._groups[name].check(step, loss)
-        found = [self._groups[name].add(float(step), float(loss)) for name, loss in losses.items()]
-        return tuple(event for events in found for event in events)
+            self._check(name, step, loss)
+        for name, loss in losses.items():
+            self._steps[name].append(float(step))
+            self._losses[name].append(float(loss))
+        return tuple(event for name in losses for event in self._look(name))
+
+    def _check(self, name: str, step: float, loss: float) -> None:
+        if not isinstance(loss, Real) or not math.isfinite(loss):
+            raise AttangentError(f"the loss of {name} at step {step} is {loss}, expected a finite number")
+        if (
+            not isinstance(step, Real)
+            or not math.isfinite(step)
+            or (self._steps[name] and step <= self._steps[name][-1])
+        ):
+            last = self._steps[name][-1] if self._steps[name] else "none"
+            raise AttangentError(f"step {step} of {name} comes after step {last}, expected steps that go up")
+
+    def _look(self, name: str) -> list[Event]:
+        counted = sum(step >= self.warmup for step in self._steps[name])
+        if counted < self._next_look[name]:
+            return []
+        self._next_look[name] = math.ceil(_GROWTH * counted)
+        group = self._examined(name, self.false_alarms / _LOOKS)
+        return self._new(name, [event for stage in group.stages for event in _events(stage)])
+
+    def _new(self, name: str, events: list[Event]) -> list[Event]:
+        """Those that were not said before, by their number: a later look may date an old one anew."""
+        fresh = []
+        for kind in ("onset", "completion"):
+            said = [event for event in self._said[name] if event.kind == kind]
+            fresh += [event for event in events if event.kind == kind][len(said) :]
+        self._said[name] += fresh
+        return sorted(fresh, key=lambda event: event.step)
+
+    def _examined(self, name: str, false_alarms: float) -> Group:
+        steps, losses = self._steps[name], self._losses[name]
+        first = sum(step < self.warmup for step in steps)
+        return examine(name, steps[first:], losses[first:], false_alarms, self.least)
+
+    @property
+    def findings(self) -> Findings:
+        """What all readings so far show."""
+        count = sum(map(len, self._steps.values()))
+        if self._found is None or self._found[0] != count:
+            found = Findings(tuple(self._examined(name, self.false_alarms) for name in self._steps))
+            self._found = count, found
+        return self._found[1]
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All groups: those that began to fall by their onset, then the others."""
-        stages = [group.stage for group in self._groups.values()]
-        return tuple(sorted(stages, key=lambda stage: (_last(stage.onset), _last(stage.completion))))
+        """The stages of all groups, first to last."""
+        return self.findings.stages
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The groups that began to fall, first to last."""
-        return tuple(stage.name for stage in self.stages if stage.onset is not None)
+        """The groups that fell, by where their fall begins; `findings.order` says how surely."""
+        return self.findings.order.names
 
     @property
     def readings(self) -> pd.DataFrame:
         """Everything read: group, step, loss."""
-        return pd.concat([group.frame for group in self._groups.values()], ignore_index=True)
+        frames = [
+            pd.DataFrame({"group": name, "step": steps, "loss": self._losses[name]})
+            for name, steps in self._steps.items()
+        ]
+        return pd.concat(frames, ignore_index=True)
 
     def summary(self) -> str:
-        """One line a group."""
-        return "\n".join(_line(stage) for stage in self.stages)
+        """A few lines of text: every stage, and the order of the groups."""
+        return self.findings.summary()
 
 
-class _Group:
-    """The readings of one group; `levels[i]` is the median of the window that ends `i` readings after the
-    first full one."""
-
-    def __init__(self, name: str, sensitivity: Sensitivity, floor: float):
-        self.name, self.sensitivity, self.floor = name, sensitivity, floor
-        self.steps: list[float] = []
-        self.losses: list[float] = []
-        self.levels: list[float] = []
-        self.warmup_readings = 0
-        self.plateau = math.nan
-        self.onset: float | None = None
-        self.completion: float | None = None
-        self.low_since: int | None = None
-
-    def check(self, step: float, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise AttangentError(
-                f"the loss of {self.name} at step {step} is {loss}, expected a finite number"
-            )
-        if self.steps and step <= self.steps[-1]:
-            raise AttangentError(f"step {step} of {self.name} comes after step {self.steps[-1]}, steps go up")
-
-    def add(self, step: float, loss: float) -> list[Event]:
-        self.steps.append(step)
-        self.losses.append(loss)
-        if step < self.sensitivity.warmup:
-            self.warmup_readings = len(self.steps)
-        if len(self.steps) - self.warmup_readings < self.sensitivity.window:
-            return []
-        self.levels.append(float(np.median(self.losses[-self.sensitivity.window :])))
-        return self._look_for_onset() if self.onset is None else self._look_for_completion(self.onset)
-
-    def _look_for_onset(self) -> list[Event]:
-        counted = np.array(self.losses[self.warmup_readings :][-_MOST_READINGS:])
-        error = _MEDIAN_SPREAD * _noise(counted) / math.sqrt(self.sensitivity.window)
-        settled = len(counted) >= 4 * self.sensitivity.window
-        self.plateau = max(float(np.median(counted)), -math.inf if settled else self.levels[0])
-        if self.levels[-1] >= self.plateau - max(self.sensitivity.drop * self._way, 5 * error):
-            self.low_since = None
-            return []
-        self.low_since = len(self.levels) - 1 if self.low_since is None else self.low_since
-        low = len(self.levels) - self.low_since
-        if low < self.sensitivity.patience or len(self.levels) <= self.sensitivity.window:
-            return []
-        self.onset = self._step_of(self.low_since)
-        return [Event(self.name, "onset", self.onset), *self._look_for_completion(self.onset)]
-
-    def _look_for_completion(self, onset: float) -> list[Event]:
-        target = self._target()
-        if self.completion is not None or target is None or self.levels[-1] > target:
-            return []
-        first = next(place for place, level in enumerate(self.levels) if level <= target)
-        self.completion = max(self._step_of(first), onset)
-        return [Event(self.name, "completion", self.completion)]
-
-    def _target(self) -> float | None:
-        """The level at which the fall is over: near the floor, or near where it has settled; else None."""
-        target = self.plateau - self.sensitivity.done * self._way
-        if self.levels[-1] <= target:
-            return target
-        before, lately = self.levels[: -self.sensitivity.settle], self.levels[-self.sensitivity.settle :]
-        lowest = min(self.levels)
-        if not before or min(before) - min(lately) > self.sensitivity.drop * (self.plateau - lowest):
-            return None
-        return self.plateau - self.sensitivity.done * (self.plateau - lowest)
-
-    @property
-    def _way(self) -> float:
-        return max(self.plateau - self.floor, 0.0)
-
-    def _step_of(self, place: int) -> float:
-        """The step in the middle of the window of a level."""
-        return self.steps[self.warmup_readings + place + self.sensitivity.window // 2]
-
-    @property
-    def stage(self) -> Stage:
-        plateau, level = (self.plateau, self.levels[-1]) if self.levels else (None, None)
-        return Stage(self.name, plateau, self.onset, self.completion, level)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        return pd.DataFrame({"group": self.name, "step": self.steps, "loss": self.losses})
-
-
-def _noise(readings: NDArray[np.float64]) -> float:
-    """Standard deviation of one reading, from the median deviation of differences: blind to a trend."""
-    steps = np.diff(readings)
-    return float(1.4826 * np.median(np.abs(steps - np.median(steps)))) / math.sqrt(2) if len(steps) else 0.0
-
-
-def _last(step: float | None) -> float:
-    return float("inf") if step is None else step
-
-
-def _line(stage: Stage) -> str:
-    if stage.plateau is None:
-        return f"{stage.name}: too few readings"
-    if stage.onset is None:
-        return f"{stage.name}: on its plateau of {stage.plateau:.4g}"
-    end = "still falling" if stage.completion is None else f"fallen at step {stage.completion:g}"
-    return (
-        f"{stage.name}: falls from {stage.plateau:.4g} at step {stage.onset:g}, {end}, now {stage.level:.4g}"
-    )
+def _events(stage: Stage) -> list[Event]:
+    onset = Event(stage.name, "onset", stage.onset)
+    if stage.completion is None:
+        return [onset]
+    return [onset, Event(stage.name, "completion", stage.completion)]

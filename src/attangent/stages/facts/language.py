@@ -89,7 +89,7 @@ def train_on_facts(
     """Train a GPT-2 on the corpus and keep two checkpoints.
 
     `syntax` is the first reading with at least `syntax_at` answers of the right type (absent where there is
-    none), `end` the last one. `on_reading(epoch, reading)` is told of each.
+    none), `end` the last one. `on_reading(epoch, reading)` is called at each.
     """
     vocabulary = Vocabulary.of(corpus)
     examples = vocabulary.encode(corpus.training)

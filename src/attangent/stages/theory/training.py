@@ -1,9 +1,7 @@
 """SGD with spherical Gaussian noise and weight decay (Eq. 4), with its exact split into signal and noise."""
 
 import math
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +9,14 @@ from torch import Tensor
 
 from attangent._checks import check_between, check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._progress import Bars
 from attangent._random import generator
 from attangent.stages.theory.attention import Losses, ReluAttention, Weights, losses
 from attangent.stages.theory.data import Prompts, QPrompts
 
 
 @dataclass(frozen=True)
-class Stage:
+class ConstantRate:
     """`steps` steps at one learning rate."""
 
     rate: float
@@ -37,7 +36,7 @@ class NoisySGD:
     proof). Decay and noise act on W and V; the bias of that variant takes plain gradient steps from 0.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[ConstantRate, ...]
     weight_decay: float
     init_std: float
     noise_std: float | None = None
@@ -50,7 +49,7 @@ class NoisySGD:
         if self.noise_std is not None:
             check_between("noise_std", self.noise_std, 0.0, 1e6)
         if not self.stages:
-            raise AttangentError("stages is empty, expected at least one Stage(rate, steps)")
+            raise AttangentError("stages is empty, expected at least one ConstantRate(rate, steps)")
         for stage in self.stages:
             if stage.rate * self.weight_decay >= 1:
                 raise AttangentError(
@@ -143,7 +142,7 @@ def train(
     signal, noise = model.weights.map(torch.zeros_like), model.weights
     moments: list[Moment] = []
     ends = {0, *config.ends}
-    with _progress(config.steps, quiet) as advance:
+    with Bars(quiet) as bars:
         for step, rate in enumerate([*config.rates(), 0.0]):
             h, g, gradient = model.evaluate(prompts, signal.plus(noise))
             xi = _xi(noise, config.xi_std, rng)
@@ -153,7 +152,7 @@ def train(
                 observer(step, rate, gradient, xi)
             if step < config.steps:
                 signal, noise = _step(signal, noise, gradient, xi, rate, config.weight_decay)
-                advance()
+                bars.show("training", step + 1, config.steps)
     model.weights = signal.plus(noise)
     return _course(moments, config)
 
@@ -194,14 +193,3 @@ def _course(moments: list[Moment], config: NoisySGD) -> Course:
 
 def _trace(matrices: Tensor) -> Tensor:
     return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)
-
-
-@contextmanager
-def _progress(steps: int, quiet: bool):
-    if quiet or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.progress import track
-
-    bar = iter(track(range(steps), description="training", transient=True))
-    yield lambda: next(bar, None)

@@ -199,6 +199,3 @@ def _encoded(
 def pool_size(path: Path) -> int:
     """How many examples a file or a folder of images holds."""
     return len(read_images(path) if path.is_dir() else read_task(path))
-
-
-Stage, set_stage = PreparedTrial, prepare_trial  # the names that claims of the audit know them by

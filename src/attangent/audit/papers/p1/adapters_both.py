@@ -14,10 +14,10 @@ from attangent.adapters.record import states_of
 from attangent.adapters.switch import disabled
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.papers.p1.adapters_problem import SMALL_LANGUAGE, best_runs, language_stage
+from attangent.audit.papers.p1.small_tasks import SMALL_LANGUAGE, best_runs, language_trial
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
-from attangent.tuning.compare.run import Run, Stage
+from attangent.tuning.compare.run import PreparedTrial, Run
 from attangent.tuning.compare.settings import Entrant
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.training import Training
@@ -27,11 +27,13 @@ from attangent.tuning.training import Training
     "P1/appendix-c-orthogonal",
     place="Section 4.2",
     title="NTK-Attention and LoRA together",
+    quote="Also note that the two methods are orthogonal to each other and can be used together.",
+    kind="identity",
     statement="""NTK-Attention and LoRA can be used in one model: a zero state leaves the LoRA model as it is,
-        switching the state off gives the LoRA model back, both train at once, and together they fit the
-        training data within a tenth as well as the better of the two alone.""",
+        switching the state off gives the LoRA model back, and both train at once.""",
     quick={
         **SMALL_LANGUAGE,
+        "epochs": 6,
         "lora_rate": 0.01,
         "ntk_rate": 0.02,
         "both_rate": 0.01,
@@ -43,15 +45,15 @@ from attangent.tuning.training import Training
 )
 @needs_adapters
 def together(settings: Settings, seed: int) -> Finding:
-    stage = language_stage(settings, seed)
+    trial = language_trial(settings, seed)
     state = NTKConfig(size=settings.features)
     entrants = (
         Entrant("LoRA", Method("lora", rank=settings.rank), (settings.lora_rate,)),
         Entrant("NTK", Method("ntk", ntk=state), (settings.ntk_rate,)),
         Entrant("both", Method("ntk+lora", ntk=state, rank=settings.rank), (settings.both_rate,)),
     )
-    runs = best_runs(stage, entrants, Training(epochs=settings.epochs, batch=settings.batch), seed)
-    zero, off = differences(stage, settings, seed)
+    runs = best_runs(trial, entrants, Training(epochs=settings.epochs, batch=settings.batch), seed)
+    zero, off = differences(trial, settings, seed)
     return Finding(
         conclusions=(
             Conclusion("largest change of the LoRA model by a zero state", "<=", 0.0, zero),
@@ -62,6 +64,7 @@ def together(settings: Settings, seed: int) -> Finding:
                 "<=",
                 settings.slack,
                 runs["both"]["train_loss"] / min(runs["LoRA"]["train_loss"], runs["NTK"]["train_loss"]),
+                claimed=False,
             ),
             Conclusion("test accuracy of both less the better alone", ">=", 0.0, _lead(runs), claimed=False),
         ),
@@ -79,11 +82,11 @@ def _lead(runs: dict[str, Run]) -> float:
     return runs["both"]["test"]["accuracy"] - alone
 
 
-def differences(stage: Stage, settings: Settings, seed: int) -> tuple[float, float]:
+def differences(trial: PreparedTrial, settings: Settings, seed: int) -> tuple[float, float]:
     """How far a zero state moves a LoRA model's logits, and how far a state does that is switched off."""
-    batch: dict[str, Any] = stage.collate(stage.test[:64])
+    batch: dict[str, Any] = trial.collate(trial.test[:64])
     draw = generator(seed, "shaken")
-    lora = adapt(copy.deepcopy(stage.model), Method("lora", rank=settings.rank), stage.kind, seed).eval()
+    lora = adapt(copy.deepcopy(trial.model), Method("lora", rank=settings.rank), trial.kind, seed).eval()
     _shake([p for name, p in lora.named_parameters() if "lora_B" in name], draw)
     with torch.no_grad():
         expected = lora(**batch).logits

@@ -8,14 +8,13 @@ from typing import Any
 import torch
 
 from attangent._random import generator
-from attangent.adapters.config import NTKConfig
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.adapters_problem import PUBLISHED, gain
+from attangent.audit.papers.p1.small_tasks import AUTHORS, EQUATION_7, OURS, RECIPE, entrants, gain
 from attangent.audit.registry import claim
 from attangent.audit.running.extras import needs_adapters
 from attangent.tuning.encoding import stack
-from attangent.tuning.methods import Method, adapt
+from attangent.tuning.methods import adapt
 from attangent.tuning.training import Job, Training, train
 
 SIZE = 10
@@ -88,23 +87,23 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
     "P1/figure-2",
     place="Section 5, Figure 2",
     title="Math inference: NTK-Attention against LoRA and no tuning",
-    statement="""A causal model tuned with NTK-Attention as published answers at least as many math problems
-        exactly as one tuned with LoRA, and as the model untuned. A rival's lead counts where it is beyond
-        the 95 % interval.""",
+    quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
+    statement="""A causal model tuned by the paper's recipe (rate 0.001) with NTK-Attention answers at least
+        as many math problems exactly as one tuned with LoRA, and as the model untuned. A rival's lead
+        counts where it is beyond the 95 % interval.""",
     quick={
+        **RECIPE,
+        "epochs": 20,
         "width": 48,
         "pretrain": 2000,
         "pretrain_epochs": 8,
-        "train": 300,
+        "train": 96,
         "test": 400,
-        "epochs": 6,
         "rank": 4,
         "features": 14,
-        "lora_rate": 0.01,
-        "published_rate": 0.001,
         "ntk_rate": 0.03,
     },
-    full={"width": 64, "pretrain": 4000, "pretrain_epochs": 20, "train": 1000, "epochs": 10},
+    full={"width": 64, "pretrain": 4000, "pretrain_epochs": 20, "train": 1000, "epochs": 30},
     seeds=2,
     seconds=9.0,
 )
@@ -114,27 +113,25 @@ def arithmetic(settings: Settings, seed: int) -> Finding:
     questions = problems(settings.train, seed, "questions")[1]
     held = problems(settings.test, seed, "test questions")[1]
     calibration = [{"input_ids": questions[:64], "attention_mask": torch.ones_like(questions[:64])}]
-    methods = {
-        "LoRA": (Method("lora", rank=settings.rank), settings.lora_rate),
-        "NTK as published": (PUBLISHED, settings.published_rate),
-        "NTK, calibrated": (Method("ntk", ntk=NTKConfig(size=settings.features)), settings.ntk_rate),
-    }
     found = {"no tuning": exact_match(base, held)}
-    for label, (method, rate) in methods.items():
-        adapted = adapt(copy.deepcopy(base), method, "causal-lm", seed, calibration)
-        found[label] = exact_match(_tuned(adapted, questions, rate, settings.epochs, seed), held)
+    for entrant in entrants(settings):
+        adapted = adapt(copy.deepcopy(base), entrant.method, "causal-lm", seed, calibration)
+        tuned = _tuned(adapted, questions, entrant.rates[0], settings.epochs, seed)
+        found[entrant.label] = exact_match(tuned, held)
     familiar = exact_match(base, problems(settings.test, seed, "familiar")[0])
     return _finding(found, settings.test, familiar)
 
 
 def _finding(found: dict[str, float], tests: int, familiar: float) -> Finding:
     conclusions = []
-    for ours, claimed in (("NTK as published", True), ("NTK, calibrated", False)):
+    for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
         for rival in ("LoRA", "no tuning"):
-            own, other = ({"test": {"accuracy": found[label]}} for label in (ours, rival))
+            own, other = ({"test": {"accuracy": found[label]}} for label in (method, rival))
             measured, upper = gain(own, other, tests)
-            name = f"exact match of {ours} less that of {rival}"
-            conclusions.append(Conclusion(f"upper end of {name}", ">=", 0.0, upper, claimed=claimed))
+            name, part = f"exact match of {method} less that of {rival}", method if claimed else ""
+            conclusions.append(
+                Conclusion(f"upper end of {name}", ">=", 0.0, upper, claimed=claimed, part=part)
+            )
             conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
     bars = Series.of("exact match", range(len(found)), list(found.values()), "bars")
     return Finding(
@@ -144,5 +141,9 @@ def _finding(found: dict[str, float], tests: int, familiar: float) -> Finding:
             "exact match of the base model in the format it knows": familiar,
         },
         figures=(Figure("Sums asked in new words", "", "exact match", (bars,), ticks=tuple(found)),),
+        differs=(
+            "a two-layer Llama that adds modulo ten where the paper has LLAMA-3.2-1B and -3B",
+            "sums asked in new words where the paper tunes on MetaMathQA and tests on GSM8K and MATH",
+        ),
         remark="A small Llama that adds modulo ten is asked in a format it has not seen.",
     )

@@ -26,6 +26,8 @@ _EXACT = 1e-12
     "P1/algorithm-1",
     place="Sections 2 and 4.2, Appendix A, Algorithms 1 and 3",
     title="Prefix attention and its cost",
+    quote="""Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1
+        A V_P""",
     statement="""Attention over a prefix of m trainable rows and L tokens is softmax(Q K_P'/sqrt d) V_P;
         it holds md parameters and takes O((m + L) d^2 + L (m + L) d) operations, linear in the prefix
         length.""",
@@ -97,6 +99,7 @@ def _cost_figure(
     "P1/algorithm-2",
     place="Section 4.2, Appendix A, Algorithms 2 and 4",
     title="NTK-Attention and its cost",
+    quote="D^ <- diag(A^ 1_L + Phi(Q) k); T <- D^^-1 (A^ V + Phi(Q) Z)",
     statement="""NTK-Attention (exp(A) V + phi(Q) Z) / (exp(A) 1 + phi(Q) k) holds rd + r parameters and
         takes O(L d^2 + L^2 d + L r + L r^2) operations with r = d features, whatever the length of the
         prefix.""",

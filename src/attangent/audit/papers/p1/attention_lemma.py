@@ -8,7 +8,8 @@ import torch
 from attangent.attention import features
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p1.attention_problem import uniform
+from attangent.audit.papers.measures.trends import at_most
+from attangent.audit.papers.p1.bounded_prefix import uniform
 from attangent.audit.registry import claim
 
 
@@ -54,6 +55,8 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     "P1/lemma-j.7",
     place="Appendix J.3, Lemma J.7 and Definition J.6",
     title="Polynomial features: entrywise error and rank",
+    quote="""there is a positive integer g = O(max{log(1/eps) / log(log(1/eps)/B^2), B^2}), and a positive
+        integer r <= C(2(g+d), 2g) such that: there is a matrix A~ that is an (eps, r)-approximation of A""",
     statement="""For entries of Q, K within +-B there is an order g =
         O(max{log(1/eps)/log(log(1/eps)/B^2), B^2}) and r <= C(2(g + d), 2g) features with U_1 U_2' within a
         relative error eps of every entry of exp(QK'/d).""",
@@ -62,6 +65,7 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
         "n": 60,
         "bounds": [0.5, 1.0, 2.0],
         "accuracies": [1e-1, 1e-2, 1e-4, 1e-6, 1e-8],
+        "small": [1e-10, 1e-20, 1e-40, 1e-80, 1e-160],
         "constant": 6.0,
     },
     full={"d": 4, "n": 200, "accuracies": [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10]},
@@ -83,7 +87,26 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
                 1.0,
                 max(case.relative_error / epsilon for (_, epsilon), case in cases.items()),
             ),
-            Conclusion("largest order over the promised one", "<=", settings.constant, max(orders.values())),
+            *(
+                Conclusion.of_trend(
+                    f"order over the promised one, over log(1/eps), B = {bound:g}",
+                    "<=",
+                    at_most(0.0),
+                    [math.log(1 / epsilon) for epsilon in settings.small],
+                    [
+                        features.order_for(bound**2, epsilon) / promised_order(epsilon, bound)
+                        for epsilon in settings.small
+                    ],
+                )
+                for bound in settings.bounds
+            ),
+            Conclusion(
+                "largest order over the promised one",
+                "<=",
+                settings.constant,
+                max(orders.values()),
+                threshold="ours",
+            ),
             Conclusion(
                 "largest r over C(2(g + d), 2g)",
                 "<=",

@@ -8,7 +8,7 @@ import torch
 from attangent.attention import PrefixState
 from attangent.attention.features import Elu
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.p1.attention_counting import count_3, count_4, last_exponent
 from attangent.audit.registry import claim
 
@@ -27,43 +27,62 @@ def ntk_parameters(d: int) -> int:
     "P1/figure-3",
     place="Appendix B.2, Figure 3",
     title="Cost of one layer against the prefix length",
+    quote="""the number of parameters of Prefix Attention increases linearly with the prefix length m, and its
+        running time increases quadratically with m.""",
     statement="""With d = 32 and L from 32 to 256, prefix attention has md + 3d^2 parameters and a run
         time that grows quadratically with the prefix length m; NTK-Attention has 4d^2 + d parameters and a
         run time that m does not affect, close to that of prefix attention with m = 32.""",
-    quick={
-        "d": 32,
-        "token_lengths": [32, 64, 128, 256],
-        "lengths": [2**i for i in range(17)],
-        "growth": 2.0,
-        "close": 2.0,
-    },
+    rests_on=("P1/algorithm-1", "P1/algorithm-2"),
+    quick={"d": 32, "token_lengths": [32, 64, 128, 256], "lengths": [2**i for i in range(17)], "close": 2.0},
     seeds=1,
     seconds=1.5,
 )
 def figure_3(settings: Settings, seed: int) -> Finding:
+    """Operations are counted, since a check must not measure time.
+
+    Timed once apart from it (Algorithm 3 line by line, float32, one thread of a CPU, best of seven, m = 1, 4,
+    ..., 65536): between neighbouring lengths the exponent of the run time was between 0 and 1.7, where caches
+    overflow (m above 1024), and over the whole range 0.66 for L = 32 and 0.67 for L = 256. So a steeper
+    piece is there to be seen, a quadratic run time is not.
+    """
     d, lengths = settings.d, settings.lengths
     prefix = {L: [count_3(L, m, d) for m in lengths] for L in settings.token_lengths}
     ntk = {L: count_4(L, d, Elu(d), (d, d), (d,)) for L in settings.token_lengths}
     exponent = max(last_exponent(lengths, counts) for counts in prefix.values())
     ratios = [ntk[L] / count_3(L, 32, d) for L in settings.token_lengths]
+    apart = max(max(ratio, 1 / ratio) for ratio in ratios)
     parameters = [prefix_parameters(m, d) for m in lengths]
     return Finding(
+        hypotheses=(Hypothesis("run times are measured (1) or counted (0)", ">=", 1, 0, part="run time"),),
         conclusions=(
-            Conclusion("parameters of prefix attention, m = 1024", "==", 35840, prefix_parameters(1024, d)),
-            Conclusion("parameters of NTK-Attention", "==", 4128, ntk_parameters(d)),
-            Conclusion("exponent of the cost in m, longest prefixes", ">=", settings.growth - 1e-3, exponent),
             Conclusion(
-                "cost of NTK-Attention over prefix attention at m = 32", "<=", settings.close, max(ratios)
+                "parameters of prefix attention, m = 1024",
+                "==",
+                35840,
+                prefix_parameters(1024, d),
+                part="parameters",
             ),
-            Conclusion("the same, the other way", "<=", settings.close, max(1 / ratio for ratio in ratios)),
+            Conclusion("parameters of NTK-Attention", "==", 4128, ntk_parameters(d), part="parameters"),
+            Conclusion(
+                "exponent of the cost in m, longest prefixes", ">=", 2 - 1e-3, exponent, part="run time"
+            ),
+            Conclusion(
+                "cost of NTK-Attention and of prefix attention at m = 32, larger / smaller",
+                "<=",
+                settings.close,
+                apart,
+                part="run time",
+                threshold="ours",
+            ),
             Conclusion(
                 "saving at the longest prefix, L = 256", ">=", 30.0, prefix[256][-1] / ntk[256], claimed=False
             ),
         ),
         numbers={f"break-even m at L = {L}": _break_even(ntk[L], L, d) for L in settings.token_lengths},
         figures=(_figure_3(parameters, prefix, ntk, ntk_parameters(d)),),
-        remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says: nothing in it is "
-        "quadratic in m. Run times on a CPU are in the benchmarks and follow the counts.",
+        remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says. The sentence is"
+        " about run time, which also has caches in it: on a CPU we saw exponents up to 1.7 between "
+        "neighbouring lengths, and 0.67 over the whole range.",
     )
 
 
@@ -96,6 +115,8 @@ def _figure_3(
     "P1/appendix-c-parameters",
     place="Appendix C, parameter efficiency",
     title="A low-rank state is smaller than LoRA",
+    kind="identity",
+    quote="we can improve the number of trainable parameters from d^2 + d to (2r' + 1)d",
     statement="""NTK-Attention trains d^2 + d numbers; with Z = Z_A Z_B of rank r' it trains (2r' + 1)
         d, fewer than the 4rd of LoRA on the query and value projections when r' = r <= d/2. Z_A starts
         Gaussian, Z_B at 0.""",

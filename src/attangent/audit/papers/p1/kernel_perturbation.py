@@ -8,14 +8,15 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p1.kernel_problem import (
-    PrefixProblem,
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.trends import at_least, at_most
+from attangent.audit.papers.p1.prefix_regression import (
+    PrefixRegression,
     in_unit_ball,
     log10,
-    ordinary_problem,
+    ordinary_regression,
     properties,
 )
-from attangent.audit.papers.p2.problem import LOG10_E
 from attangent.audit.registry import claim
 from attangent.kernels.network import Kind
 
@@ -26,14 +27,17 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     "P1/lemma-3.1",
     place="Section 3.2, Lemma 3.1 (Lemma G.3)",
     title="A small move of the prefix moves the kernel little",
+    quote="""Part 1. |[H_k1,k2]_i,j(W) - [H_k1,k2]_i,j(W~)| <= 8R exp(22B). Part 2. Then with probability at
+        least 1 - delta, we have |H(W) - H(W~)|_F <= 8R sqrt(nd) exp(22B).""",
+    rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
     statement="""If every prefix vector moves by at most R < 0.01, no entry of the kernel changes by more than
         8 R e^(22B), and the whole by no more than 8 R sqrt(nd) e^(22B) in the Frobenius norm.""",
-    quick={**_SIZES, "radii": [0.0001, 0.001, 0.0099]},
+    quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16], "delta": 0.05},
     full={"n": 12, "d": 8, "m": 4096},
     seconds=0.2,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     moves = {"random": _random_move(p, seed), "toward the targets": _training_move(p)}
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
     exact = _changes(p, settings, moves["toward the targets"], "exact")
@@ -45,8 +49,33 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            Conclusion("largest change of an entry / R", "<=", bound, math.log10(entry), log10=True),
-            Conclusion("|H(W) - H(W~)|_F / R", "<=", bound + math.log10(root), math.log10(whole), log10=True),
+            Conclusion(
+                "largest change of an entry / R", "<=", bound, math.log10(entry), log10=True, part="1"
+            ),
+            Conclusion.of_trend(
+                "largest change of an entry, over R",
+                ">=",
+                at_least(1.0),
+                settings.radii,
+                [max(cs[R].abs().max().item() for cs in changes.values()) for R in settings.radii],
+                part="1",
+            ),
+            Conclusion(
+                "|H(W) - H(W~)|_F / R",
+                "<=",
+                bound + math.log10(root),
+                math.log10(whole),
+                log10=True,
+                part="2",
+            ),
+            Conclusion.of_trend(
+                "|H(W) - H(W~)|_F over n, all points equal, B = 1",
+                "<=",
+                at_most(0.5),
+                settings.copies,
+                [_change_of_copies(settings, n, seed) for n in settings.copies],
+                part="2",
+            ),
         ),
         numbers={
             "|H(W) - H(W~)|_F / R": whole,
@@ -69,11 +98,21 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             ),
         ),
         remark="A bound c on each of (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as the "
-        "proof has it; the constant e^(22B) hides the difference.",
+        "proof has it. Equal points attain it: with sigma = 1/(C sqrt(log(nd/delta))) B stays 1, and the "
+        "change grows like n, so that sqrt(n) falls short for n large enough.",
     )
 
 
-def _changes(p: PrefixProblem, settings: Settings, U: Tensor, kind: Kind) -> dict[float, Tensor]:
+def _change_of_copies(settings: Settings, n: int, seed: int) -> float:
+    """|H(W) - H(W~)|_F for one point taken n times, at the largest sigma for which B = 1."""
+    sigma = 1 / (settings.get("C", 10.0) * math.sqrt(math.log(n * settings.d / settings.delta)))
+    p = ordinary_regression(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
+    X, U = p.X.repeat(n, 1), _random_move(p, seed)
+    moved = p.network.with_weights(p.network.W + settings.radii[-1] * U)
+    return (moved.kernel(X, kind="paper") - p.network.kernel(X, kind="paper")).norm().item()
+
+
+def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> dict[float, Tensor]:
     """H(W + R U) - H(W) for each radius R."""
     start = (p.paper if kind == "paper" else p.exact).kernel
     return {
@@ -81,12 +120,12 @@ def _changes(p: PrefixProblem, settings: Settings, U: Tensor, kind: Kind) -> dic
     }
 
 
-def _random_move(p: PrefixProblem, seed: int) -> Tensor:
+def _random_move(p: PrefixRegression, seed: int) -> Tensor:
     U = torch.randn(p.network.W.shape, generator=generator(seed, "perturbation"), dtype=torch.float64)
     return U / U.norm(dim=0)
 
 
-def _training_move(p: PrefixProblem) -> Tensor:
+def _training_move(p: PrefixRegression) -> Tensor:
     """Each prefix vector along its own gradient."""
     U = p.network.gradient(p.X, p.Y)
     return U / U.norm(dim=0).clamp(min=1e-300)
@@ -96,6 +135,8 @@ def _training_move(p: PrefixProblem) -> Tensor:
     "P1/claim-g.4",
     place="Appendix G.2, Claim G.4",
     title="The kernel stays positive definite during training",
+    quote="Then, with a probability at least 1 - delta, we have lambda_min(H(tau)) >= lambda/2.",
+    rests_on=("P1/lemma-3.1",),
     statement="""While every prefix vector stays within D < R of its start, lambda_min of the kernel stays at
         least half of what it was.""",
     quick={**_SIZES, "rate": 0.5, "steps": 200, "looks": 10},
@@ -103,7 +144,7 @@ def _training_move(p: PrefixProblem) -> Tensor:
     seconds=0.5,
 )
 def stays_definite(settings: Settings, seed: int) -> Finding:
-    p = ordinary_problem(settings, seed)
+    p = ordinary_regression(settings, seed)
     at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
     run = p.train(settings, keep=at)
     looks = [t for t in at if t in run.snapshots]

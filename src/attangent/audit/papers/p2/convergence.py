@@ -7,14 +7,14 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import (
-    Problem,
+from attangent.audit.papers.measures.bounds import first_above, worst_ratio
+from attangent.audit.papers.measures.trends import at_most
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
     constants,
-    first_above,
     kernel_is_definite,
-    problem,
+    softmax_regression,
     theorem_hypotheses,
-    worst_ratio,
 )
 from attangent.audit.registry import claim
 from attangent.kernels import Trajectory, predict_training
@@ -35,6 +35,8 @@ _SIZES = {
     "P2/theorem-4.2",
     place="Section 4, Theorem 4.2 (Theorem C.1)",
     title="Gradient descent fits any data",
+    quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_F^2 <= eps.",
+    rests_on=("P2/lemma-5.3", "P2/lemma-d.1"),
     statement="""With lambda = lambda_min(H*) > 0, width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and
         rate 0.1 lambda / (m (nd)^2 e^(16B)), gradient descent reaches |F - Y|^2 <= epsilon after about
         log(nd/epsilon) / (m eta lambda) steps, falling by (1 - m eta lambda / 2) a step.""",
@@ -50,6 +52,8 @@ def convergence(settings: Settings, seed: int) -> Finding:
     "P2/corollary-4.3",
     place="Section 4, Corollary 4.3",
     title="Gradient descent fits any data, scalar outputs",
+    quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_2^2 <= eps.",
+    rests_on=("P2/theorem-4.2",),
     statement="""Theorem 4.2 for one output: with width of order lambda^-2 n^2 e^(18B) log^2(n/delta) gradient
         descent reaches |F - Y|^2 <= epsilon after about log(n/epsilon) / (m eta lambda) steps.""",
     quick={**_SIZES, "d_out": 1},
@@ -61,7 +65,7 @@ def scalar_convergence(settings: Settings, seed: int) -> Finding:
 
 
 def _convergence(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     contraction = settings.rate * max(p.lambda_min, 0.0) / p.lambda_max  # m eta lambda
     steps = _promised_steps(contraction, p.size, settings.epsilon)
     run = p.train(settings | {"steps": min(steps, settings.most_steps)})
@@ -111,7 +115,7 @@ def _first_below(values: Tensor, bound: float) -> float:
     return float(below[0]) if len(below) else math.inf
 
 
-def _loss_figure(p: Problem, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
+def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
     shown = torch.arange(0, run.steps + 1, max(1, run.steps // 300))
     residual = p.network.forward(p.X) - p.Y
     predicted = predict_training(p.kernel, residual, run.rate, width=settings.m).loss(shown)
@@ -132,15 +136,18 @@ def _loss_figure(p: Problem, settings: Settings, run: Trajectory, bounds: Tensor
     "P2/lemma-5.3",
     place="Section 5, Lemma 5.3 (Lemmas C.2, C.3, C.4)",
     title="Inductions for weights, loss and gradient",
+    quote="""Weights Induction. |w_r(tau+1) - w_r(0)|_2 <= D. Loss Induction. |F(tau+1) - Y|_F^2 <=
+        (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
+    rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
     statement="""If up to step t the weights stay within R, the squared error falls by (1 - m eta lambda / 2)
         a step and eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared
         error is at most (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.""",
-    quick={**_SIZES, "d_out": 4, "steps": 400},
-    full={"n": 12, "d": 16, "m": 8192, "steps": 3000},
-    seconds=0.6,
+    quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
+    full={"n": 12, "d": 16, "m": 8192, "steps": 3000, "widths": [1024, 2048, 4096, 8192]},
+    seconds=1.0,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
     contraction = settings.rate * p.lambda_min / p.lambda_max
@@ -150,7 +157,9 @@ def inductions(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(
             *theorem_hypotheses(p, settings),
-            Hypothesis("D below R", "<=", needed.log10_radius, needed.log10_movement, log10=True),
+            Hypothesis(
+                "D below R", "<=", needed.log10_radius, needed.log10_movement, log10=True, in_limit=True
+            ),
         ),
         conclusions=(
             Conclusion(
@@ -159,6 +168,15 @@ def inductions(settings: Settings, seed: int) -> Finding:
                 needed.log10_movement,
                 math.log10(moved) if moved > 0 else -math.inf,
                 log10=True,
+                part="weights",
+            ),
+            Conclusion.of_trend(
+                "weights: root mean square of the movement / (sqrt(nd) |F(0) - Y|), over m",
+                "<=",
+                at_most(-1.0),
+                settings.widths,
+                [_movement(settings | {"m": m}, seed) for m in settings.widths],
+                part="weights",
             ),
             Conclusion(
                 "loss: largest L(t) / (1 - m eta lambda/4)^t L(0)",
@@ -166,6 +184,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
                 1 + 1e-9,
                 worst_ratio(run.loss, quarter),
                 first_violation=first_above(run.loss, quarter * (1 + 1e-9)),
+                part="loss",
             ),
             Conclusion(
                 "gradient: largest eta |dL/dw_r|",
@@ -173,6 +192,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
                 0.01,
                 scaled_gradient.max().item(),
                 first_violation=first_above(scaled_gradient, torch.full_like(scaled_gradient, 0.01)),
+                part="gradient",
             ),
             Conclusion(
                 "loss at the rate the induction needs: largest L(t) / (1 - m eta lambda/2)^t L(0)",
@@ -190,10 +210,19 @@ def inductions(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _movement(settings: Settings, seed: int) -> float:
+    """The root mean square of |w_r(T) - w_r(0)| in units of sqrt(nd) |F(0) - Y|."""
+    p = softmax_regression(settings, seed)
+    run = p.train(settings)
+    moved = (run.final.W - p.network.W).square().sum(dim=0).mean().sqrt().item()
+    return moved / (math.sqrt(p.size) * math.sqrt(2 * run.loss[0].item()))
+
+
 @claim(
     "P2/learning-rate-limit",
     place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
     title="How large the learning rate may be",
+    kind="ours",
     statement="""Descent is stable for eta m lambda_max(H*) < 2 and unstable above: the theorem's rate is a
         sufficient one, the kernel's largest eigenvalue gives the necessary one.""",
     quick={
@@ -204,7 +233,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
     seconds=2.0,
 )  # fmt: skip
 def learning_rate_limit(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     factors = [*settings.below, *settings.above]
     runs = {factor: _errors_along_top(p, settings, factor) for factor in factors}
     below = max(runs[factor].max().item() for factor in settings.below)
@@ -240,7 +269,7 @@ def learning_rate_limit(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _errors_along_top(p: Problem, settings: Settings, factor: float) -> Tensor:
+def _errors_along_top(p: SoftmaxRegression, settings: Settings, factor: float) -> Tensor:
     """|F(t) - Y| / |F(0) - Y| from step 1 on, for small targets along the top eigenvector."""
     top = torch.linalg.eigh(p.kernel).eigenvectors[:, -1]
     Y = settings.start * top.reshape(settings.d_out, -1).T

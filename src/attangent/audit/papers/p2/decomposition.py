@@ -1,27 +1,25 @@
 """Lemmas D.1-D.3 and E.1-E.7: one step of descent, split into the four terms C0..C3."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import (
-    LOG10_E,
-    Problem,
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.descent import second_order_factor, walk
+from attangent.audit.papers.measures.trends import at_most
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
     constants,
     data_in_ball,
-    problem,
+    softmax_regression,
     theorem_hypotheses,
 )
 from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, vectorise
-
-S = TypeVar("S", bound=Any)
 
 _SIZES = {
     "n": 6,
@@ -41,14 +39,16 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     "P2/lemma-d.1",
     place="Appendix D, Lemmas D.1, D.2 and D.3",
     title="Bounds on the gradient and on the first loss",
+    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= sqrt(nd) (D.3)""",
+    rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
     statement="""At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's
         rate a step moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).""",
-    quick=_SIZES,
+    quick={**_SIZES, "copies": [1, 2, 4, 8]},
     full=_LARGER,
     seconds=0.4,
 )
 def gradient_bounds(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
     residual = (2 * run.loss).sqrt()
@@ -65,6 +65,15 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
                 3 * needed.B * LOG10_E,
                 math.log10(constant),
                 log10=True,
+                part="D.1",
+            ),
+            Conclusion.of_trend(
+                "D.1: largest |dL/dw_r| / |F - Y|_F over n, every point n times",
+                "<=",
+                at_most(0.5),
+                settings.copies,
+                [_steepest(p, n) for n in settings.copies],
+                part="D.1",
             ),
             Conclusion(
                 "D.2: eta |dL/dw_r| at the theorem's rate",
@@ -72,8 +81,9 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
                 -2.0,
                 needed.log10_rate + steepest,
                 log10=True,
+                part="D.2",
             ),
-            Conclusion("D.3: |F(0) - Y|_F", "<=", math.sqrt(p.size), start),
+            Conclusion("D.3: |F(0) - Y|_F", "<=", math.sqrt(p.size), start, part="D.3"),
         ),
         numbers={
             "constant of D.1 measured": constant,
@@ -94,8 +104,15 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _steepest(p: SoftmaxRegression, copies: int) -> float:
+    """The largest |dL/dw_r| / |F - Y|_F with every point repeated: points that pull alike are the worst."""
+    X, Y = p.X.repeat(copies, 1), p.Y.repeat(copies, 1)
+    gradient = p.network.gradient(X, Y).norm(dim=0).max()
+    return (gradient / (p.network.forward(X) - Y).norm()).item()
+
+
 @dataclass(frozen=True)
-class Step:
+class SoftmaxStep:
     """One step of descent: |F - Y|^2 before and after, the terms C0..C3, and what the bounds speak of."""
 
     before: float
@@ -115,7 +132,9 @@ class Step:
         return abs(self.after - self.before - sum(self.C)) / self.before
 
 
-def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, SoftmaxNetwork]:
+def take_step(
+    p: SoftmaxRegression, network: SoftmaxNetwork, rate: float
+) -> tuple[SoftmaxStep, SoftmaxNetwork]:
     """Split a step as Lemma E.1 does.
 
     v0 comes from the change of the normaliser alpha, v1 is first order in the step z = -eta <dL/dw_r, x_i>,
@@ -136,7 +155,7 @@ def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, S
         network.m * (S * remainder) @ network.a.T,
     )
     H, r = network.kernel(p.X), vectorise(R)
-    step = Step(
+    step = SoftmaxStep(
         before=R.square().sum().item(),
         after=(F_moved - p.Y).square().sum().item(),
         C=(*(2 * (R * part).sum().item() for part in v), (F_moved - F).square().sum().item()),  # pyright: ignore
@@ -148,28 +167,12 @@ def take_step(p: Problem, network: SoftmaxNetwork, rate: float) -> tuple[Step, S
     return step, moved
 
 
-def second_order_factor(z: Tensor) -> Tensor:
-    """(exp(z) - 1 - z) / z^2, by its series where the difference would cancel."""
-    near = sum(z**k / math.factorial(k + 2) for k in range(8))
-    far = torch.where(z.abs() > 0.05, z, torch.ones_like(z))
-    return torch.where(z.abs() > 0.05, (torch.expm1(far) - far) / far.square(), near)
-
-
-def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) -> list[S]:
-    """The steps of a run, split, until the error is so small that the terms drown in round-off."""
-    network, steps = p.network, list[S]()
-    for _ in range(settings.steps):
-        step, network = take_step(p, network, p.rate(settings.rate))
-        steps.append(step)
-        if not settings.smallest * steps[0].before < step.after < math.inf:
-            break
-    return steps
-
-
 @claim(
     "P2/lemma-e.1",
     place="Appendix E.1, Lemma E.1",
     title="The change of the loss splits into C0, C1, C2 and C3",
+    quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
+    rests_on=("P2/claim-3.4",),
     statement="""If no step moves an exponent by more than 0.01, the squared error after a step is that before
         plus C0 (normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and
         C3 = |F(t+1) - F(t)|^2.""",
@@ -178,7 +181,7 @@ def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) ->
     seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     steps = walk(p, settings, take_step)
     t = range(len(steps))
     return Finding(
@@ -187,8 +190,20 @@ def decomposition(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion("largest gap of the sum, relative", "<=", 1e-9, max(step.gap for step in steps)),
-            Conclusion("smallest factor Theta(1)", ">=", 0.45, min(step.theta[0] for step in steps)),
-            Conclusion("largest factor Theta(1)", "<=", 0.55, max(step.theta[1] for step in steps)),
+            Conclusion(
+                "smallest factor Theta(1)",
+                ">=",
+                0.45,
+                min(step.theta[0] for step in steps),
+                threshold="ours",
+            ),
+            Conclusion(
+                "largest factor Theta(1)",
+                "<=",
+                0.55,
+                max(step.theta[1] for step in steps),
+                threshold="ours",
+            ),
         ),
         numbers={f"C{i} / |F - Y|^2 at the first step": steps[0].C[i] / steps[0].before for i in range(4)},
         figures=(
@@ -210,6 +225,9 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     "P2/lemma-e.3",
     place="Appendix E, Lemmas E.2-E.4 and Claims E.5-E.7",
     title="Bounds of the four terms",
+    quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2 (E.3) ... C1 <= -1.6 m eta vec(F - Y)'H(tau) vec(F - Y)
+        (E.4) ... lambda_min(H(tau)) >= lambda/2 (E.5)""",
+    rests_on=("P2/lemma-5.1", "P2/lemma-b.1", "P2/lemma-d.1"),
     statement="""C1 makes progress, C1 <= -1.6 m eta r'H(t)r, and the rest is minor:
         |C0| <= 0.1 m eta lambda |r|^2, C2 <= 2 m eta^2 (nd)^2 e^(9B) |r|^2,
         C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2, with r = F - Y; the kernel keeps lambda_min(H(t)) >= lambda/2,
@@ -219,7 +237,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     steps = walk(p, settings, take_step)
     B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
     unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)
@@ -235,7 +253,7 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
             _over_time("E.3: |C0| / (m eta lambda |r|^2)", 0.1, C[:, 0].abs() / unit),
             _over_time("E.4: C1 / (m eta r'H(t)r)", -1.6, C[:, 1] / form),
             _over_time("E.5: C1 / (m eta lambda |r|^2)", -0.5, C[:, 1] / unit),
-            Conclusion("E.5: smallest lambda_min(H(t)) / lambda", ">=", 0.5, lambda_kept),
+            Conclusion("E.5: smallest lambda_min(H(t)) / lambda", ">=", 0.5, lambda_kept, part="E.5"),
             _power(
                 "E.6: |C2| / (m eta^2 |r|^2)",
                 math.log10(2) + log_nd2 + 9 * B * LOG10_E,
@@ -261,16 +279,20 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
 
 
 def _over_time(name: str, bound: float, values: Tensor) -> Conclusion:
-    """`values` at each step should not exceed `bound`."""
+    """`values` at each step should not exceed `bound`; the lemma that the name opens with is the part."""
     above = (values > bound).nonzero()
-    return Conclusion(
-        name, "<=", bound, values.max().item(), first_violation=int(above[0]) if len(above) else None
-    )
+    first = int(above[0]) if len(above) else None
+    return Conclusion(name, "<=", bound, values.max().item(), first_violation=first, part=_lemma(name))
+
+
+def _lemma(name: str) -> str:
+    return name.partition(":")[0]
 
 
 def _power(name: str, bound: float, values: Tensor) -> Conclusion:
     largest = values.abs().max().item()
-    return Conclusion(name, "<=", bound, math.log10(largest) if largest > 0 else -math.inf, log10=True)
+    measured = math.log10(largest) if largest > 0 else -math.inf
+    return Conclusion(name, "<=", bound, measured, log10=True, part=_lemma(name))
 
 
 def _terms_figure(C: Tensor) -> Figure:

@@ -8,7 +8,7 @@ from torch.func import jacrev
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p2.problem import Problem, problem
+from attangent.audit.papers.p2.softmax_regression import SoftmaxRegression, softmax_regression
 from attangent.audit.registry import claim
 
 _EXACT = 1e-10
@@ -19,6 +19,9 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     "P2/claim-3.4",
     place="Section 3, Claim 3.4 (Claim A.1)",
     title="Gradient of the softmax network",
+    kind="identity",
+    quote="""Delta w_r(tau) := m sum_i sum_l (F_l,i(tau) - y_l,i) (<a_l,r 1_m - a_l, S_i(tau)> S_i,r(tau))
+        x_i""",
     statement="""The gradient of the squared loss in the weights of neuron r is
         m sum_i sum_l (F_li - y_li) <a_lr 1 - a_l, S_i> S_ir x_i.""",
     quick=_SIZES,
@@ -26,7 +29,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     seconds=0.2,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     printed = p.network.gradient(p.X, p.Y)
     automatic = _automatic_gradient(p)
     differences = (printed - automatic).norm(dim=0)
@@ -60,19 +63,19 @@ def gradient(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _automatic_gradient(p: Problem) -> Tensor:
+def _automatic_gradient(p: SoftmaxRegression) -> Tensor:
     W = p.network.W.clone().requires_grad_()
     loss = 0.5 * (_forward(p, W) - p.Y).square().sum()
     return torch.autograd.grad(loss, W)[0]
 
 
-def _forward(p: Problem, W: Tensor) -> Tensor:
+def _forward(p: SoftmaxRegression, W: Tensor) -> Tensor:
     """The network as Eq. (1) prints it, for automatic differentiation."""
     weights = torch.exp(p.X @ W)
     return p.network.m * (weights @ p.network.a.T) / weights.sum(dim=1, keepdim=True)
 
 
-def _difference_error(p: Problem, gradient: Tensor, step: float = 1e-5) -> float:
+def _difference_error(p: SoftmaxRegression, gradient: Tensor, step: float = 1e-5) -> float:
     """Distance of the directional derivative along the gradient from a central difference."""
     direction = gradient / gradient.norm()
     ahead, behind = (
@@ -90,6 +93,8 @@ def _relative(a: Tensor, b: Tensor) -> float:
     "P2/definition-3.6",
     place="Section 3.1, Definition 3.6",
     title="The kernel is the Gram matrix of gradients and positive semi-definite",
+    quote="We define the function (Gram matrix) H ... Note that H* is a positive semi-definite matrix",
+    rests_on=("P2/claim-3.4",),
     statement="""The kernel H(W) printed in Definition 3.6 equals J J'/m with J the Jacobian of all outputs in
         W, so that it is symmetric and has no negative eigenvalue.""",
     quick=_SIZES,
@@ -97,7 +102,7 @@ def _relative(a: Tensor, b: Tensor) -> float:
     seconds=0.3,
 )
 def gram(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     H = p.kernel
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     spectrum = torch.linalg.eigvalsh((H + H.T) / 2)
@@ -124,6 +129,7 @@ def gram(settings: Settings, seed: int) -> Finding:
     "P2/definition-3.7",
     place="Section 3.1, Definition 3.7",
     title="Symmetric initialisation gives zero output",
+    quote="Due to symmetric initialization, we can easily see that F(W(0), x) = 0, for all x.",
     statement="""If neurons come in pairs with equal hidden weights and opposite output weights, the network
         is zero at every input before training.""",
     quick={"n": 64, "d": 4, "d_out": 4, "sigma": 1.0, "widths": [64, 256, 1024, 4096], "m": 4096},
@@ -163,5 +169,5 @@ def zero_output(settings: Settings, seed: int) -> Finding:
 
 
 def _largest_output(settings: Settings, seed: int, m: int, init: str) -> float:
-    p = problem(settings | {"m": m, "init": init}, seed)
+    p = softmax_regression(settings | {"m": m, "init": init}, seed)
     return p.network.forward(p.X).abs().max().item()

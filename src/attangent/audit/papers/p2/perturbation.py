@@ -1,6 +1,7 @@
 """Lemma 5.1 and Lemma B.1: what moves when every neuron moves by at most R."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,7 +9,15 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import LOG10_E, Problem, constants, data_in_ball, problem
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.thirteen_parts import growth_with_neurons, thirteen_parts
+from attangent.audit.papers.measures.trends import at_least, at_most
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
+    constants,
+    data_in_ball,
+    softmax_regression,
+)
 from attangent.audit.registry import claim
 
 _SIZES = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
@@ -18,14 +27,16 @@ _SIZES = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     "P2/lemma-5.1",
     place="Section 5, Lemma 5.1 (Lemma B.2)",
     title="A small move of the weights moves the kernel little",
+    quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
+    rests_on=("P2/lemma-b.1",),
     statement="""If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than
         R e^(10B) and the whole by no more than R n d e^(10B) in the Frobenius norm.""",
-    quick={**_SIZES, "radii": [0.0001, 0.001, 0.0099]},
+    quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
     seconds=0.5,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     B = constants(p, settings).B
     directions = {"random": _random_directions(p, seed), "adversarial": _worst_directions(p, seed)}
     moved = {
@@ -49,7 +60,23 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion(
-                "largest change of an entry / R", "<=", 10 * B * LOG10_E, math.log10(entries), log10=True
+                "largest change of an entry / R",
+                "<=",
+                10 * B * LOG10_E,
+                math.log10(entries),
+                log10=True,
+                part="1",
+            ),
+            Conclusion.of_trend(
+                "largest change of an entry, over R",
+                ">=",
+                at_least(1.0),
+                settings.radii,
+                [
+                    max(changes[i].abs().max().item() for changes in moved.values())
+                    for i in range(len(settings.radii))
+                ],
+                part="1",
             ),
             Conclusion(
                 "|H(W) - H(W~)|_F / R",
@@ -57,6 +84,15 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
                 math.log10(p.size) + 10 * B * LOG10_E,
                 math.log10(frobenius),
                 log10=True,
+                part="2",
+            ),
+            Conclusion.of_trend(
+                "|H(W) - H(W~)|_F over n, all points equal",
+                "<=",
+                at_most(1.0),
+                settings.copies,
+                [_change_of_copies(p, directions["random"], settings.radii[-1], n) for n in settings.copies],
+                part="2",
             ),
         ),
         numbers={
@@ -67,6 +103,12 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
         },
         figures=(_change_figure(settings.radii, per_radius),),
     )
+
+
+def _change_of_copies(p: SoftmaxRegression, U: Tensor, R: float, n: int) -> float:
+    """|H(W) - H(W~)|_F for the first point taken n times."""
+    X = p.X[:1].repeat(n, 1)
+    return (p.network.with_weights(p.network.W + R * U).kernel(X) - p.network.kernel(X)).norm().item()
 
 
 def _change_figure(radii: list[float], per_radius: dict[str, list[float]]) -> Figure:
@@ -83,7 +125,7 @@ def _change_figure(radii: list[float], per_radius: dict[str, list[float]]) -> Fi
     )
 
 
-def _printed_kernel(p: Problem, W: Tensor) -> Tensor:
+def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
     """H(W) entry by entry as Definition 3.6 prints it, differentiable in W."""
     S = torch.softmax(p.X @ W, dim=1)
     v = p.network.a[:, None, :] - (S @ p.network.a.T).T[:, :, None]  # <v_lr, S_i> as (l, i, r)
@@ -91,12 +133,12 @@ def _printed_kernel(p: Problem, W: Tensor) -> Tensor:
     return (G @ G.T) * (p.X @ p.X.T / p.network.m).tile(p.network.d_out, p.network.d_out)
 
 
-def _random_directions(p: Problem, seed: int) -> Tensor:
+def _random_directions(p: SoftmaxRegression, seed: int) -> Tensor:
     U = torch.randn(p.network.W.shape, generator=generator(seed, "perturbation"), dtype=torch.float64)
     return U / U.norm(dim=0)
 
 
-def _worst_directions(p: Problem, seed: int, rounds: int = 5) -> Tensor:
+def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tensor:
     """Unit moves, one a neuron, that change the kernel most: power iteration on its derivative."""
     U = _random_directions(p, seed)
     for _ in range(rounds):
@@ -111,6 +153,7 @@ def _worst_directions(p: Problem, seed: int, rounds: int = 5) -> Tensor:
     "P2/lemma-b.1",
     place="Appendix B.1, Lemma B.1",
     title="Thirteen parts on products, exponentials and softmax under a small move",
+    quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
     statement="""For Gaussian weights w, moved weights v within R < 0.01 of them and points in the unit ball,
         thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
         probability, each in powers of e^B and R.""",
@@ -119,63 +162,12 @@ def _worst_directions(p: Problem, seed: int, rounds: int = 5) -> Tensor:
     seconds=0.5,
 )
 def concentration(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
-    B, R, m = constants(p, settings).B, settings.R, settings.m
-    toward = p.X[torch.arange(m) % settings.n].T  # each neuron moves along one of the points
-    parts = _parts(p, p.network.W + R * toward / toward.norm(dim=0))
-    e = LOG10_E
-    bounds = (
-        math.log10(B), math.log10(B + R), math.log10(2 * R),
-        B * e, (B + R) * e, math.log10(4 * R), math.log10(R) + (B + R) * e,
-        math.log10(m * R) + (B + R) * e, math.log10(R / m) + (3 * B + 2 * R) * e,
-        2 * B * e - math.log10(m), (2 * B + 2 * R) * e - math.log10(m),
-        math.log10(R / m) + (4 * B + 3 * R) * e, math.log10(R) + (4 * B + 3 * R) * e,
-    )  # fmt: skip
-    rounding = 1e-9  # part 3 is attained where a neuron moves along a unit point
-    rows = [
-        (name, math.log10(value), bound) for (name, value), bound in zip(parts.items(), bounds, strict=True)
-    ]
-    return Finding(
-        hypotheses=(data_in_ball(p)[0], Hypothesis("move R", "<=", 0.01, R)),
-        conclusions=tuple(
-            Conclusion(f"Part {i}: {name}", "<=", bound + rounding, measured, log10=True)
-            for i, (name, measured, bound) in enumerate(rows, 1)
-        ),
-        numbers={"B": B, "largest |<w, x>|": parts["|<w_r, x_i>|"]},
-        figures=(
-            Figure(
-                "Thirteen parts, bound against measured",
-                "part",
-                "decimal logarithm",
-                (
-                    Series.of("bound", range(1, 14), [bound for *_, bound in rows], "points"),
-                    Series.of("measured", range(1, 14), [measured for _, measured, _ in rows], "points"),
-                ),
-            ),
-        ),
+    p = softmax_regression(settings, seed)
+    finding = thirteen_parts(p.X, p.network.W, constants(p, settings).B, settings.R)
+    return replace(
+        finding,
+        conclusions=(*finding.conclusions, growth_with_neurons(p.X @ p.network.W)),
+        remark="B does not depend on m, while the largest of m products grows like sqrt(log m): true for "
+        "all r only while m is below about (nd/delta)^(C^2/2), which the proof takes for granted (m"
+        " = poly(nd)).",
     )
-
-
-def _parts(p: Problem, V: Tensor) -> dict[str, float]:
-    """The largest value over points and neurons of each of the thirteen quantities."""
-    W, X = p.network.W, p.X
-    inner, moved = X @ W, X @ V
-    pairs = ((V - W).T @ (X[:, None, :] + X[None, :, :]).reshape(-1, X.shape[1]).T).abs().max()
-    alpha, alpha_moved = inner.exp().sum(dim=1), moved.exp().sum(dim=1)
-    S, S_moved = torch.softmax(inner, dim=1), torch.softmax(moved, dim=1)
-    values = {
-        "|<w_r, x_i>|": inner.abs().max(),
-        "|<v_r, x_i>|": moved.abs().max(),
-        "|<w_r - v_r, x_i + x_j>|": pairs,
-        "exp<w_r, x_i> and its inverse": inner.abs().max().exp(),
-        "exp<v_r, x_i> and its inverse": moved.abs().max().exp(),
-        "|exp<w_r - v_r, x_i + x_j> - 1|": torch.expm1(pairs),
-        "|exp<w_r, x_i> - exp<v_r, x_i>|": (inner.exp() - moved.exp()).abs().max(),
-        "|alpha_i - alpha~_i|": (alpha - alpha_moved).abs().max(),
-        "|1/alpha_i - 1/alpha~_i|": (1 / alpha - 1 / alpha_moved).abs().max(),
-        "S_ir": S.max(),
-        "S~_ir": S_moved.max(),
-        "|S_ir - S~_ir|": (S - S_moved).abs().max(),
-        "|<z, S_i - S~_i>| for |z| <= 1": (S - S_moved).abs().sum(dim=1).max(),
-    }
-    return {name: value.item() for name, value in values.items()}

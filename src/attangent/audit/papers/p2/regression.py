@@ -8,7 +8,11 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import Problem, kernel_is_definite, problem
+from attangent.audit.papers.p2.softmax_regression import (
+    SoftmaxRegression,
+    kernel_is_definite,
+    softmax_regression,
+)
 from attangent.audit.registry import claim
 from attangent.kernels import log_gap, predict_training, unit_data, vectorise
 
@@ -19,6 +23,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     "P2/equation-25",
     place="Appendix F, Eq. (24) and (25)",
     title="The update of the kernel predictor is the gradient of its loss",
+    quote="the Eq. (25) is according to gamma(tau+1) = gamma(tau) - eta grad_gamma L_ntk(gamma(tau))",
     statement="""Gradient descent on L(gamma) = 1/2 |m H* gamma - vec Y|^2 is printed as
         gamma <- gamma - eta (m H* gamma - vec Y).""",
     quick=_SIZES,
@@ -26,7 +31,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     seconds=0.4,
 )
 def kernel_update(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     mH, y = settings.m * p.network.kernel(p.X), vectorise(p.Y)
     gamma = torch.randn(len(y), generator=generator(seed, "gamma"), dtype=torch.float64)
     printed = mH @ gamma - y
@@ -88,6 +93,9 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     "P2/theorem-f.2",
     place="Appendix F.1, Theorem F.2",
     title="The trained network equals kernel regression",
+    quote="""|F_ntk(gamma(tau), x_te)_l - F_nn(W(tau), x_te)_l| <= O(sqrt(nd)/lambda eps_l,test +
+        sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H)""",
+    rests_on=("P2/lemma-e.3", "P2/lemma-d.1", "P2/equation-25", "P2/appendix-f-features"),
     statement="""If the kernel drifts by at most eps_H <= lambda/2 in training and by eps_test towards a test
         point, then at every step the network and the kernel predictor of Eq. (25) differ there by at most
         sqrt(nd)/lambda eps_test + sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H, up to a constant.""",
@@ -105,6 +113,12 @@ def equivalence(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion("largest coupling error / bound, constant 1", "<=", 1.0, last["worst"]),
+            Conclusion(
+                "proof: largest |F_nn(t) - F_ntk(t)|_F / (eta m t |F(0) - Y|_F eps_H) on the data",
+                "<=",
+                1.0,
+                last["step"],
+            ),
             Conclusion(
                 "largest |log L - log L| of the predicted training curve",
                 "<=",
@@ -141,7 +155,7 @@ def equivalence(settings: Settings, seed: int) -> Finding:
 
 def _coupling(settings: Settings, seed: int) -> dict:
     """The largest distance of network and kernel predictor at test points, with the theorem's bound."""
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     test, _ = unit_data(settings.points, settings.d, settings.d_out, seed + 1_000_000)
     times = [round(settings.steps * i / settings.checks) for i in range(settings.checks + 1)]
     run = p.train(settings, keep=times)
@@ -160,18 +174,25 @@ def _coupling(settings: Settings, seed: int) -> dict:
     eps_test = drift.max(dim=0).values.reshape(settings.d_out, -1).T  # (points, d_out)
     bound = _theorem_bound(p, eps_H, eps_test)
     error = errors.max(dim=0).values
+    start = p.network.forward(p.X)
+    apart = [
+        (net.forward(p.X) - prediction.outputs(p.kernel, t, start)).norm().item()
+        / (run.rate * settings.m * t * residual.norm().item() * eps_H)
+        for t, net in zip(times[1:], trained[1:], strict=False)
+    ]
     at = (error / bound).argmax()
     return {
         "problem": p,
         "error": error.max().item(),
         "bound": bound.flatten()[at].item(),
         "worst": (error / bound).max().item(),
+        "step": max(apart, default=math.nan),
         "eps_H": eps_H,
         "curve gap": log_gap(run.loss, prediction.loss(range(run.steps + 1))),
     }
 
 
-def _theorem_bound(p: Problem, eps_H: float, eps_test: Tensor) -> Tensor:
+def _theorem_bound(p: SoftmaxRegression, eps_H: float, eps_test: Tensor) -> Tensor:
     scale, lam = math.sqrt(p.size), p.lambda_min
     logarithm = math.log(p.size / (eps_H * p.network.m * lam)) if eps_H > 0 else 0.0
     return scale / lam * eps_test + scale / lam**2 * logarithm**2 * eps_H
@@ -181,13 +202,15 @@ def _theorem_bound(p: Problem, eps_H: float, eps_test: Tensor) -> Tensor:
     "P2/appendix-f-features",
     place="Appendix F.1, proof of Theorem F.2",
     title="The feature map printed for the kernel",
+    kind="identity",
+    quote="phi(x)_l = 1/sqrt(m) x sum_r <v_l,r, S(0)> m S_r(0) ... K*_te = phi(x_te)' phi(X)",
     statement="""phi(x)_l = x/sqrt(m) sum_r <v_lr, S(x)> m S_r(x) is a feature map of the kernel:
         K = phi' phi.""",
     quick={"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0},
     seconds=0.1,
 )
 def feature_map(settings: Settings, seed: int) -> Finding:
-    p = problem(settings, seed)
+    p = softmax_regression(settings, seed)
     weights = _neuron_features(p)  # <v_lr, S_i> m S_ir as (l n, r)
     printed = weights.sum(dim=1, keepdim=True)
     points = p.X.tile(settings.d_out, 1)
@@ -226,7 +249,7 @@ def feature_map(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _neuron_features(p: Problem) -> Tensor:
+def _neuron_features(p: SoftmaxRegression) -> Tensor:
     S = p.network.probabilities(p.X)
     v = p.network.a[:, None, :] - (S @ p.network.a.T).T[:, :, None]
     return (v * p.network.m * S).reshape(p.size, -1)

@@ -8,7 +8,7 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p2.diffusion_problem import MIXTURE
+from attangent.audit.papers.p2.diffusion_setting import LOG_TIMES
 from attangent.audit.registry import claim
 from attangent.diffusion import (
     ExactScore,
@@ -28,10 +28,13 @@ from attangent.diffusion.sampler import Method
     "P2/score-relation",
     place="Section 6.1, Eq. (3) and (4)",
     title="The posterior mean gives the score; forward and backward processes",
+    kind="identity",
+    quote="""x(t) = exp(-int 1/2 g) x(0) + exp(-int 1/2 g) int exp(int 1/2 g) sqrt(g) dB ... y(t) = x(T - t)
+        ... transforms noise into samples from the target distribution""",
     statement="""x(t) = alpha x(0) + sqrt(1 - alpha^2) z with alpha = exp(-1/2 int g) solves the forward
         process, grad log p_t(x) = (alpha E[x(0) | x(t) = x] - x) / (1 - alpha^2), and the backward process
         with that score turns noise into samples of the data.""",
-    quick={**MIXTURE, "points": 300, "grid": 240, "samples": 8000, "steps": 40, "walks": [5, 10, 20]},
+    quick={**LOG_TIMES, "points": 300, "grid": 240, "samples": 8000, "steps": 40, "walks": [5, 10, 20]},
     full={"points": 2000, "grid": 400, "samples": 40000, "steps": 320, "walks": [5, 10, 20, 40, 80, 160]},
     seconds=2.5,
 )
@@ -69,6 +72,7 @@ def _sampled(settings: Settings, seed: int, walks: dict[str, dict[int, float]]) 
             "<=",
             1.2,
             walks[method][settings.steps],
+            threshold="ours",
         )
         for method in get_args(Method)
     ]

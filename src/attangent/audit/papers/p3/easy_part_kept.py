@@ -1,101 +1,148 @@
 """Theorem 4: whether the easy part is preserved in the second stage."""
 
 import math
+from dataclasses import dataclass
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.papers.p3.problem import Assumption1, signal_norm
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.p3.elementary import ASSUMED, assumption_1
+from attangent.audit.papers.p3.two_stage_setting import Assumption1, easy_pull, signal_norm
 from attangent.audit.registry import claim
 from attangent.stages import ReluAttention
-from attangent.stages.theory.training import Course, NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, NoisySGD, train
+
+_SETTING = {
+    **ASSUMED,
+    "u": 0.4,
+    "r": 0.1,
+    "N": 16,
+    "runs": 1,
+    "second_rate": 0.5,
+    "decay_times": 6.0,
+}
 
 
 @claim(
     "P3/theorem-4",
     place="Section 4.2, Theorem 4 (Appendix G.2)",
     title="Stage 2: the easy part is preserved",
+    quote="the network h continues to preserve the easy-to-fit knowledge like P within t_2 iterations",
     statement="""Over the second stage, (d.1) the signal weights of W move by at most eps^2 / (log^2(1/eps)
-        sqrt(log d)) and (d.2) K1 changes by at most as much, with eps = eps_(V,1) and up to constants.""",
-    quick={
-        "d": 16,
-        "lambda_constant": 1.0,
-        "tau_constant": 1.0,
-        "power": 2.0,
-        "u": 0.4,
-        "r": 0.1,
-        "N": 64,
-        "rate": 0.1,
-        "second_rate": 0.05,
-        "decay_times": 4.0,
-        "runs": 5,
-        "noise": 1.0,
-    },
-    full={"decay_times": 300.0, "N": 256},
-    seeds=1,
-    seconds=0.7,
+        sqrt(log d)) and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to constants and for
+        every L = Theta(Poly(d)).""",
+    quick={**_SETTING, "dimensions": [8, 12, 16, 24], "power": 3.0, "other_power": 1.5},
+    full={"dimensions": [8, 12, 16, 24, 32], "runs": 3, "N": 32},
+    seconds=2.0,
+    rests_on=("P3/theorem-2", "P3/theorem-3", "P3/lemma-7", "P3/equation-21", "P3/activation-count"),
 )
 def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
-    scale = Assumption1.of(settings, settings.d)
-    first, last = _both_stages(settings, scale, seed).ends
-    moved = signal_norm(last.signal.W - first.signal.W)
-    changed = (last.losses.K1 - first.losses.K1).abs()
-    eps = scale.epsilon(scale.hard)
-    bound = eps**2 / (math.log(1 / eps) ** 2 * scale.root_log)
-    asked_times = math.log(1 / eps) ** 2 / eps**2
+    found = [second_stage(settings, d, seed) for d in settings.dimensions]
+    short = [second_stage(settings | {"power": settings.other_power}, d, seed) for d in settings.dimensions]
+    d = settings.dimensions
+    slower = second_stage(settings | {"second_rate": settings.second_rate / 2}, d[0], seed)
+    change = abs(slower.moved / found[0].moved - 1) if found[0].moved else 0.0
     return Finding(
         hypotheses=(
-            Hypothesis("eps_(V,1)", "<=", 1.0, eps),
-            Hypothesis("1 / (lambda sqrt(log d))", "<=", 10.0, 1 / (scale.weight_decay * scale.root_log)),
-            Hypothesis(
-                "eta_2 against eta_1 lambda^2 eps^2 r",
-                "<=",
-                math.log10(settings.rate * scale.weight_decay**2 * eps**2 * settings.r),
-                math.log10(settings.second_rate),
-                log10=True,
-            ),
+            *assumption_1(settings),
+            Hypothesis("eps_(V,1) at the least d", "<=", 1.0, _hard_epsilon(settings, d[0])),
+            Hypothesis("relative change of the move when eta_2 is halved", "<=", 0.02, change),
         ),
         conclusions=(
-            Conclusion(
-                "(d.1) move of the signal of W / bound, least of runs",
+            Conclusion.of_trend(
+                f"(d.1) growth exponent in d of (move of the signal of W) / bound, L = d^{settings.power:g}",
                 "<=",
-                1.0,
-                (moved / bound).min().item(),
+                0.25,
+                d,
+                [f.moved / f.bound for f in found],
+                part="d.1",
             ),
-            Conclusion(
-                "(d.2) change of K1 / bound, least of runs", "<=", 1.0, (changed / bound).min().item()
-            ),
-            Conclusion(
-                "move of the signal of W / its norm at t_1, mean of runs",
+            Conclusion.of_trend(
+                f"(d.2) growth exponent in d of |change of K1| / bound, L = d^{settings.power:g}",
                 "<=",
-                0.1,
-                (moved / signal_norm(first.signal.W)).mean().item(),
+                0.25,
+                d,
+                [f.changed / f.bound for f in found],
+                part="d.2",
+            ),
+            Conclusion.of_trend(
+                f"the exponent of (d.1) at L = d^{settings.other_power:g}",
+                "<=",
+                0.5,
+                d,
+                [f.moved / f.bound for f in short],
                 claimed=False,
             ),
         ),
         numbers={
-            "bound": bound,
-            "move of the signal of W, mean of runs": moved.mean().item(),
-            "decay times 1/lambda in the theorem's second stage": asked_times,
-            "decay times measured here": settings.decay_times,
-            "share of W_(t1) left after the theorem's stage 2, log10": -asked_times / math.log(10),
+            "move / bound with constant 1 at the largest d": found[-1].moved / found[-1].bound,
+            f"the same at L = d^{settings.other_power:g}": short[-1].moved / short[-1].bound,
+            "move / (e^-1 mu^2 / 8 lambda) at the largest d": found[-1].moved / found[-1].expected,
         },
-        remark="Stage 1 lasts one decay time 1/lambda, so that the signal has reached some 63 % of where "
-        "decay and gradient balance; stage 2 lasts log^2(1/eps)/eps^2 decay times and takes it the "
-        "rest of the way. The rate of stage 2 is larger than the theorem's and its steps fewer; "
-        "their product, the time that W has to move, is not longer.",
+        figures=(_figure(settings, found),),
+        remark="Stage 1 lasts one decay time 1/lambda and leaves the signal at some 63 % of where decay and "
+        "gradient balance; stage 2 lasts log^2(1/eps)/eps^2 decay times and takes it the rest of the way, "
+        "a move of order sqrt(log d)/d whatever L. The bound falls like d/L: it is kept up to a constant for "
+        "L = d^1.5 and missed by more and more for L = d^3. The printed eta_2 is out of reach; the move does "
+        "not depend on it, as halving shows, and without noise, which the printed rate makes negligible.",
     )
 
 
-def _both_stages(settings: Settings, scale: Assumption1, seed: int) -> Course:
-    steps = round(settings.decay_times / (settings.second_rate * scale.weight_decay))
-    first = Stage(settings.rate, scale.first_steps(settings.rate))
-    usual = NoisySGD((first,), scale.weight_decay, scale.init_std)
-    config = NoisySGD(
-        (first, Stage(settings.second_rate, steps)),
-        scale.weight_decay,
-        scale.init_std,
-        noise_std=settings.noise * usual.xi_std,
-        record_every=10**9,
+@dataclass(frozen=True)
+class SecondStage:
+    """How far W moves in stage 2, and along w* alone; the change of K1; the bound; what is expected."""
+
+    moved: float
+    along: float
+    changed: float
+    bound: float
+    expected: float
+
+
+def second_stage(settings: Settings, d: int, seed: int) -> SecondStage:
+    """Stage 1 with noise, then stage 2 without, until W has stopped moving."""
+    scale = Assumption1.of(settings, d)
+    data = scale.data()
+    model = ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed)
+    prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
+    first = train(model, prompts, _stage(scale, settings.rate, 1.0, None), seed=seed).ends[0]
+    second = _stage(scale, settings.second_rate, settings.decay_times, 0.0)
+    last = train(model, prompts, second, seed=seed).ends[0]
+    kept = (1 - settings.second_rate * scale.weight_decay) ** second.steps
+    move = last.signal.W + (kept - 1) * first.signal.W  # the second run counts its signal from 0
+    eps = _hard_epsilon(settings, d)
+    return SecondStage(
+        signal_norm(move).mean().item(),
+        (move[:, 0] @ data.w_star @ data.w_star).mean().item(),
+        (last.losses.K1 - first.losses.K1).abs().mean().item(),
+        eps**2 / (math.log(1 / eps) ** 2 * scale.root_log),
+        easy_pull(d)
+        / scale.weight_decay
+        * (1 - settings.rate * scale.weight_decay) ** scale.first_steps(settings.rate),
     )
-    model = ReluAttention(settings.d, std=scale.init_std, runs=settings.runs, seed=seed)
-    return train(model, scale.data().sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed)
+
+
+def _stage(scale: Assumption1, rate: float, decay_times: float, noise: float | None) -> NoisySGD:
+    steps = round(decay_times / (rate * scale.weight_decay))
+    return NoisySGD(
+        (ConstantRate(rate, steps),), scale.weight_decay, scale.init_std, noise_std=noise, record_every=10**9
+    )
+
+
+def _hard_epsilon(settings: Settings, d: int) -> float:
+    scale = Assumption1.of(settings, d)
+    return scale.epsilon(scale.hard)
+
+
+def _figure(settings: Settings, found: list[SecondStage]) -> Figure:
+    return Figure(
+        "How far the signal of W moves in the second stage",
+        "d",
+        "norm",
+        (
+            Series.of("measured", settings.dimensions, [f.moved for f in found]),
+            Series.of("e^-1 mu^2 / 8 lambda", settings.dimensions, [f.expected for f in found], "points"),
+            Series.of("bound, constant 1", settings.dimensions, [f.bound for f in found], "bound"),
+        ),
+        log_x=True,
+        log_y=True,
+    )

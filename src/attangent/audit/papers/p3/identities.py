@@ -12,7 +12,7 @@ from attangent.audit.registry import claim
 from attangent.stages import ReluAttention, TwoStageData
 from attangent.stages.theory.attention import Weights
 from attangent.stages.theory.data import Prompts
-from attangent.stages.theory.training import NoisySGD, Stage, train
+from attangent.stages.theory.training import ConstantRate, NoisySGD, train
 
 EXACT = 1e-12
 _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
@@ -20,7 +20,9 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
 
 @claim(
     "P3/linear-decomposition",
+    kind="identity",
     place="Section 3.2, Equation 2",
+    quote="This structure exhibits a strong property of linear decomposability over the model output",
     title="The output is the mean of the two virtual networks",
     statement="""With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2, where h
         sees only the easy parts through W and g only the hard parts through V.""",
@@ -29,7 +31,7 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     seconds=0.1,
 )
 def linear_decomposition(settings: Settings, seed: int) -> Finding:
-    data, model, prompts = _problem(settings, seed)
+    data, model, prompts = _drawn(settings, seed)
     U = torch.block_diag(model.weights.W[0], model.weights.V[0])
     U[: data.d, data.d :] = settings.off_diagonal
     gap = (_doubled_attention(U, prompts) - model.f(prompts)).abs().max().item()
@@ -51,7 +53,9 @@ def _doubled_attention(U: Tensor, prompts: Prompts) -> Tensor:
 
 @claim(
     "P3/proposition-1",
+    kind="identity",
     place="Appendix E, Proposition 1",
+    quote="By signal-noise decomposition, we have the updating rules for signal weight and noise weight",
     title="Signal and noise weights in closed form",
     statement="""At a constant rate the signal weights are minus the sum of all gradients, each shrunk by (1
         - eta lambda) per later step, and the noise weights the shrunk start minus the likewise shrunk
@@ -82,7 +86,7 @@ class _WatchedRun:
     """A run of two halves, with every gradient and every noise kept."""
 
     def __init__(self, settings: Settings, seed: int):
-        _, self.model, prompts = _problem(settings, seed)
+        _, self.model, prompts = _drawn(settings, seed)
         self.begin = self.model.weights
         self.decay = settings.weight_decay
         self.rates: list[float] = []
@@ -90,7 +94,7 @@ class _WatchedRun:
         self.noises: list[Weights] = []
         half = settings.steps // 2
         config = NoisySGD(
-            (Stage(settings.rate, half), Stage(settings.second_rate, settings.steps - half)),
+            (ConstantRate(settings.rate, half), ConstantRate(settings.second_rate, settings.steps - half)),
             settings.weight_decay,
             settings.std,
         )
@@ -130,36 +134,44 @@ class _WatchedRun:
 
 @claim(
     "P3/proposition-2",
+    kind="identity",
     place="Appendix E, Proposition 2",
     title="The gradients as printed, and with the labels put back",
+    quote="then we have the derivative over weight U of empirical loss",
     statement="""The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over
-        W. The print drops the labels y_i y_L between its last two lines.""",
+        W, whether l' is the derivative in y_L f (Appendix E) or in f (Appendix H).""",
     quick=dict(_SMALL),
     full={"d": 16, "L": 65},
     seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
-    _, model, prompts = _problem(settings, seed)
-    wanted = _autograd(model, prompts)
-    printed, corrected = printed_gradient(model, prompts), model.gradient(prompts)
+    _, model, prompts = _drawn(settings, seed)
+    wanted = autograd_gradient(model, prompts)
+    readings = {
+        "l' in y_L f": printed_gradient(model, prompts, torch.ones_like(prompts.answers)),
+        "l' in f": printed_gradient(model, prompts, prompts.answers),
+    }
     return Finding(
-        conclusions=(
-            Conclusion("printed gradient of W, relative error", "<=", EXACT, _relative(printed.W, wanted.W)),
-            Conclusion("printed gradient of V, relative error", "<=", EXACT, _relative(printed.V, wanted.V)),
+        conclusions=tuple(
             Conclusion(
-                "with y_i y_L, gradient of W", "<=", EXACT, _relative(corrected.W, wanted.W), claimed=False
-            ),
-            Conclusion(
-                "with y_i y_L, gradient of V", "<=", EXACT, _relative(corrected.V, wanted.V), claimed=False
-            ),
+                f"printed gradient of {name}, {reading}: relative error",
+                "<=",
+                EXACT,
+                relative(printed[i], wanted[i]),
+            )
+            for reading, printed in readings.items()
+            for i, name in enumerate("WV")
         ),
-        remark="The printed form is right for prompts whose labels are all equal, and for no others.",
+        remark="The print drops the labels y_i y_L between its last two lines. It is right for prompts whose "
+        "labels are all +1, and for no others.",
     )
 
 
-def printed_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
-    """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f)."""
-    slope = -torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
+def printed_gradient(model: ReluAttention, prompts: Prompts, signs: Tensor) -> Weights:
+    """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f), times y_L as derivative in f."""
+    slope = (
+        -signs * torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
+    )
 
     def over(x: Tensor, U: Tensor) -> Tensor:
         query = x[:, -1]
@@ -173,7 +185,32 @@ def printed_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
     )
 
 
-def _autograd(model: ReluAttention, prompts: Prompts) -> Weights:
+@claim(
+    "P3/proposition-2-repaired",
+    repairs="P3/proposition-2",
+    place="ours",
+    title="The gradients with the labels put back",
+    statement="""The gradient of the loss over V is the mean of -sigmoid(-y_L f) y_L/(2L) sum_i y_i 1(x_i'V
+        x_L) x_i x_L', likewise over W.""",
+    derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
+        f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line has to be read with
+        the labels, X diag(y) 1(.) x_L'.""",
+    quick=dict(_SMALL),
+    sizes=({"d": 6, "L": 12}, {"d": 12, "L": 33}),
+    seconds=0.1,
+)
+def gradients_with_labels(settings: Settings, seed: int) -> Finding:
+    _, model, prompts = _drawn(settings, seed)
+    wanted, given = autograd_gradient(model, prompts), model.gradient(prompts)
+    return Finding(
+        conclusions=tuple(
+            Conclusion(f"gradient of {name}: relative error", "<=", EXACT, relative(given[i], wanted[i]))
+            for i, name in enumerate("WV")
+        )
+    )
+
+
+def autograd_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
     weights = model.weights.map(lambda part: part.clone().requires_grad_())
     loss = softplus(-prompts.answers * model.f(prompts, weights)).mean()
     W, V = torch.autograd.grad(loss, weights[:2])
@@ -182,7 +219,9 @@ def _autograd(model: ReluAttention, prompts: Prompts) -> Weights:
 
 @claim(
     "P3/proposition-5",
+    kind="identity",
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
+    quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
     title="The noise weights over time",
     statement="""From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and take on fresh
         Gaussian noise; with tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard
@@ -205,9 +244,9 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
     s = settings
     data = TwoStageData(s.d, 2)
     model = ReluAttention(s.d, std=s.std, seed=seed)
-    plain = NoisySGD((Stage(s.rate, s.first_steps),), s.weight_decay, s.std)
+    plain = NoisySGD((ConstantRate(s.rate, s.first_steps),), s.weight_decay, s.std)
     config = NoisySGD(
-        (Stage(s.rate, s.first_steps), Stage(s.second_rate, s.second_steps)),
+        (ConstantRate(s.rate, s.first_steps), ConstantRate(s.second_rate, s.second_steps)),
         s.weight_decay,
         s.std,
         noise_std=s.noise_factor * plain.xi_std,
@@ -244,7 +283,7 @@ def _added_variance(s: Settings) -> float:
     return (s.second_rate * xi) ** 2 * (1 - kept ** (2 * s.second_steps)) / (1 - kept**2)
 
 
-def _problem(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
+def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
     data = TwoStageData(settings.d, settings.L, p=settings.p, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, seed=seed)
     return data, model, data.sample(settings.N, seed=seed)
@@ -254,5 +293,7 @@ def _gap(a: Tensor, b: Tensor) -> float:
     return (a - b).abs().max().item()
 
 
-def _relative(a: Tensor, b: Tensor) -> float:
-    return ((a - b).norm() / b.norm()).item()
+def relative(a: Tensor, b: Tensor) -> float:
+    """|a - b| / |b|, and |a| where b is 0: a V that sees no token has no gradient."""
+    size = b.norm().item()
+    return (a - b).norm().item() / (size or 1.0)

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.p3.language_problem import (
+from attangent.audit.papers.p3.language_setting import (
     COUNTERFACT,
     MADE_UP,
-    REAL,
+    ON_COUNTERFACT,
     TYPED,
+    differences,
     from_the_paper,
     remark,
     trained,
@@ -63,7 +64,9 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
 
 @claim(
     "P3/figure-1",
-    place="Section 1, Figure 1",
+    place="Section 1, Figure 1 (one example)",
+    quote="setting different rank preservation over attention weights",
+    rests_on=("P3/figure-6",),
     title="From a wrong word to the right type to the right answer",
     statement="""As more small singular values of a trained model's attention are kept, its answer to a
         question turns from a word of a wrong type to one of the right type, and then to the right one: small
@@ -74,7 +77,7 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
         "rhos": [0.1, 0.5, 0.8, 0.9, 0.92, 0.94, 0.95, 0.97, 0.98, 1.0],
         "share": 0.5,
     },
-    full={**REAL, "source": "CounterFact", "facts": 8000, "epochs": 8, "readings_per_epoch": 4},
+    full=ON_COUNTERFACT,
     seeds=1,
     seconds=10.0,
     data=COUNTERFACT,
@@ -89,10 +92,11 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("answers that turn as in the figure", ">=", 1.0, small.by_way_of_type),
-            Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first),
+            Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first, threshold="ours"),
             Conclusion(f"{first}, largest kept", ">=", settings.share, large.syntax_first, claimed=False),
         ),
         hypotheses=(from_the_paper(run, "CounterFact"),),
+        differs=differences(run, settings),
         numbers={
             "questions": float(len(watched)),
             "right types without attention": small.right_type[0].double().mean().item(),

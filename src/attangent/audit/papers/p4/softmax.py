@@ -7,7 +7,7 @@ from torch.func import jacrev
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p4.problem import EXACT, dictionary, draw, model, relative
+from attangent.audit.papers.p4.dictionary_setting import EXACT, dictionary, draw, model, relative
 from attangent.audit.registry import claim
 from attangent.icl import OneLayerAttention
 
@@ -18,6 +18,7 @@ _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
     "P4/lemma-1",
     place="Appendix A.2, Lemma 1",
     title="Gradient of the softmax in Q",
+    kind="identity",
     statement="""The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q.""",
     quick=_SIZES,
     full={"K": 20, "d": 10, "N": 12},
@@ -54,6 +55,7 @@ def _printed(m: OneLayerAttention, h: int, k: int) -> Tensor:
     "P4/lemma-2",
     place="Appendix A.2, Lemma 2",
     title="The softmax is Lipschitz from the maximum norm to the 1-norm",
+    quote="||softmax(a) - softmax(b)||_1 <= 2 ||a - b||_inf",
     statement="""|softmax(a) - softmax(b)|_1 <= 2 |a - b|_max for all vectors a, b.""",
     quick={"lengths": [2, 5, 30], "pairs": 2000, "constant": 2.0},
     full={"pairs": 100_000},
@@ -101,6 +103,8 @@ def _ratios(a: Tensor, b: Tensor) -> Tensor:
     "P4/lemma-4",
     place="Appendix A.2, Lemma 4",
     title="Averaging over the noise of a label is a ridge",
+    kind="identity",
+    quote="Note that (24) is equivalent to the following ridge regression problem",
     statement="""With fresh noise eps_i of covariance tau I, the expected mean of (y_i - lambda'(f(v_i) +
         eps_i))^2/2 is the mean of (y_i - lambda'f(v_i))^2/2 plus (tau/2) |lambda|^2.""",
     quick={"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.3, "draws": 40_000, "drawn_tau": 0.3},

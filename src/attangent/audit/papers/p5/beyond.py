@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attangent._random import generator
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.forecast.theory.attention_model import AttentionModel, Remedies, train_attention
 from attangent.forecast.theory.matrix_attention import attention, local_change, printed_gradient
@@ -16,14 +16,17 @@ from attangent.forecast.theory.ssm import ResidualSSM, fit_residual_linear, resi
 
 @claim(
     "P5/section-7.1",
+    kind="theorem",
     place="Section 7.1",
     title="Gradient in many dimensions, and the two cases",
-    statement="""dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V with S = softmax(X W X'), and
-        one step of descent takes attention off position i where <G_i, V'X_i> > 0 and puts it there where it
-        is negative.""",
-    quick={"L": 8, "d": 4, "draws": 400, "rate": 1e-3, "mixing": True, "follow": 0.9},
-    full={"L": 32, "d": 16, "draws": 2000},
-    seconds=0.6,
+    quote="Since XX^T is a positive definite matrix ... we suggest the updated attention matrix will greatly"
+    " depend on the term G W_V^T X^T",
+    statement="""With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V
+        with S = softmax(X W X'), and one step of descent tends to take attention off position i where <G_i,
+        V'X_i> > 0 and to put it there where it is negative.""",
+    quick={"L": 6, "d": 8, "draws": 300, "rate": 1e-3, "mixing": True, "follow": 0.9},
+    full={"L": 16, "d": 32, "draws": 2000},
+    seconds=0.5,
 )
 def many_dimensions(settings: Settings, seed: int) -> Finding:
     rng = generator(seed, "matrices")
@@ -39,16 +42,25 @@ def many_dimensions(settings: Settings, seed: int) -> Finding:
         scores.append((local_change(X, W, V, G, settings.rate) * push < 0).double().mean().item())
     share, score_share = sum(follows) / len(follows), sum(scores) / len(scores)
     return Finding(
+        hypotheses=(Hypothesis("length L against d (X X' positive definite)", "<=", settings.d, settings.L),),
         conclusions=(
-            Conclusion("largest relative gap of the gradient to autograd", "<=", 1e-9, max(gaps)),
             Conclusion(
-                "share of positions whose attention follows the case rule", ">=", settings.follow, share
+                "largest relative gap of the gradient to autograd", "<=", 1e-9, max(gaps), part="gradient"
             ),
-            Conclusion("more often than by chance", ">=", 0.5, share, claimed=False),
+            Conclusion(
+                "share of positions whose attention follows the case rule, against chance",
+                ">=",
+                0.5,
+                share,
+                part="cases",
+            ),
+            Conclusion(
+                "the same against nearly all", ">=", settings.follow, share, part="cases", threshold="ours"
+            ),
         ),
         numbers={"share by attention": share, "share by score": score_share},
         remark="The gradient is right. The rule drops the row mean, which does not vanish, and the mixing "
-        "by X X'; what is left is a tendency.",
+        "by X X'; what is left is a tendency, the stronger the nearer X X' is to the identity.",
     )
 
 
@@ -76,25 +88,25 @@ REMEDIES: dict[str, tuple[Remedies, dict[str, Any]]] = {
     "differential": (Remedies(differential=True), _ADAM),
     "patching": (Remedies(patch=2), _ADAM),
     "rotary": (Remedies(rotary=0.2), _ADAM),
-    "Adam": (Remedies(), _ADAM),
     "weight decay": (Remedies(), {"optimiser": "adam", "weight_decay": 1e-3}),
-    "sign of the gradient": (Remedies(), {"optimiser": "signs"}),
     "recency": (Remedies(recency=0.5), _ADAM),
     "trained values": (Remedies(train_values=True), _ADAM),
     "x_d added": (Remedies(residual=True), _ADAM),
     "position bias, values": (Remedies(position_bias=True, train_values=True), _ADAM),
     "position bias, values, x_d": (Remedies(position_bias=True, train_values=True, residual=True), _ADAM),
 }
-_RATES = {"descent": 0.5, "adam": 0.05, "signs": 0.02}
+_RATE = 0.05
 
 
 @claim(
     "P5/section-7.2",
-    place="Section 7.2",
-    title="Remedies",
-    statement="""Differential attention, patching, rotary positions, Adam, weight decay and corrected
-        gradients relieve asymmetric learning: read here as at least halving the risk on the
-        sign-inconsistent task.""",
+    kind="ours",
+    place="ours, on the potential solutions of Section 7.2",
+    title="Which remedies halve the risk on the sign-inconsistent task",
+    quote="which might be a potential approach to relieving the asymmetric learning in attention",
+    statement="""With one optimiser for all, none of differential attention, patching, rotary positions and
+        weight decay halves the risk of attention on the sign-inconsistent task; scores that depend on the
+        position, with trained values, do.""",
     quick={
         "d": 8,
         "sigma": 0.01,
@@ -103,23 +115,16 @@ _RATES = {"descent": 0.5, "adam": 0.05, "signs": 0.02}
         "steps": 150,
         "test": 10_000,
         "halve": 0.5,
-        "proposed": ["differential", "patching", "rotary", "Adam", "weight decay", "sign of the gradient"],
-        "others": ["trained values", "position bias, values", "position bias, values, x_d"],
+        "proposed": ["differential", "patching", "rotary", "weight decay"],
+        "others": ["position bias, values"],
     },
     full={
         "n": 256,
         "m": 32,
         "steps": 3000,
-        "others": [
-            "recency",
-            "trained values",
-            "x_d added",
-            "position bias, values",
-            "position bias, values, x_d",
-        ],
+        "others": ["position bias, values", "position bias, values, x_d"],
     },
-    seconds=4.0,
-    seeds=3,
+    seconds=3.0,
 )
 def remedies(settings: Settings, seed: int) -> Finding:
     ssm = ResidualSSM(settings.d, settings.sigma, seed)
@@ -128,23 +133,23 @@ def remedies(settings: Settings, seed: int) -> Finding:
         "task": ssm.sample_inconsistent(settings.test, generator(seed, "task")),
         "in distribution": ssm.sample(settings.test, generator(seed, "test")),
     }
-    plain = _risks(settings, seed, data, tests, Remedies(), {"optimiser": "descent"})
+    plain = _risks(settings, seed, data, tests, Remedies(), _ADAM)
     found = {
         name: _risks(settings, seed, data, tests, *REMEDIES[name])
         for name in (*settings.proposed, *settings.others)
     }
     w = fit_residual_linear(*data)
     linear = {k: (residual_linear(w, x) - y).square().mean().item() for k, (x, y) in tests.items()}
-    table = {"descent on f": plain, **found, "residual linear": linear}
+    zero = {k: y.square().mean().item() for k, (_, y) in tests.items()}
+    table = {"no remedy": plain, **found, "residual linear": linear, "predicting 0": zero}
     noise = settings.sigma**2
     return Finding(
         conclusions=tuple(
             Conclusion(
                 f"risk with {name} / without",
-                "<=",
+                ">=" if name in settings.proposed else "<=",
                 settings.halve,
                 found[name]["task"] / plain["task"],
-                claimed=name in settings.proposed,
             )
             for name in found
         ),
@@ -155,8 +160,8 @@ def remedies(settings: Settings, seed: int) -> Finding:
             for where in tests
         },
         figures=(_remedies_figure(table, noise),),
-        remark="None of the proposed remedies closes the gap by itself; scores that depend on the "
-        "position, with trained values, do.",
+        remark="The paper says that these might help, and no more. Everything is trained by Adam at one "
+        "rate. Predicting 0 is shown beside: it does well on this task.",
     )
 
 
@@ -184,6 +189,6 @@ def _risks(
     training: dict[str, Any],
 ) -> dict[str, float]:
     model = AttentionModel(settings.d, settings.m, chosen, seed)
-    train_attention(model, *data, settings.steps, _RATES[training["optimiser"]], **training)
+    train_attention(model, *data, settings.steps, _RATE, **training)
     with torch.no_grad():
         return {where: (model(x) - y).square().mean().item() for where, (x, y) in tests.items()}

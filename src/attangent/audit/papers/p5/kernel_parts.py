@@ -9,12 +9,12 @@ from torch import Tensor
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.p2.problem import LOG10_E
-from attangent.audit.papers.p5.kernel_problem import (
+from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.p5.scalar_regression import (
     CONSTANT,
-    ScalarProblem,
+    ScalarRegression,
     exponent,
-    scalar_problem,
+    scalar_regression,
     sizes_of_data_and_weights,
 )
 from attangent.audit.registry import claim
@@ -32,7 +32,7 @@ from attangent.audit.registry import claim
     seconds=0.2,
 )
 def perturbation_parts(settings: Settings, seed: int) -> Finding:
-    p = scalar_problem(settings, seed)
+    p = scalar_regression(settings, seed)
     B, D = sizes_of_data_and_weights(settings)
     R = 0.0099 / B**2
     values = _thirteen(p, R * _signs(p, seed))
@@ -47,7 +47,7 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(Hypothesis("move R", "<=", 0.01 / B**2, R),),
         conclusions=tuple(
-            Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True)
+            Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True, part=f"Part {i}")
             for i, (name, value, bound) in enumerate(rows, 1)
         ),
         numbers={"B": B, "D": D, "largest |x_ik|": 10 ** rows[0][1], "largest |w_r|": 10 ** rows[1][1]},
@@ -66,13 +66,13 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _signs(p: ScalarProblem, seed: int) -> Tensor:
+def _signs(p: ScalarRegression, seed: int) -> Tensor:
     """Each weight moves up or down."""
     drawn = torch.randint(0, 2, p.network.W.shape, generator=generator(seed, "perturbation"))
     return 2.0 * drawn.double() - 1.0
 
 
-def _thirteen(p: ScalarProblem, move: Tensor) -> dict[str, float]:
+def _thirteen(p: ScalarRegression, move: Tensor) -> dict[str, float]:
     """log10 of the largest value over windows, neurons and coordinates of each quantity.
 
     Parts 4-9 bound a quantity from both sides by exp(+-O(B^2 D)): the largest |log10| is taken.

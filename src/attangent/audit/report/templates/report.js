@@ -13,19 +13,22 @@
   const wanted = () => Object.fromEntries(new FormData(form));
 
   function apply() {
-    const { q, paper, verdict } = wanted();
+    const { q, paper, kind, verdict } = wanted();
     const words = q.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const claim of claims) {
       const fits =
         (!paper || claim.paper === paper) &&
+        (!kind || claim.kind === kind) &&
         (!verdict || claim.verdict === verdict) &&
         words.every((word) => claim.text.includes(word));
       claim.row.hidden = claim.article.hidden = !fits;
       shown += fits;
     }
+    const filtered = Boolean(words.length || kind || verdict);
     for (const section of document.querySelectorAll("section.paper")) {
       section.hidden = !section.querySelector("article:not([hidden])");
+      for (const part of section.querySelectorAll(".opening, .dependence")) part.hidden = filtered;
     }
     for (const tile of tiles) {
       if (tile.dataset.verdict === verdict) tile.setAttribute("aria-current", "true");
@@ -41,7 +44,7 @@
 
   function restore(text) {
     const values = new URLSearchParams(text);
-    for (const name of ["q", "paper", "verdict"]) {
+    for (const name of ["q", "paper", "kind", "verdict"]) {
       const control = form.elements[name];
       control.value = values.get(name) || "";
       if (control.value !== (values.get(name) || "")) control.value = "";
@@ -67,6 +70,11 @@
     if (name.startsWith("filter:")) {
       restore(hash.slice("#filter:".length));
       document.getElementById("claims").scrollIntoView();
+    }
+    const section = document.getElementById(name);
+    if (section?.matches("section.paper[hidden]")) {
+      restore("");
+      section.scrollIntoView();
     }
     const claim = claims.find((one) => one.article.id === name);
     if (claim) show(claim);

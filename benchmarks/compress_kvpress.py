@@ -1,0 +1,72 @@
+"""Runs in an environment of its own with kvpress: presses a prompt and writes what is left of its cache.
+
+Usage: compress_kvpress.py MODEL ORDER OUT. ORDER is JSON with press, size, ids and prefix; OUT is a
+safetensors file with keys and values of every layer and which tokens each head kept.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+from kvpress import AdaKVPress, ExpectedAttentionPress, KVzipPress, SnapKVPress, TOVAPress
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, DynamicCache
+
+
+class PlacedKVzip(KVzipPress):
+    """KVzip on a prompt whose template begins with `given` tokens, in the place of a guess."""
+
+    given = 0
+
+    def prepare(self, *arguments, **options):
+        self.prefix_length = self.given
+        return super().prepare(*arguments, **options)
+
+
+def kvzip(ratio, prefix):
+    press = PlacedKVzip(compression_ratio=ratio)
+    press.given = prefix
+    return press
+
+
+PRESSES = {
+    "KVzip": kvzip,
+    "SnapKV": lambda ratio, prefix: SnapKVPress(compression_ratio=ratio),
+    "ExpectedAttention": lambda ratio, prefix: ExpectedAttentionPress(compression_ratio=ratio),
+    "AdaKV": lambda ratio, prefix: AdaKVPress(ExpectedAttentionPress(compression_ratio=ratio)),
+    "TOVA": lambda ratio, prefix: TOVAPress(compression_ratio=ratio),
+}
+
+
+def pressed(model, job):
+    """Keys, values and kept tokens of every layer."""
+    ids = torch.tensor([job["ids"]])
+    for layer in model.model.layers:
+        layer.self_attn.masked_key_indices = None
+    cache, press = DynamicCache(), PRESSES[job["press"]](1 - job["size"] / ids.shape[1], job["prefix"])
+    with torch.no_grad(), press(model):
+        model.model(input_ids=ids, past_key_values=cache)
+    found = {}
+    for place, layer in enumerate(model.model.layers):
+        keys, values = cache.layers[place].keys[0], cache.layers[place].values[0]
+        kept = torch.ones(keys.shape[:2], dtype=torch.bool)
+        masked = layer.self_attn.masked_key_indices
+        if masked is not None:
+            kept[masked[1], masked[2]] = False
+        found |= {f"{place}.keys": keys, f"{place}.values": values, f"{place}.kept": kept}
+    return found
+
+
+def main(folder, order, out):
+    options = {"dtype": torch.float32, "attn_implementation": "sdpa"}
+    model = AutoModelForCausalLM.from_pretrained(folder, **options).eval()
+    started = time.process_time()
+    found = pressed(model, json.loads(Path(order).read_text()))
+    about = {"seconds": str(time.process_time() - started)}
+    save_file({name: tensor.contiguous().clone() for name, tensor in found.items()}, out, metadata=about)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,90 @@
+"""What is installed here and what it gives: the facts behind `attangent doctor`."""
+
+import os
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from attangent._cores import available_cores, container_quota
+from attangent._version import __version__
+
+EXTRAS = {
+    "adapters": (
+        ("transformers", "peft", "accelerate", "datasets"),
+        "tune, compress, claims on language models",
+    ),
+    "cluster": (("distributed",), "audits and kernels on a Dask cluster (--dask)"),
+}
+_ALWAYS = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line: what was looked at, what was found, and what to do where something is missing."""
+
+    name: str
+    found: str
+    fine: bool = True
+    advice: str = ""
+
+
+def examine() -> list[Fact]:
+    """Everything a user may want to know before asking why something is slow, missing or refused."""
+    return [
+        Fact("attangent", __version__),
+        Fact("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *(Fact(name, _installed(name) or "missing", _installed(name) is not None) for name in _ALWAYS),
+        *(_extra(name) for name in EXTRAS),
+        *_threads(),
+        _compiled(),
+        _data(),
+    ]
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _extra(name: str) -> Fact:
+    packages, gives = EXTRAS[name]
+    missing = [package for package in packages if _installed(package) is None]
+    found = ", ".join(f"{package} {_installed(package)}" for package in packages if package not in missing)
+    advice = f"pip install 'attangent[{name}]' gives {gives}" if missing else ""
+    return Fact(f"extra {name}", found or "not installed", not missing, advice)
+
+
+def _threads() -> list[Fact]:
+    import torch
+
+    cores, quota, threads = available_cores(), container_quota(), torch.get_num_threads()
+    limit = "" if quota is None else f", the container allows {quota:g}"
+    advice = f"set OMP_NUM_THREADS={cores}: more threads than cores wait for each other"
+    devices = "cpu" if not torch.cuda.is_available() else f"cpu, {torch.cuda.device_count()} x cuda"
+    return [
+        Fact("cores", f"{cores} of {os.cpu_count()}{limit}"),
+        Fact("threads", f"{threads} for torch", threads <= cores, "" if threads <= cores else advice),
+        Fact("devices", devices),
+    ]
+
+
+def _compiled() -> Fact:
+    from attangent.adapters.decoding.native import library
+
+    if library() is not None:
+        return Fact("compiled decoding", "loaded")
+    advice = (
+        "install a C compiler and attangent again: decoding behind a prefix gets faster, nothing else changes"
+    )
+    return Fact("compiled decoding", "not there, torch does its work", False, advice)
+
+
+def _data() -> Fact:
+    folder = os.environ.get("ATTANGENT_DATA")
+    if folder and Path(folder).is_dir():
+        return Fact("data", folder)
+    found = f"ATTANGENT_DATA names {folder}, which is no folder" if folder else "ATTANGENT_DATA is not set"
+    return Fact("data", found, False, "claims and benchmarks on public data sets are left open without it")

@@ -1,0 +1,144 @@
+"""Another prefix for each row of a batch: several tenants, prompts or tasks served at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent.adapters.attaching import attach, detach
+from attangent.adapters.config import NTKConfig
+from attangent.adapters.layers import attention_layers, bare
+from attangent.adapters.record import Record, check_known, find_record, record_of, slots
+from attangent.adapters.switch import activate, delete
+from attangent.attention import Prefix
+
+
+class Attachable(Protocol):
+    """What `attach` could put on a model, such as a compressed prompt."""
+
+    @property
+    def config(self) -> NTKConfig: ...
+
+    @property
+    def states(self) -> Mapping[str, Prefix]: ...
+
+
+@contextmanager
+def batch(model: Any, adapters: Sequence[str | Attachable | None], copies: int = 1) -> Iterator[Any]:
+    """Give each row of the batches inside its own prefix; the model is as before at the end.
+
+    adapters: for each row the name of an attached adapter, a compressed prompt, or None for the bare model.
+    copies: how many neighbouring rows each of them stands for, as `generate` makes them for num_beams or
+        num_return_sequences.
+
+    Every row is answered as if it were alone, at its own position offset; forward, `generate`, padding and
+    caches work as usual, and all adapters that are named can be trained. Adapters that train modules of
+    their own (a classifier) are refused: rows share the model's.
+
+        with attangent.batch(model, [guide, "tuned", None]):
+            model.generate(**tokenizer(three_texts, padding=True, return_tensors="pt"), max_new_tokens=50)
+    """
+    _check_adapters(adapters)
+    check_size("copies", copies)
+    base, before = bare(model), find_record(model)
+    attention_layers(base)
+    active = () if before is None else before.active
+    if before is not None and before.rows is not None:
+        raise AttangentError("the model is inside a batch already, expected the first to end before the next")
+    added: list[str] = []
+    try:
+        names = _named(model, adapters, added)
+        record = record_of(model) if names is not None else None
+        if record is not None and names is not None:
+            activate(model, *(name for name in names if name is not None))
+            _set_rows(model, record, tuple(name for name in names for _ in range(copies)))
+        hook = base.register_forward_pre_hook(_RowCheck(len(adapters) * copies, copies), with_kwargs=True)
+        try:
+            yield model
+        finally:
+            hook.remove()
+    finally:
+        _restore(model, before, added, active)
+
+
+def _check_adapters(adapters: Any) -> None:
+    if not isinstance(adapters, Sequence) or isinstance(adapters, str) or len(adapters) == 0:
+        raise AttangentError(
+            f"adapters is {adapters!r}, expected a list with a name, a compressed prompt or None for each row"
+        )
+    for adapter in adapters:
+        ready = hasattr(adapter, "config") and hasattr(adapter, "states")
+        if adapter is not None and not isinstance(adapter, str) and not ready:
+            raise AttangentError(
+                f"a row's adapter is {type(adapter).__name__}, expected a name, a compressed prompt or None"
+            )
+
+
+def _named(model: Any, adapters: Sequence[Any], added: list[str]) -> list[str | None] | None:
+    """The adapters by name, what is not attached yet attached; None where no row has one on a bare model."""
+    for name in adapters:
+        if isinstance(name, str):
+            check_known(model, name)
+            _check_alone(record_of(model), name)
+    own: dict[int, str] = {}
+    for adapter in adapters:
+        if adapter is not None and not isinstance(adapter, str) and id(adapter) not in own:
+            name = _free_name(find_record(model))
+            attach(model, adapter.config, name, states=adapter.states)
+            added.append(name)
+            own[id(adapter)] = name
+    if find_record(model) is None:
+        return None
+    return [own.get(id(adapter)) if not isinstance(adapter, str) else adapter for adapter in adapters]
+
+
+def _check_alone(record: Record, name: str) -> None:
+    if record.saved.get(name):
+        modules = ", ".join(record.configs[name].modules_to_save)
+        raise AttangentError(
+            f"adapter {name!r} has modules of its own ({modules}), which all rows of a batch share: expected "
+            "adapters without modules_to_save"
+        )
+
+
+def _free_name(record: Record | None) -> str:
+    taken = () if record is None else record.configs
+    return next(name for i in range(len(taken) + 1) if (name := f"row-{i}") not in taken)
+
+
+def _set_rows(model: Any, record: Record, rows: tuple[str | None, ...] | None) -> None:
+    record.rows = rows
+    for slot in slots(model).values():
+        slot.rows, slot.folded = rows, None
+
+
+def _restore(model: Any, before: Record | None, added: list[str], active: tuple[str, ...]) -> None:
+    record = find_record(model)
+    if record is None:
+        return
+    _set_rows(model, record, None)
+    if before is None:
+        detach(model)
+        return
+    for name in added:
+        delete(model, name)
+    activate(model, *active)
+
+
+class _RowCheck:
+    """A hook before the model: refuses a batch of another number of rows."""
+
+    def __init__(self, rows: int, copies: int):
+        self.rows, self.copies = rows, copies
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = [kwargs.get(name) for name in ("input_ids", "inputs_embeds", "decoder_input_ids")]
+        tensor = next((value for value in [*given, *args] if isinstance(value, Tensor)), None)
+        if tensor is not None and len(tensor) != self.rows:
+            raise AttangentError(
+                f"the batch has {len(tensor)} rows, but adapters are given for {self.rows}: expected one for "
+                f"each row; beams and return sequences multiply rows, say so by copies (it is {self.copies})"
+            )

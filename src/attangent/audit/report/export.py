@@ -1,0 +1,26 @@
+"""All findings of a run as a table for spreadsheets."""
+
+from pathlib import Path
+
+from attangent._files import write_whole
+from attangent.audit.results import Run
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(run: Run, path: Path) -> Path:
+    """Write one row for each claim, seed and conclusion to `path` and give its place."""
+    write_whole(path, render_csv(run).encode(errors="replace"))
+    return path
+
+
+def render_csv(run: Run) -> str:
+    """The rows of `Run.frame` as CSV; text that a spreadsheet would run as a formula begins with a quote."""
+    frame = run.frame()
+    for column in frame.columns:
+        frame[column] = frame[column].map(_harmless)
+    return frame.to_csv(index=False, lineterminator="\n")
+
+
+def _harmless(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

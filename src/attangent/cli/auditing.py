@@ -1,0 +1,207 @@
+"""The commands `audit` and `report`. Heavy imports wait until one of them runs."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attangent._errors import AttangentError
+
+if TYPE_CHECKING:
+    from attangent.audit import Result, Run
+
+
+def audit(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Claim ids or patterns (P2/theorem-4.2, 'P2/lemma-*').")
+    ] = None,
+    paper: Annotated[str | None, typer.Option(help="Only the claims of this paper (P2).")] = None,
+    profile: Annotated[str, typer.Option(help="quick (minutes) or full (hours).")] = "quick",
+    seeds: Annotated[int | None, typer.Option(help="Seeds a claim; each claim has its own default.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Checks that run at once; by default one a core.")] = None,
+    dask: Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; audit-PROFILE by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Compute findings again that are there.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no table.")] = False,
+) -> None:
+    """Run the papers' statements as executable claims and write a report.
+
+    `attangent audit new MyPaper` writes a package of claims to begin with, to the folder --out.
+
+    A run that was cut off goes on where it stopped. A violated claim is a result, not an error: the exit code
+    is 0. It is 1 if a check crashed and 2 if something given cannot be used.
+    """
+    if ids and ids[0] == "new":
+        _write_skeleton(ids[1:], out)
+        return
+    if list_:
+        _print_claims(ids or [], paper, json_)
+        _name_left_out()
+        return
+    from attangent.audit.running.runner import run_in_folder
+
+    try:
+        found, whole = run_in_folder(
+            ids or [],
+            paper=paper,
+            profile=profile,
+            seeds=seeds,
+            jobs=jobs if jobs is not None else os.cpu_count() or 1,
+            dask=dask,
+            out=out,
+            force=force,
+            quiet=quiet or json_,
+        )
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
+    _show(found, whole, json_, quiet)
+    if found.failures:
+        raise typer.Exit(1)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write: a .html, .md or .csv file; RUN/report.html by default."),
+    ] = None,
+) -> None:
+    """Render the report of a run again, from its findings."""
+    from attangent.audit.report.export import write_csv
+    from attangent.audit.report.markdown import write_markdown
+    from attangent.audit.report.page import write_report
+    from attangent.audit.results import load
+
+    found = load(run)
+    for path, reason in found.problems.items():
+        typer.echo(f"passed over: {path.name}: {reason}", err=True)
+    kinds = {".md": write_markdown, ".csv": write_csv}
+    place = kinds[out.suffix](found, out) if out and out.suffix in kinds else write_report(found, out)
+    typer.echo(f"report: {place}")
+
+
+def _write_skeleton(names: list[str], out: Path | None) -> None:
+    from attangent.audit.skeleton import write_skeleton
+
+    if len(names) != 1:
+        raise AttangentError(f"new is given {len(names)} names, expected one: attangent audit new MyPaper")
+    folder = write_skeleton(names[0], out)
+    typer.echo(f"a package of claims: {folder}; install it with pip install -e {folder}")
+
+
+def _name_left_out() -> None:
+    from attangent.audit.registry import left_out
+
+    for name, reason in left_out().items():
+        typer.echo(f"left out: {name}: {reason}", err=True)
+
+
+def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_described(ids, paper), indent=1))
+        return
+    from attangent.audit.outline import outline
+
+    rows = [(entry.id, entry.place, entry.title) for entry in outline(ids, paper)]
+    _print_table(("claim", "place", "title"), rows)
+
+
+def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
+    from attangent.audit.registry import select
+
+    return [
+        {
+            "id": claim.id,
+            "paper": claim.paper,
+            "place": claim.place,
+            "title": claim.title,
+            "kind": claim.kind,
+            "quote": claim.quote,
+            "statement": claim.statement,
+            "rests_on": claim.rests_on,
+            "repairs": claim.repairs,
+            "seeds": claim.seeds,
+            "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
+        }
+        for claim in select(ids, paper)
+    ]
+
+
+def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:
+    """Write the report of the whole folder; print what was found, set aside, and what crashed."""
+    from attangent.audit.report.page import write_report
+
+    report_path = write_report(whole)
+    if as_json:
+        typer.echo(json.dumps({**found.as_json(), "report": str(report_path)}, indent=1))
+    elif not quiet:
+        _print_run(found, report_path)
+    _name_left_out()
+    for note in found.problems.values():
+        typer.echo(f"set aside: {note}", err=True)
+    for failure in found.failures:
+        last = failure["traceback"].strip().splitlines()[-1]
+        typer.echo(f"crashed: {failure['claim']} seed {failure['seed']}: {last}", err=True)
+
+
+_STYLES = {
+    "holds": "green",
+    "measured": "cyan",
+    "violated": "red",
+    "not reproduced": "magenta",
+    "open": "yellow",
+    "crashed": "bold red",
+}
+
+
+def _print_run(found: "Run", report_path: Path) -> None:
+    from rich.text import Text
+
+    rows: list[tuple[Any, ...]] = []
+    for result in found.results():
+        verdict = Text(result.verdict.value, style=_STYLES[result.verdict.value])
+        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_what_decides(result)))
+    _print_table(("claim", "verdict", "time", "value and bound", "measured"), rows)
+    summary = found.as_json()
+    typer.echo(_counts(summary["totals"]))
+    if any(summary["ours"].values()):
+        typer.echo(f"statements of ours: {_counts(summary['ours'])}")
+    typer.echo(f"report: {report_path}")
+
+
+def _counts(totals: dict[str, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count)
+
+
+def _what_decides(result: "Result") -> tuple[str, str]:
+    finding = result.deciding.finding
+    line = finding.deciding
+    if line is None:
+        return "", finding.crash or "no line has a threshold of the statement's own"
+    return (
+        f"{_number(line.measured, line.log10)} {line.relation} {_number(line.bound, line.log10)}",
+        line.name,
+    )
+
+
+def _number(value: float, log10: bool) -> str:
+    return f"10^{value:.1f}" if log10 else f"{value:.3g}"
+
+
+def _print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=column != columns[-1])
+    for row in rows:
+        table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -1,0 +1,134 @@
+"""Questions answered with the full prompt, with the compressed one and with none."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attangent.attention import Prefix
+from attangent.compression.capture import Handler, PromptCache, intercepted, whole_prompt, with_states
+
+_ASKED_AT_ONCE = 24
+ANSWER_TOKENS = 24
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question answered with the full prompt, with the compressed one and with none."""
+
+    question: str
+    full: str
+    compressed: str
+    none: str
+    expected: str | None = None
+
+    @property
+    def brought(self) -> set[str]:
+        """The words that the full prompt brings in: in its answer, not in the question nor without it."""
+        return _words(self.full) - _words(self.question) - _words(self.none)
+
+    def holds(self, answer: str) -> bool:
+        """Whether an answer has what was expected, or else most of what the full prompt brings in."""
+        if self.expected is not None:
+            return self.expected.casefold() in answer.casefold()
+        return not self.brought or 2 * len(self.brought & _words(answer)) >= len(self.brought)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the full prompt answers and the compressed one does not."""
+        return self.holds(self.full) and not self.holds(self.compressed)
+
+
+class Way(NamedTuple):
+    """One way to have the prompt: the position behind it, and who answers the attention (None: the model)."""
+
+    offset: int
+    handler: Handler | None
+
+    @classmethod
+    def full(cls, cache: PromptCache) -> "Way":
+        return cls(cache.length, whole_prompt(cache))
+
+    @classmethod
+    def compressed(cls, cache: PromptCache, states: Mapping[str, Prefix]) -> "Way":
+        return cls(cache.length, with_states(states))
+
+    @classmethod
+    def none(cls) -> "Way":
+        return cls(0, None)
+
+
+def answer_all(
+    model: Any,
+    tokenizer: Any,
+    questions: Sequence[tuple[str, str | None]],
+    tokens_of: Callable[[str], Tensor],
+    cache: PromptCache,
+    states: Mapping[str, Prefix],
+    tokens: int = ANSWER_TOKENS,
+    progress: Callable[[int], Any] = lambda answered: None,
+) -> tuple[Answer, ...]:
+    """Answers to questions (text, expected words or None) by the likeliest tokens, three ways."""
+    rows = [tokens_of(question) for question, _ in questions]
+    full = answers_by(model, tokenizer, rows, Way.full(cache), tokens)
+    compressed = answers_by(model, tokenizer, rows, Way.compressed(cache, states), tokens, progress)
+    none = answers_by(model, tokenizer, rows, Way.none(), tokens)
+    said = zip(questions, full, compressed, none, strict=True)
+    return tuple(Answer(question, a, b, c, expected) for (question, expected), a, b, c in said)
+
+
+def answers_by(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Tensor],
+    way: Way,
+    tokens: int = ANSWER_TOKENS,
+    progress: Callable[[int], Any] = lambda answered: None,
+) -> list[str]:
+    """What the model says behind each row of ids in one way to have the prompt."""
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+    said = [""] * len(rows)
+    for start in range(0, len(order), _ASKED_AT_ONCE):
+        places = order[start : start + _ASKED_AT_ONCE]
+        found = continuations(model, tokenizer, [rows[place] for place in places], *way, tokens)
+        for place, text in zip(places, found, strict=True):
+            said[place] = text
+        progress(len(places))
+    return said
+
+
+def continuations(
+    model: Any, tokenizer: Any, rows: Sequence[Tensor], offset: int, handler: Handler | None, tokens: int
+) -> list[str]:
+    """The likeliest `tokens` behind each row of ids, as text, up to the end of the text."""
+    with nullcontext() if handler is None else intercepted(model, handler), torch.no_grad():
+        said = _likeliest(model, rows, offset, tokens)
+    end = getattr(tokenizer, "eos_token_id", None)
+    cut = [row[: row.index(end)] if end in row else row for row in said.tolist()]
+    return [tokenizer.decode(row).strip() for row in cut]
+
+
+def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int) -> Tensor:
+    """(rows, tokens); rows of different lengths are padded at their beginnings."""
+    from transformers import DynamicCache
+
+    longest, cache = max(len(row) for row in rows), DynamicCache()
+    given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(model.device)
+    seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(model.device)
+    positions = offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
+    said = []
+    while len(said) < tokens:
+        out = model(given, attention_mask=seen, past_key_values=cache, use_cache=True, position_ids=positions)
+        given = out.logits[:, -1:].argmax(dim=-1)
+        said.append(given)
+        seen, positions = F.pad(seen, (0, 1), value=1), positions[:, -1:] + 1
+    return torch.cat(said, dim=1)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))

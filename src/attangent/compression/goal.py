@@ -1,0 +1,125 @@
+"""The smallest size, and the least work, that keeps enough of the answers."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from attangent._checks import check_between, check_positive, check_size
+from attangent._errors import AttangentError
+from attangent.compression.distill import Distillation
+from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.result import CompressedPrompt
+
+if TYPE_CHECKING:
+    from attangent.compression.compressor import Compressor
+
+_SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+_WORTH_DISTILLING = 0.6
+"""Distillation is tried where the closed form keeps at least this part of the answers."""
+_FEWEST_QUESTIONS = 5
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Keep this part of the answers, with at most so many tokens for each head, in at most so many seconds.
+
+    steps: how many steps of distillation are tried where the closed form comes near; 0 for none.
+    """
+
+    keep: float = 0.95
+    size: int | None = None
+    seconds: float | None = None
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        check_between("keep", self.keep, 0, 1)
+        check_size("steps", self.steps, least=0)
+        if self.size is not None:
+            check_size("size", self.size)
+        if self.seconds is not None:
+            check_positive("seconds", self.seconds)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One size that was tried: how many of how many answers it kept.
+
+    Where the prompt answers too few questions of its own, what counts is the share of next tokens that are
+    the same as with the full prompt; `asked` is then 0.
+    """
+
+    size: int
+    distilled: int
+    kept: int
+    asked: int
+    share: float
+    bytes: int
+    seconds: float
+
+
+@dataclass
+class Outcome:
+    """The compressed prompt that was chosen, whether it meets the goal, and all that was tried."""
+
+    found: CompressedPrompt
+    met: bool
+    attempts: list[Attempt] = field(default_factory=list)
+    stopped: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "met": self.met,
+            "stopped": self.stopped,
+            "attempts": [asdict(attempt) for attempt in self.attempts],
+        }
+
+
+def reach(job: "Compressor", goal: Goal, method: str = DEFAULT) -> Outcome:
+    """The first of 16, 32, 64, ... tokens that keeps enough answers: by the closed form, else distilled.
+
+    Where the caps of the goal come first, the attempt that kept most is returned, and why it ended.
+    """
+    known, started = method_named(method), time.perf_counter()
+    if not known.sized:
+        raise AttangentError(f"method {method!r} has no size to choose: use keep=0 with it")
+    tried: list[tuple[Attempt, CompressedPrompt]] = []
+    stopped = f"{goal.size} tokens for each head are the most allowed"
+    for found in _candidates(job, goal, method, tried):
+        attempt = _measured(job, found, time.perf_counter() - started)
+        tried.append((attempt, found))
+        if attempt.share >= goal.keep:
+            return Outcome(found, True, [one for one, _ in tried])
+        if goal.seconds is not None and time.perf_counter() - started > goal.seconds:
+            stopped = f"{goal.seconds:g} seconds are over"
+            break
+    best = max(tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
+    return Outcome(best, False, [one for one, _ in tried], stopped)
+
+
+def _candidates(
+    job: "Compressor", goal: Goal, method: str, tried: list[tuple[Attempt, CompressedPrompt]]
+) -> Iterator[CompressedPrompt]:
+    """Sizes in growing order: the closed form, then distilled where that is worth the time."""
+    for size in _sizes(len(job.ids), goal.size):
+        found = job.fit(size, method)
+        yield found
+        worth = tried[-1][0].share >= _WORTH_DISTILLING * goal.keep
+        if goal.steps and worth and not found.exact and method_named(method).distillable:
+            yield job.distill(found, Distillation(goal.steps, seed=job.seed))
+
+
+def _sizes(tokens: int, most: int | None) -> list[int]:
+    """16, 32, 64, ... up to the cap; without one the last is the whole prompt, which keeps everything."""
+    last = tokens if most is None else min(most, tokens)
+    return [*(size for size in _SIZES if size < last), last]
+
+
+def _measured(job: "Compressor", found: CompressedPrompt, seconds: float) -> Attempt:
+    answers = job.quiz_answers(found)
+    kept = sum(not answer.lost for answer in answers)
+    asked = len(answers) if len(answers) >= _FEWEST_QUESTIONS else 0
+    share = kept / asked if asked else job.fidelity(found).agreement["compressed"]
+    return Attempt(
+        found.size, found.distilled, kept if asked else 0, asked, share, found.number_of_bytes, seconds
+    )

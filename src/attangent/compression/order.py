@@ -1,0 +1,52 @@
+"""What is wanted of a compression: a goal in answers, a bound on the divergence, or a plain size."""
+
+from dataclasses import dataclass
+
+from attangent._checks import check_between, check_size
+from attangent._errors import AttangentError
+from attangent.compression.compressor import Compressor, check_method
+from attangent.compression.distill import Distillation
+from attangent.compression.goal import Goal, Outcome, reach
+from attangent.compression.methods import DEFAULT, method_named
+
+DEFAULT_SIZE = 64
+
+
+@dataclass(frozen=True)
+class Order:
+    """keep: the part of the answers to keep, 0 for none in particular; size and seconds: the most allowed.
+
+    With keep 0 the size is taken as it is. tolerance: the largest KL ratio, in the place of a goal in
+    answers. distill: steps of training, in a goal at sizes whose closed form comes near it.
+    """
+
+    keep: float = 0.95
+    size: int | None = None
+    seconds: float | None = None
+    method: str = DEFAULT
+    tolerance: float | None = None
+    distill: int = 0
+
+    def check(self) -> None:
+        """Refuse what cannot be carried out, before any work."""
+        check_method(self.method, check_size("distill", self.distill, least=0))
+        check_between("keep", self.keep, 0, 1)
+        method_named(self.method).check_size(check_size("size", self.size or DEFAULT_SIZE))
+        if self.tolerance is not None and not 0 < self.tolerance < 1:
+            raise AttangentError(f"tolerance is {self.tolerance!r}, expected a number between 0 and 1")
+        self._goal()
+
+    def carry_out(self, job: Compressor) -> Outcome:
+        """The compressed prompt, with what was tried on the way where there was a goal in answers."""
+        if self.tolerance is None and self.keep and method_named(self.method).sized:
+            return reach(job, self._goal(), self.method)
+        if self.tolerance is not None:
+            found = job.fit_to(self.tolerance, self.method)
+        else:
+            found = job.fit(self.size or DEFAULT_SIZE, self.method)
+        if self.distill:
+            found = job.distill(found, Distillation(self.distill, seed=job.seed))
+        return Outcome(found, True)
+
+    def _goal(self) -> Goal:
+        return Goal(self.keep, self.size, self.seconds, self.distill)

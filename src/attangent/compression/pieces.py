@@ -1,0 +1,163 @@
+"""Long prompts piece by piece: each is read behind the compressed pieces before it, and their states add up.
+
+Positions go on from piece to piece while all of them fit into the model's context. In a longer prompt every
+piece stands at position 0 and the keys of those before are rotated back, so that distances stay as they are
+up to the context's end. Layers with a sliding window keep the last piece only: they could not see the others.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from attangent._checks import check_size
+from attangent._errors import AttangentError
+from attangent.attention import PrefixState, RaggedState
+from attangent.compression.compressor import Compressor
+from attangent.compression.export import Rotation
+from attangent.compression.methods import DEFAULT
+from attangent.compression.packing import packed, unpacked
+from attangent.compression.problem import Piece, PromptState
+from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
+from attangent.compression.result import CompressedPrompt, joined_states
+from attangent.compression.stages import Progress
+from attangent.compression.text import LENGTH
+from attangent.compression.work import Work
+
+_PIECE = 1024
+
+
+@dataclass(frozen=True)
+class LongPrompt:
+    """A prompt too long to be read at once, and how it is cut."""
+
+    ids: Tensor
+    roles: tuple[str, ...]
+    piece: int
+    rotated: bool
+    context: int | None
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, prompt: Any, piece: int | None = None) -> "LongPrompt":
+        ids, reader = read_prompt(tokenizer, prompt)
+        context = getattr(model.config, "max_position_embeddings", None)
+        most = longest_piece(model, LENGTH)
+        size = check_size("piece", piece or min(_PIECE, most or _PIECE), least=LENGTH // 2)
+        if most is not None and size > most:
+            raise AttangentError(
+                f"piece is {size}, expected at most {most} tokens: more cannot be read at once"
+            )
+        rotated = context is not None and len(ids) + LENGTH > context
+        return cls(ids, reader.roles, size, rotated, context)
+
+    @property
+    def pieces(self) -> list[Tensor]:
+        return list(self.ids.split(self.piece))
+
+
+def compress_pieces(
+    model: Any, tokenizer: Any, prompt: Any, size: int = 64, method: str = DEFAULT, **options: Any
+) -> CompressedPrompt:
+    """A prompt of any length: `size` virtual tokens for each KV head and piece, in bounded memory.
+
+    options: piece, calibration, seed, progress and folder, as `PieceRun` takes them.
+    """
+    run = PieceRun(model, tokenizer, prompt, size, method, **options)
+    found = run.compressed()
+    run.work.finish()
+    return found
+
+
+@dataclass
+class PieceRun:
+    """The pieces of one prompt, one after another.
+
+    piece: tokens of a piece, 1024 or what can be read at once by default. With a folder a run that was cut
+    off goes on behind the last piece that was finished. `done` is called with the job of each piece.
+    """
+
+    model: Any
+    tokenizer: Any
+    prompt: Any
+    size: int = 64
+    method: str = DEFAULT
+    piece: int | None = None
+    calibration: Sequence[str] | None = None
+    seed: int = 0
+    progress: Progress = lambda stage, done, total: None
+    folder: Path | None = None
+    done: Callable[[Compressor], Any] = lambda job: None
+    long: LongPrompt = field(init=False)
+    last: Compressor | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.long = LongPrompt.of(self.model, self.tokenizer, self.prompt, self.piece)
+        self.rotation = Rotation.of(self.model) if self.long.rotated else None
+        self.sliding = sliding_layers(self.model)
+
+    @cached_property
+    def work(self) -> Work:
+        about = [fingerprint(self.tokenizer), self.long.ids.tolist(), self.long.piece]
+        return Work(self.folder, [*about, self.size, self.method, self.seed])
+
+    def compressed(self) -> CompressedPrompt:
+        """All pieces compressed; `last` is then the job of the last one."""
+        parts: list[_Part] = []
+        for count, ids in enumerate(self.long.pieces):
+            if parts:
+                length = parts[-1].length
+                parts = [part.behind(length, self.rotation, self.long, self.sliding) for part in parts]
+            self.last = self._job(count, ids, _joined(parts))
+            kept = self.work.tensors(f"piece-{count}", partial(self._fitted, self.last))
+            parts.append(_Part(unpacked(kept), len(ids), len(ids)))
+            self.progress("pieces", count + 1, len(self.long.pieces))
+        offset = parts[-1].length if self.long.rotated else len(self.long.ids)
+        about = (self.method, self.long.roles, fingerprint(self.tokenizer))
+        return CompressedPrompt(_joined(parts), offset, self.size * len(parts), *about)
+
+    def _job(self, count: int, ids: Tensor, before: dict[str, PromptState]) -> Compressor:
+        start = 0 if self.long.rotated else count * self.long.piece
+        piece = Piece(ids, start, before)
+        return Compressor(
+            self.model, self.tokenizer, self.prompt, self.calibration, seed=self.seed, piece=piece
+        )
+
+    def _fitted(self, job: Compressor) -> dict[str, Tensor]:
+        found = job.fit_piece(self.size, self.method)
+        self.done(job)
+        return packed(found)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The states of one piece, its length, and how far its first token is from what comes next."""
+
+    states: dict[str, PromptState]
+    length: int
+    far: int
+
+    def behind(self, length: int, rotation: Rotation | None, long: LongPrompt, sliding: set[str]) -> "_Part":
+        """This part when another piece of `length` tokens follows."""
+        states = {name: state for name, state in self.states.items() if name not in sliding}
+        if rotation is None or long.context is None:
+            return replace(self, states=states)
+        room = max(0, long.context - LENGTH - long.piece - self.far)
+        by = min(length, room)
+        moved = {name: _moved(state, rotation, -by) for name, state in states.items()}
+        return _Part(moved, self.length, self.far + by)
+
+
+def _joined(parts: Sequence[_Part]) -> dict[str, PromptState]:
+    found: dict[str, PromptState] = {}
+    for part in parts:
+        found = joined_states(found, part.states)
+    return found
+
+
+def _moved(state: PromptState, rotation: Rotation, by: int) -> PromptState:
+    whole = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
+    keys = rotation.moved(whole.keys.detach(), by)
+    return RaggedState(keys, whole.Z.detach(), whole.mass.detach(), whole.sizes, whole.softcap)

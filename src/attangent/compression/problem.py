@@ -1,0 +1,141 @@
+"""What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from attangent.adapters.call import AttentionCall
+from attangent.attention import PrefixState, RaggedState
+from attangent.attention.features import Anchors
+from attangent.attention.least_squares import non_negative_solution
+
+_VALUE_RIDGE = 1e-2
+_ROWS = 1 << 25
+
+PromptState = PrefixState | RaggedState
+"""What stands for a prompt in one layer."""
+Solution = tuple[Tensor, Tensor, Tensor]
+"""Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some tokens of a prompt: their ids (m), the position of the first, and states of all before them."""
+
+    ids: Tensor
+    start: int = 0
+    before: Mapping[str, PromptState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HeadProblem:
+    """What the state of one KV head has to reproduce; rows are queries of calibration text.
+
+    weights (n, m): the attention each query pays to each token of the prompt, among all it sees;
+    rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
+    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
+    queries (n, d): times the scale, so that their products with keys are logits (before a softcap).
+    """
+
+    weights: Tensor
+    rest: Tensor
+    beside: Tensor
+    output: Tensor
+    keys: Tensor
+    values: Tensor
+    queries: Tensor
+
+    @property
+    def share(self) -> Tensor:
+        """The attention (n) that each query pays to the whole prompt."""
+        return self.weights.sum(dim=1)
+
+    def thinned(self, rows: int) -> "HeadProblem":
+        """The problem on every s-th query, so that about `rows` are left."""
+        kept = slice(None, None, max(1, len(self.rest) // rows))
+        names = ("weights", "rest", "beside", "output", "queries")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
+
+
+@dataclass(frozen=True)
+class LayerProblem:
+    """One layer: its call on the calibration text, and the prompt's keys and values (Hkv, m, d).
+
+    valid (B, L): which of the call's queries count; output and lse: attention over the text alone;
+    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand.
+    """
+
+    call: AttentionCall
+    valid: Tensor
+    keys: Tensor
+    values: Tensor
+    output: Tensor
+    lse: Tensor
+    kept: Sequence[Tensor] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        call: AttentionCall,
+        valid: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        kept: Sequence[Tensor] | None = None,
+        beside: tuple[Tensor, Tensor] | None = None,
+    ) -> "LayerProblem":
+        """The problem of a call; `beside` is the attention over all but the prompt, the text's by default."""
+        return cls(call, valid, keys, values, *(beside or call.tokens()), kept)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""
+        batch, heads, length, columns = x.shape
+        kv_heads = len(self.keys)
+        grouped = x.reshape(batch, kv_heads, heads // kv_heads, length, columns).permute(1, 2, 0, 3, 4)
+        return grouped[:, :, self.valid].reshape(kv_heads, -1, columns)
+
+    def thinned(self, rows: int) -> slice:
+        """Every s-th row, so that rows x tokens of the prompt stay within memory."""
+        return slice(None, None, max(1, -(-rows * self.keys.shape[1] // _ROWS)))
+
+    def heads(self) -> Iterator[HeadProblem]:
+        """The problem of each KV head in turn; only one exists at a time."""
+        rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
+        for q, beside, token_lse, k, v in zip(*rows, self.keys.float(), self.values.float(), strict=True):
+            kept = self.thinned(len(q))
+            queries = q[kept].float()
+            logits = self.call.scores(queries, k)
+            total = torch.logaddexp(logits.logsumexp(dim=1), token_lse[kept, 0].float())
+            weights = logits.sub_(total.unsqueeze(1)).exp_()
+            rest = (token_lse[kept, 0] - total).exp()
+            near = beside[kept].float()
+            output = weights @ v + rest.unsqueeze(1) * near
+            yield HeadProblem(weights, rest, near, output, k, v, queries * self.call.scale)
+
+    def state(self, solved: Sequence[Solution]) -> PromptState:
+        """The virtual tokens of each KV head as a state, ragged where heads differ in number."""
+        keys, masses, values = (list(parts) for parts in zip(*solved, strict=True))
+        if len({len(own) for own in masses}) > 1:
+            return RaggedState.of(keys, values, masses, self.call.softcap)
+        k, Z = torch.stack(masses), torch.stack(values) * torch.stack(masses).unsqueeze(-1)
+        return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
+
+
+def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:
+    """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square."""
+    A = design.double().cpu()
+    norms = A.square().mean(dim=0).sqrt().clamp(min=torch.finfo(A.dtype).tiny)
+    return (non_negative_solution(A / norms, target.double().cpu(), ridge) / norms).float().to(design.device)
+
+
+def fitted_values(problem: HeadProblem, weights: Tensor, masses: Tensor, start: Tensor) -> Tensor:
+    """The values about `start` with which tokens of these masses give the output best."""
+    part = weights * masses
+    total = (part.sum(dim=1) + problem.rest).unsqueeze(1)
+    target = problem.output - problem.rest.unsqueeze(1) / total * problem.beside
+    design = (part / total).double()
+    gram = design.mT @ design
+    gram.diagonal().add_(_VALUE_RIDGE * gram.diagonal().mean())
+    change = torch.linalg.solve(gram, design.mT @ (target.double() - design @ start.double()))
+    return start + change.float()

@@ -1,0 +1,58 @@
+"""The questions that the prompt alone answers, and which of them a compressed one still does."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from attangent.compression.answers import Answer, Way, answers_by
+from attangent.compression.questions import Question
+
+QUIZ_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class Quiz:
+    """Questions with the answers of the full prompt, which are right, and those without it, which are not."""
+
+    questions: tuple[Question, ...]
+    full: tuple[str, ...]
+    none: tuple[str, ...]
+
+    @classmethod
+    def made(
+        cls,
+        questions: Sequence[Question],
+        full: Callable[[Sequence[str]], list[str]],
+        none: Callable[[Sequence[str]], list[str]],
+    ) -> "Quiz":
+        """Of these questions the ones that the full prompt answers and no prompt does not."""
+        texts = [question.text for question in questions]
+        said = zip(questions, full(texts), none(texts), strict=True) if texts else ()
+        kept = [(q, a, b) for q, a, b in said if _right(q, a) and not _right(q, b)]
+        return cls(*(tuple(part) for part in zip(*kept, strict=True))) if kept else cls((), (), ())
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    def answers(self, said: Sequence[str]) -> tuple[Answer, ...]:
+        """The answers of a compressed prompt beside the others."""
+        parts = zip(self.questions, self.full, said, self.none, strict=True)
+        return tuple(Answer(q.text, full, one, none, q.expected) for q, full, one, none in parts)
+
+
+def _right(question: Question, answer: str) -> bool:
+    return question.expected.casefold() in answer.casefold()
+
+
+def quiz_answers(
+    model: Any,
+    tokenizer: Any,
+    texts: Sequence[str],
+    tokens_of: Callable[[str], Tensor],
+    way: Way,
+    progress: Callable[[int], Any] = lambda answered: None,
+) -> list[str]:
+    """What the model says to each text in one way to have the prompt."""
+    return answers_by(model, tokenizer, [tokens_of(text) for text in texts], way, QUIZ_TOKENS, progress)

@@ -1,0 +1,94 @@
+"""What compression kept and what it costs, as a table, as JSON and as warnings."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from attangent.compression.answers import Answer
+from attangent.compression.fidelity import Fidelity
+
+
+@dataclass(frozen=True)
+class Report:
+    """What compression kept and what it costs. Sizes are in tokens of a KV cache, times in seconds."""
+
+    prompt_tokens: int
+    size: int
+    method: str
+    fidelity: Fidelity
+    seconds: dict[str, float]
+    bytes_of_cache: int
+    bytes_of_states: int
+    answers: tuple[Answer, ...] = ()
+    """The user's questions."""
+    own: tuple[Answer, ...] = ()
+    """Questions made from the prompt that it answers and that are not answered without it."""
+    goal: dict[str, Any] = field(default_factory=dict)
+    """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
+    exported: dict[str, Any] = field(default_factory=dict)
+    """The export, which has masses of one: where it lies, answers kept and ratio."""
+    pieces: int = 1
+    """How many pieces the prompt was read in."""
+    decode: dict[str, float] = field(default_factory=dict)
+    """Seconds of one decoding step with the full prompt, the compressed one and none."""
+
+    @property
+    def lost(self) -> list[Answer]:
+        return [answer for answer in self.answers if answer.lost]
+
+    @property
+    def kept(self) -> int:
+        """How many of the prompt's own questions are still answered."""
+        return sum(not answer.lost for answer in self.own)
+
+    @property
+    def headline(self) -> str:
+        """The first line: what the user judges by."""
+        if not self.own:
+            return "answers kept: no question could be made that the prompt answers; judge by the table"
+        return f"answers kept: {self.kept} of {len(self.own)}"
+
+    @property
+    def warnings(self) -> list[str]:
+        found = []
+        if self.goal and not self.goal["met"]:
+            found.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
+        if self.fidelity.ratio > 0.5:
+            found.append(
+                f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: "
+                "try a larger size or distillation"
+            )
+        if self.lost:
+            found.append(
+                f"{len(self.lost)} of {len(self.answers)} answers were lost, the first to "
+                f"{self.lost[0].question!r}: try a larger size or distillation"
+            )
+        return found
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """A table: what is measured, with the full prompt, the compressed one, none."""
+        d, loss, agree = self.fidelity.divergence, self.fidelity.loss, self.fidelity.agreement
+        rows = [
+            *([("own questions", str(len(self.own)), str(self.kept), "0")] if self.own else []),
+            ("tokens in front", str(self.prompt_tokens), str(self.size), "0"),
+            ("KL from the full prompt", "0", f"{d['compressed']:.4f}", f"{d['none']:.4f}"),
+            ("the same, relative", "0", f"{self.fidelity.ratio:.3f}", "1"),
+            ("loss on its text", *(f"{loss[name]:.3f}" for name in ("full", "compressed", "none"))),
+            ("same next token", "100%", f"{agree['compressed']:.1%}", f"{agree['none']:.1%}"),
+            ("bytes", f"{self.bytes_of_cache:,}", f"{self.bytes_of_states:,}", "0"),
+        ]
+        if self.decode:
+            times = (f"{1e3 * self.decode[name]:.1f} ms" for name in ("full", "compressed", "none"))
+            rows.append(("one decoding step", *times))
+        rows += [(answer.question, answer.full, answer.compressed, answer.none) for answer in self.answers]
+        return rows
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "ratio": self.fidelity.ratio,
+            "kept": self.kept,
+            "asked": len(self.own),
+            "answers": [asdict(answer) | {"lost": answer.lost} for answer in self.answers],
+            "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
+            "warnings": self.warnings,
+        }

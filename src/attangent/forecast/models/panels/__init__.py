@@ -1,0 +1,1 @@
+"""Models of many series at once: naive forecasts, exponential smoothing, Theta, a pooled ridge."""

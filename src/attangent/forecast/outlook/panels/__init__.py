@@ -1,0 +1,1 @@
+"""Forecasts of many series: tried on the past, combined, with intervals, in tables."""

@@ -1,0 +1,201 @@
+"""Sets of any size: series go in groups of bounded memory, to workers, and what is done is kept."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attangent._errors import AttangentError
+from attangent._files import real_folder, remove_leftovers, writing
+from attangent.forecast.data.covariates import Covariates
+from attangent.forecast.data.panel import Panel
+from attangent.forecast.outlook.panels.forecast import PanelForecast, forecast_panel
+from attangent.forecast.outlook.panels.known import forecast_known
+
+Array = NDArray[np.float64]
+
+GROUP = 2000
+"""Series that are forecast together; ten times fewer where they are long."""
+VALUES = 1_000_000
+"""At most about so many values in a group."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of every group."""
+
+    horizon: int
+    period: int
+    probabilities: tuple[float, ...]
+    model: str
+
+    def run(self, part: "GroupSeries") -> PanelForecast:
+        panel = Panel.of(part.series, self.period)
+        if part.past is None or part.future is None:
+            return forecast_panel(panel, self.horizon, self.probabilities, self.model)
+        return forecast_known(panel, part.past, part.future, self.horizon, self.probabilities, self.model)
+
+
+@dataclass(frozen=True)
+class GroupSeries:
+    """The series of a group and, where there are known columns, their past and future."""
+
+    series: list[Array]
+    past: list[Array] | None = None
+    future: list[Array] | None = None
+
+    def arrays(self) -> list[Array]:
+        return [*self.series, *(self.past or ()), *(self.future or ())]
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who works: `jobs` processes here, or the Dask cluster at an address; `folder` keeps finished groups."""
+
+    jobs: int = 1
+    dask: str | None = None
+    folder: Path | None = None
+
+
+def in_groups(series: Sequence[Array]) -> list[NDArray[np.int64]]:
+    """Numbers of the series of each group: the longest first, groups the same whoever works on them."""
+    order = np.argsort([-len(one) for one in series], kind="stable")
+    groups, start = [], 0
+    while start < len(order):
+        longest = len(series[order[start]])
+        size = int(np.clip(VALUES // max(longest, 1), 1, GROUP))
+        groups.append(order[start : start + size])
+        start += size
+    return groups
+
+
+def run_groups(
+    series: Sequence[Array],
+    work: Work,
+    crew: Crew,
+    show: Callable[[int, int], None] = lambda done, total: None,
+    known: Covariates | None = None,
+) -> list[tuple[NDArray[np.int64], PanelForecast]]:
+    """The forecast of each group; groups that `folder` already holds are read instead."""
+    groups = in_groups(series)
+    parts = [_part(series, known, group) for group in groups]
+    paths = _paths(parts, work, crew.folder)
+    found: dict[int, PanelForecast] = {}
+    for k, path in enumerate(paths):
+        kept = _load(path)
+        if kept is not None:
+            found[k] = kept
+    waiting = [k for k in range(len(groups)) if k not in found]
+    show(len(found), len(groups))
+    for k, result in zip(waiting, _results([parts[k] for k in waiting], work, crew), strict=True):
+        found[k] = result
+        _save(paths[k], result)
+        show(len(found), len(groups))
+    return [(group, found[k]) for k, group in enumerate(groups)]
+
+
+def _part(series: Sequence[Array], known: Covariates | None, group: NDArray[np.int64]) -> GroupSeries:
+    own = [series[k] for k in group]
+    if known is None:
+        return GroupSeries(own)
+    return GroupSeries(own, [known.past[k] for k in group], [known.future[k] for k in group])
+
+
+def _results(parts: Sequence[GroupSeries], work: Work, crew: Crew) -> Iterator[PanelForecast]:
+    if crew.dask is not None:
+        yield from _on_dask(parts, work, crew.dask)
+    elif crew.jobs > 1 and len(parts) > 1:
+        from joblib import Parallel, delayed
+
+        workers: Any = Parallel(n_jobs=crew.jobs, return_as="generator")
+        yield from workers(delayed(work.run)(part) for part in parts)
+    else:
+        yield from (work.run(part) for part in parts)
+
+
+def _on_dask(parts: Sequence[GroupSeries], work: Work, address: str) -> Iterator[PanelForecast]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise AttangentError("a Dask cluster needs distributed: pip install 'attangent[cluster]'") from None
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise AttangentError(f"there is no Dask scheduler at {address!r}: {error}") from None
+    with client:
+        for future in client.map(work.run, list(parts), pure=False):
+            yield future.result()
+
+
+def _paths(parts: Sequence[GroupSeries], work: Work, folder: Path | None) -> list[Path | None]:
+    if folder is None:
+        return [None] * len(parts)
+    real_folder(folder)
+    remove_leftovers(folder)
+    return [folder / f"{_digest(part, work)}.npz" for part in parts]
+
+
+def _digest(part: GroupSeries, work: Work) -> str:
+    """Of the values and of what is asked: another file or another horizon is another name."""
+    seen = hashlib.sha256(repr(work).encode())
+    for one in part.arrays():
+        seen.update(len(one).to_bytes(8, "little") + np.ascontiguousarray(one).tobytes())
+    return seen.hexdigest()[:32]
+
+
+def _save(path: Path | None, found: PanelForecast) -> None:
+    if path is None:
+        return
+    names = np.array(list(found.errors), dtype=np.str_)
+    with writing(path) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            forecasts=found.forecasts,
+            quantiles=found.quantiles,
+            said=np.array([found.model, found.why], dtype=np.str_),
+            names=names,
+            errors=np.array(list(found.errors.values())),
+            origins=np.array(found.origins),
+        )
+
+
+def _load(path: Path | None) -> PanelForecast | None:
+    if path is None or not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            model, why = (str(text) for text in kept["said"])
+            errors = dict(zip((str(n) for n in kept["names"]), kept["errors"].tolist(), strict=True))
+            return PanelForecast(
+                model, why, kept["forecasts"], kept["quantiles"], errors, int(kept["origins"])
+            )
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        path.unlink(missing_ok=True)
+        return None
+
+
+def clear(folder: Path) -> None:
+    """Remove the kept groups, and the folder where nothing else is in it."""
+    for path in folder.glob("*.npz"):
+        path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def combined_errors(found: Sequence[tuple[NDArray[np.int64], Any]]) -> dict[str, float]:
+    """Errors of each model over all groups, weighted by their series."""
+    names = found[0][1].errors
+    sizes = np.array([len(group) for group, _ in found], dtype=np.float64)
+    table = np.array([[one.errors[name] for name in names] for _, one in found])
+    known = np.isfinite(table)
+    weights = np.where(known, sizes[:, None], 0.0)
+    total = (np.where(known, table, 0.0) * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+    return {
+        name: float(v) if k else float("nan")
+        for name, v, k in zip(names, total, np.atleast_1d(known.any(axis=0)), strict=True)
+    }

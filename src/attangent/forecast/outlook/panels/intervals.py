@@ -1,0 +1,63 @@
+"""Quantiles of forecasts from the errors of earlier ones, pooled over the series of a set."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+ENOUGH = 40
+"""With so many residuals of every step their own quantiles are taken, with fewer Student's t."""
+OVERLAP = 3.0
+"""Residuals of one forecast at neighbouring steps are alike: so many count as one."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Scaled residuals (R, H) of forecasts from earlier origins; NaN for steps that nothing is known of."""
+
+    residuals: Array
+
+    def quantiles(self, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
+        """(N, H, Q): quantiles of the scaled error for series of these lengths; they grow with Q.
+
+        Where each step has 40 residuals or more they are divided by the mean size at their step, made to grow
+        with the step, and their quantiles are taken over all steps, at the rank that covers exchangeable
+        errors as often as it says. Else Student's t about zero with the spread of all steps, grown with the
+        square root of the step; and where nothing is known, a spread of one scale and as few degrees of
+        freedom as the series is short.
+        """
+        known = np.isfinite(self.residuals).sum(axis=0) if len(self.residuals) else np.zeros(1)
+        if known.min() >= ENOUGH:
+            growth = _growing(np.nanmean(np.abs(self.residuals), axis=0))
+            scaled = self.residuals / growth
+            tails = _ranked(np.sort(scaled[np.isfinite(scaled)]), probabilities)
+            return np.broadcast_to(growth[:, None] * tails, (len(lengths), len(growth), len(tails)))
+        return self._student(probabilities, lengths)
+
+    def _student(self, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
+        from scipy.stats import t as student
+
+        growth = np.sqrt(np.arange(1, self.residuals.shape[1] + 1))
+        scaled = (self.residuals / growth)[np.isfinite(self.residuals)]
+        if len(scaled) >= 2:
+            spread = max(float(np.sqrt(np.mean(np.square(scaled)))), 1e-12)
+            freedom = np.full(len(lengths), max(2.0, len(scaled) / OVERLAP))
+        else:
+            spread, freedom = 1.0, np.maximum(2.0, lengths - 2.0)
+        tails = student.ppf(probabilities[None, :], freedom[:, None])  # (N, Q)
+        return spread * growth[None, :, None] * tails[:, None, :]
+
+
+def _growing(sizes: Array) -> Array:
+    """The sizes nearest to these, by least squares, that never fall; at least a little above zero."""
+    from sklearn.isotonic import isotonic_regression
+
+    return np.maximum(np.asarray(isotonic_regression(sizes), dtype=np.float64), 1e-12)
+
+
+def _ranked(ordered: Array, probabilities: Array) -> Array:
+    """Quantiles at rank p (n + 1), between neighbours linearly; the extremes beyond them."""
+    ranks = probabilities * (len(ordered) + 1) - 1
+    return np.interp(ranks, np.arange(len(ordered)), ordered)

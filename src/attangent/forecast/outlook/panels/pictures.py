@@ -1,0 +1,102 @@
+"""Pictures of a set's forecasts as small multiples, and a report in one HTML file."""
+
+import base64
+import io
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attangent._errors import AttangentError
+from attangent._files import write_whole, writing
+from attangent.forecast.data.long_frames import SeriesSet
+from attangent.forecast.outlook.panels.forecaster import SetForecast
+from attangent.forecast.outlook.plot import check_ending, draw
+
+MOST = 12
+"""So many series are drawn, evenly taken from all."""
+ACROSS = 3
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; }
+td, th { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
+td:first-child, th:first-child { text-align: left; }
+.best { font-weight: 600; }
+img { max-width: 100%; }
+"""
+
+
+def plot_set(given: SeriesSet, found: SetForecast, path: str | Path) -> None:
+    """Write small multiples of up to twelve series, as png, svg or pdf by the ending of `path`."""
+    check_ending(path)
+    with writing(path) as temporary:
+        _figure(given, found).savefig(temporary, dpi=120)
+
+
+def write_report(given: SeriesSet, found: SetForecast, path: str | Path) -> None:
+    """Write a page that needs nothing else: errors of the models on the past, some of the series, notes."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise AttangentError(f"the report is to be written to {path}, expected a name ending in .html")
+    picture = io.BytesIO()
+    _figure(given, found).savefig(picture, format="png", dpi=110)
+    write_whole(path, _page(given, found, base64.b64encode(picture.getvalue()).decode()))
+
+
+def _figure(given: SeriesSet, found: SetForecast) -> Any:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+
+    shown = np.unique(np.linspace(0, len(given.ids) - 1, min(MOST, len(given.ids))).astype(int))
+    across = min(ACROSS, len(shown))
+    down = -(-len(shown) // across)
+    figure = Figure(figsize=(4.4 * across, 2.5 * down + 0.4), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for panel, k in zip(panels, shown, strict=False):
+        past, values = _past_and_values(given, found, int(k))
+        draw(panel, past, values, found.models[k])
+        panel.set_title(str(given.ids[k]), loc="left", fontsize=9)
+        panel.tick_params(labelsize=8)
+        if isinstance(past.index, pd.DatetimeIndex):
+            locator = AutoDateLocator(minticks=3, maxticks=6)
+            panel.xaxis.set_major_locator(locator)
+            panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    for panel in panels[len(shown) :]:
+        panel.set_visible(False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False, fontsize=8)
+    return figure
+
+
+def _past_and_values(given: SeriesSet, found: SetForecast, k: int) -> tuple[pd.Series, pd.DataFrame]:
+    steps = len(found.frame) // len(given.ids)
+    values = found.plain().iloc[k * steps : (k + 1) * steps].set_index(given.columns.time)
+    past = given.series[k][-max(4 * steps, 36) :]
+    times = given.step.apart(given.last[k], np.arange(1 - len(past), 1))
+    return pd.Series(past, index=times), values
+
+
+def _page(given: SeriesSet, found: SetForecast, picture: str) -> str:
+    best = min(found.errors, key=lambda name: found.errors[name])
+    rows = "".join(
+        f"<tr{' class=best' if name == best else ''}><td>{escape(name)}</td><td>{error:.4g}</td></tr>"
+        for name, error in sorted(found.errors.items(), key=lambda item: item[1])
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes) or "<li>none</li>"
+    counts = pd.Series(found.models).value_counts()
+    taken = ", ".join(f"{escape(str(name))} for {count}" for name, count in counts.items())
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Forecast of {len(given.ids)} series</title>
+<style>{STYLE}</style></head><body>
+<h1>Forecast of {len(given.ids)} series</h1>
+<p>{len(found.frame) // len(given.ids)} steps of {escape(given.step.describe())}. Model: {taken}.
+{escape(". ".join(found.why[:3]))}.</p>
+<h2>Errors on the past</h2>
+<p>Mean absolute errors of forecasts from earlier ends, in units of each series' mean seasonal step.</p>
+<table><tr><th>model</th><th>error</th></tr>{rows}</table>
+<h2>Some of the series</h2>
+<img alt="Past, forecast and intervals of some series" src="data:image/png;base64,{picture}">
+<h2>Notes on the data</h2><ul>{notes}</ul>
+</body></html>
+"""

@@ -1,0 +1,167 @@
+"""A module replaced by its tangent F0 + J (theta - theta0) and trained as the module would be.
+
+The tangent is trained exactly: with the same loss, batches, optimiser and schedule, at a cost that does not
+depend on the module once J is there.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad, vmap
+
+from attangent._checks import check_positive
+from attangent._errors import AttangentError
+from attangent.kernels.functional import Functional, Output, Points, count_points
+from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
+from attangent.kernels.modules.jacobian import flattened, jacobian_rows
+from attangent.kernels.modules.optimiser import Optimiser, OptimiserState
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""The mean loss of outputs (n, O) and targets (n, ...)."""
+
+
+@dataclass(frozen=True)
+class TangentRun:
+    """R training runs of a tangent model, as they stood after the steps `recorded` (M).
+
+    theta: parameters (M, R, P); outputs: those of the training points (M, R, n, O);
+    batch_losses: the loss of each step's batch before that step (steps, R).
+    """
+
+    recorded: tuple[int, ...]
+    theta: Tensor
+    outputs: Tensor
+    batch_losses: Tensor
+
+
+@dataclass(frozen=True)
+class TangentModel:
+    """F0 (n, O), J (n, O, P) and theta0 (P) of a module at its training points."""
+
+    function: Functional
+    outputs: Tensor
+    jacobian: Tensor
+    theta: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        module: nn.Module,
+        x: Points,
+        params: str | Sequence[str] | None = None,
+        output: Output | None = None,
+        batch: int = 16,
+        memory_limit: float = DEFAULT_MEMORY_LIMIT,
+    ) -> "TangentModel":
+        """The tangent at the module's present parameters; points, `params`, `output` as in `tangent_kernel`.
+
+        J is kept, in float16 where it would not fit into `memory_limit` bytes otherwise, and refused where
+        that does not fit either.
+        """
+        function = Functional.of(module, params, output)
+        count = count_points("x", x)
+        rows = jacobian_rows(function, x, batch)
+        first = next(rows)
+        jacobian = _room(first.jacobian, count, check_limit(memory_limit))
+        outputs = torch.empty(count, *first.outputs.shape[1:])
+        for part in _chain(first, rows):
+            jacobian[part.points], outputs[part.points] = part.jacobian, part.outputs
+        return cls(function, outputs, jacobian, flattened(function).float())
+
+    def train(
+        self,
+        targets: Tensor,
+        loss: Loss,
+        optimiser: Optimiser,
+        rates: Any,
+        order: Sequence[Sequence[int]],
+        record: Sequence[int],
+    ) -> TangentRun:
+        """Runs at several rates side by side: step s takes the points `order[s]`.
+
+        rates: numbers (R), or a tensor (R, P) with a rate for each weight. record: after how many steps the
+        state is kept.
+        """
+        _check_order(order, optimiser.steps, len(self.outputs))
+        state = OptimiserState(optimiser, self.theta, _as_rates(rates))
+        slope = vmap(grad(loss), in_dims=(0, None))
+        kept, losses = {0: state.theta.clone()} if 0 in record else {}, []
+        for step, points in enumerate(order[: optimiser.steps]):
+            rows = torch.as_tensor(points)
+            outputs, J = self._at(state.theta, rows)
+            losses.append(torch.stack([loss(one, targets[rows]) for one in outputs]))
+            state.step(slope(outputs, targets[rows]).flatten(1) @ J)
+            if step + 1 in record:
+                kept[step + 1] = state.theta.clone()
+        theta = torch.stack(list(kept.values()))
+        outputs = torch.stack([self._at(one, torch.arange(len(self.outputs)))[0] for one in theta])
+        return TangentRun(tuple(kept), theta, outputs, torch.stack(losses))
+
+    def _at(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (R, n, O) of these points, and their J (n O, P)."""
+        J = self.jacobian[rows].flatten(0, 1).float()
+        moved = (theta - self.theta) @ J.T
+        return self.outputs[rows] + moved.unflatten(1, (len(rows), -1)), J
+
+    def along(self, x: Points, theta: Tensor, batch: int = 16) -> Tensor:
+        """The tangent's outputs (..., n, O) at other points for parameters (..., P); J there is not kept."""
+        change = (theta - self.theta).flatten(0, -2)
+        parts = []
+        for rows in jacobian_rows(self.function, x, batch):
+            moved = torch.einsum("rp,nop->rno", change, rows.jacobian.float())
+            parts.append(rows.outputs.float() + moved)
+        return torch.cat(parts, dim=1).unflatten(0, theta.shape[:-1])
+
+    def true_outputs(self, x: Points, theta: Tensor) -> Tensor:
+        """The module's own outputs (n, O) with parameters theta (P): what the tangent stands for."""
+        with torch.no_grad():
+            return self.function.batch(self.named(theta), x).float()
+
+    def named(self, theta: Tensor) -> dict[str, Tensor]:
+        """A flat vector as parameters by name."""
+        sizes = [value.numel() for value in self.function.parameters.values()]
+        parts = zip(self.function.parameters.items(), theta.split(sizes), strict=True)
+        return {name: part.reshape(value.shape).to(value.dtype) for (name, value), part in parts}
+
+
+def departure(true: Tensor, tangent: Tensor, start: Tensor) -> float:
+    """|F - F_tangent| / |F - F0|: 0 in the lazy regime, about 1 where the tangent says nothing."""
+    moved = (true - start).norm().item()
+    return (true - tangent).norm().item() / moved if moved > 0 else 0.0
+
+
+def _room(example: Tensor, count: int, limit: float) -> Tensor:
+    shape = (count, *example.shape[1:])
+    numbers = count * example[0].numel()
+    dtype = torch.float32 if 4 * numbers <= limit else torch.float16
+    refuse_above(
+        limit,
+        dtype.itemsize * numbers,
+        f"the Jacobian of {count} points with {example.shape[1]} outputs and {example.shape[2]:,} weights",
+        "take fewer points, train fewer weights (params=), or use tangent_operator, which keeps nothing",
+    )
+    return torch.empty(shape, dtype=dtype)
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _as_rates(rates: Any) -> Tensor:
+    given = torch.as_tensor(rates, dtype=torch.float32)
+    given = given[:, None] if given.ndim == 1 else given
+    if given.ndim != 2 or not (given >= 0).all() or not torch.isfinite(given).all():
+        raise AttangentError(f"rates are {rates!r}, expected (runs,) or (runs, weights), none below 0")
+    check_positive("the largest rate", given.max().item())
+    return given
+
+
+def _check_order(order: Sequence[Sequence[int]], steps: int, points: int) -> None:
+    if len(order) < steps:
+        raise AttangentError(f"the order has {len(order)} batches, expected one for each of {steps} steps")
+    if any(not len(batch) or min(batch) < 0 or max(batch) >= points for batch in order[:steps]):
+        raise AttangentError(f"a batch is empty or names a point beyond the {points} there are")

@@ -1,0 +1,236 @@
+"""The changes of a course: tried one by one, moved to where they fit best, kept if they gain enough."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from attangent.stages.detector.course import Course, Readings, columns, fit_course, profile
+from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, whitened
+from attangent.stages.detector.shapes import SHAPES, Array, Change
+
+_AHEAD = 1
+"""So many more are tried after the last that paid: two equal falls look straight until both are in."""
+MOST_CHANGES = 8
+_MOST_JOINED = 5
+
+
+def search(readings: Readings, price: float) -> Course:
+    """The course whose changes each gain at least `price`, and whose sum of gains less prices is largest.
+
+    It begins with many falls joined into few, where that pays, and goes on one change at a time.
+    """
+    null = fit_course(readings)
+    return _one_by_one(_joined_at_once(null, price), null, price)
+
+
+def statistic(readings: Readings, most: int = 3) -> float:
+    """max over K <= most of (gain of K changes) / K: what a price is compared with."""
+    course = null = fit_course(readings)
+    gains = []
+    for count in range(1, most + 1):
+        course = _with_one_more(course)
+        gains.append(course.gain_over(null) / count)
+    return max(gains)
+
+
+def _one_by_one(start: Course, null: Course, price: float) -> Course:
+    def worth(course: Course) -> float:
+        return course.gain_over(null) - price * len(course.changes)
+
+    course = best = start
+    while len(course.changes) < min(len(best.changes) + _AHEAD + 1, MOST_CHANGES):
+        larger = _with_one_more(course)
+        if larger is course:
+            break
+        course = larger
+        if worth(course) > worth(best):
+            best = course = _reshaped(course)
+    return _without_idle(best, price)
+
+
+def _with_one_more(course: Course) -> Course:
+    tried = [moved(course.readings, (*course.changes, change), course.phi) for change in _promising(course)]
+    return min((found for found in tried if _rises_are_rises(found)), key=lambda f: f.value, default=course)
+
+
+def _rises_are_rises(course: Course) -> bool:
+    """Whether the loss goes up where a change says so, rather than merely falling more slowly."""
+    mean = course.mean
+    for change, height in zip(course.changes, course.heights, strict=True):
+        if change.sign < 0:
+            ends = np.clip([change.place, change.place + change.length], 0, len(mean) - 1).round().astype(int)
+            if mean[ends[1]] - mean[ends[0]] < 0.4 * height:
+                return False
+    return True
+
+
+def _promising(course: Course) -> list[Change]:
+    """The falls and rises that would gain most, what is there refitted: the best of each over all phi."""
+    basis, y = course.readings.basis, course.readings.losses[:, None]
+    own = course.A[:, basis.decays.shape[1] :]
+    with_own, with_y = Products(basis.columns, own), Products(basis.columns, y)
+    AA, Ay = Products(course.A, course.A), Products(course.A, y)
+    found: list[tuple[float, Change]] = []
+    for phi, (x, value) in zip(CORRELATIONS, course.fits, strict=True):
+        active = np.flatnonzero(x > 0)
+        inner = np.concatenate([basis.with_decays(phi), with_own(phi)], axis=1)[:, active]
+        inverse = np.linalg.pinv(AA(phi)[np.ix_(active, active)], rcond=1e-10, hermitian=True)
+        slope = with_y(phi)[:, 0] - inner @ (inverse @ Ay(phi)[active, 0])
+        square = basis.squares[0] - phi * basis.squares[1] + phi * phi * basis.squares[2]
+        left = square - ((inner @ inverse) * inner).sum(1)
+        gain = np.where(left > 1e-6 * square, slope**2 / np.maximum(left, 1e-300), 0.0)
+        for sign in (1.0, -1.0):
+            place = int(np.argmax(np.where(sign * slope > 0, gain, 0.0)))
+            factor = profile(phi, len(y))
+            found.append((value - factor * gain[place], replace(basis.changes[place], sign=sign)))
+    found.sort(key=lambda pair: pair[0])
+    return [next(change for _, change in found if change.sign == sign) for sign in (1.0, -1.0)]
+
+
+def _joined_at_once(null: Course, price: float) -> Course:
+    """Many short falls fitted at once as if readings were independent, then joined into few long ones."""
+    readings, n = null.readings, len(null.readings)
+    length = max(4.0, n / 100)
+    many = [Change("logistic", place, length) for place in np.arange(0.0, n - length, length / 2)]
+    A, y = columns(readings, many), readings.losses
+    x, _ = least_squares(A.T @ A, A.T @ y, float(y @ y))
+    heights = x[-len(many) :]
+    short = [(fall, height) for fall, height in zip(many, heights, strict=True) if height > 0.02 * spread(y)]
+    joined = [_joined(short, count) for count in range(1, min(len(short), _MOST_JOINED) + 1)]
+    tried = [fit_course(readings, falls) for falls in joined]
+    first = max(tried, key=lambda c: c.gain_over(null) - price * len(c.changes), default=null)
+    if first is null or first.gain_over(null) < 0.5 * price * len(first.changes):
+        return null
+    return _without_idle(_reshaped(moved(readings, first.changes, first.phi)), price)
+
+
+def _joined(falls: list[tuple[Change, float]], count: int) -> list[Change]:
+    """So many falls, parted where the gaps between the short ones, given in order, are widest."""
+    gaps = [after.place - before.place for (before, _), (after, _) in pairwise(falls)]
+    cuts = sorted(int(gap) + 1 for gap in np.argsort(gaps)[len(gaps) - count + 1 :])
+    return [_span(falls[start:stop]) for start, stop in pairwise([0, *cuts, len(falls)])]
+
+
+def _span(falls: list[tuple[Change, float]]) -> Change:
+    """One fall from where a tenth of these is gone to where nine tenths are."""
+    gone = np.cumsum([height for _, height in falls])
+    start, stop = (int(np.searchsorted(gone, share * gone[-1])) for share in (0.1, 0.9))
+    place = falls[start][0].place
+    return Change("logistic", place, falls[stop][0].place + falls[stop][0].length - place)
+
+
+def moved(readings: Readings, changes: Sequence[Change], phi: float, rounds: int = 2) -> Course:
+    """The changes moved and stretched to where they fit best, the noise refitted in between."""
+    course = None
+    for _ in range(rounds):
+        changes = Residuals(readings, changes, phi).minimised()
+        course = fit_course(readings, changes)
+        if course.phi == phi:
+            break
+        phi = course.phi
+    assert course is not None
+    return course
+
+
+class Residuals:
+    """White noise left at places and lengths (logarithms) of changes, everything linear fitted."""
+
+    def __init__(self, readings: Readings, changes: Sequence[Change], phi: float):
+        self.readings, self.changes, self.phi = readings, tuple(changes), phi
+        self.y = whitened(readings.losses, phi)
+        self.decays = whitened(readings.basis.decays, phi)
+        self.start = np.array([part for c in self.changes for part in (c.place, np.log(c.length))])
+
+    def at(self, position: Array) -> tuple[Change, ...]:
+        """The changes at other places and lengths."""
+        return tuple(
+            Change(change.shape, float(place), float(np.exp(length)), change.sign)
+            for change, place, length in zip(self.changes, position[::2], position[1::2], strict=True)
+        )
+
+    def _columns(self, position: Array) -> Array:
+        changes = [change.column(self.readings.steps) for change in self.at(position)]
+        return whitened(np.column_stack(changes), self.phi)
+
+    def fit(self, position: Array) -> tuple[Array, Array, Array]:
+        """What is left, the active columns, and the heights of the changes."""
+        A = np.concatenate([self.decays, self._columns(position)], axis=1)
+        x, _ = least_squares(A.T @ A, A.T @ self.y, float(self.y @ self.y))
+        return self.y - A @ x, A[:, x > 0], x[-len(self.changes) :]
+
+    def slopes(self, position: Array, active: Array, heights: Array) -> Array:
+        """How what is left moves with the position: -P dA x, P the projection off the active columns."""
+        D = np.empty((len(self.y), len(position)))
+        nudges = np.where(np.arange(len(position)) % 2, 1e-3, 1e-3 * np.exp(np.repeat(position[1::2], 2)))
+        here = self._columns(position)
+        for part, nudge in enumerate(nudges):
+            moved = position.copy()
+            moved[part] += nudge
+            change = self.at(moved)[part // 2].column(self.readings.steps)
+            D[:, part] = heights[part // 2] * (whitened(change, self.phi) - here[:, part // 2]) / nudge
+        Q, _ = np.linalg.qr(active)
+        return -(D - Q @ (Q.T @ D))
+
+    def minimised(self, rounds: int = 10) -> tuple[Change, ...]:
+        """The changes where the sum of squares is least nearby (Levenberg-Marquardt)."""
+        n, count = len(self.readings), len(self.changes)
+        low, high = np.zeros(2 * count), np.tile([n - 1.0, np.log(0.75 * n)], count)
+        position, damping = np.clip(self.start, low, high), 1e-2
+        left, active, heights = self.fit(position)
+        for _ in range(rounds):
+            J = self.slopes(position, active, heights)
+            value, H, g = left @ left, J.T @ J, J.T @ left
+            for _ in range(4):
+                step = np.linalg.solve(H + np.diag(damping * np.diag(H) + 1e-12 * np.trace(H) + 1e-300), g)
+                tried = np.clip(position - np.clip(step, -_longest(position), _longest(position)), low, high)
+                found = self.fit(tried)
+                if found[0] @ found[0] < value:
+                    break
+                damping *= 6
+            else:
+                break
+            position, damping = tried, damping / 5
+            left, active, heights = found
+            if left @ left > (1 - 1e-5) * value:
+                break
+        return self.at(position)
+
+
+def _longest(position: Array) -> Array:
+    """The longest step: a change by its own length or two readings, its length by a factor of two."""
+    most = np.full(len(position), np.log(2.0))
+    most[::2] = np.maximum(np.exp(position[1::2]), 2.0)
+    return most
+
+
+def _reshaped(course: Course) -> Course:
+    """Each change in the shape that fits best."""
+    for number in range(len(course.changes)):
+        course = min((course, *other_shapes(course, number)), key=lambda found: found.value)
+    return course
+
+
+def other_shapes(course: Course, number: int) -> list[Course]:
+    """The course with one change in each of the other shapes, moved to where it fits."""
+    change = course.changes[number]
+    return [
+        moved(course.readings, _replaced(course.changes, number, change.shaped(shape)), course.phi, rounds=1)
+        for shape in SHAPES
+        if shape != change.shape
+    ]
+
+
+def _replaced(changes: tuple[Change, ...], number: int, change: Change) -> tuple[Change, ...]:
+    return (*changes[:number], change, *changes[number + 1 :])
+
+
+def _without_idle(course: Course, price: float) -> Course:
+    """Changes taken away that the others can do without."""
+    for number in reversed(range(len(course.changes))):
+        rest = course.changes[:number] + course.changes[number + 1 :]
+        without = _reshaped(moved(course.readings, rest, course.phi)) if rest else fit_course(course.readings)
+        if course.gain_over(without) < price:
+            return _without_idle(without, price)
+    return course

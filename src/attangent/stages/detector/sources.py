@@ -1,0 +1,166 @@
+"""Readings from what training leaves behind: a CSV, a Trainer's state, or TensorBoard's events."""
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from attangent._errors import AttangentError
+
+_STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
+_NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")
+_LONG = ("group", "step", "loss")
+
+
+def read_metrics(
+    path: str | Path, groups: Iterable[str] | None = None, step: str | None = None
+) -> pd.DataFrame:
+    """Readings (group, step, loss) from a CSV, a trainer_state.json, or a folder of TensorBoard events.
+
+    A CSV has a column of steps (`step` names it; step, global_step, iteration or epoch are found) and one
+    column per group, or the columns group, step, loss. `groups` names those to read; without it all columns
+    of numbers are read, or for logs all tags with "loss" in their name. Empty cells are gaps. Steps that
+    repeat or go back, and readings that are no finite number, are refused with their row.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise AttangentError(f"there is no file or folder {place}")
+    wanted = None if groups is None else [*groups]
+    if place.is_dir() or "tfevents" in place.name:
+        frame = _from_tensorboard(place, wanted)
+    elif place.suffix.lower() == ".json":
+        frame = _from_trainer(place, wanted)
+    else:
+        frame = _from_csv(place, wanted, step)
+    _check(frame, place)
+    return frame
+
+
+def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.DataFrame:
+    try:
+        frame = pd.read_csv(place, dtype=str, keep_default_na=False)
+    except (ValueError, UnicodeDecodeError, OSError) as error:
+        raise AttangentError(f"{place} cannot be read as a CSV: {error}") from None
+    if set(_LONG) <= set(frame.columns) and step is None:
+        long = frame[[*_LONG]].assign(row=range(2, len(frame) + 2))
+        long = long.query("group in @wanted") if wanted is not None else long
+        return _numbers(long, place)
+    steps = step or next((name for name in _STEPS if name in frame.columns), None)
+    if steps is None or steps not in frame.columns:
+        raise AttangentError(
+            f"{place} has no column {steps or 'of steps'}, its columns are {', '.join(frame.columns)}; name "
+            "the column of steps"
+        )
+    chosen = wanted if wanted is not None else _numeric_columns(frame, steps)
+    missing = [name for name in chosen if name not in frame.columns]
+    if missing or not chosen:
+        raise AttangentError(
+            f"{place} has no column {', '.join(missing) or 'of losses'}, "
+            f"its columns are {', '.join(frame.columns)}"
+        )
+    rows = frame.assign(row=range(2, len(frame) + 2))
+    long = rows.melt(id_vars=[steps, "row"], value_vars=chosen, var_name="group", value_name="loss")
+    return _numbers(long.rename(columns={steps: "step"}), place)
+
+
+def _numeric_columns(frame: pd.DataFrame, steps: str) -> list[str]:
+    """Columns whose first cell that is not empty is a number."""
+    named = [name for name in frame.columns if name != steps and name not in _NO_LOSS]
+    first = {name: next((cell for cell in frame[name] if cell.strip()), "") for name in named}
+    return [name for name, cell in first.items() if _is_number(cell)]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(long: pd.DataFrame, place: Path) -> pd.DataFrame:
+    """Cells as numbers, gaps left out."""
+    long = long.loc[[bool(cell.strip()) for cell in long["loss"]]].copy()
+    for column in ("step", "loss"):
+        wrong = [not _is_number(cell) for cell in long[column]]
+        if any(wrong):
+            first = long.iloc[wrong.index(True)]
+            raise AttangentError(
+                f"row {first['row']} of {place}: {column} is {first[column]!r}, expected a number"
+            )
+        long[column] = [float(cell) for cell in long[column]]
+    return long
+
+
+def _from_trainer(place: Path, wanted: list[str] | None) -> pd.DataFrame:
+    """The log_history of a transformers Trainer."""
+    try:
+        history = json.loads(place.read_text(encoding="utf-8"))["log_history"]
+        entries = [dict(entry) for entry in history]
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        raise AttangentError(f"{place} is no trainer_state.json: expected JSON with a log_history") from None
+    rows = [
+        {"group": name, "step": entry["step"], "loss": value, "row": number}
+        for number, entry in enumerate(entries, 1)
+        for name, value in entry.items()
+        if "step" in entry and _chosen(name, value, wanted)
+    ]
+    return _tagged(rows, wanted, place, {name for entry in entries for name in entry})
+
+
+def _chosen(name: str, value: Any, wanted: list[str] | None) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return name in wanted if wanted is not None else "loss" in name and name != "train_loss"
+
+
+def _tagged(
+    rows: list[dict[str, Any]], wanted: list[str] | None, place: Path, there: set[str]
+) -> pd.DataFrame:
+    missing = sorted(set(wanted or ()) - {row["group"] for row in rows})
+    if missing or not rows:
+        raise AttangentError(
+            f"{place} has no readings of {', '.join(missing) or 'any loss'}, "
+            f"it has {', '.join(sorted(there)) or 'none'}"
+        )
+    return pd.DataFrame(rows)
+
+
+def _from_tensorboard(place: Path, wanted: list[str] | None) -> pd.DataFrame:
+    try:
+        from tensorboard.backend.event_processing import event_accumulator  # type: ignore[import-not-found]
+    except ImportError:
+        raise AttangentError(
+            f"{place} holds TensorBoard events, and tensorboard is not installed: install it, or "
+            "export the scalars as CSV"
+        ) from None
+    events = event_accumulator.EventAccumulator(str(place), size_guidance={"scalars": 0})
+    events.Reload()
+    tags = events.Tags()["scalars"]
+    rows = [
+        {"group": tag, "step": event.step, "loss": event.value, "row": number}
+        for tag in tags
+        if (tag in wanted if wanted is not None else "loss" in tag.lower())
+        for number, event in enumerate(events.Scalars(tag), 1)
+    ]
+    return _tagged(rows, wanted, place, set(tags))
+
+
+def _check(frame: pd.DataFrame, place: Path) -> None:
+    for name, part in frame.groupby("group", sort=False):
+        before = -math.inf
+        for row, step, loss in zip(part["row"], part["step"], part["loss"], strict=True):
+            if not math.isfinite(step) or not math.isfinite(loss):
+                raise AttangentError(
+                    f"row {row} of {place}: {name} is {loss} at step {step}, expected finite numbers; leave "
+                    "the cell empty where nothing was read"
+                )
+            if step <= before:
+                what = "comes twice" if step == before else f"comes after step {before:g}"
+                raise AttangentError(
+                    f"row {row} of {place}: step {step:g} of {name} {what}, expected steps that go up"
+                )
+            before = step

@@ -1,0 +1,92 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attangent import AttangentError
+from attangent.audit import Conclusion, Hypothesis, Trend
+
+MET = Hypothesis("h", ">=", 1.0, 2.0)
+MISSED = Hypothesis("h", ">=", 200.0, 3.0, log10=True)
+
+
+@given(bound=st.floats(allow_nan=False), measured=st.floats(allow_nan=False))
+def test_relations(bound, measured):
+    assert Conclusion("c", "<=", bound, measured).kept == (measured <= bound)
+    assert Conclusion("c", ">=", bound, measured).kept == (measured >= bound)
+    assert Conclusion("c", "==", bound, measured).kept == (measured == bound)
+
+
+def test_divergence_to_infinity_violates_an_upper_bound():
+    assert Conclusion("c", "<=", 1.0, math.inf).kept is False
+
+
+def test_missing_decades():
+    assert MET.missing_decades == 0
+    assert MISSED.missing_decades == pytest.approx(197)
+    assert Hypothesis("h", "<=", 1e-3, 1.0).missing_decades == pytest.approx(3)
+    assert math.isnan(Hypothesis("h", ">=", 1.0, -1.0).missing_decades)
+    assert Hypothesis("h", "<=", 5.0, math.inf).missing_decades == math.inf
+    assert Hypothesis("h", "<=", 1e-300, 1e300).missing_decades == pytest.approx(600)
+
+
+def test_other_relations_and_thresholds_are_refused():
+    with pytest.raises(AttangentError, match="relation of 'c' is '<', expected <=, >= or =="):
+        Conclusion("c", "<", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AttangentError, match="relation of 'h'"):
+        Hypothesis("h", "!", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AttangentError, match="threshold of 'c' is 'mine'"):
+        Conclusion("c", "<=", 1.0, 0.5, threshold="mine")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("line", "slack"),
+    [
+        (Conclusion("c", "<=", 1e8, 10.0), 7),
+        (Conclusion("c", ">=", 1e-4, 10.0), 5),
+        (Conclusion("c", "<=", 237.0, -1.0, log10=True), 238),
+        (Conclusion("c", ">=", -8.0, 1.0, log10=True), 9),
+    ],
+)
+def test_slack_in_decades(line, slack):
+    assert line.slack == pytest.approx(slack)
+    assert line.cannot_fail == (slack > 6)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        Conclusion("broken", "<=", 1.0, 1e9),
+        Conclusion("equal but for rounding", "<=", 1e-9, 1e-16),
+        Conclusion("equal", "==", 1.0, 1.0),
+        Conclusion("a count", "<=", 3.0, 0.0),
+        Conclusion("negative", "<=", 3.0, -1e9),
+        Conclusion("nothing", "<=", 3.0, -math.inf, log10=True),
+        Conclusion.of_trend("a trend", "<=", 1e9, [1, 2, 4, 8], [1, 2, 4, 8]),
+    ],
+)
+def test_lines_whose_slack_says_nothing_can_fail(line):
+    assert math.isnan(line.slack)
+    assert not line.cannot_fail
+
+
+@given(st.floats(-3, 3), st.floats(0.01, 100))
+def test_the_exponent_of_a_power_law(power, factor):
+    sizes = [4, 8, 16, 64, 128]
+    values = [factor * size**power for size in sizes]
+    assert Trend(tuple(sizes), tuple(values)).exponent == pytest.approx(power, abs=1e-9)
+
+
+def test_a_trend_without_an_exponent_decides_nothing():
+    line = Conclusion.of_trend("t", "<=", 0.0, [1, 2, 4, 8], [1.0, 0.5, 0.0, 0.1])
+    assert math.isnan(line.measured)
+    assert line.kept is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "values"), [([1, 2, 4], [1, 1, 1]), ([1, 1, 2, 4], [1, 1, 1, 1]), ([1, 2, 4, 8], [1, 1, 1])]
+)
+def test_a_trend_needs_a_value_at_four_sizes(sizes, values):
+    with pytest.raises(AttangentError, match="at each of at least 4 sizes"):
+        Conclusion.of_trend("t", "<=", 0.0, sizes, values)

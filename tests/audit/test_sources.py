@@ -1,0 +1,98 @@
+"""Packages of claims that others write: listed, run, stored and shown like ours; unusable ones are named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit import load, registry, sources
+from attangent.audit.report.page import render
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "claims"
+
+
+def install(folder: Path, points: dict[str, str], *paths: Path) -> dict[str, str]:
+    """What `pip install` leaves behind, and an environment that finds it."""
+    made = folder / "somebodys-0.1.dist-info"
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: somebodys\nVersion: 0.1\n")
+    lines = "".join(f"{name} = {package}\n" for name, package in points.items())
+    (made / "entry_points.txt").write_text(f"[{sources.GROUP}]\n{lines}")
+    known = [str(path) for path in (folder, *paths)] + [os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(known)}
+
+
+def attangent(environment, *arguments, code=0):
+    command = [sys.executable, "-m", "attangent", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_the_example_is_listed_run_stored_and_shown(tmp_path):
+    environment = install(tmp_path / "site", {"Rahimi2007": "rahimi2007"}, EXAMPLE)
+    listed = json.loads(attangent(environment, "audit", "--list", "--json", "Rahimi2007/*").stdout)
+    assert [row["id"] for row in listed] == ["Rahimi2007/claim-1", "Rahimi2007/equation-2"]
+    out = tmp_path / "run"
+    attangent(environment, "audit", "--paper", "Rahimi2007", "--jobs", "2", "--out", str(out))
+    run = load(out)
+    assert {result.claim: result.verdict.value for result in run.results()} == {
+        "Rahimi2007/claim-1": "holds",
+        "Rahimi2007/equation-2": "holds",
+    }
+    assert 'id="Rahimi2007/claim-1"' in render(run)
+    assert "Random Features for Large-Scale Kernel Machines" in (out / "report.html").read_text()
+    again = attangent(environment, "audit", "Rahimi2007/claim-1", "--json", "--out", str(out))
+    assert json.loads(again.stdout)["results"][0]["seconds"] == run.results()[0].seconds
+
+
+def test_the_tests_of_the_example_pass(tmp_path):
+    environment = install(tmp_path / "site", {"Rahimi2007": "rahimi2007"}, EXAMPLE)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE / "tests")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+
+
+def test_packages_that_cannot_be_used_are_named_and_left_out(tmp_path):
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "broken_claims.py").write_text("raise RuntimeError('no good')\n")
+    (bad / "thief_claims.py").write_text(
+        "from attangent.audit import claim\n"
+        "@claim('P2/mine', place='p', title='t', statement='s', quick={})\n"
+        "def check(settings, seed): ...\n"
+    )
+    points = {f"{name}": f"{name.lower()}_claims" for name in ("Broken", "Absent", "Thief", "P1", "odd-name")}
+    environment = install(tmp_path / "site", points, bad)
+    done = attangent(environment, "audit", "--list", "--json")
+    ids = [row["id"] for row in json.loads(done.stdout)]
+    assert len(ids) == len(registry.all_claims())
+    assert "P2/mine" not in ids
+    for line in (
+        "left out: Broken: broken_claims cannot be used: RuntimeError: no good",
+        "left out: Absent: absent_claims cannot be used: ModuleNotFoundError",
+        "left out: Thief: thief_claims cannot be used: AttangentError: its claims should be named Thief/...",
+        "left out: P1: attangent has a paper of this name",
+        "left out: odd-name: a paper's name has letters and digits only",
+    ):
+        assert line in done.stderr
+
+
+def test_every_paper_of_ours_is_cited():
+    for name in ("P1", "P2", "P3", "P4", "P5"):
+        paper = sources.cited(name)
+        assert paper is not None
+        assert paper.title
+        assert paper.link.startswith("https://")
+        assert paper.subject
+    assert sources.cited("Nobody") is None
+
+
+def test_an_unknown_paper_is_refused():
+    with pytest.raises(AttangentError, match="unknown paper 'Nobody'"):
+        registry.select([], "Nobody")

@@ -1,0 +1,144 @@
+"""One test for each rule of a verdict."""
+
+import math
+
+import pytest
+
+from attangent.audit import Conclusion, Finding, Hypothesis, Verdict
+from attangent.audit.results import Result
+from attangent.audit.verdicts import Judgement, whole
+from tests.audit.examples import make_record
+
+KEPT = Conclusion("c", "<=", 1.0, 0.5)
+BROKEN = Conclusion("c", "<=", 1.0, 1.5)
+UNDECIDED = Conclusion("c", "<=", 1.0, math.nan)
+EMPTY = Conclusion("c", "<=", 237.0, 0.5, log10=True)
+OURS = Conclusion("c", "<=", 1.0, 9.0, claimed=False)
+CHOSEN = Conclusion("c", "<=", 1.0, 9.0, threshold="ours")
+MET = Hypothesis("h", ">=", 1.0, 2.0)
+MISSED = Hypothesis("h", ">=", 200.0, 3.0, log10=True)
+IN_LIMIT = Hypothesis("width", ">=", 200.0, 3.0, log10=True, in_limit=True)
+FALLING = Conclusion.of_trend("error over m", "<=", -0.5, [8, 16, 32, 64], [8, 4, 2, 1])
+FLAT = Conclusion.of_trend("error over m", "<=", -0.5, [8, 16, 32, 64], [1, 1, 1, 1])
+
+
+def verdict(conclusions, hypotheses=(), differs=()):
+    return Finding(tuple(conclusions), tuple(hypotheses), differs=tuple(differs)).verdict.value
+
+
+@pytest.mark.parametrize("hypotheses", [[], [MET]])
+def test_it_holds_where_every_line_is_kept_with_the_hypotheses_met(hypotheses):
+    assert verdict([KEPT, KEPT], hypotheses) == "holds"
+
+
+def test_it_is_measured_where_a_hypothesis_is_out_of_reach():
+    assert verdict([KEPT], [MET, MISSED]) == "measured"
+
+
+def test_it_is_measured_in_another_setting():
+    assert verdict([KEPT], [MET], ["a model of two layers"]) == "measured"
+
+
+@pytest.mark.parametrize("hypotheses", [[], [MET]])
+def test_it_is_violated_where_a_line_fails_with_the_hypotheses_met(hypotheses):
+    assert verdict([KEPT, BROKEN], hypotheses) == "violated"
+    assert verdict([UNDECIDED, BROKEN], hypotheses) == "violated"
+
+
+def test_a_failure_outside_the_hypotheses_is_not_a_refutation():
+    assert verdict([BROKEN], [MET, MISSED]) == "not reproduced"
+
+
+def test_a_failure_in_another_setting_is_not_a_refutation():
+    assert verdict([BROKEN], [MET], ["made-up data"]) == "not reproduced"
+
+
+def test_a_trend_refutes_what_is_said_of_a_limit():
+    assert verdict([FLAT], [MET, IN_LIMIT]) == "violated"
+    assert verdict([FALLING], [MET, IN_LIMIT]) == "measured"
+
+
+def test_a_trend_does_not_refute_where_another_hypothesis_is_missed():
+    assert verdict([FLAT], [MISSED, IN_LIMIT]) == "not reproduced"
+    assert verdict([FLAT], [IN_LIMIT], ["made-up data"]) == "not reproduced"
+
+
+def test_a_single_size_does_not_refute_what_is_said_of_a_limit():
+    assert verdict([BROKEN], [IN_LIMIT]) == "not reproduced"
+
+
+def test_it_is_open_where_a_line_could_not_be_measured():
+    assert verdict([KEPT, UNDECIDED], [MET]) == "open"
+
+
+def test_a_bound_that_cannot_fail_does_not_hold_by_itself():
+    assert verdict([EMPTY], [MET]) == "open"
+    assert verdict([EMPTY, KEPT], [MET]) == "holds"
+    assert verdict([EMPTY, FALLING], [MET]) == "holds"
+    assert verdict([EMPTY, BROKEN], [MET]) == "violated"
+
+
+def test_lines_of_ours_and_thresholds_of_ours_decide_nothing():
+    assert verdict([KEPT, OURS, CHOSEN], [MET]) == "holds"
+    assert verdict([BROKEN, OURS], [MET]) == "violated"
+    assert verdict([CHOSEN], [MET]) == "open"
+
+
+def of_part(part, line):
+    return Conclusion(line.name, line.relation, line.bound, line.measured, log10=line.log10, part=part)
+
+
+def test_each_part_has_its_verdict():
+    finding = Finding(
+        (of_part("1", KEPT), of_part("2", BROKEN), of_part("3", EMPTY)),
+        (MET, Hypothesis("h", ">=", 1.0, 0.0, part="2")),
+    )
+    assert {part: judged.verdict.value for part, judged in finding.judgements.items()} == {
+        "1": "holds",
+        "2": "not reproduced",
+        "3": "open",
+    }
+    assert finding.verdict is Verdict.NOT_REPRODUCED
+
+
+def test_a_part_that_cannot_fail_leaves_the_whole_to_the_others():
+    assert verdict([of_part("1", KEPT), of_part("2", EMPTY)]) == "holds"
+    assert whole([Judgement(Verdict.OPEN, empty=True)]) is Verdict.OPEN
+    assert whole([Judgement(Verdict.OPEN, empty=True), Judgement(Verdict.OPEN)]) is Verdict.OPEN
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "combined"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "measured"], "measured"),
+        (["measured", "open"], "open"),
+        (["open", "violated", "holds"], "violated"),
+        (["not reproduced", "open"], "not reproduced"),
+        (["not reproduced", "violated"], "violated"),
+        (["crashed", "holds"], "holds"),
+        (["crashed"], "crashed"),
+        ([], "open"),
+    ],
+)
+def test_verdicts_of_several_seeds(verdicts, combined):
+    assert Verdict.combine(map(Verdict, verdicts)) == combined
+
+
+def over_seeds(*findings):
+    records = [make_record("P2/lemma-1", finding, seed) for seed, finding in enumerate(findings)]
+    return Result(tuple(records))
+
+
+def test_a_trend_decides_where_three_seeds_and_all_show_it():
+    flat, falling = (Finding((line,), (MET,)) for line in (FLAT, FALLING))
+    assert over_seeds(flat, flat, flat).verdict is Verdict.VIOLATED
+    assert over_seeds(flat, flat).verdict is Verdict.OPEN
+    assert over_seeds(flat, flat, falling).verdict is Verdict.OPEN
+    assert over_seeds(falling, falling).verdict is Verdict.HOLDS
+
+
+def test_a_plain_counter_example_decides_with_one_seed():
+    broken = Finding((FLAT, BROKEN), (MET,))
+    assert over_seeds(broken).verdict is Verdict.VIOLATED
+    assert over_seeds(Finding((KEPT,)), broken).verdict is Verdict.VIOLATED

@@ -1,0 +1,101 @@
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from attangent import cli
+from attangent.audit import registry
+from tests.audit.fakes import crashing, make_claim
+
+
+@pytest.fixture
+def claims(monkeypatch):
+    mine = {
+        claim.id: claim
+        for claim in (make_claim("P1/lemma-1"), make_claim("P1/lemma-2"), make_claim("P2/lemma-3", crashing))
+    }
+    monkeypatch.setattr(registry, "_claims", mine)
+    monkeypatch.setattr(registry, "_paper_names", lambda: sorted({claim.paper for claim in mine.values()}))
+    monkeypatch.setattr(registry, "_load_paper", lambda paper: None)
+
+
+@pytest.fixture
+def invoke(claims, tmp_path, monkeypatch):
+    """Runs the command as `main` does; gives exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attangent", *arguments])
+        runner = CliRunner()
+        with runner.isolation() as (out, err, _):
+            try:
+                cli.main()
+                code = 0
+            except SystemExit as exit:
+                code = exit.code
+            return code, out.getvalue().decode(), err.getvalue().decode()
+
+    return call
+
+
+def test_audit_prints_a_table_and_writes_the_report(invoke, tmp_path):
+    code, output, _ = invoke("audit", "P1/*", "--jobs", "1")
+    assert code == 0
+    assert "P1/lemma-1" in output
+    assert "2 holds" in output
+    assert "report: audit-quick/report.html" in output
+    assert (tmp_path / "audit-quick" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_json_is_for_machines(invoke):
+    code, output, _ = invoke("audit", "P1/lemma-1", "--jobs", "1", "--json", "--out", "r")
+    assert code == 0
+    shown = json.loads(output)
+    assert [result["verdict"] for result in shown["results"]] == ["holds"]
+    assert shown["profile"] == "quick"
+
+
+def test_list(invoke):
+    code, output, _ = invoke("audit", "--list", "--json")
+    assert code == 0
+    assert [row["id"] for row in json.loads(output)] == ["P1/lemma-1", "P1/lemma-2", "P2/lemma-3"]
+    assert json.loads(output)[0]["settings"]["full"]["n"] == 400
+    code, output, _ = invoke("audit", "--list", "--paper", "P2")
+    assert "P2/theorem-4.2" in output
+    assert "P1/" not in output
+
+
+def test_a_crash_gives_exit_code_one_and_names_the_claim(invoke):
+    code, _, errors = invoke("audit", "--jobs", "1", "--quiet")
+    assert code == 1
+    assert "crashed: P2/lemma-3 seed 1: RuntimeError: seed one is bad luck" in errors
+
+
+def test_quiet_prints_nothing(invoke):
+    assert invoke("audit", "P1/lemma-1", "--jobs", "1", "--quiet") == (0, "", "")
+
+
+def test_report_again(invoke):
+    invoke("audit", "P1/lemma-1", "--jobs", "1", "--quiet", "--out", "r")
+    code, output, _ = invoke("report", "r", "--out", "elsewhere.html")
+    assert (code, output) == (0, "report: elsewhere.html\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["audit", "P1/lema-1"], "did you mean P1/lemma-1"),
+        (["audit", "--profile", "fast"], "unknown profile 'fast', expected one of quick, full"),
+        (["audit", "--paper", "P9"], "unknown paper 'P9', expected one of P1, P2"),
+        (["audit", "--seeds", "0"], "seeds is 0"),
+        (["audit", "--out", "/proc/none/here"], "cannot make the folder /proc/none/here"),
+        (["report", "nowhere"], "nowhere holds no audit run"),
+    ],
+)
+def test_what_a_user_got_wrong_is_one_line(invoke, arguments, message):
+    code, output, errors = invoke(*arguments)
+    assert code == 2
+    assert output == ""
+    assert message in errors
+    assert errors.count("\n") == 1

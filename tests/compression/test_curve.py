@@ -1,0 +1,14 @@
+"""The curve of size against answers kept."""
+
+import pytest
+
+from attangent.compression.curve import draw_curve
+from attangent.compression.goal import Attempt
+
+
+@pytest.mark.parametrize("asked", [0, 10])
+def test_the_curve_is_a_picture(asked, tmp_path):
+    attempts = [Attempt(16, 0, 3, asked, 0.3, 100, 1.0), Attempt(32, 5, 9, asked, 0.9, 200, 2.0)]
+    draw_curve(attempts, 0.9, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]

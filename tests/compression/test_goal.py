@@ -1,0 +1,90 @@
+"""The smallest size that keeps enough answers: what is tried, in which order, and where it ends."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from attangent import AttangentError
+from attangent.compression.answers import Answer
+from attangent.compression.fidelity import Fidelity
+from attangent.compression.goal import Goal, reach
+from attangent.compression.result import CompressedPrompt
+
+
+@dataclass
+class Job:
+    """Keeps a part of ten answers that grows with the size, and three more when distilled."""
+
+    ids: range = range(500)
+    seed: int = 0
+    asked: int = 10
+    tried: list = field(default_factory=list)
+
+    def fit(self, size, method):
+        self.tried.append((size, 0))
+        return CompressedPrompt({}, 500, size, method, (), "", exact=size == 500)
+
+    def distill(self, start, plan):
+        self.tried.append((start.size, plan.steps))
+        return CompressedPrompt({}, 500, start.size, start.method, (), "", distilled=plan.steps)
+
+    def quiz_answers(self, found):
+        kept = (
+            self.asked if found.exact else min(self.asked, found.size // 12 + (3 if found.distilled else 0))
+        )
+        words = ["yes"] * kept + ["no"] * (self.asked - kept)
+        return tuple(Answer(f"{i}?", "yes", word, "no", "yes") for i, word in enumerate(words))
+
+    def fidelity(self, found):
+        share = min(1.0, found.size / 100)
+        return Fidelity({"compressed": 0.1, "none": 1.0}, {}, {"compressed": share, "none": 0.0})
+
+
+def test_the_closed_form_comes_first_then_distillation_then_a_larger_size():
+    job = Job()
+    outcome = reach(job, Goal(keep=0.9, steps=7))
+    assert job.tried == [(16, 0), (32, 0), (64, 0), (128, 0)]
+    assert outcome.met
+    assert [attempt.kept for attempt in outcome.attempts] == [1, 2, 5, 10]
+    closer = Job(asked=8)
+    assert reach(closer, Goal(keep=0.9, steps=7)).found.distilled == 7
+    assert closer.tried == [(16, 0), (32, 0), (64, 0), (64, 7)]
+
+
+def test_without_a_cap_the_whole_prompt_is_the_last_resort():
+    outcome = reach(Job(asked=100), Goal(keep=1, steps=0))
+    assert outcome.met
+    assert outcome.found.exact
+
+
+def test_a_cap_on_the_size_ends_the_search_with_the_best_and_the_reason():
+    outcome = reach(Job(), Goal(keep=0.9, size=40, steps=0))
+    assert not outcome.met
+    assert outcome.found.size == 40
+    assert outcome.stopped == "40 tokens for each head are the most allowed"
+    assert [attempt.size for attempt in outcome.attempts] == [16, 32, 40]
+
+
+def test_a_cap_on_the_time_ends_it_after_what_was_begun():
+    outcome = reach(Job(), Goal(keep=0.9, seconds=1e-9, steps=0))
+    assert not outcome.met
+    assert len(outcome.attempts) == 1
+    assert "seconds are over" in outcome.stopped
+
+
+def test_where_nothing_can_be_asked_the_next_tokens_count():
+    outcome = reach(Job(asked=2), Goal(keep=0.5, steps=0))
+    assert outcome.attempts[-1].asked == 0
+    assert outcome.found.size == 64
+    assert outcome.attempts[-1].share == pytest.approx(0.64)
+
+
+@pytest.mark.parametrize("changes", [{"keep": 1.5}, {"size": 0}, {"seconds": 0}, {"steps": -1}])
+def test_goals_that_cannot_be_are_refused(changes):
+    with pytest.raises(AttangentError):
+        Goal(**changes)
+
+
+def test_a_method_without_sizes_has_no_goal():
+    with pytest.raises(AttangentError, match="no size to choose"):
+        reach(Job(), Goal(), "elu")

@@ -1,0 +1,26 @@
+"""A quiz keeps what the prompt alone answers, and says what a compressed one lost."""
+
+from attangent.compression.questions import Question
+from attangent.compression.quiz import Quiz
+
+QUESTIONS = [Question("who?", "Quill"), Question("where?", "Rome"), Question("when?", "1931")]
+
+
+def said(*answers):
+    return lambda texts: list(answers)
+
+
+def test_only_what_the_prompt_alone_answers_is_asked():
+    quiz = Quiz.made(QUESTIONS, said("It is QUILL.", "in Rome", "never"), said("no", "Rome!", "no"))
+    assert [question.text for question in quiz.questions] == ["who?"]
+    assert quiz.full == ("It is QUILL.",)
+
+
+def test_a_quiz_can_be_empty():
+    assert len(Quiz.made([], said(), said())) == 0
+    assert len(Quiz.made(QUESTIONS, said("", "", ""), said("", "", ""))) == 0
+
+
+def test_lost_answers_are_found():
+    quiz = Quiz.made(QUESTIONS, said("Quill", "Rome", "1931"), said("", "", ""))
+    assert [answer.lost for answer in quiz.answers(["quill", "Paris", "in 1931"])] == [False, True, False]

@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from attangent import AttangentError
+from attangent.forecast.data.panel import Panel, seasonal_scale
+
+
+def test_series_end_together_longest_first():
+    panel = Panel.of([np.arange(6.0), np.arange(4.0)], 1)
+    assert panel.values[1, 2:].tolist() == [0, 1, 2, 3]
+    assert np.isnan(panel.values[1, :2]).all()
+    earlier = panel.before(2)
+    assert len(earlier) == 1  # the second keeps two values only
+    assert earlier.values.tolist() == [[0, 1, 2, 3]]
+    assert panel.rows(1, 2).values.tolist() == [[0, 1, 2, 3]]
+    assert panel.latest(3).lengths.tolist() == [3, 3]
+
+
+def test_scale_is_that_of_mase_and_never_zero():
+    rng = np.random.default_rng(0)
+    long, short = rng.normal(size=20), rng.normal(size=4)
+    panel = Panel.of([long, np.full(6, 7.0), np.zeros(5), short], 4)
+    expected = [np.abs(long[4:] - long[:-4]).mean(), 7.0, 1.0, np.abs(np.diff(short)).mean()]
+    np.testing.assert_allclose(seasonal_scale(panel), expected)
+
+
+@pytest.mark.parametrize("series", [[], [np.arange(2.0)], [np.arange(3.0), np.arange(4.0)]])
+def test_too_short_or_out_of_order(series):
+    with pytest.raises(AttangentError, match="at least 3 values, the longest first"):
+        Panel.of(series, 1)
+    with pytest.raises(AttangentError, match="finite"):
+        Panel.of([np.array([1.0, np.nan, 2.0])], 1)

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.linear_model import Ridge
+
+from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.models.panels import pooled
+from attangent.forecast.models.panels.pooled import fit_pooled, lookbacks, pooled_ridges
+
+RNG = np.random.default_rng(0)
+
+
+def panel_of(count=12, period=4):
+    lengths = sorted(RNG.integers(30, 60, count), reverse=True)
+    return Panel.of([10 + np.cumsum(RNG.normal(size=n)) for n in lengths], period)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_against_ridge_on_all_windows(monkeypatch, intercept):
+    panel, L, H = panel_of(), 6, 3
+    monkeypatch.setattr(pooled, "PENALTIES", (0.1,))
+    model = fit_pooled(panel, H, L, intercept, np.ones(len(panel), dtype=bool))
+    rows, scale = [], seasonal_scale(panel)
+    for values, length, s in zip(panel.values, panel.lengths, scale, strict=True):
+        windows = sliding_window_view(values[-length:], L + H)
+        rows.append((windows - windows[:, L - 1 : L]) / s)
+    rows = np.concatenate(rows)
+    x, y = rows[:, : L - 1], rows[:, L:]
+    if intercept:
+        x = np.column_stack([x, np.ones(len(x))])
+    penalty = (0.1 + 1e-9) * np.square(x).mean() * len(x)
+    peer = Ridge(penalty, fit_intercept=False).fit(x, y)
+    window = (panel.values[:, -L:] - panel.values[:, -1:])[:, :-1] / scale[:, None]
+    window = np.column_stack([window, np.ones(len(window))]) if intercept else window
+    expected = panel.values[:, -1:] + scale[:, None] * peer.predict(window)
+    np.testing.assert_allclose(model.predict(panel), expected, rtol=1e-6)
+
+
+def test_units_of_a_series_do_not_matter():
+    panel = panel_of()
+    scaled = panel.with_values(panel.values * np.linspace(1, 1e6, len(panel))[:, None])
+    usable = np.ones(len(panel), dtype=bool)
+    one, other = (fit_pooled(p, 3, 5, True, usable) for p in (panel, scaled))
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6, atol=1e-9)
+
+
+def test_short_series_get_the_other_forecast_and_thinning_keeps_the_latest(monkeypatch):
+    panel = Panel.of([*[10 + np.cumsum(RNG.normal(size=40)) for _ in range(6)], np.arange(1.0, 5.0)], 4)
+    theta = {"theta": np.full((7, 2), 1.0), "theta-log": np.full((7, 2), 2.0)}
+    found = pooled_ridges(panel, 2, theta)
+    assert found["ridge-1"][-1].tolist() == [1.0, 1.0]
+    assert found["ridge-intercept-3-log"][-1].tolist() == [2.0, 2.0]
+    assert not np.array_equal(found["ridge-1"][0], theta["theta"][0])
+    monkeypatch.setattr(pooled, "MOST", 30)
+    assert np.isfinite(pooled_ridges(panel, 2, theta)["ridge-1"]).all()
+
+
+def test_too_few_windows_are_not_fitted_to():
+    panel = Panel.of([np.arange(9.0)], 1)
+    assert fit_pooled(panel, 2, 3, False, np.array([True])) is None
+    assert lookbacks(panel) == (3, 5, 7)

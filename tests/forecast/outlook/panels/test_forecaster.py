@@ -1,0 +1,91 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from attangent import AttangentError
+from attangent.forecast import SeriesForecaster
+
+RNG = np.random.default_rng(0)
+
+
+def long_frame(lengths=(60, 36, 48)):
+    parts = []
+    for k, n in enumerate(lengths):
+        times = pd.date_range(end="2024-12-01", periods=n, freq="MS")
+        y = 20 + 5 * np.sin(2 * np.pi * np.arange(n) / 12) + RNG.normal(size=n)
+        parts.append(pd.DataFrame({"unique_id": f"s{k}", "ds": times, "y": y}))
+    return pd.concat(parts, ignore_index=True)
+
+
+FRAME = long_frame()
+
+
+def test_predict_gives_a_long_frame_in_the_order_of_the_ids():
+    found = SeriesForecaster().fit(FRAME).predict(3, level=[80, 95], quantiles=[0.5])
+    assert found.unique_id.tolist() == ["s0"] * 3 + ["s1"] * 3 + ["s2"] * 3
+    assert found.ds.tolist()[:3] == list(pd.date_range("2025-01-01", periods=3, freq="MS"))
+    ends = [f"attangent-{side}-{level}" for level in (80, 95) for side in ("lo", "hi")]
+    assert found.columns.tolist() == ["unique_id", "ds", "attangent", *ends, "attangent-q0.5"]
+    assert (found["attangent-lo-95"] < found["attangent-lo-80"]).all()
+    assert (found["attangent-hi-80"] < found["attangent-hi-95"]).all()
+    truth = 20 + 5 * np.sin(2 * np.pi * np.arange(60, 63) / 12)
+    assert np.abs(found.attangent[:3] - truth).max() < 2
+
+
+def test_the_order_of_series_changes_nothing():
+    found = SeriesForecaster().fit(FRAME).predict(3)
+    turned = SeriesForecaster().fit(FRAME.iloc[::-1]).predict(3)
+    one, other = (f.set_index(["unique_id", "ds"]).sort_index() for f in (found, turned))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_cross_validation_knows_nothing_after_its_cutoff():
+    found = SeriesForecaster().cross_validation(FRAME, 4, n_windows=2, level=[80])
+    assert found.cutoff.unique().tolist() == [pd.Timestamp("2024-04-01"), pd.Timestamp("2024-08-01")]
+    spoiled = FRAME.copy()
+    spoiled.loc[spoiled.ds > "2024-04-01", "y"] = 1e6
+    other = SeriesForecaster().cross_validation(spoiled, 4, n_windows=2)
+    early = found.cutoff == pd.Timestamp("2024-04-01")
+    np.testing.assert_array_equal(found.attangent[early], other.attangent[early])
+    merged = found.merge(FRAME, on=["unique_id", "ds"], suffixes=("", "_true"))
+    assert len(merged) == len(found) == 24
+    np.testing.assert_array_equal(merged.y, merged.y_true)
+    alone = SeriesForecaster().forecast(FRAME[FRAME.ds <= "2024-04-01"], 4)
+    np.testing.assert_allclose(found.attangent[early], alone.attangent)
+
+
+def test_outlook_tells_errors_reasons_and_models():
+    found = SeriesForecaster("theta").fit(FRAME).outlook(3, [90])
+    assert found.models == ["theta"] * 3
+    assert found.why == ["theta was asked for"]
+    assert found.errors["combination"] < found.errors["persistence"]
+    assert found.plain().columns.tolist() == ["unique_id", "ds", "forecast", "lower_90", "upper_90", "model"]
+
+
+def test_a_period_is_taken_from_the_calendar_or_as_given():
+    assert SeriesForecaster().fit(FRAME).period_ == 12
+    assert SeriesForecaster(period=6).fit(FRAME).period_ == 6
+
+
+def test_frames_of_polars_are_read():
+    polars = pytest.importorskip("polars")
+    found = SeriesForecaster().fit(polars.from_pandas(FRAME)).predict(2)
+    np.testing.assert_allclose(found.attangent, SeriesForecaster().fit(FRAME).predict(2).attangent)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SeriesForecaster("prophet"), "model is 'prophet'"),
+        (lambda: SeriesForecaster(period=0), "period is 0"),
+        (lambda: SeriesForecaster().predict(3), "not fitted"),
+        (lambda: SeriesForecaster().fit(FRAME).predict(0), "h is 0"),
+        (lambda: SeriesForecaster().fit(FRAME).predict(3, [0.8]), "level is 0.8, expected a number from 1"),
+        (lambda: SeriesForecaster().fit(FRAME).predict(3, quantiles=[1]), "quantile is 1"),
+        (lambda: SeriesForecaster().cross_validation(FRAME, 30, 2), "longest series has 60 values"),
+        (lambda: SeriesForecaster().fit(7), "int cannot be read as series"),
+    ],
+)
+def test_refused(call, message):
+    with pytest.raises(AttangentError, match=message):
+        call()

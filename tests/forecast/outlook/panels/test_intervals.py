@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from attangent.forecast.outlook.panels.intervals import Spread
+
+P = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
+
+
+def errors(rows, steps=6, seed=0):
+    return np.random.default_rng(seed).normal(size=(rows, steps)) * np.sqrt(np.arange(1, steps + 1))
+
+
+@pytest.mark.parametrize("rows", [60, 2000])
+def test_exchangeable_errors_are_covered_as_often_as_is_said(rows):
+    q = Spread(errors(rows)).quantiles(P, np.array([50]))[0]
+    new = errors(20_000, seed=1)
+    assert ((q[:, 1] <= new) & (new <= q[:, 3])).mean() == pytest.approx(0.8, abs=0.03)
+    assert ((q[:, 0] <= new) & (new <= q[:, 4])).mean() == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 100])
+def test_quantiles_never_cross_and_widen_with_the_step(rows):
+    q = Spread(errors(rows)).quantiles(P, np.array([30, 4]))
+    assert (np.diff(q, axis=2) >= 0).all()
+    assert (np.diff(q[:, :, 4] - q[:, :, 0], axis=1) >= 0).all()
+
+
+def test_few_errors_and_short_series_give_wider_intervals():
+    few, many = (Spread(errors(n)).quantiles(P, np.array([30]))[0, -1, 4] for n in (3, 3000))
+    assert few > many
+    nothing = Spread(np.empty((0, 3))).quantiles(P, np.array([40, 3]))
+    assert nothing[1, 0, 4] > 2 * nothing[0, 0, 4]
+
+
+def test_steps_that_nothing_is_known_of_are_covered_too():
+    partly = errors(200)
+    partly[:, 3:] = np.nan
+    q = Spread(partly).quantiles(P, np.array([30]))[0]
+    assert np.isfinite(q).all()
+    assert q[5, 4] > q[2, 4]

@@ -1,0 +1,34 @@
+import os
+import signal
+import threading
+
+import pytest
+
+from attangent._signals import Terminated, ending_on_signals
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_block_and_handlers_are_put_back(name):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    with pytest.raises(Terminated, match=name), ending_on_signals():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == before
+
+
+def test_it_is_not_taken_for_a_failure():
+    assert not issubclass(Terminated, Exception)
+
+
+def test_other_threads_are_left_alone():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def run():
+        with ending_on_signals():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]
