@@ -163,3 +163,11 @@ def test_class_weights_count_every_class_the_same(bert, tmp_path):
     given = [tuning(bert, train=tmp_path / "odd.jsonl", class_weights=on) for on in (False, True)]
     first, second = (finetune(one, tmp_path / str(one.class_weights))[0]["train_loss"] for one in given)
     assert first != second
+
+
+def test_decoders_classify_too(llama, bert, tmp_path):
+    given = Tuning(str(llama), bert / "train.jsonl", bert / "eval.jsonl", training=SHORT)
+    (found,) = finetune(given, tmp_path)
+    answers = load_tuned(tmp_path).predict(["the cat", "a dog"])
+    assert found["learning_rate"] == 1e-2  # no closed form, so that the rate is the method's own
+    assert {answer.label for answer in answers} <= {"cat", "dog"}

@@ -15,8 +15,11 @@ _STRENGTHS = tuple(10.0**power for power in range(-3, 3))
 
 
 def linear_classifier(model: Any, classifier: Sequence[str]) -> nn.Linear | None:
-    """The classifier, where it is one linear layer: only then is there a closed form."""
-    layer = getattr(model, classifier[0]) if len(classifier) == 1 else None
+    """The classifier, where it is one linear layer on a vector for each row: only that has a closed form.
+
+    The `score` of decoders reads every token, and the row's own is picked afterwards.
+    """
+    layer = getattr(model, classifier[0]) if len(classifier) == 1 and classifier[0] != "score" else None
     return layer if isinstance(layer, nn.Linear) else None
 
 
