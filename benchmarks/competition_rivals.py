@@ -27,9 +27,9 @@ def main(model: str, season: int, horizon: int, every: int, source: str, out: st
     fallback = models.SeasonalNaive(season_length=season)
     run = StatsForecast(models=[made], freq=1, n_jobs=1, fallback_model=fallback)
     run.forecast(df=frame.groupby("unique_id").tail(12).head(24), h=1)  # compiles and imports
-    start = time.perf_counter()
+    start = time.process_time()
     found = run.forecast(df=frame, h=horizon, level=[80, 95])
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     found.rename(columns={model: "mean"}).to_csv(out, index=False)
     print(f"{seconds:.2f}")
 

@@ -1,6 +1,7 @@
 """Checks of single values that every room makes before any work is done."""
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -46,6 +47,16 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise AttangentError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
     return value
+
+
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse settings of names that `what` does not have."""
+    known = sorted(known)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise AttangentError(
+            f"unknown settings {', '.join(unknown)} of {what}, expected some of {', '.join(known)}"
+        )
 
 
 def _is_number(value: Any) -> bool:

@@ -5,8 +5,9 @@ import torch
 
 from attangent import AttangentError, detach
 from attangent.compression.capture import prefill, run, with_states
-from attangent.compression.compressor import Compressor, Piece, compress
+from attangent.compression.compressor import Compressor, compress
 from attangent.compression.pieces import LongPrompt, compress_pieces
+from attangent.compression.problem import Piece
 from tests.compression.cases import Letters, tiny_llama
 
 TEXT = "some text that is long enough to be cut into pieces, and then a little more of it. " * 2

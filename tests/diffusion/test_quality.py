@@ -75,5 +75,14 @@ def test_bad_samples_are_refused():
         sliced_wasserstein(normal(5), normal(6))
     with pytest.raises(AttangentError, match="b has shape"):
         mmd(normal(5), normal(5, d=3))
+    with pytest.raises(AttangentError, match="projections is 0"):
+        sliced_wasserstein(normal(5), normal(5), projections=0)
+    for bandwidth in (0.0, -1.0, float("nan"), "wide"):
+        with pytest.raises(AttangentError, match="bandwidth is"):
+            mmd(normal(5), normal(5), bandwidth=bandwidth)
+    with pytest.raises(AttangentError, match="give a bandwidth above 0"):
+        mmd(torch.zeros(3, 2), torch.zeros(3, 2))
+    with pytest.raises(AttangentError, match="at least 2"):
+        mmd(normal(1), normal(5))
     with pytest.raises(AttangentError, match="cannot fill 8 groups"):
         sample_quality(normal(5), normal(5))

@@ -33,3 +33,13 @@ def test_imports_go_down(part):
 
 def test_every_part_is_named_here():
     assert {path.name for path in ROOM.iterdir() if path.is_dir() and path.name[0] != "_"} == set(MAY_IMPORT)
+
+
+def test_no_class_name_means_two_things():
+    names = [
+        node.name
+        for path in ROOM.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted(names) == sorted(set(names))

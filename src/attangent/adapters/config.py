@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from attangent._checks import check_between, check_size
+from attangent._checks import check_between, check_names, check_size
 from attangent._errors import AttangentError
 
 Features = Literal["learned", "anchors", "elu", "printed", "taylor", "positive-random"]
@@ -91,12 +91,7 @@ class NTKConfig:
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> "NTKConfig":
         """The config with these settings; an unknown one is refused."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(settings) - known)
-        if unknown:
-            raise AttangentError(
-                f"unknown settings {', '.join(unknown)}, expected some of {', '.join(sorted(known))}"
-            )
+        check_names(settings, (field.name for field in fields(cls)), "an adapter")
         return cls(**settings)
 
     def _check_words(self) -> None:

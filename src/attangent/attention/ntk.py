@@ -18,10 +18,11 @@ from attangent.attention._inputs import (
 )
 from attangent.attention.fused.forward import fused_attention
 from attangent.attention.fused.tokens import fused_for
+from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import resolve_mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
-from attangent.attention.ragged import Ragged, joined_heads, split_heads
+from attangent.attention.ragged import Ragged
 
 
 def ntk_attention(

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from attangent.attention._inputs import check_is_prefix, check_merge, check_scale, compute_dtype
+from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import Prefix, Weights, largest_exponent, prefix_terms
-from attangent.attention.ragged import Ragged, joined_heads, split_heads
+from attangent.attention.ragged import Ragged
 
 _LOGITS = 1 << 23
 

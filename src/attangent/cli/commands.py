@@ -12,7 +12,7 @@ from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
 from attangent.cli.forecasting import diagnose, evaluate, forecast
-from attangent.cli.instruments import stages
+from attangent.cli.instruments import spectrum, stages
 from attangent.cli.tuning import compare, predict, solve, tune
 
 app = typer.Typer(
@@ -60,7 +60,7 @@ for job, commands in {
     "Tune a model": (tune, predict, compare, solve),
     "Squeeze a prompt": (compress, generate, chat),
     "Forecast": (forecast, evaluate, diagnose),
-    "Look inside": (stages, doctor),
+    "Look inside": (stages, spectrum, doctor),
 }.items():
     for command in commands:
         app.command(rich_help_panel=job)(command)

@@ -47,6 +47,34 @@ def stages(
         typer.echo(found.summary())
 
 
+def spectrum(
+    model: Annotated[str, typer.Argument(help="A folder with a model, or a name on the Hugging Face hub.")],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="q, k, v, o, qk, mlp or the end of a module's name; may be given again."),
+    ] = None,
+    layer: Annotated[list[int] | None, typer.Option(help="A layer from 0; all by default.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Singular values of a model's weights: for each matrix the largest, and how many carry most of it."""
+    from attangent.stages._pictures import check_picture
+    from attangent.stages.spectra.plots import plot_spectrum
+    from attangent.stages.spectra.singular_values import spectrum as values_of
+    from attangent.stages.spectra.summary import load_model, summarised
+
+    if plot is not None:
+        check_picture(plot)
+    values = values_of(load_model(model), tuple(target or ("q", "k", "v", "o")), layer)
+    if plot is not None:
+        plot_spectrum(values, plot)
+    found = summarised(values)
+    if json_:
+        typer.echo(json.dumps(_records(found), indent=1))
+    else:
+        typer.echo(found.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+
+
 def _records(frame: "pd.DataFrame") -> list[dict[str, object]]:
     """Rows as JSON knows them: null for what is not there."""
     return json.loads(str(frame.to_json(orient="records", double_precision=12)))

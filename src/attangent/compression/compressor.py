@@ -1,6 +1,6 @@
 """A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
 from attangent.compression.methods import DEFAULT, method_named
 from attangent.compression.packing import packed, unpacked
-from attangent.compression.problem import PromptState
+from attangent.compression.problem import Piece, PromptState
 from attangent.compression.prompt import (
     Prompt,
     Reader,
@@ -102,15 +102,28 @@ def compress(
     check_size("size", size)
     check_model(model, tokenizer)
     if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
-        from attangent.compression.pieces import compress_pieces
-
-        options: dict[str, Any] = {"calibration": calibration, "seed": seed}
-        if progress is not None:
-            options["progress"] = progress
-        return compress_pieces(model, tokenizer, prompt, size, method, **options)
+        return _in_pieces(model, tokenizer, prompt, size, method, calibration, seed, progress)
     job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
     found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
     return found if plan is None else job.distill(found, plan)
+
+
+def _in_pieces(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    size: int,
+    method: str,
+    calibration: Sequence[str] | None,
+    seed: int,
+    progress: Progress | None,
+) -> CompressedPrompt:
+    from attangent.compression.pieces import compress_pieces
+
+    options: dict[str, Any] = {"calibration": calibration, "seed": seed}
+    if progress is not None:
+        options["progress"] = progress
+    return compress_pieces(model, tokenizer, prompt, size, method, **options)
 
 
 def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
@@ -123,15 +136,6 @@ def check_method(method: str, distill: int = 0) -> None:
     known = method_named(method)
     if distill:
         known.check_distillable()
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some tokens of a prompt: their ids (m), the position of the first, and states of all before them."""
-
-    ids: Tensor
-    start: int = 0
-    before: Mapping[str, PromptState] = field(default_factory=dict)
 
 
 @dataclass

@@ -16,11 +16,11 @@ from torch import Tensor
 from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, RaggedState
-from attangent.compression.compressor import Compressor, Piece
+from attangent.compression.compressor import Compressor
 from attangent.compression.export import Rotation
 from attangent.compression.methods import DEFAULT
 from attangent.compression.packing import packed, unpacked
-from attangent.compression.problem import PromptState
+from attangent.compression.problem import Piece, PromptState
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
 from attangent.compression.result import CompressedPrompt, joined_states
 from attangent.compression.stages import Progress

@@ -1,7 +1,7 @@
 """What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -18,6 +18,15 @@ PromptState = PrefixState | RaggedState
 """What stands for a prompt in one layer."""
 Solution = tuple[Tensor, Tensor, Tensor]
 """Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some tokens of a prompt: their ids (m), the position of the first, and states of all before them."""
+
+    ids: Tensor
+    start: int = 0
+    before: Mapping[str, PromptState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

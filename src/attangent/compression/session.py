@@ -11,7 +11,8 @@ from attangent._checks import check_size
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
 from attangent.compression.answers import ANSWER_TOKENS
-from attangent.compression.compressor import Compressor, Piece
+from attangent.compression.compressor import Compressor
+from attangent.compression.problem import Piece
 from attangent.compression.prompt import Reader, fingerprint
 from attangent.compression.result import CompressedPrompt, load_compressed, read_notes
 

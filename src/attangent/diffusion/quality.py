@@ -9,6 +9,7 @@ import torch
 from scipy.special import gammaincinv
 from torch import Tensor
 
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.diffusion._inputs import as_points
@@ -20,6 +21,7 @@ def sliced_wasserstein(a: Any, b: Any, projections: int = 64, seed: int = 0) -> 
 
     Two true samples of the same size are not at distance 0: compare with that floor.
     """
+    check_size("projections", projections)
     a = as_points("a", a)
     b = as_points("b", b, a.shape[1])
     if len(a) != len(b):
@@ -46,8 +48,12 @@ def mmd(a: Any, b: Any, bandwidth: float | None = None) -> float:
     """
     a = as_points("a", a)
     b = as_points("b", b, a.shape[1])
+    if min(len(a), len(b)) < 2:
+        raise AttangentError(f"a has {len(a)} points and b {len(b)}, expected at least 2 of each")
     between = torch.cdist(a, b)
-    scale = between.median().item() if bandwidth is None else bandwidth
+    scale = between.median().item() if bandwidth is None else check_positive("bandwidth", bandwidth)
+    if scale == 0:
+        raise AttangentError("the median distance between a and b is 0: give a bandwidth above 0")
     inside = sum(_mean_off_diagonal(_gaussian(torch.cdist(x, x), scale)) for x in (a, b))
     return (inside - 2 * _gaussian(between, scale).mean()).item()
 

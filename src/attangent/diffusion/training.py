@@ -27,9 +27,7 @@ class Trainer(Protocol):
 
 
 @dataclass(frozen=True)
-class Descent:
-    """Gradient descent on 1/2 sum |F - y|^2 at the rate `rate` / lambda_max(J J'); stable below 2."""
-
+class _Settings:
     steps: int = 300
     rate: float = 1.0
     patience: int | None = None
@@ -37,33 +35,26 @@ class Descent:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        _check(self.steps, self.rate, self.patience)
+        check_size("steps", self.steps)
+        check_positive("rate", self.rate)
+        if self.patience is not None:
+            check_size("patience", self.patience)
+
+
+@dataclass(frozen=True)
+class Descent(_Settings):
+    """Gradient descent on 1/2 sum |F - y|^2 at the rate `rate` / lambda_max(J J'); stable below 2."""
 
     def optimiser(self, weights: Weights, curvature: Callable[[], float], width: int) -> Any:
         return torch.optim.SGD(weights, lr=self.rate / curvature())
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(_Settings):
     """Adam on the same loss at the rate `rate` / width: outputs carry a factor m, so that rates must fall."""
-
-    steps: int = 300
-    rate: float = 1.0
-    patience: int | None = None
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        _check(self.steps, self.rate, self.patience)
 
     def optimiser(self, weights: Weights, curvature: Callable[[], float], width: int) -> Any:
         return torch.optim.Adam(weights, lr=self.rate / width)
-
-
-def _check(steps: int, rate: float, patience: int | None) -> None:
-    check_size("steps", steps)
-    check_positive("rate", rate)
-    if patience is not None:
-        check_size("patience", patience)
 
 
 def checkpoints(steps: int, count: int = 24) -> list[int]:

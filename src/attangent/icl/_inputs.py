@@ -2,19 +2,13 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from attangent._arrays import as_double as as_tensor
+from attangent._arrays import as_matrix
 from attangent._errors import AttangentError
 
-
-def as_matrix(name: str, value: Any, columns: int | None = None) -> Tensor:
-    """`value` as a finite float64 matrix, with this many columns where given."""
-    tensor = as_tensor(name, value)
-    if tensor.ndim != 2 or 0 in tensor.shape or (columns is not None and tensor.shape[1] != columns):
-        wanted = f"(rows, {columns})" if columns is not None else "(rows, columns)"
-        raise AttangentError(f"{name} has shape {tuple(tensor.shape)}, expected {wanted}, none of them zero")
-    return tensor
+__all__ = ["as_labels", "as_matrix", "as_tensor"]
 
 
 def as_labels(value: Any, N: int) -> Tensor:
@@ -26,14 +20,3 @@ def as_labels(value: Any, N: int) -> Tensor:
             f"N={N} tokens; cut longer ones with labels[..., :{N}]"
         )
     return tensor
-
-
-def as_tensor(name: str, value: Any) -> Tensor:
-    """`value` as a finite float64 tensor, whatever array-like it is."""
-    try:
-        tensor = torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise AttangentError(f"{name} is {type(value).__name__}, expected numbers: {error}") from error
-    if tensor.is_complex() or not torch.isfinite(tensor).all():
-        raise AttangentError(f"{name} has complex, NaN or infinite entries: expected finite real numbers")
-    return tensor.to(torch.float64)

@@ -4,6 +4,8 @@ from attangent.stages.detector.callback import stage_callback
 from attangent.stages.detector.detector import StageDetector, find_stages
 from attangent.stages.detector.sources import read_metrics
 from attangent.stages.spectra.edit import edit_spectrum
+from attangent.stages.spectra.effect import measure_effect
+from attangent.stages.spectra.search import search_spectrum
 from attangent.stages.spectra.singular_values import spectrum
 from attangent.stages.theory.attention import ReluAttention
 from attangent.stages.theory.data import TwoStageData
@@ -17,8 +19,10 @@ __all__ = [
     "TwoStageData",
     "edit_spectrum",
     "find_stages",
+    "measure_effect",
     "q_loss_bounds",
     "read_metrics",
+    "search_spectrum",
     "spectrum",
     "stage_callback",
     "train",

@@ -1,4 +1,4 @@
-"""The fused passes around any kernel."""
+"""The fused passes around any token attention."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from tests.attention.cases import make_mask, make_state, normal, tokens
 
 
 class _Reference:
-    """A kernel in plain operations, in the place of a device's."""
+    """Token attention in plain operations, in the place of a device's."""
 
     def supports(self, q, k, v):
         return True
@@ -32,7 +32,7 @@ class _Reference:
 
 
 @pytest.mark.parametrize("name", ["elu", "taylor-2", "learned-gelu"])
-def test_any_kernel_that_keeps_the_contract_gives_the_same_attention(name):
+def test_any_attention_that_keeps_the_contract_gives_the_same_attention(name):
     q, k, v = (t.requires_grad_() for t in tokens(2, 2, 2, 4, 5, 3))
     state, mask = make_state(name, 3, 2), resolve_mask(make_mask("added-full", 2, 2, 4, 5), False, q, k)
     inputs = [q, k, v, *state.parameters()]

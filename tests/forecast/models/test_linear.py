@@ -64,6 +64,21 @@ def test_alpha_is_the_best_on_validation():
     assert chosen.alpha_ == [min(alphas, key=errors.__getitem__)]
 
 
+def test_an_intercept_is_kept_where_a_drift_goes_on():
+    rng = np.random.default_rng(0)
+    drifting = np.cumsum(0.5 + rng.normal(size=300))
+    turning = np.concatenate([drifting[:200], drifting[199] - np.cumsum(0.5 + rng.normal(size=100))])
+    for series, kept in ((drifting, True), (turning, False)):
+        chosen = LinearForecaster(4, 12, intercept=None).fit(series[:200], series[196:])
+        assert chosen.intercept_kept_ == kept
+        same = LinearForecaster(4, 12, intercept=kept).fit(series[:200], series[196:])
+        np.testing.assert_array_equal(chosen.predict(series[-4:]), same.predict(series[-4:]))
+    with_one, without = (
+        LinearForecaster(4, 12, intercept=k).fit(drifting[:200]).score(drifting[196:]) for k in (True, False)
+    )
+    assert with_one > without
+
+
 def test_units_do_not_matter():
     series = waves(300, 1)
     small = LinearForecaster(12, 3).fit(series).predict(series[-12:])

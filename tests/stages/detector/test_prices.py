@@ -16,7 +16,7 @@ def test_the_table_is_the_largest_measured_over_all_correlations():
     for rate, prices in _PRICES.items():
         for count, given in zip(_READINGS, prices, strict=True):
             largest = max(row[f"{rate:g}"] for row in rows if row["readings"] == count)
-            assert given == pytest.approx(largest, abs=0.051)
+            assert given == pytest.approx(largest, abs=0.1)
 
 
 def test_rarer_alarms_cost_more():

@@ -18,6 +18,7 @@ MODELS: dict[str, Maker] = {
     "seasonal": SeasonalNaive,
     "linear": LinearForecaster,
     "linear-mean": lambda lookback, horizon: LinearForecaster(lookback, horizon, normalise="mean"),
+    "linear-intercept": lambda lookback, horizon: LinearForecaster(lookback, horizon, intercept=None),
     "linear-none": lambda lookback, horizon: LinearForecaster(lookback, horizon, normalise="none"),
     "nlinear": NLinear,
     "dlinear": DLinear,

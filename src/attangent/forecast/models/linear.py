@@ -24,7 +24,8 @@ class LinearForecaster(Forecaster):
     `normalise` says which level is taken off a window and put back: its "last" value, its "mean" or "none".
     `weights` is "shared" by all channels or there is one set for each "channel". `alpha` is relative to the
     mean square of the inputs; None takes it from `alphas` by the error on the validation series (or, without
-    one, on the last fifth of train, before W is fitted again on all of it).
+    one, on the last fifth of train, before W is fitted again on all of it). `intercept` lets anchored windows
+    drift as they did over train; None decides that on the same validation error. "none" always has one.
 
     >>> LinearForecaster(lookback=4, horizon=2).fit(np.arange(40.0)).predict([7.0, 8.0, 9.0, 10.0]).round(3)
     array([11., 12.])
@@ -38,11 +39,12 @@ class LinearForecaster(Forecaster):
         weights: Weights = "shared",
         alpha: float | None = None,
         alphas: Sequence[float] = ALPHAS,
+        intercept: bool | None = False,
     ):
         self.lookback, self.horizon = lookback, horizon
         self.normalise: Normalise = normalise
         self.weights: Weights = weights
-        self.alpha, self.alphas = alpha, alphas
+        self.alpha, self.alphas, self.intercept = alpha, alphas, intercept
         self._check_sizes()
         anchor_row(normalise, self.lookback)
         if weights not in get_args(Weights):
@@ -56,6 +58,7 @@ class LinearForecaster(Forecaster):
         if self.alpha is None and validation is None:
             train, validation = self._last_fifth(train)
         groups = self._groups(train)
+        self.intercept_kept_ = self._choose_intercept(groups, validation)
         self.alpha_ = self._choose_alphas(groups, validation)
         paths = [self._path(sums) for sums in (groups if whole is train else self._groups(whole))]
         self.coef_ = np.stack([path.weights(a) for path, a in zip(paths, self.alpha_, strict=True)])
@@ -78,20 +81,31 @@ class LinearForecaster(Forecaster):
         return [group.mapped(matrix) for group in sums]
 
     def _path(self, sums: WindowSums) -> RidgePath:
-        """Anchored windows get no intercept: a drift over train is not expected to go on."""
-        centre = sums.first / sums.count if self.normalise == "none" else np.zeros_like(sums.first)
+        """Anchored windows usually get no intercept: a drift over train is not expected to go on."""
+        centred = self.normalise == "none" or self.intercept_kept_
+        centre = sums.first / sums.count if centred else np.zeros_like(sums.first)
         return RidgePath.of(Moments.about(centre, sums, self.lookback))
+
+    def _choose_intercept(self, groups: list[WindowSums], validation: Array | None) -> bool:
+        if self.intercept is not None or validation is None:
+            return bool(self.intercept)
+        errors = {}
+        for kept in (False, True):
+            self.intercept_kept_ = kept
+            errors[kept] = sum(float(error.min()) for error in self._errors(groups, validation))
+        return errors[True] < errors[False]
 
     def _choose_alphas(self, groups: list[WindowSums], validation: Array | None) -> list[float]:
         if self.alpha is not None or validation is None:
             return [float(self.alpha or 0.0)] * len(groups)
-        alphas = np.asarray(self.alphas, dtype=np.float64)
+        return [float(self.alphas[int(np.argmin(error))]) for error in self._errors(groups, validation)]
+
+    def _errors(self, groups: list[WindowSums], validation: Array) -> list[Array]:
+        """The validation error of every penalty, for each group."""
+        alphas = np.asarray(self.alphas if self.alpha is None else [self.alpha], dtype=np.float64)
         held_out = self._groups(validation)
         paths = [self._path(sums) for sums in groups]
-        errors = [
-            path.errors(alphas, path.held_out(sums)) for path, sums in zip(paths, held_out, strict=True)
-        ]
-        return [float(alphas[int(np.argmin(error))]) for error in errors]
+        return [path.errors(alphas, path.held_out(sums)) for path, sums in zip(paths, held_out, strict=True)]
 
     def _predict(self, windows: Array) -> Array:
         x = np.moveaxis(windows - self._centre, 2, 0)  # (C, n, L)

@@ -1,6 +1,6 @@
 """Kernels and tangents of any torch module: products, spectra, and the training they foretell."""
 
-from attangent.kernels.modules.nystrom import LowRank, nystrom
+from attangent.kernels.modules.low_rank import LowRank, nystrom
 from attangent.kernels.modules.operator import TangentOperator, tangent_operator
 from attangent.kernels.modules.optimiser import Optimiser
 from attangent.kernels.modules.tangent_model import TangentModel, TangentRun, departure

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -107,14 +107,19 @@ class SpectrumEdit:
         self._originals = None
         return report
 
-    def save(self, folder: str | Path) -> EditReport:
-        """Write the edited model and the report to `folder`; the model in memory stays as it is."""
+    def save(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
+        """Write the edited model, the report and, where given, the tokenizer to `folder`.
+
+        The model in memory stays as it is. The copy is of full size: plain transformers reads no factors.
+        """
         if not hasattr(self.model, "save_pretrained"):
             raise AttangentError(
                 f"{type(self.model).__name__} has no save_pretrained: apply() the edit and save its weights"
             )
         with self as report:
             self.model.save_pretrained(folder)  # type: ignore[operator]
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
         rows = report.frame.astype(object).where(report.frame.notna(), None).to_dict(orient="records")
         write_json(Path(folder, REPORT_FILE), {"edit": self._asked, "changes": rows})
         return report
@@ -157,7 +162,8 @@ def edit_spectrum(
 
     keep: "largest" or "smallest" keeps so many, "drop_largest" drops so many; rho: how many, as a share of
     all; k: or as a number; targets: some of "q", "k", "v", "o" (matrices; biases stay) or "qk" (the product
-    of query and key weights, with their biases, head by head); layers: their numbers from 0, None for all.
+    of query and key weights, with their biases, head by head), "mlp" (the linear modules of a layer outside
+    attention), or the ending of modules' names ("mlp.down_proj"); layers: numbers from 0, None for all.
 
         with edit_spectrum(model, keep="largest", rho=0.1) as report:
             ...                                 # the model is edited; report says how far

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
+from attangent.stages.spectra.named import named_projections
 from attangent.stages.spectra.weights import PARTS, AttentionWeights, Projection, attention_weights
 
 TARGETS = (*PARTS, "qk")
@@ -121,13 +122,23 @@ Spectral = Matrix | HeadProduct
 def spectral_parts(
     model: nn.Module, targets: Iterable[str], layers: Iterable[int] | None = None
 ) -> list[Spectral]:
-    """What `targets` name in these layers: one matrix for each of q, k, v, o; for qk one product a head."""
+    """What `targets` name in these layers: q, k, v, o, the product qk of each head, or weights by name."""
     wanted = (targets,) if isinstance(targets, str) else tuple(targets)
-    if not wanted or not set(wanted) <= set(TARGETS) or len(set(wanted)) < len(wanted):
-        raise AttangentError(f"targets are {wanted}, expected one or more of {', '.join(TARGETS)}")
+    if not wanted or not all(isinstance(name, str) and name for name in wanted):
+        raise AttangentError(
+            f"targets are {wanted}, expected one or more of {', '.join(TARGETS)}, mlp, or names of modules"
+        )
+    if len(set(wanted)) < len(wanted):
+        raise AttangentError(f"targets are {wanted}, expected each one once")
+    chosen = None if layers is None else [*layers]
+    of_attention = [target for target in wanted if target in TARGETS]
     parts: list[Spectral] = []
-    for block in attention_weights(model, layers):
-        for target in wanted:
+    for target in wanted:
+        if target not in TARGETS:
+            named = named_projections(model, target, chosen)
+            parts += [Matrix(layer, module, target, found) for layer, module, found in named]
+    for block in attention_weights(model, chosen) if of_attention else ():
+        for target in of_attention:
             if target == "qk":
                 parts += [HeadProduct(block.layer, block.name, block, head) for head in range(block.heads)]
             else:

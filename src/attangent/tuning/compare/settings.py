@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from attangent._checks import check_size
+from attangent._checks import check_names, check_size
 from attangent._errors import AttangentError
 from attangent.tuning.methods import Method
 from attangent.tuning.pooling import Pooling, check_pooling
@@ -114,7 +114,7 @@ def read_comparison(path: Path) -> Comparison:
 def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
     """A comparison from plain values; relative files are below `folder`."""
     known = {"model", "seeds", "first_seed", "top", "training", "entrants", "tasks", "recipe", "pooling"}
-    _check_names(content, known, "a comparison")
+    check_names(content, known, "a comparison")
     if not isinstance(content.get("model"), str):
         raise AttangentError("a comparison names no model; give a hub id or a folder")
     model = content["model"]
@@ -135,13 +135,13 @@ def _recipe(given: Mapping[str, Any] | None) -> Recipe:
     """Training and nothing else where there is no table `recipe`, else what it says."""
     if given is None:
         return PLAIN
-    _check_names(given, {field.name for field in fields(Recipe)}, "a recipe")
+    check_names(given, {field.name for field in fields(Recipe)}, "a recipe")
     return Recipe(**given)
 
 
 def training_of(given: Mapping[str, Any]) -> Training:
     """The training with these settings; an unknown one is refused."""
-    _check_names(given, {field.name for field in fields(Training)}, "a training")
+    check_names(given, {field.name for field in fields(Training)}, "a training")
     return Training(**given)
 
 
@@ -151,17 +151,9 @@ def _entrant(label: str, given: Mapping[str, Any]) -> Entrant:
 
 
 def _trial(name: str, given: Mapping[str, Any], folder: Path) -> Trial:
-    _check_names(given, {field.name for field in fields(Trial)} - {"name"}, f"task {name}")
+    check_names(given, {field.name for field in fields(Trial)} - {"name"}, f"task {name}")
     paths = {key: tuple(folder / path for path in given.get(key, ())) for key in ("files", "eval_files")}
     missing = {"files", "train", "validation", "test"} - set(given)
     if missing:
         raise AttangentError(f"task {name} lacks {', '.join(sorted(missing))}")
     return Trial(name, **{**given, **paths})
-
-
-def _check_names(given: Mapping[str, Any], known: set[str], what: str) -> None:
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise AttangentError(
-            f"unknown settings {', '.join(unknown)} of {what}, expected some of {', '.join(sorted(known))}"
-        )

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._checks import check_names, check_size
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
 from attangent.tuning.kinds import TaskKind
@@ -60,13 +60,7 @@ class Method:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Method":
         """The method with these settings; `ntk` holds those of NTKConfig. An unknown one is refused."""
-        known = {setting.name for setting in fields(cls)}
-        unknown = sorted(set(settings) - known)
-        if unknown:
-            raise AttangentError(
-                f"unknown settings {', '.join(unknown)} of a method, "
-                f"expected some of {', '.join(sorted(known))}"
-            )
+        check_names(settings, (setting.name for setting in fields(cls)), "a method")
         ntk = NTKConfig.from_dict(dict(settings.get("ntk", {})))
         return cls(**{**settings, "ntk": ntk})
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from attangent.forecast.outlook.panels.backtest import Members, Trial
+from attangent.forecast.outlook.panels.backtest import Members, PanelTrial
 from attangent.forecast.outlook.panels.combine import FAMILIES, Combination
 
 
@@ -9,7 +9,7 @@ def made(errors, actual=10.0):
     """A trial in which each model is off by its error."""
     names = ("smoothing", "smoothing-log", "theta", "ridge-1")
     members = Members({n: np.full((2, 3), actual + e) for n, e in zip(names, errors, strict=True)})
-    return members, Trial(3, members, np.full((2, 3), actual), np.ones(2), np.array([True, True]))
+    return members, PanelTrial(3, members, np.full((2, 3), actual), np.ones(2), np.array([True, True]))
 
 
 def test_families_are_equal_before_anything_is_known():

@@ -32,6 +32,15 @@ def test_workers_give_the_same():
     assert_same(run_groups(SERIES, WORK, Crew()), run_groups(SERIES, WORK, Crew(jobs=2)))
 
 
+def test_a_cluster_gives_the_same():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        found = run_groups(SERIES, WORK, Crew(dask=cluster.scheduler_address))
+    assert_same(found, run_groups(SERIES, WORK, Crew()))
+
+
 def test_a_killed_run_goes_on(tmp_path, monkeypatch):
     done = []
     usual = Work.run

@@ -30,7 +30,7 @@ class Members:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PanelTrial:
     """Forecasts of the first series of a panel from `back` steps before its end, with what came.
 
     `actual` (n, min(H, back)); `scored` says which series had enough values; errors are in units of `scale`,
@@ -69,14 +69,14 @@ def origins(panel: Panel, horizon: int, most: int = MOST_ORIGINS) -> list[int]:
     return [k * spacing for k in range(1, count + 1) if median - k * spacing >= FEWEST_VALUES]
 
 
-def try_models(panel: Panel, horizon: int, most: int = MOST_ORIGINS) -> list[Trial]:
-    """A trial for each origin, the latest first; empty where the series are too short for any."""
+def try_models(panel: Panel, horizon: int, most: int = MOST_ORIGINS) -> list[PanelTrial]:
+    """A trial from each origin, the latest first; empty where the series are too short for any."""
     return [_try(panel, horizon, back) for back in origins(panel, horizon, most)]
 
 
-def _try(panel: Panel, horizon: int, back: int) -> Trial:
+def _try(panel: Panel, horizon: int, back: int) -> PanelTrial:
     earlier = panel.before(back)
     start = panel.values.shape[1] - back
     actual = panel.values[: len(earlier), start : start + min(back, horizon)]
     scored = earlier.lengths >= FEWEST_VALUES
-    return Trial(back, Members.of(earlier, horizon), actual, seasonal_scale(earlier), scored)
+    return PanelTrial(back, Members.of(earlier, horizon), actual, seasonal_scale(earlier), scored)

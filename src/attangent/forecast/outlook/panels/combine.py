@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent.forecast.outlook.panels.backtest import Members, Trial
+from attangent.forecast.outlook.panels.backtest import Members, PanelTrial
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Combination:
     weights: Array
 
     @classmethod
-    def of(cls, families: Sequence[str], members: Members, trials: Sequence[Trial]) -> "Combination":
+    def of(cls, families: Sequence[str], members: Members, trials: Sequence[PanelTrial]) -> "Combination":
         """w ~ prior (E / min E)^-4, E the mean relative error of own origins and of the set's."""
         names = member_names(members, families)
         series = len(next(iter(members.forecasts.values())))
@@ -50,7 +50,7 @@ class Combination:
         return np.einsum("nhm,nm->nh", stacked, self.weights[: len(stacked)])
 
 
-def _relative_errors(names: Sequence[str], trials: Sequence[Trial], series: int) -> Array:
+def _relative_errors(names: Sequence[str], trials: Sequence[PanelTrial], series: int) -> Array:
     """(N, M) errors relative to the mean over models: those of the set and of the series itself, averaged."""
     own, count = np.zeros((series, len(names))), np.zeros((series, 1))
     for trial in trials:

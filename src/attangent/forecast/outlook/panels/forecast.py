@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_choice
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.outlook.panels.backtest import Members, Trial, try_models
+from attangent.forecast.outlook.panels.backtest import Members, PanelTrial, try_models
 from attangent.forecast.outlook.panels.combine import FAMILIES, Combination
 from attangent.forecast.outlook.panels.intervals import Spread
 
@@ -65,7 +65,7 @@ def forecast_panel(
     return PanelForecast(chosen, why, forecasts, quantiles, errors, len(trials))
 
 
-def try_all(panel: Panel, horizon: int) -> tuple[dict[str, Tried], list[Trial]]:
+def try_all(panel: Panel, horizon: int) -> tuple[dict[str, Tried], list[PanelTrial]]:
     """Every model that can be named, with its forecasts and its errors on the past."""
     members, trials = Members.of(panel, horizon), try_models(panel, horizon)
     tried = {
@@ -81,7 +81,7 @@ def try_all(panel: Panel, horizon: int) -> tuple[dict[str, Tried], list[Trial]]:
     return tried, trials
 
 
-def _tried(forecasts: Array, earlier: Sequence[Array], trials: Sequence[Trial]) -> Tried:
+def _tried(forecasts: Array, earlier: Sequence[Array], trials: Sequence[PanelTrial]) -> Tried:
     errors = np.full((len(trials), len(forecasts)), np.nan)
     residuals = [np.empty((0, forecasts.shape[1]))]
     for row, trial, past in zip(errors, trials, earlier, strict=True):

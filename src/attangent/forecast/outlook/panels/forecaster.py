@@ -53,7 +53,7 @@ class SeriesForecaster:
 
     >>> months = pd.date_range("2020-01-01", periods=48, freq="MS")
     >>> df = pd.DataFrame({"unique_id": "a", "ds": months, "y": np.arange(48) % 12})
-    >>> SeriesForecaster().fit(df).predict(3, level=[80]).round(1).columns.tolist()
+    >>> SeriesForecaster().fit(df).predict(3, level=[80]).columns.tolist()
     ['unique_id', 'ds', 'attangent', 'attangent-lo-80', 'attangent-hi-80']
     """
 
@@ -114,7 +114,7 @@ class SeriesForecaster:
         """The same with errors, reasons and notes; groups that are done are kept in `folder`."""
         if not hasattr(self, "series_"):
             raise AttangentError("SeriesForecaster is not fitted: call fit(df) first")
-        asked = _Asked.of(level, quantiles)
+        asked = _Wanted.of(level, quantiles)
         check_size("h", h)
         known = self._known(h, X_df)
         return self._forecast(self.series_, h, asked, Crew(self.jobs, self.dask, folder), show, known)
@@ -153,7 +153,7 @@ class SeriesForecaster:
         check_size("h", h)
         check_size("n_windows", n_windows)
         step = h if step_size is None else check_size("step_size", step_size)
-        asked = _Asked.of(level, None)
+        asked = _Wanted.of(level, None)
         backs = [h + step * k for k in reversed(range(n_windows))]
         longest = max(len(one) for one in self.series_.series)
         if longest < backs[0] + SHORTEST:
@@ -163,7 +163,7 @@ class SeriesForecaster:
             )
         return pd.concat([self._window(back, h, asked) for back in backs], ignore_index=True)
 
-    def _window(self, back: int, h: int, asked: "_Asked") -> pd.DataFrame:
+    def _window(self, back: int, h: int, asked: "_Wanted") -> pd.DataFrame:
         earlier = self.series_.shortened(back)
         frame = self._forecast(earlier, h, asked, Crew(self.jobs, self.dask)).frame
         actual = [one[len(one) - back :][:h] for one in self.series_.series if len(one) - back >= SHORTEST]
@@ -175,7 +175,7 @@ class SeriesForecaster:
         self,
         given: SeriesSet,
         h: int,
-        asked: "_Asked",
+        asked: "_Wanted",
         crew: Crew,
         show: Show = lambda done, total: None,
         known: Covariates | None = None,
@@ -192,14 +192,14 @@ class SeriesForecaster:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Wanted:
     """Probabilities in rising order and, for each, the column it goes to."""
 
     probabilities: tuple[float, ...]
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, level: Sequence[float] | None, quantiles: Sequence[float] | None) -> "_Asked":
+    def of(cls, level: Sequence[float] | None, quantiles: Sequence[float] | None) -> "_Wanted":
         asked: list[tuple[str, float]] = []
         for one in sorted(level or ()):
             check_between("level", one, 1, 99.9)
@@ -211,7 +211,7 @@ class _Asked:
 
 
 def _long(
-    given: SeriesSet, found: Sequence[tuple[NDArray[np.int64], PanelForecast]], h: int, asked: _Asked
+    given: SeriesSet, found: Sequence[tuple[NDArray[np.int64], PanelForecast]], h: int, asked: _Wanted
 ) -> pd.DataFrame:
     """One row for each series and step, series in the order they were given."""
     order = np.concatenate([group for group, _ in found])

@@ -34,7 +34,7 @@ class Work:
     probabilities: tuple[float, ...]
     model: str
 
-    def run(self, part: "Part") -> PanelForecast:
+    def run(self, part: "GroupSeries") -> PanelForecast:
         panel = Panel.of(part.series, self.period)
         if part.past is None or part.future is None:
             return forecast_panel(panel, self.horizon, self.probabilities, self.model)
@@ -42,7 +42,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupSeries:
     """The series of a group and, where there are known columns, their past and future."""
 
     series: list[Array]
@@ -99,14 +99,14 @@ def run_groups(
     return [(group, found[k]) for k, group in enumerate(groups)]
 
 
-def _part(series: Sequence[Array], known: Covariates | None, group: NDArray[np.int64]) -> Part:
+def _part(series: Sequence[Array], known: Covariates | None, group: NDArray[np.int64]) -> GroupSeries:
     own = [series[k] for k in group]
     if known is None:
-        return Part(own)
-    return Part(own, [known.past[k] for k in group], [known.future[k] for k in group])
+        return GroupSeries(own)
+    return GroupSeries(own, [known.past[k] for k in group], [known.future[k] for k in group])
 
 
-def _results(parts: Sequence[Part], work: Work, crew: Crew) -> Iterator[PanelForecast]:
+def _results(parts: Sequence[GroupSeries], work: Work, crew: Crew) -> Iterator[PanelForecast]:
     if crew.dask is not None:
         yield from _on_dask(parts, work, crew.dask)
     elif crew.jobs > 1 and len(parts) > 1:
@@ -118,7 +118,7 @@ def _results(parts: Sequence[Part], work: Work, crew: Crew) -> Iterator[PanelFor
         yield from (work.run(part) for part in parts)
 
 
-def _on_dask(parts: Sequence[Part], work: Work, address: str) -> Iterator[PanelForecast]:
+def _on_dask(parts: Sequence[GroupSeries], work: Work, address: str) -> Iterator[PanelForecast]:
     try:
         from distributed import Client
     except ImportError:
@@ -132,7 +132,7 @@ def _on_dask(parts: Sequence[Part], work: Work, address: str) -> Iterator[PanelF
             yield future.result()
 
 
-def _paths(parts: Sequence[Part], work: Work, folder: Path | None) -> list[Path | None]:
+def _paths(parts: Sequence[GroupSeries], work: Work, folder: Path | None) -> list[Path | None]:
     if folder is None:
         return [None] * len(parts)
     real_folder(folder)
@@ -140,7 +140,7 @@ def _paths(parts: Sequence[Part], work: Work, folder: Path | None) -> list[Path 
     return [folder / f"{_digest(part, work)}.npz" for part in parts]
 
 
-def _digest(part: Part, work: Work) -> str:
+def _digest(part: GroupSeries, work: Work) -> str:
     """Of the values and of what is asked: another file or another horizon is another name."""
     seen = hashlib.sha256(repr(work).encode())
     for one in part.arrays():

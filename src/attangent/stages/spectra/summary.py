@@ -1,0 +1,44 @@
+"""Spectra in a few figures, and the model they are taken from."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attangent._errors import AttangentError
+
+
+def summarised(values: pd.DataFrame) -> pd.DataFrame:
+    """One row per matrix or head: how many values, the largest, the median, and how many carry 90 % of the
+    sum of squares."""
+    keys = ["layer", "module", "target", "head"]
+    parts = [part for _, part in values.groupby(keys, sort=False, dropna=False)]
+    rows = [{**part.iloc[0][keys].to_dict(), **_figures(part["value"].to_numpy())} for part in parts]
+    frame = pd.DataFrame(rows)
+    return frame.drop(columns="head") if values["head"].isna().to_numpy().all() else frame
+
+
+def _figures(values: Any) -> dict[str, float]:
+    energy = np.cumsum(values**2)
+    return {
+        "values": len(values),
+        "largest": float(values[0]),
+        "median": float(np.median(values)),
+        "for_90_percent": int(np.searchsorted(energy, 0.9 * energy[-1])) + 1,
+    }
+
+
+def load_model(name: str) -> Any:
+    """The model of a folder or of the hub, with the head it was saved with where transformers knows it."""
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+        kind = (config.architectures or ["AutoModel"])[0]
+        return getattr(transformers, kind, transformers.AutoModel).from_pretrained(name).eval()
+    except (OSError, ValueError) as error:
+        what = (
+            "is a folder without a model" if Path(name).is_dir() else "is no folder and no model on the hub"
+        )
+        raise AttangentError(f"{name} {what}: {str(error).splitlines()[0]}") from None
