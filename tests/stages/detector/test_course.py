@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attangent.stages.detector.course import Readings, fit_course
-from attangent.stages.detector.shapes import Change
+from attangent.stages.detector.shapes import Shift
 
 STEPS = np.arange(200.0)
 DECAYS = {
@@ -21,7 +21,7 @@ def test_smooth_decays_leave_nothing(losses):
 
 
 def test_a_fall_is_no_smooth_decay():
-    fall = Change("logistic", 80.0, 30.0)
+    fall = Shift("logistic", 80.0, 30.0)
     losses = 1 + fall.column(STEPS)
     readings = Readings(STEPS, losses)
     null, with_fall = fit_course(readings), fit_course(readings, [fall])

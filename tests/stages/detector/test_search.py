@@ -5,7 +5,7 @@ import pytest
 
 from attangent.stages.detector.course import Readings
 from attangent.stages.detector.search import Residuals, search, statistic
-from attangent.stages.detector.shapes import Change
+from attangent.stages.detector.shapes import Shift
 
 STEPS = np.arange(200.0)
 
@@ -17,7 +17,7 @@ def readings(*changes, noise=0.03, seed=0, base=1.0):
 
 
 def test_slopes_equal_differences():
-    changes = (Change("logistic", 60.0, 25.0), Change("ramp", 130.0, 20.0))
+    changes = (Shift("logistic", 60.0, 25.0), Shift("ramp", 130.0, 20.0))
     residuals = Residuals(readings(*changes), changes, 0.4)
     position = residuals.start + np.array([1.0, 0.1, -1.0, 0.05])
     left, active, heights = residuals.fit(position)
@@ -30,14 +30,14 @@ def test_slopes_equal_differences():
 
 
 def test_changes_are_moved_to_where_they_are():
-    true = Change("logistic", 60.0, 25.0)
-    (found,) = Residuals(readings(true), (Change("logistic", 75.0, 12.0),), 0.0).minimised(30)
+    true = Shift("logistic", 60.0, 25.0)
+    (found,) = Residuals(readings(true), (Shift("logistic", 75.0, 12.0),), 0.0).minimised(30)
     assert found.place == pytest.approx(60, abs=2)
     assert found.length == pytest.approx(25, abs=3)
 
 
 def test_two_equal_falls_and_a_rise_are_told_apart():
-    true = (Change("ramp", 40.0, 15.0), Change("logistic", 90.0, 12.0), Change("ramp", 150.0, 4.0, -1.0))
+    true = (Shift("ramp", 40.0, 15.0), Shift("logistic", 90.0, 12.0), Shift("ramp", 150.0, 4.0, -1.0))
     course = search(readings(*true, base=3.0), 22.0)
     found = sorted(course.changes, key=lambda change: change.place)
     assert [change.sign for change in found] == [1.0, 1.0, -1.0]
@@ -47,4 +47,4 @@ def test_two_equal_falls_and_a_rise_are_told_apart():
 def test_noise_gains_less_than_its_price():
     assert search(readings(noise=0.1), 22.0).changes == ()
     assert 0 <= statistic(readings(noise=0.1)) < 22
-    assert statistic(readings(Change("ramp", 90.0, 20.0), noise=0.1)) > 100
+    assert statistic(readings(Shift("ramp", 90.0, 20.0), noise=0.1)) > 100

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.stages.detector.shapes import SHAPES, Change, at, fallen
+from attangent.stages.detector.shapes import SHAPES, Shift, at, fallen
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -23,5 +23,5 @@ def test_falls_fall(shape):
 def test_places_between_and_beyond_uneven_steps():
     steps = np.array([0.0, 1.0, 10.0, 100.0])
     assert [at(steps, place) for place in (0.5, 2.5, 4.0, -1.0)] == [0.5, 55.0, 190.0, -1.0]
-    column = Change("ramp", 1.0, 1.0, -1.0).column(steps)
+    column = Shift("ramp", 1.0, 1.0, -1.0).column(steps)
     np.testing.assert_allclose(column, [-1.0, -0.9, -0.1, 0.0], atol=0.02)

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, without_outliers
-from attangent.stages.detector.shapes import SHAPES, Array, Change
+from attangent.stages.detector.shapes import SHAPES, Array, Shift
 
 _RATES = 24
 _FLOOR = 3e-3
@@ -70,10 +70,10 @@ def _basis(steps: tuple[float, ...]) -> Basis:
     return Basis(np.array(steps))
 
 
-def _changes_to_try(n: int) -> list[Change]:
+def _changes_to_try(n: int) -> list[Shift]:
     """All shapes at lengths from two readings to half of them, a third of a length apart."""
     return [
-        Change(shape, place, length)
+        Shift(shape, place, length)
         for length in np.geomspace(2.0, n / 2, 8)
         for place in np.arange(1.0, n - 2.0, max(1.0, length / 3))
         for shape in SHAPES
@@ -81,11 +81,11 @@ def _changes_to_try(n: int) -> list[Change]:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class LossCourse:
     """The best fit with given changes: at every phi, and at the best one."""
 
     readings: Readings
-    changes: tuple[Change, ...]
+    changes: tuple[Shift, ...]
     A: Array
     """The columns: smooth decays, then changes."""
     fits: tuple[tuple[Array, float], ...]
@@ -118,12 +118,12 @@ class Course:
         """The fitted loss at each step."""
         return self.A @ self.coefficients
 
-    def gain_over(self, other: "Course") -> float:
+    def gain_over(self, other: "LossCourse") -> float:
         """Twice the logarithm of the likelihood ratio to another fit of the same readings."""
         return len(self.readings) * float(np.log(other.value / self.value))
 
 
-def fit_course(readings: Readings, changes: Sequence[Change] = ()) -> Course:
+def fit_course(readings: Readings, changes: Sequence[Shift] = ()) -> LossCourse:
     """Decay, heights of the changes and noise, fitted at every correlation."""
     A = columns(readings, changes)
     y = readings.losses[:, None]
@@ -132,7 +132,7 @@ def fit_course(readings: Readings, changes: Sequence[Change] = ()) -> Course:
     for phi in CORRELATIONS:
         x, value = least_squares(AA(phi), Ay(phi)[:, 0], float(yy(phi)[0, 0]))
         fits.append((x, (value + readings.floor) * profile(phi, len(readings))))
-    return Course(readings, tuple(changes), A, tuple(fits))
+    return LossCourse(readings, tuple(changes), A, tuple(fits))
 
 
 def profile(phi: float, n: int) -> float:
@@ -140,6 +140,6 @@ def profile(phi: float, n: int) -> float:
     return (1 - phi**2) ** (-1 / n)
 
 
-def columns(readings: Readings, changes: Sequence[Change]) -> Array:
+def columns(readings: Readings, changes: Sequence[Shift]) -> Array:
     """Smooth decays and these changes, side by side."""
     return np.column_stack([readings.basis.decays, *(change.column(readings.steps) for change in changes)])

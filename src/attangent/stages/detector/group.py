@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attangent.stages.detector.course import Course, Readings, profile
+from attangent.stages.detector.course import LossCourse, Readings, profile
 from attangent.stages.detector.noise import CORRELATIONS, Products, spread
 from attangent.stages.detector.prices import price
 from attangent.stages.detector.search import Residuals, other_shapes, search
-from attangent.stages.detector.shapes import Array, Change, at
+from attangent.stages.detector.shapes import Array, Shift, at
 
 FEWEST = 20
 """Readings that are needed before anything is said."""
@@ -125,7 +125,7 @@ def _averaged(t: Array, y: Array) -> tuple[Array, Array]:
     return np.add.reduceat(t, edges) / counts, np.add.reduceat(y, edges) / counts
 
 
-def _stages(name: str, course: Course, false_alarms: float, least: float) -> tuple[list[Stage], float]:
+def _stages(name: str, course: LossCourse, false_alarms: float, least: float) -> tuple[list[Stage], float]:
     """The falls that are stages, and the share of the whole fall that belongs to the start-up."""
     mean = course.mean
     if not course.changes:
@@ -143,7 +143,7 @@ def _stages(name: str, course: Course, false_alarms: float, least: float) -> tup
     return found, min(startup / whole, 1.0)
 
 
-def _decays(course: Course, false_alarms: float) -> bool:
+def _decays(course: LossCourse, false_alarms: float) -> bool:
     """Whether a course without changes falls, rather than staying where it is."""
     ones, y = np.ones((len(course.readings), 1)), course.readings.losses[:, None]
     squares, products, yy = Products(ones, ones), Products(ones, y), Products(y, y)
@@ -156,31 +156,31 @@ def _decays(course: Course, false_alarms: float) -> bool:
     return bool(gain > price(false_alarms, len(ones)))
 
 
-def _has_no_plateau(change: Change) -> bool:
+def _has_no_plateau(change: Shift) -> bool:
     """Whether a fall begins so soon after the first reading that nothing shows a plateau before it."""
     return change.place < max(3.0, change.length / 3)
 
 
-def _progress(mean: Array, change: Change) -> float:
+def _progress(mean: Array, change: Shift) -> float:
     """How far the loss goes below anything it was before: a fall back to where it has been is a recovery."""
     start, end = _ends(mean, change)
     return float(mean[: start + 1].min() - mean[end])
 
 
-def _smallest(course: Course, change: Change) -> float:
+def _smallest(course: LossCourse, change: Shift) -> float:
     readings = course.readings
     before = readings.middle / readings.scale + float(course.mean[_ends(course.mean, change)[0]])
     return _SMALL * abs(before)
 
 
-def _ends(mean: Array, change: Change) -> tuple[int, int]:
+def _ends(mean: Array, change: Shift) -> tuple[int, int]:
     """The readings nearest to the onset and to where 99 % of the fall are gone."""
     places = (change.place, change.place + 1.6 * change.length)
     start, end = (int(np.clip(round(place), 0, len(mean) - 1)) for place in places)
     return start, end
 
 
-def _stage(name: str, course: Course, number: int, share: float) -> Stage:
+def _stage(name: str, course: LossCourse, number: int, share: float) -> Stage:
     change, steps, mean = course.changes[number], course.readings.steps, course.mean
     onset, end = (Place.of(course, number, part) for part in (0.0, 1.0))
     for other in other_shapes(course, number):
@@ -209,7 +209,7 @@ class Place:
     high: float
 
     @classmethod
-    def of(cls, course: Course, number: int, part: float) -> "Place":
+    def of(cls, course: LossCourse, number: int, part: float) -> "Place":
         """Onset (part 0) or completion (part 1) of a change, by the curvature of the sum of squares."""
         residuals = Residuals(course.readings, course.changes, course.phi)
         _, active, heights = residuals.fit(residuals.start)

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from attangent.stages.detector.course import Course, Readings, columns, fit_course, profile
+from attangent.stages.detector.course import LossCourse, Readings, columns, fit_course, profile
 from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, whitened
-from attangent.stages.detector.shapes import SHAPES, Array, Change
+from attangent.stages.detector.shapes import SHAPES, Array, Shift
 
 _AHEAD = 1
 """So many more are tried after the last that paid: two equal falls look straight until both are in."""
@@ -16,7 +16,7 @@ MOST_CHANGES = 8
 _MOST_JOINED = 5
 
 
-def search(readings: Readings, price: float) -> Course:
+def search(readings: Readings, price: float) -> LossCourse:
     """The course whose changes each gain at least `price`, and whose sum of gains less prices is largest.
 
     It begins with many falls joined into few, where that pays, and goes on one change at a time.
@@ -35,8 +35,8 @@ def statistic(readings: Readings, most: int = 3) -> float:
     return max(gains)
 
 
-def _one_by_one(start: Course, null: Course, price: float) -> Course:
-    def worth(course: Course) -> float:
+def _one_by_one(start: LossCourse, null: LossCourse, price: float) -> LossCourse:
+    def worth(course: LossCourse) -> float:
         return course.gain_over(null) - price * len(course.changes)
 
     course = best = start
@@ -50,12 +50,12 @@ def _one_by_one(start: Course, null: Course, price: float) -> Course:
     return _without_idle(best, price)
 
 
-def _with_one_more(course: Course) -> Course:
+def _with_one_more(course: LossCourse) -> LossCourse:
     tried = [moved(course.readings, (*course.changes, change), course.phi) for change in _promising(course)]
     return min((found for found in tried if _rises_are_rises(found)), key=lambda f: f.value, default=course)
 
 
-def _rises_are_rises(course: Course) -> bool:
+def _rises_are_rises(course: LossCourse) -> bool:
     """Whether the loss goes up where a change says so, rather than merely falling more slowly."""
     mean = course.mean
     for change, height in zip(course.changes, course.heights, strict=True):
@@ -66,13 +66,13 @@ def _rises_are_rises(course: Course) -> bool:
     return True
 
 
-def _promising(course: Course) -> list[Change]:
+def _promising(course: LossCourse) -> list[Shift]:
     """The falls and rises that would gain most, what is there refitted: the best of each over all phi."""
     basis, y = course.readings.basis, course.readings.losses[:, None]
     own = course.A[:, basis.decays.shape[1] :]
     with_own, with_y = Products(basis.columns, own), Products(basis.columns, y)
     AA, Ay = Products(course.A, course.A), Products(course.A, y)
-    found: list[tuple[float, Change]] = []
+    found: list[tuple[float, Shift]] = []
     for phi, (x, value) in zip(CORRELATIONS, course.fits, strict=True):
         active = np.flatnonzero(x > 0)
         inner = np.concatenate([basis.with_decays(phi), with_own(phi)], axis=1)[:, active]
@@ -89,11 +89,11 @@ def _promising(course: Course) -> list[Change]:
     return [next(change for _, change in found if change.sign == sign) for sign in (1.0, -1.0)]
 
 
-def _joined_at_once(null: Course, price: float) -> Course:
+def _joined_at_once(null: LossCourse, price: float) -> LossCourse:
     """Many short falls fitted at once as if readings were independent, then joined into few long ones."""
     readings, n = null.readings, len(null.readings)
     length = max(4.0, n / 100)
-    many = [Change("logistic", place, length) for place in np.arange(0.0, n - length, length / 2)]
+    many = [Shift("logistic", place, length) for place in np.arange(0.0, n - length, length / 2)]
     A, y = columns(readings, many), readings.losses
     x, _ = least_squares(A.T @ A, A.T @ y, float(y @ y))
     heights = x[-len(many) :]
@@ -106,22 +106,22 @@ def _joined_at_once(null: Course, price: float) -> Course:
     return _without_idle(_reshaped(moved(readings, first.changes, first.phi)), price)
 
 
-def _joined(falls: list[tuple[Change, float]], count: int) -> list[Change]:
+def _joined(falls: list[tuple[Shift, float]], count: int) -> list[Shift]:
     """So many falls, parted where the gaps between the short ones, given in order, are widest."""
     gaps = [after.place - before.place for (before, _), (after, _) in pairwise(falls)]
     cuts = sorted(int(gap) + 1 for gap in np.argsort(gaps)[len(gaps) - count + 1 :])
     return [_span(falls[start:stop]) for start, stop in pairwise([0, *cuts, len(falls)])]
 
 
-def _span(falls: list[tuple[Change, float]]) -> Change:
+def _span(falls: list[tuple[Shift, float]]) -> Shift:
     """One fall from where a tenth of these is gone to where nine tenths are."""
     gone = np.cumsum([height for _, height in falls])
     start, stop = (int(np.searchsorted(gone, share * gone[-1])) for share in (0.1, 0.9))
     place = falls[start][0].place
-    return Change("logistic", place, falls[stop][0].place + falls[stop][0].length - place)
+    return Shift("logistic", place, falls[stop][0].place + falls[stop][0].length - place)
 
 
-def moved(readings: Readings, changes: Sequence[Change], phi: float, rounds: int = 2) -> Course:
+def moved(readings: Readings, changes: Sequence[Shift], phi: float, rounds: int = 2) -> LossCourse:
     """The changes moved and stretched to where they fit best, the noise refitted in between."""
     course = None
     for _ in range(rounds):
@@ -137,16 +137,16 @@ def moved(readings: Readings, changes: Sequence[Change], phi: float, rounds: int
 class Residuals:
     """White noise left at places and lengths (logarithms) of changes, everything linear fitted."""
 
-    def __init__(self, readings: Readings, changes: Sequence[Change], phi: float):
+    def __init__(self, readings: Readings, changes: Sequence[Shift], phi: float):
         self.readings, self.changes, self.phi = readings, tuple(changes), phi
         self.y = whitened(readings.losses, phi)
         self.decays = whitened(readings.basis.decays, phi)
         self.start = np.array([part for c in self.changes for part in (c.place, np.log(c.length))])
 
-    def at(self, position: Array) -> tuple[Change, ...]:
+    def at(self, position: Array) -> tuple[Shift, ...]:
         """The changes at other places and lengths."""
         return tuple(
-            Change(change.shape, float(place), float(np.exp(length)), change.sign)
+            Shift(change.shape, float(place), float(np.exp(length)), change.sign)
             for change, place, length in zip(self.changes, position[::2], position[1::2], strict=True)
         )
 
@@ -173,7 +173,7 @@ class Residuals:
         Q, _ = np.linalg.qr(active)
         return -(D - Q @ (Q.T @ D))
 
-    def minimised(self, rounds: int = 10) -> tuple[Change, ...]:
+    def minimised(self, rounds: int = 10) -> tuple[Shift, ...]:
         """The changes where the sum of squares is least nearby (Levenberg-Marquardt)."""
         n, count = len(self.readings), len(self.changes)
         low, high = np.zeros(2 * count), np.tile([n - 1.0, np.log(0.75 * n)], count)
@@ -205,14 +205,14 @@ def _longest(position: Array) -> Array:
     return most
 
 
-def _reshaped(course: Course) -> Course:
+def _reshaped(course: LossCourse) -> LossCourse:
     """Each change in the shape that fits best."""
     for number in range(len(course.changes)):
         course = min((course, *other_shapes(course, number)), key=lambda found: found.value)
     return course
 
 
-def other_shapes(course: Course, number: int) -> list[Course]:
+def other_shapes(course: LossCourse, number: int) -> list[LossCourse]:
     """The course with one change in each of the other shapes, moved to where it fits."""
     change = course.changes[number]
     return [
@@ -222,11 +222,11 @@ def other_shapes(course: Course, number: int) -> list[Course]:
     ]
 
 
-def _replaced(changes: tuple[Change, ...], number: int, change: Change) -> tuple[Change, ...]:
+def _replaced(changes: tuple[Shift, ...], number: int, change: Shift) -> tuple[Shift, ...]:
     return (*changes[:number], change, *changes[number + 1 :])
 
 
-def _without_idle(course: Course, price: float) -> Course:
+def _without_idle(course: LossCourse, price: float) -> LossCourse:
     """Changes taken away that the others can do without."""
     for number in reversed(range(len(course.changes))):
         rest = course.changes[:number] + course.changes[number + 1 :]

@@ -26,7 +26,7 @@ def fallen(shape: str, steps: Array, onset: float, end: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Change:
+class Shift:
     """A fall (sign 1) or a rise (sign -1) between two places, counted in readings from 0.
 
     Places are fractions of readings, so that unevenly spaced steps need no other search than even ones.
@@ -42,7 +42,7 @@ class Change:
         onset, end = at(steps, self.place), at(steps, self.place + self.length)
         return self.sign * fallen(self.shape, steps, onset, end)
 
-    def shaped(self, shape: str) -> "Change":
+    def shaped(self, shape: str) -> "Shift":
         return replace(self, shape=shape)
 
 
