@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from attangent.attention import RaggedState
-from attangent.compression.answers import continuations
+from attangent.compression.asking.answers import continuations
 from attangent.compression.capture import prefill, whole_prompt
 from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation, distill_states

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.compression.answers import Way, answers_by
+from attangent.compression.asking.answers import Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation

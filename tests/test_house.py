@@ -18,10 +18,11 @@ OF_SEVERAL_FILES = {
     "audit/storing/test_written_before.py",
     "forecast/models/test_conformance.py",
     "forecast/test_rooms.py",
+    "stages/detector/test_rates.py",
     "stages/test_public_names.py",
     "test_docs.py",
     "test_house.py",
-    "tuning/test_old_runs.py",
+    "tuning/folders/test_old_runs.py",
 }
 """Conformance suites, runs of whole commands, and the like."""
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from attangent.compression.answers import Way
+from attangent.compression.asking.answers import Way
 from attangent.compression.compressor import Compressor
 from benchmarks import bench_compress, compress_rivals, compress_table
 from benchmarks.bench_compress import random_cache, step_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from attangent import AttangentError
-from attangent.compression.answers import Answer
+from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
 from attangent.compression.goal import Goal, reach
 from attangent.compression.result import CompressedPrompt

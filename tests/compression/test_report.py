@@ -2,7 +2,7 @@
 
 import pytest
 
-from attangent.compression.answers import Answer
+from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
 from attangent.compression.report import Report
 

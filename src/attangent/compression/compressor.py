@@ -14,7 +14,9 @@ from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.compression.answers import Answer, Way, answer_all
+from attangent.compression.asking.answers import Answer, Way, answer_all
+from attangent.compression.asking.questions import Question, questions_from
+from attangent.compression.asking.quiz import Quiz, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
 from attangent.compression.export import Rotation
@@ -33,8 +35,6 @@ from attangent.compression.prompt import (
     read_prompt,
     tokens_of,
 )
-from attangent.compression.questions import Question, questions_from
-from attangent.compression.quiz import Quiz, quiz_answers
 from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt, composed, joined_states
 from attangent.compression.scoring import attention_scores

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from attangent.compression.answers import Answer
+from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from attangent._checks import check_size
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
-from attangent.compression.answers import ANSWER_TOKENS
+from attangent.compression.asking.answers import ANSWER_TOKENS
 from attangent.compression.compressor import Compressor
 from attangent.compression.problem import Piece
 from attangent.compression.prompt import Reader, fingerprint

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent.compression.answers import Answer, Way, answers_by
-from attangent.compression.questions import Question
+from attangent.compression.asking.answers import Answer, Way, answers_by
+from attangent.compression.asking.questions import Question
 
 QUIZ_TOKENS = 16
 

@@ -1,7 +1,7 @@
 """A quiz keeps what the prompt alone answers, and says what a compressed one lost."""
 
-from attangent.compression.questions import Question
-from attangent.compression.quiz import Quiz
+from attangent.compression.asking.questions import Question
+from attangent.compression.asking.quiz import Quiz
 
 QUESTIONS = [Question("who?", "Quill"), Question("where?", "Rome"), Question("when?", "1931")]
 

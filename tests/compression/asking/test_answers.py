@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attangent.compression.answers import Answer, answer_all, continuations
+from attangent.compression.asking.answers import Answer, answer_all, continuations
 from attangent.compression.capture import whole_prompt
 from attangent.compression.compressor import Compressor
 from tests.compression.cases import Letters, tiny_llama

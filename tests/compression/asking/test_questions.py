@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.compression.questions import Question, questions_from
+from attangent.compression.asking.questions import Question, questions_from
 
 TEXT = (
     "The mayor of Quillan is Beatrix Sorley. The river of the valley is called the Tamsin. "

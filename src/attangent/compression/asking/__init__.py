@@ -1,0 +1,1 @@
+"""Questions about a prompt: made from it, asked behind it, and judged."""
