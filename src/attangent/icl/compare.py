@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
@@ -204,7 +204,7 @@ def _implied_alpha(dictionary: Dictionary, labels: Tensor, answers: Tensor) -> t
 
     grid = torch.linspace(-10, 3, 53).tolist()
     start = min(grid, key=distance)
-    found = minimize_scalar(
+    found: Any = minimize_scalar(
         distance, bounds=(start - 0.25, start + 0.25), method="bounded", options={"xatol": 1e-9}
     )
     return float(scale * 10**found.x), float(found.fun)
