@@ -151,7 +151,7 @@ def test_chat_messages_from_json_and_own_calibration(folder, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"--model": "nowhere"}, "could be loaded from"),
+        ({"--model": "nowhere"}, "is no folder here"),
         ({"--prompt": "nowhere.txt"}, "cannot read"),
         ({"--method": "magic"}, "method is 'magic'"),
         ({"--size": "3"}, "always kept"),

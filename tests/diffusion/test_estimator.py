@@ -58,7 +58,7 @@ def test_one_time_serves_all_points(estimator):
 
 
 def test_wrong_points_are_refused(estimator):
-    with pytest.raises(AttangentError, match=r"x has shape \(4, 3\), expected \(points, 2\)"):
+    with pytest.raises(AttangentError, match=r"x has shape \(4, 3\), expected \(rows, 2\)"):
         estimator.score(0.5, torch.zeros(4, 3))
     with pytest.raises(AttangentError, match="t has shape"):
         estimator.posterior_mean(torch.ones(3), torch.zeros(4, 2))
