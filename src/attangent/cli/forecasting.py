@@ -81,37 +81,56 @@ def forecast(
         raise AttangentError(
             f"{len(file)} files were given, expected one, or --id for series below each other"
         )
+    outlooks = _forecast_table(
+        file[0], horizon, out, target, lookback, period, model, levels, date, plot, quiet
+    )
+    _print_outlooks(outlooks, levels, quiet)
+    if not quiet:
+        typer.echo(f"forecast: {out}" + (f", picture: {plot}" if plot else ""))
+
+
+def _forecast_table(
+    file: Path,
+    horizon: int,
+    out: Path,
+    target: list[str] | None,
+    lookback: int | None,
+    period: int | None,
+    model: str,
+    levels: list[float],
+    date: str | None,
+    plot: Path | None,
+    quiet: bool,
+) -> "list[Outlook]":
+    """Every column of one table forecast, written and drawn."""
     from attangent.forecast.data.frames import read_frame
     from attangent.forecast.outlook.outlooks import tidy
     from attangent.forecast.outlook.targets import forecast_frame
 
-    table = read_frame(file[0], date, tuple(target or ()))
+    table = read_frame(file, date, tuple(target or ()))
     _print_notes(table.notes, quiet)
     targets = target or [str(column) for column in table.frame.columns]
     with Bars(quiet) as bars:
         waiting = iter(range(len(targets)))
-        outlooks = forecast_frame(
-            table.frame,
-            targets,
-            horizon,
-            lookback,
-            model,
-            levels,
-            lambda name: bars.show("forecasting", next(waiting), len(targets), note=name),
-            period,
-        )
+
+        def report(name: str) -> None:
+            bars.show("forecasting", next(waiting), len(targets), note=name)
+
+        outlooks = forecast_frame(table.frame, targets, horizon, lookback, model, levels, report, period)
     _write(tidy(outlooks), out)
     if plot is not None:
         from attangent.forecast.outlook.plot import plot_outlooks
 
         plot_outlooks(table.frame, outlooks, plot)
+    return outlooks
+
+
+def _print_outlooks(outlooks: "list[Outlook]", levels: list[float], quiet: bool) -> None:
     for outlook in outlooks if not quiet else []:
         _print_outlook(outlook, levels)
     for outlook in outlooks:
         if outlook.warning():
             typer.echo(f"{outlook.target}: {outlook.warning()}", err=True)
-    if not quiet:
-        typer.echo(f"forecast: {out}" + (f", picture: {plot}" if plot else ""))
 
 
 @dataclass(frozen=True)
