@@ -1,13 +1,13 @@
 """The commands `audit` and `report`. Heavy imports wait until one of them runs."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attangent._cores import available_cores
 from attangent._errors import AttangentError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def audit(
             paper=paper,
             profile=profile,
             seeds=seeds,
-            jobs=jobs if jobs is not None else os.cpu_count() or 1,
+            jobs=jobs if jobs is not None else available_cores(),
             dask=dask,
             out=out,
             force=force,
