@@ -21,6 +21,9 @@ def audit(
     paper: Annotated[str | None, typer.Option(help="Only the claims of this paper (P2).")] = None,
     profile: Annotated[str, typer.Option(help="quick (minutes) or full (hours).")] = "quick",
     seeds: Annotated[int | None, typer.Option(help="Seeds a claim; each claim has its own default.")] = None,
+    first_seed: Annotated[
+        int | None, typer.Option(help="The first seed; 0 by default, 1000 in the full profile.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Checks that run at once; by default one a core.")] = None,
     dask: Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; audit-PROFILE by default.")] = None,
@@ -51,6 +54,7 @@ def audit(
             paper=paper,
             profile=profile,
             seeds=seeds,
+            first_seed=first_seed,
             jobs=jobs if jobs is not None else available_cores(),
             dask=dask,
             out=out,
@@ -127,6 +131,7 @@ def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
             "rests_on": claim.rests_on,
             "repairs": claim.repairs,
             "seeds": claim.seeds,
+            "full_seeds": claim.seeds_of("full"),
             "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
         }
         for claim in select(ids, paper)
