@@ -35,7 +35,7 @@ def trained(settings: Settings, seed: int) -> LanguageRun:
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _trained(
     files: tuple[str, ...],
     source: str,

@@ -58,7 +58,12 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
     size = Encoder(settings.width, settings.heads, settings.layers)
     plans = {
         name: Training(
-            epochs=settings.epochs, batches=batches, seed=seed, validation_windows=settings.validation
+            epochs=settings.epochs,
+            patience=settings.patience,
+            halve_rate=False,
+            batches=batches,
+            seed=seed,
+            validation_windows=settings.validation,
         )
         for name, batches in settings.models.items()
     }
@@ -83,18 +88,18 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
         "heads": 2,
         "layers": 1,
         "epochs": 2,
+        "patience": 2,
         "validation": 300,
         "models": {"transformer": 60, "inverted": 60},
         "series": ["ETTh1", "ETTh2"],
     },
     full={
         "lookback": 96,
-        "horizon": 96,
+        "horizon": 24,
         "width": 32,
         "heads": 4,
-        "layers": 2,
-        "epochs": 3,
-        "models": {"transformer": 200, "inverted": 267, "PatchTST": 267, "Informer": 80, "Autoformer": 50},
+        "epochs": 20,
+        "models": {"transformer": 60, "inverted": 264, "PatchTST": 60, "Informer": 60, "Autoformer": 60},
     },
     seconds=6.0,
     data=("ett/ETTh1.csv.gz", "ett/ETTh2.csv.gz"),
@@ -155,6 +160,7 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
         "heads": 2,
         "layers": 1,
         "epochs": 2,
+        "patience": 2,
         "validation": 300,
         "models": {"transformer": 60},
         "series": "ETTh1",
@@ -164,9 +170,8 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
         "lookback": 96,
         "width": 32,
         "heads": 4,
-        "layers": 2,
-        "epochs": 4,
-        "models": {"transformer": 267},
+        "epochs": 20,
+        "models": {"transformer": 60},
         "blocks": 100,
     },
     seconds=3.0,
