@@ -99,8 +99,9 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
         "width": 32,
         "heads": 4,
         "epochs": 20,
-        "models": {"transformer": 60, "inverted": 264, "PatchTST": 60, "Informer": 60, "Autoformer": 60},
+        "models": {"transformer": 40, "inverted": 264, "PatchTST": 40},
     },
+    full_seeds=2,
     seconds=6.0,
     data=("ett/ETTh1.csv.gz", "ett/ETTh2.csv.gz"),
 )
@@ -171,9 +172,10 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
         "width": 32,
         "heads": 4,
         "epochs": 20,
-        "models": {"transformer": 60},
+        "models": {"transformer": 40},
         "blocks": 100,
     },
+    full_seeds=2,
     seconds=3.0,
     data=("ett/ETTh1.csv.gz",),
 )
