@@ -1,4 +1,4 @@
-"""Lemmas D.3, D.6, D.8 and D.9: tail bounds that P1 takes over, against exact probabilities."""
+"""Lemmas D.3, D.6 and D.8 to D.10: tail bounds that P1 takes over, against exact probabilities."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,6 +26,20 @@ def binomial_tail(n: int, mu: float, upper: bool, rate: Callable[[float], float]
     def tail(delta: float) -> tuple[float, float]:
         exact = law.sf(math.ceil((1 + delta) * mu - 1e-9) - 1) if upper else law.cdf((1 - delta) * mu + 1e-9)
         return float(exact), math.exp(-rate(delta) * mu)
+
+    return tail
+
+
+def urn_tail(urn: int, n: int, mu: float, upper: bool, rate: Callable[[float], float]) -> Tail:
+    """As `binomial_tail`, for n numbers drawn without replacement from `urn` zeros and ones of mean mu/n."""
+    from scipy import stats
+
+    ones = round(urn * mu / n)
+    law, mu = stats.hypergeom(urn, ones, n), n * ones / urn
+
+    def tail(delta: float) -> tuple[float, float]:
+        least, most = math.ceil((1 + delta) * mu - 1e-9), math.floor((1 - delta) * mu + 1e-9)
+        return float(law.sf(least - 1) if upper else law.cdf(most)), math.exp(-rate(delta) * mu)
 
     return tail
 
@@ -176,4 +190,42 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
         numbers={"largest E e^(lX) / e^(l^2/2), sigma = 1": moment},
         remark="A sign belongs to SE(1, alpha) for every alpha; both tails need a factor 2, and the "
         "condition is on X less its mean.",
+    )
+
+
+@claim(
+    "P1/lemma-d.10",
+    place="Appendix D.2, Lemma D.10",
+    title="Matrix Chernoff bound",
+    quote="""Pr[lambda_min(sum X_i) <= (1 - delta)mu_min] <= d exp(-delta^2 mu_min/B) for delta in (0, 1],
+        Pr[lambda_max(sum X_i) >= (1 + delta)mu_max] <= d exp(-delta^2 mu_max/(4B)) for delta >= 0.""",
+    statement="""For n positive semi-definite d x d matrices of norm at most B, drawn without replacement, the
+        smallest eigenvalue of the sum is below (1 - delta) times its mean with probability at most d
+        exp(-delta^2 mu_min/B), and the largest above (1 + delta) times its own with probability at most d
+        exp(-delta^2 mu_max/(4B)).""",
+    quick={**_CHERNOFF, "n": 10_000, "urn": 1_000_000},
+    seeds=1,
+    seconds=0.1,
+)
+def matrix_chernoff(settings: Settings, seed: int) -> Finding:
+    """d = 1 and B = 1: numbers 0 and 1 drawn from an urn, whose tails are those of Lemma D.3 nearly."""
+    upper, lower = (
+        {mu: urn_tail(settings.urn, settings.n, mu, side, rate) for mu in settings.means}
+        for side, rate in ((True, lambda delta: delta**2 / 4), (False, lambda delta: delta**2))
+    )
+    exact, bound = lower[100.0](0.2)
+    far, far_bound = upper[1.0](9.0)
+    return Finding(
+        conclusions=(
+            _kept("lower tail", max(worst(tail, settings.lower) for tail in lower.values()), "lower tail"),
+            _kept("upper tail", max(worst(tail, settings.upper) for tail in upper.values()), "upper tail"),
+        ),
+        numbers={
+            "lower tail, mu = 100, delta = 0.2": exact,
+            "its bound": bound,
+            "upper tail, mu = 1, delta = 9": far,
+            "the bound on it": far_bound,
+        },
+        remark="Matrices of one row and column are enough. The lower tail lacks a factor 2 in the exponent; "
+        "the upper one is of order delta log delta, not delta^2, for delta large.",
     )

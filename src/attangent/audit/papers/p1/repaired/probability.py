@@ -1,10 +1,10 @@
-"""Lemmas D.3, D.6, D.8 and D.9 of P1, repaired."""
+"""Lemmas D.3, D.6 and D.8 to D.10 of P1, repaired."""
 
 import math
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.papers.p1.tails import binomial_tail, chi_square_tail, signs_tail, worst
+from attangent.audit.papers.p1.tails import binomial_tail, chi_square_tail, signs_tail, urn_tail, worst
 from attangent.audit.registry import claim
 
 
@@ -94,4 +94,37 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     """The sum of n signs over sqrt n: s = 1 and every alpha, so that the bound is 2 exp(-t^2/2)."""
     return Finding(
         conclusions=(_kept("signs", worst(signs_tail(settings.n, 0.5, settings.factor), settings.places)),)
+    )
+
+
+@claim(
+    "P1/lemma-d.10-repaired",
+    repairs="P1/lemma-d.10",
+    place="Appendix D.2, Lemma D.10, repaired",
+    title="Matrix Chernoff bound",
+    statement="""The smallest eigenvalue of the sum is below (1 - delta) mu_min with probability at most d
+        exp(-delta^2 mu_min/(2B)) for delta in (0, 1], the largest above (1 + delta) mu_max with probability
+        at most d exp(-delta^2 mu_max/((2 + delta)B)) for delta >= 0.""",
+    derivation="""Tropp (2011), Theorem 2.2, bounds both by d (e^x/(1+x)^(1+x))^(mu/B) with x = -delta or
+        delta, also without replacement; the rest is as in Lemma D.3.""",
+    quick={
+        "lower": [0.1, 0.2, 0.4, 0.6],
+        "upper": [0.1, 0.5, 1.0, 3.0, 9.0],
+        "n": 10_000,
+        "urn": 1_000_000,
+        "half": 2.0,
+    },
+    sizes=({"mu": 25.0}, {"mu": 400.0}),
+    seconds=0.1,
+)
+def matrix_chernoff(settings: Settings, seed: int) -> Finding:
+    """Matrices of one row and column, as in the counter-example to the print."""
+    urn, n, mu = settings.urn, settings.n, settings.mu
+    upper = urn_tail(urn, n, mu, True, lambda delta: delta**2 / (2 + delta))
+    lower = urn_tail(urn, n, mu, False, lambda delta: delta**2 / settings.half)
+    return Finding(
+        conclusions=(
+            _kept("upper tail", worst(upper, settings.upper)),
+            _kept("lower tail", worst(lower, settings.lower)),
+        )
     )
