@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from attangent.audit.results import Result
 
-WIDTH, HEIGHT, ACROSS, DOWN = 132, 26, 176, 38  # of a box, and from one box to the next
+WIDTH, HEIGHT, ACROSS, DOWN = 152, 26, 190, 38  # of a box, and from one box to the next
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,8 @@ class Box:
     result: Result
     x: int
     y: int
+    width: int = WIDTH
+    height: int = HEIGHT
 
     @property
     def label(self) -> str:

@@ -7,14 +7,20 @@ from attangent.audit.finding import Verdict
 from attangent.audit.results import Result, totals
 
 _NAMED = 6
+_FIRST = ("theorem", "proposition", "corollary", "lemma")
+"""How the names of statements begin, the weightiest first."""
 _COUNTS = {
-    Verdict.HOLDS: "hold",
-    Verdict.MEASURED: "were measured to hold outside their hypotheses or in another setting",
-    Verdict.VIOLATED: "are violated",
-    Verdict.NOT_REPRODUCED: "were not reproduced",
-    Verdict.OPEN: "are open",
-    Verdict.CRASHED: "crashed",
+    Verdict.HOLDS: ("holds", "hold"),
+    Verdict.MEASURED: (
+        "was measured to hold outside its hypotheses or in another setting",
+        "were measured to hold outside their hypotheses or in another setting",
+    ),
+    Verdict.VIOLATED: ("is violated", "are violated"),
+    Verdict.NOT_REPRODUCED: ("was not reproduced", "were not reproduced"),
+    Verdict.OPEN: ("is open", "are open"),
+    Verdict.CRASHED: ("crashed", "crashed"),
 }
+"""What is said of one statement, and of several."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Sentence:
 
     @classmethod
     def naming(cls, text: str, results: Iterable[Result]) -> "Sentence":
-        found = sorted(results, key=lambda result: result.origin.kind != "theorem")
+        found = sorted(results, key=_weight)
         return cls(text, tuple(found[:_NAMED]), max(0, len(found) - _NAMED))
 
     def __str__(self) -> str:
@@ -35,6 +41,12 @@ class Sentence:
             return self.text
         names = ", ".join(f"{result.origin.place} ({result.origin.title})" for result in self.named)
         return f"{self.text}: {names}{f' and {self.more} more' if self.more else ''}."
+
+
+def _weight(result: Result) -> tuple[bool, int]:
+    """Sorts statements with a proof before others, and theorems before lemmas."""
+    begins = result.claim.partition("/")[2].partition("-")[0]
+    return result.origin.kind != "theorem", _FIRST.index(begins) if begins in _FIRST else len(_FIRST)
 
 
 def summary(results: list[Result], repairs: dict[str, Result]) -> list[Sentence]:
@@ -59,7 +71,11 @@ def summary(results: list[Result], repairs: dict[str, Result]) -> list[Sentence]
 
 def _counted(results: list[Result]) -> str:
     counts = totals(results)
-    parts = [f"{counts[verdict]} {said}" for verdict, said in _COUNTS.items() if counts[verdict]]
+    parts = [
+        f"{counts[verdict]} {one if counts[verdict] == 1 else several}"
+        for verdict, (one, several) in _COUNTS.items()
+        if counts[verdict]
+    ]
     listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
     statements = "statement" if len(results) == 1 else "statements"
     return f"Of {len(results)} {statements} of this paper that were checked, {listed}."
