@@ -33,7 +33,7 @@ def fake_runs(monkeypatch, module, **accuracies):
 
 @pytest.fixture
 def no_trial(monkeypatch):
-    trial = type("PreparedTrial", (), {"test": [0] * 400})
+    trial = type("PreparedTrial", (), {"test": [{"labels": i % 2} for i in range(400)]})
     monkeypatch.setattr(adapters_tables, "language_trial", lambda *given: trial)
     monkeypatch.setattr(adapters_tables, "digits_trial", lambda *given: trial)
 
@@ -80,3 +80,14 @@ def test_the_whole_way(id):
     assert 0 <= found.numbers["accuracy of LoRA"] <= 1
     assert found.numbers["numbers trained by NTK, authors' code"] == 2 * 2 * (8 * 8 + 8)
     assert "Measured ranking" in found.remark
+
+
+def test_where_no_method_beats_the_most_frequent_label_nothing_is_decided(monkeypatch, no_trial):
+    claim = get("P1/table-1")
+    for best, verdict in ((0.52, "open"), (0.6, "not reproduced")):
+        levels = {**dict.fromkeys(LEVEL, 0.45), "lora": best}
+        fake_runs(monkeypatch, adapters_tables, **levels)
+        found = claim.check(claim.quick, 0)
+        assert found.numbers["share of the most frequent label"] == 0.5
+        assert found.verdict == verdict
+        assert ("nothing can be compared" in found.remark) is (verdict == "open")
