@@ -40,10 +40,9 @@ def ntk_parameters(d: int) -> int:
 def figure_3(settings: Settings, seed: int) -> Finding:
     """Operations are counted, since a check must not measure time.
 
-    Timed once apart from it (Algorithm 3 line by line, float32, one thread of a CPU, best of seven, m = 1, 4,
-    ..., 65536): between neighbouring lengths the exponent of the run time was between 0 and 1.7, where caches
-    overflow (m above 1024), and over the whole range 0.66 for L = 32 and 0.67 for L = 256. So a steeper
-    piece is there to be seen, a quadratic run time is not.
+    Times are those of `python -m benchmarks.prefix_exponents` (m = 1, 4, ..., 65536, L = 32 to 256): the
+    exponent of the run time in m was 0.59 to 0.64 over the whole range and 1.76 at most between neighbouring
+    lengths, where caches overflow. So a steeper piece is there to be seen, a quadratic run time is not.
     """
     d, lengths = settings.d, settings.lengths
     prefix = {L: [count_3(L, m, d) for m in lengths] for L in settings.token_lengths}
@@ -81,8 +80,8 @@ def figure_3(settings: Settings, seed: int) -> Finding:
         numbers={f"break-even m at L = {L}": _break_even(ntk[L], L, d) for L in settings.token_lengths},
         figures=(_figure_3(parameters, prefix, ntk, ntk_parameters(d)),),
         remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says. The sentence is"
-        " about run time, which also has caches in it: on a CPU we saw exponents up to 1.7 between "
-        "neighbouring lengths, and 0.67 over the whole range.",
+        " about run time, which also has caches in it: timed on a CPU, exponents are up to 1.76 between "
+        "neighbouring lengths, and 0.59 to 0.64 over the whole range.",
     )
 
 
