@@ -1,4 +1,4 @@
-"""Figure 3 of P1 timed: prefix attention against the prefix length m, over NTK-Attention, with exponents in m.
+"""Figure 3 of P1 timed: prefix attention against the prefix length m, over NTK-Attention, and its exponents.
 
     python -m benchmarks.prefix_exponents
 
