@@ -82,6 +82,17 @@ def test_report_again(invoke):
     assert (code, output) == (0, "report: elsewhere.html\n")
 
 
+def test_a_page_beside_another_run(invoke, tmp_path):
+    invoke("audit", "P1/*", "--jobs", "1", "--quiet", "--out", "here")
+    invoke("audit", "P1/lemma-1", "--jobs", "1", "--quiet", "--out", "there", "--first-seed", "7")
+    code, output, _ = invoke("report", "here", "--out", "page.md", "--against", "there")
+    assert code == 0
+    assert "report: page.md" in output
+    page = (tmp_path / "page.md").read_text()
+    assert "Beside another run (quick, seeds 7 to 8)" in page
+    assert "Only in this run: P1/lemma-2." in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -91,6 +102,8 @@ def test_report_again(invoke):
         (["audit", "--seeds", "0"], "seeds is 0"),
         (["audit", "--out", "/proc/none/here"], "cannot make the folder /proc/none/here"),
         (["report", "nowhere"], "nowhere holds no audit run"),
+        (["audit", "--first-seed", "-1"], "first_seed is -1"),
+        (["report", "r", "--out", "page.html", "--against", "s"], "expected a .md page"),
     ],
 )
 def test_what_a_user_got_wrong_is_one_line(invoke, arguments, message):
