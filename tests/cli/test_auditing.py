@@ -104,6 +104,7 @@ def test_a_page_beside_another_run(invoke, tmp_path):
         (["report", "nowhere"], "nowhere holds no audit run"),
         (["audit", "--first-seed", "-1"], "first_seed is -1"),
         (["report", "r", "--out", "page.html", "--against", "s"], "expected a .md page"),
+        (["report", "r", "--out", "page.csv", "--figures", "f"], "--figures is given with --out page.csv"),
     ],
 )
 def test_what_a_user_got_wrong_is_one_line(invoke, arguments, message):

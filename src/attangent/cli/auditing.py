@@ -78,22 +78,28 @@ def report(
     against: Annotated[
         Path | None, typer.Option(help="Another run: the .md page says where the two come out differently.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="A folder for the experiments' figures, which the .md page shows.")
+    ] = None,
 ) -> None:
     """Render the report of a run again, from its findings."""
-    if against is not None and (out is None or out.suffix != ".md"):
-        raise AttangentError(
-            f"--against is given with --out {out}, expected a .md page: --out PAGE.md --against OTHER"
-        )
+    for name, given in (("against", against), ("figures", figures)):
+        if given is not None and (out is None or out.suffix != ".md"):
+            raise AttangentError(
+                f"--{name} is given with --out {out}, expected a .md page: --out PAGE.md --{name} {given}"
+            )
     from attangent.audit.report.export import write_csv
     from attangent.audit.report.markdown import write_markdown
     from attangent.audit.report.page import write_report
+    from attangent.audit.report.pictures import write_pictures
     from attangent.audit.results import load
 
     found = load(run)
     for path, reason in found.problems.items():
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
     if out and out.suffix == ".md":
-        place = write_markdown(found, out, None if against is None else load(against))
+        other = None if against is None else load(against)
+        place = write_markdown(found, out, other, write_pictures(found, figures) if figures else ())
     else:
         place = write_csv(found, out) if out and out.suffix == ".csv" else write_report(found, out)
     typer.echo(f"report: {place}")

@@ -1,21 +1,36 @@
 """The findings of a run as a Markdown page, for the documentation."""
 
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from attangent._files import write_whole
 from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.report.beside import Beside, Pair, beside
+from attangent.audit.report.pictures import PictureFile
 from attangent.audit.report.readable import readable
 from attangent.audit.report.wording import MEANINGS, headline, reason, values
 from attangent.audit.results import Result, Run, totals
 from attangent.audit.sources import Paper, cited
 
 
-def write_markdown(run: Run, path: Path, against: Run | None = None) -> Path:
-    """Write the page of `run` to `path` and give its place."""
-    write_whole(path, render_markdown(run, against).encode(errors="replace"))
+def write_markdown(
+    run: Run, path: Path, against: Run | None = None, pictures: Sequence[PictureFile] = ()
+) -> Path:
+    """Write the page of `run` to `path` and give its place. It shows these pictures, by relative links."""
+    gallery = "\n".join(_gallery(pictures, path.parent))
+    write_whole(path, (render_markdown(run, against) + gallery).encode(errors="replace"))
     return path
+
+
+def _gallery(pictures: Sequence[PictureFile], folder: Path) -> list[str]:
+    """The figures of the experiments, by claim."""
+    lines = ["", "## Figures of the experiments", ""] if pictures else []
+    for picture in pictures:
+        link = os.path.relpath(picture.path.resolve(), folder.resolve())
+        lines += [f"**{picture.claim}**: {_plain(picture.title)}", "", f"![{picture.claim}]({link})", ""]
+    return lines
 
 
 def render_markdown(run: Run, against: Run | None = None) -> str:
