@@ -65,3 +65,11 @@ def test_a_bound_that_is_passed_names_its_first_step():
     assert broken.measured == pytest.approx(0.6 / 0.36)
     diverged = Training("gd", torch.arange(2), torch.tensor([1.0, math.inf]), "diverged")
     assert convergence._kept(diverged, 0.1).measured == math.inf
+
+
+def test_a_gap_at_round_off_breaks_no_bound_that_is_far_below_it():
+    gaps = torch.tensor([1.0, 1e-9, 1e-16, 1e-16, 1e-16], dtype=torch.float64)
+    run = Training("gd", torch.arange(5), gaps, "steps")
+    kept = convergence._kept(run, 1 - 1e-7)
+    assert kept.first_violation is None
+    assert kept.measured == pytest.approx(1e-2)

@@ -126,7 +126,7 @@ def _share(kept: float, added: float) -> float:
         to Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second vanishes since (x,
         y) and (-x, -y) have the same law, and E[y x] = mu w*. For Q parts the mean is relu(a)/2 -
         (relu(a+b) + relu(a-b))/4.""",
-    quick={**ANSWERS, "lengths": [33, 129, 513, 1025], "independent_labels": False},
+    quick={**ANSWERS, "lengths": [33, 129, 513, 2049], "independent_labels": False},
     sizes=({"d": 16}, {"d": 32}),
     seconds=0.8,
 )
@@ -137,7 +137,7 @@ def answers_have_a_mean(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 f"growth exponent in L of |answer - mean|, {name} parts",
                 "<=",
-                -0.35,
+                -0.3,
                 settings.lengths,
                 found.distances[name],
             )
