@@ -27,6 +27,7 @@ def test_table_totals_and_violations(tmp_path):
     )
     page = render_markdown(run)
     assert "- **1 holds**" in page
+    assert "| kind | holds | not reproduced |\n|---|---|---|\n| theorem | 1 | 1 |\n| all | 1 | 1 |" in page
     assert "- **1 not reproduced**" in page
     assert "| P2/lemma-1 | theorem | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
     assert "## P2/lemma-2: Title" in page

@@ -10,7 +10,7 @@ from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.report.beside import Beside, Pair, beside
 from attangent.audit.report.pictures import PictureFile
 from attangent.audit.report.readable import readable
-from attangent.audit.report.wording import MEANINGS, headline, reason, values
+from attangent.audit.report.wording import KINDS, MEANINGS, headline, reason, values
 from attangent.audit.results import Result, Run, totals
 from attangent.audit.sources import Paper, cited
 
@@ -50,6 +50,8 @@ def render_markdown(run: Run, against: Run | None = None) -> str:
             for verdict in Verdict
             if counts[verdict]
         ),
+        "",
+        *_by_kind(papers),
         "",
         *_table(papers),
     ]
@@ -124,6 +126,18 @@ def _bibtex(name: str, paper: Paper) -> str:
     }
     rows = [f"  {field} = {{{re.sub('[{}`]', '', value)}}}," for field, value in fields.items() if value]
     return "\n".join([f"@misc{{{name},", *rows, "}"])
+
+
+def _by_kind(results: list[Result]) -> list[str]:
+    """How many statements of each kind have each verdict."""
+    shown = [verdict for verdict in Verdict if any(result.verdict is verdict for result in results)]
+    kinds = {kind: [r for r in results if r.origin.kind == kind] for kind in KINDS}
+    rows = [(kind, found) for kind, found in kinds.items() if found]
+    counts = [
+        (kind, [totals(found)[verdict] for verdict in shown]) for kind, found in (*rows, ("all", results))
+    ]
+    head = [f"| kind | {' | '.join(shown)} |", f"|---|{'---|' * len(shown)}"]
+    return [*head, *(f"| {kind} | {' | '.join(map(str, numbers))} |" for kind, numbers in counts)]
 
 
 def _table(results: list[Result]) -> list[str]:
