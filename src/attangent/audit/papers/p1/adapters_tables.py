@@ -94,9 +94,9 @@ def labels_of(trial: PreparedTrial) -> list[int]:
     full={
         "model": "MiniLM",
         "file": "superglue/CB",
-        "train": 128,
-        "validation": 50,
-        "test": 128,
+        "train": 96,
+        "validation": 40,
+        "test": 150,
         "max_tokens": 32,
         "rank": 8,
         "tokens": 16,

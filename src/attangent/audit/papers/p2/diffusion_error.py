@@ -148,7 +148,7 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
         "test": 1000,
         "inits": 3,
     },
-    full={"n": 256, "widths": [64, 128, 256, 512, 1024], "steps": 100, "test": 2000},
+    full={"n": 192, "widths": [64, 128, 256, 512, 1024], "steps": 60, "test": 1500},
     seconds=1.5,
 )
 def coupling_width(settings: Settings, seed: int) -> Finding:

@@ -21,7 +21,7 @@ TYPED = {"relations": 10, "answers": 20, "subjects": 150, "facts_per_subject": 2
 TWO_HOPS = {"relations": 8, "answers": 20, "subjects": 100, "facts_per_subject": 3, "links": 4}
 MADE_UP = {"source": "made up", "facts": 0, **MODEL, **READ}
 REAL = {"width": 128, "heads": 4, "rate": 1e-3, "batch": 64, "most_examples": 400}
-ON_COUNTERFACT = {**REAL, "source": "CounterFact", "facts": 8000, "epochs": 8, "readings_per_epoch": 4}
+ON_COUNTERFACT = {**REAL, "source": "CounterFact", "facts": 4000, "epochs": 10, "readings_per_epoch": 3}
 ON_HOTPOTQA = {"source": "HotpotQA", "epochs": 24, "subjects": 200}
 
 

@@ -43,7 +43,7 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
         "tests": 200,
         "record_every": 25,
     },
-    full={**PAPER_SIZE, "heads": 64, "steps": 2500, "rate": 1e-4, "record_every": 125},
+    full={**PAPER_SIZE, "heads": 64, "steps": 1500, "rate": 1e-4, "record_every": 75},
     seeds=1,
     seconds=3.0,
 )

@@ -20,7 +20,7 @@ from attangent.audit.papers.p5.scalar_regression import (
 from attangent.audit.registry import claim
 
 _SIZES = {"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 200}
-_LARGER = {"m": 4096, "steps": 600}
+_LARGER = {"m": 2048, "steps": 400}
 
 
 @claim(

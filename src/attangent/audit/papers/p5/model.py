@@ -231,7 +231,7 @@ def _least_variance(p: ScalarRegression) -> float:
     rests_on=("P5/fact-b.8", "P5/lemma-k.3"),
     statement="In training, Var_(S_ir)(x_i) >= exp(-O(B^2 D)) v_min for every point and neuron.",
     quick={**LAZY, "constant": 2.0},
-    full={"n": 32, "m": 512, "steps": 1000},
+    full={"n": 32, "m": 512, "steps": 300},
     seconds=0.5,
 )
 def variance(settings: Settings, seed: int) -> Finding:

@@ -52,7 +52,7 @@ WORDS, ON_TOPIC = 48, 0.75
         "features": 14,
         "ntk_rate": 0.03,
     },
-    full={"model": "SmolLM2", "train": 96, "test": 120, "length": 32, "tokens": 16, "rank": 8},
+    full={"model": "SmolLM2", "train": 64, "test": 100, "length": 24, "tokens": 16, "rank": 8},
     seeds=1,
     seconds=8.0,
     data=CB,
