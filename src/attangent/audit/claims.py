@@ -9,6 +9,8 @@ from attangent._errors import AttangentError
 from attangent.audit.finding import Finding
 
 PROFILES = ("quick", "full")
+FIRST_SEEDS = {"quick": 0, "full": 1000}
+"""Settings were chosen on seeds below 1000, which the full profile therefore leaves alone."""
 Kind = Literal["theorem", "identity", "experiment", "misprint", "ours"]
 LONGEST_QUOTE = 300
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*/[a-z][a-z0-9.-]*")
@@ -69,9 +71,10 @@ class Claim:
     shown under it; it says in `derivation` why it is right, in a few lines.
 
     `seconds` is a guess of one seed's time on one core in the quick profile; it only orders the work and
-    feeds the progress bar. `seeds` is how many seeds a profile runs unless the user says otherwise. `data`
-    names the files below ATTANGENT_DATA that the check reads; their digests join its settings, so that a
-    finding is computed anew when they come, go or change.
+    feeds the progress bar. `seeds` is how many seeds a profile runs unless the user says otherwise, and
+    `full_seeds` how many the full profile runs where that is another number. `data` names the files below
+    ATTANGENT_DATA that the check reads; their digests join its settings, so that a finding is computed anew
+    when they come, go or change.
     """
 
     id: str
@@ -82,6 +85,7 @@ class Claim:
     quick: Settings
     full: Settings
     seeds: int = 3
+    full_seeds: int | None = None
     seconds: float = 1.0
     data: tuple[str, ...] = ()
     kind: Kind = "theorem"
@@ -127,6 +131,10 @@ class Claim:
         if profile not in PROFILES:
             raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
         return self.quick if profile == "quick" else self.full
+
+    def seeds_of(self, profile: str) -> int:
+        """How many seeds the profile runs."""
+        return self.full_seeds if profile == "full" and self.full_seeds is not None else self.seeds
 
 
 def is_claim_id(text: str) -> bool:

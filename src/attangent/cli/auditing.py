@@ -21,6 +21,9 @@ def audit(
     paper: Annotated[str | None, typer.Option(help="Only the claims of this paper (P2).")] = None,
     profile: Annotated[str, typer.Option(help="quick (minutes) or full (hours).")] = "quick",
     seeds: Annotated[int | None, typer.Option(help="Seeds a claim; each claim has its own default.")] = None,
+    first_seed: Annotated[
+        int | None, typer.Option(help="The first seed; 0 by default, 1000 in the full profile.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Checks that run at once; by default one a core.")] = None,
     dask: Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; audit-PROFILE by default.")] = None,
@@ -51,6 +54,7 @@ def audit(
             paper=paper,
             profile=profile,
             seeds=seeds,
+            first_seed=first_seed,
             jobs=jobs if jobs is not None else available_cores(),
             dask=dask,
             out=out,
@@ -71,8 +75,15 @@ def report(
         Path | None,
         typer.Option(help="Where to write: a .html, .md or .csv file; RUN/report.html by default."),
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another run: the .md page says where the two come out differently.")
+    ] = None,
 ) -> None:
     """Render the report of a run again, from its findings."""
+    if against is not None and (out is None or out.suffix != ".md"):
+        raise AttangentError(
+            f"--against is given with --out {out}, expected a .md page: --out PAGE.md --against OTHER"
+        )
     from attangent.audit.report.export import write_csv
     from attangent.audit.report.markdown import write_markdown
     from attangent.audit.report.page import write_report
@@ -81,8 +92,10 @@ def report(
     found = load(run)
     for path, reason in found.problems.items():
         typer.echo(f"passed over: {path.name}: {reason}", err=True)
-    kinds = {".md": write_markdown, ".csv": write_csv}
-    place = kinds[out.suffix](found, out) if out and out.suffix in kinds else write_report(found, out)
+    if out and out.suffix == ".md":
+        place = write_markdown(found, out, None if against is None else load(against))
+    else:
+        place = write_csv(found, out) if out and out.suffix == ".csv" else write_report(found, out)
     typer.echo(f"report: {place}")
 
 
@@ -127,6 +140,7 @@ def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
             "rests_on": claim.rests_on,
             "repairs": claim.repairs,
             "seeds": claim.seeds,
+            "full_seeds": claim.seeds_of("full"),
             "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
         }
         for claim in select(ids, paper)
@@ -180,18 +194,14 @@ def _counts(totals: dict[str, int]) -> str:
 
 
 def _what_decides(result: "Result") -> tuple[str, str]:
+    from attangent.audit.report.wording import values
+
     finding = result.deciding.finding
     line = finding.deciding
     if line is None:
         return "", finding.crash or "no line has a threshold of the statement's own"
-    return (
-        f"{_number(line.measured, line.log10)} {line.relation} {_number(line.bound, line.log10)}",
-        line.name,
-    )
-
-
-def _number(value: float, log10: bool) -> str:
-    return f"10^{value:.1f}" if log10 else f"{value:.3g}"
+    measured, bound = values(line)
+    return f"{measured} {line.relation} {bound}", line.name
 
 
 def _print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

@@ -82,3 +82,20 @@ def test_the_papers_can_be_cited(tmp_path):
     assert "@misc{P2," in page
     assert "author = {Gu and Li and Liang and Shi and Song}," in page
     assert "url = {https://arxiv.org/abs/2405.03251}," in page
+
+
+def test_a_run_beside_another_names_what_differs_and_what_decides(tmp_path):
+    here = make_run(tmp_path, Finding((KEPT,)), Finding((BROKEN,)), Finding((KEPT,)))
+    there = make_run(tmp_path, Finding((KEPT,)), Finding((KEPT,)))
+    page = render_markdown(here, there)
+    assert "2 claims are in both runs; 1 of them have the same verdict" in page
+    assert "Only in this run: P2/lemma-3." in page
+    row = next(line for line in page.splitlines() if line.startswith("| P2/lemma-2 | violated | holds |"))
+    assert "at the end: 1.5, should be \\<= 1" in row
+    assert "Beside another run" not in render_markdown(here)
+
+
+def test_numbers_that_differ_are_never_shown_alike(tmp_path):
+    barely = Conclusion("barely", "<=", 1e-12, 4.3e-7, log10=True)
+    page = render_markdown(make_run(tmp_path, Finding((barely,))))
+    assert "barely: 1.000001, should be <= 1: **not kept**" in page

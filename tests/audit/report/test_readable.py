@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attangent.audit.report.readable import duration, formula, power_of_ten, readable, scientific
+from attangent.audit.report.readable import duration, formula, power_of_ten, readable, scientific, told_apart
 
 
 @pytest.mark.parametrize(
@@ -137,3 +137,18 @@ def test_few_digits_of_a_large_number_are_no_power_of_ten():
 
 def test_an_assignment_is_an_arrow():
     assert formula("gamma <- gamma - 1") == [("plain", "γ ← γ − 1")]
+
+
+@settings(deadline=None)
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.booleans())
+def test_two_numbers_read_alike_only_where_they_are(value, other, log10):
+    first, second = told_apart(value, other, log10)
+    close = abs(value - other) <= 1e-14 * max(abs(value), abs(other), 1.0)
+    assert (first == second) == (value == other) or close
+
+
+def test_digits_are_added_only_where_they_are_needed():
+    assert told_apart(0.33333, 0.25) == ("0.3333", "0.25")
+    assert told_apart(1 / 3, 1 / 3) == ("0.3333", "0.3333")
+    assert told_apart(float("inf"), 1.0) == ("∞", "1")
+    assert told_apart(0.0, 1e-12, log10=True)[0] == "1"

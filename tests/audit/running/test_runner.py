@@ -86,11 +86,28 @@ def test_the_seeds_of_a_claim_and_of_the_user(claims, tmp_path):
     assert len(run(["P1/lemma-1"], out=tmp_path / "b", seeds=5).records) == 5
 
 
+def _seeds_run(tmp_path, **arguments):
+    return [record.origin.seed for record in run(["P1/lemma-1"], out=tmp_path, **arguments).records]
+
+
+def test_the_full_profile_leaves_the_seeds_alone_on_which_settings_were_chosen(claims, tmp_path):
+    assert _seeds_run(tmp_path / "quick") == [0, 1]
+    assert _seeds_run(tmp_path / "full", profile="full") == [1000, 1001]
+    assert _seeds_run(tmp_path / "fresh", first_seed=100, seeds=3) == [100, 101, 102]
+
+
+def test_the_full_profile_may_run_another_number_of_seeds(claims, tmp_path):
+    claims["P1/lemma-1"] = replace(claims["P1/lemma-1"], full_seeds=1)
+    assert _seeds_run(tmp_path / "quick") == [0, 1]
+    assert _seeds_run(tmp_path / "full", profile="full") == [1000]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"profile": "fast"}, "unknown profile 'fast'"),
         ({"seeds": 0}, "seeds is 0"),
+        ({"first_seed": -1}, "first_seed is -1"),
         ({"jobs": 0}, "jobs is 0"),
         ({"ids": ["P7/lemma-1"]}, "unknown claim id"),
         ({"paper": "P7"}, "unknown paper"),

@@ -5,20 +5,22 @@ from pathlib import Path
 
 from attangent._files import write_whole
 from attangent.audit.finding import Conclusion, Verdict
-from attangent.audit.report.readable import power_of_ten, readable
-from attangent.audit.report.wording import MEANINGS, headline, reason
+from attangent.audit.report.beside import Beside, Pair, beside
+from attangent.audit.report.readable import readable
+from attangent.audit.report.wording import MEANINGS, headline, reason, values
 from attangent.audit.results import Result, Run, totals
 from attangent.audit.sources import Paper, cited
 
 
-def write_markdown(run: Run, path: Path) -> Path:
+def write_markdown(run: Run, path: Path, against: Run | None = None) -> Path:
     """Write the page of `run` to `path` and give its place."""
-    write_whole(path, render_markdown(run).encode(errors="replace"))
+    write_whole(path, render_markdown(run, against).encode(errors="replace"))
     return path
 
 
-def render_markdown(run: Run) -> str:
-    """A table of all claims and, for each that failed, what was measured against what."""
+def render_markdown(run: Run, against: Run | None = None) -> str:
+    """A table of all claims, where they come out differently in the run `against`, where one is given, and,
+    for each that failed, what was measured against what."""
     results = run.results()
     papers = [result for result in results if not result.is_ours]
     counts = totals(papers)
@@ -39,10 +41,55 @@ def render_markdown(run: Run) -> str:
     ours = [result for result in results if result.is_ours]
     if ours:
         lines += ["", "## Statements of ours", "", *_table(ours)]
+    lines += _differences(beside(run, against)) if against else []
     repairs = {result.origin.repairs: result for result in ours if result.origin.repairs}
     failed = [result for result in papers if result.verdict.failed]
     lines += [line for result in failed for line in _failure(result, repairs.get(result.claim))]
     return "\n".join([*lines, *_citations(results)]) + "\n"
+
+
+def _differences(runs: Beside) -> list[str]:
+    """The claims on which two runs differ, with what decides in each."""
+    here, there = runs.names
+    differing = runs.differing
+    same = len(runs.pairs) - len(differing)
+    lines = [
+        "",
+        f"## Beside another run ({there})",
+        "",
+        f"{len(runs.pairs)} claims are in both runs; {same} of them have the same verdict, and the same for "
+        "each part.",
+    ]
+    lines += [f"Only in this run: {', '.join(runs.only_here)}."] if runs.only_here else []
+    lines += [f"Only in the other: {', '.join(runs.only_there)}."] if runs.only_there else []
+    head = ["", f"| claim | {here} | {there} | decides here | decides there |", "|---|---|---|---|---|"]
+    return lines + ([*head, *(_pair_row(pair) for pair in differing)] if differing else [])
+
+
+def _pair_row(pair: Pair) -> str:
+    cells = (
+        pair.here.claim,
+        *(_verdicts(result, pair.parts) for result in (pair.here, pair.there)),
+        *(_what_decides(result) for result in (pair.here, pair.there)),
+    )
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _verdicts(result: Result, parts: list[str]) -> str:
+    """The verdict, with those of these parts and of the seeds where they are not of one mind."""
+    named = [f"{part}: {result.parts[part]}" for part in parts]
+    seeds = [f"seed {record.origin.seed}: {record.finding.verdict}" for record in result.records]
+    mixed = seeds if len({record.finding.verdict for record in result.records}) > 1 else []
+    more = "; ".join([*named, *mixed])
+    return f"{result.verdict.value} ({more})" if more else result.verdict.value
+
+
+def _what_decides(result: Result) -> str:
+    line = result.deciding.finding.deciding
+    if line is None:
+        return result.deciding.finding.crash
+    measured, bound = _numbers(line)
+    return f"{line.name}: {measured}, should be {bound}"
 
 
 def _citations(results: list[Result]) -> list[str]:
@@ -116,8 +163,8 @@ def _bullet(line: Conclusion) -> str:
 
 
 def _numbers(line: Conclusion) -> tuple[str, str]:
-    number = power_of_ten if line.log10 else readable
-    return number(line.measured), f"{line.relation} {number(line.bound)}"
+    measured, bound = values(line)
+    return measured, f"{line.relation} {bound}"
 
 
 def _cell(text: str) -> str:

@@ -7,17 +7,27 @@ from typing import Any
 
 from markupsafe import Markup
 
+from attangent.audit.finding import Conclusion
 from attangent.audit.report.readable import duration, formula, power_of_ten, readable
-from attangent.audit.report.wording import apart, missed
+from attangent.audit.report.wording import missed, values
 from attangent.audit.results import Spread
 from attangent.audit.storing.record import plain
 
 
 def number(value: float, log10: bool = False) -> Markup:
     """`value` as text, with all its digits where the pointer rests on it."""
-    text = maths(power_of_ten(value) if log10 else readable(value))
+    return _exact(value, power_of_ten(value) if log10 else readable(value), log10)
+
+
+def line_values(line: Conclusion) -> tuple[Markup, Markup]:
+    """What was measured and its bound, with as many digits as tell them apart."""
+    measured, bound = values(line)
+    return _exact(line.measured, measured, line.log10), _exact(line.bound, bound, line.log10)
+
+
+def _exact(value: float, text: str, log10: bool) -> Markup:
     exact = f"10^{value!r}" if log10 else repr(value)
-    return Markup('<data value="{}" title="{}">{}</data>').format(exact, exact, text)
+    return Markup('<data value="{}" title="{}">{}</data>').format(exact, exact, maths(text))
 
 
 def maths(text: str) -> Markup:
@@ -43,8 +53,8 @@ def setting(value: Any) -> str:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "apart": apart,
     "duration": duration,
+    "line_values": line_values,
     "maths": maths,
     "missed": missed,
     "number": number,

@@ -54,6 +54,34 @@ def power_of_ten(exponent: float) -> str:
     return f"10^{text}".replace("-", "−") if "e" not in text else "10^0"
 
 
+MOST_DIGITS = 16
+NEAR_ONE = 0.01
+"""Decades within which a power of ten is better read as a plain number."""
+
+
+def told_apart(value: float, other: float, log10: bool = False) -> tuple[str, str]:
+    """Both as text, with as many digits as it takes to see which one is larger.
+
+    >>> told_apart(1.000001, 1.0), told_apart(0.5, 0.25), told_apart(107.04, 107.0, log10=True)
+    (('1.000001', '1'), ('0.5', '0.25'), ('10^107.04', '10^107'))
+    """
+    if log10 and max(abs(value), abs(other)) < NEAR_ONE:
+        return told_apart(10**value, 10**other)
+    number = power_of_ten if log10 else readable
+    texts = number(value), number(other)
+    if value == other or texts[0] != texts[1] or not (math.isfinite(value) and math.isfinite(other)):
+        return texts
+    for digits in range(5, MOST_DIGITS + 1):
+        texts = _with_digits(value, digits, log10), _with_digits(other, digits, log10)
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _with_digits(value: float, digits: int, log10: bool) -> str:
+    return f"10^{value:.{digits}g}".replace("-", "−") if log10 else readable(value, digits)
+
+
 def duration(seconds: float) -> str:
     """A length of time: < 0.1 s, 2.5 s, 41 s, 3 min 20 s, 2 h 5 min.
 

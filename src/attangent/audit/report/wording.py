@@ -1,7 +1,7 @@
 """Verdicts in words, the same in every output."""
 
 from attangent.audit.finding import Conclusion, Finding, Hypothesis, Verdict
-from attangent.audit.report.readable import power_of_ten, readable
+from attangent.audit.report.readable import power_of_ten, readable, told_apart
 from attangent.audit.results import Result
 
 RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -63,12 +63,16 @@ def reason(result: Result) -> str:
 
 
 def _broken(line: Conclusion) -> str:
-    number = power_of_ten if line.log10 else readable
+    measured, limit = values(line)
     when = "" if line.first_violation is None else f", first at step {line.first_violation}"
-    bound = f"{RELATIONS[line.relation]} {number(line.bound)}"
-    more = f" ({apart(line)})" if apart(line) else ""
+    bound = f"{RELATIONS[line.relation]} {limit}"
     over = f", the exponent over {len(line.trend.sizes)} sizes" if line.trend else ""
-    return f"“{line.name}” should be {bound}; measured {number(line.measured)}{more}{over}{when}."
+    return f"“{line.name}” should be {bound}; measured {measured}{over}{when}."
+
+
+def values(line: Conclusion) -> tuple[str, str]:
+    """What was measured and its bound, with as many digits as tell them apart."""
+    return told_apart(line.measured, line.bound, line.log10)
 
 
 def _few_seeds(result: Result) -> str:
@@ -112,14 +116,3 @@ def missed(hypothesis: Hypothesis) -> str:
     """By which factor a hypothesis is missed; empty where there is no such factor."""
     decades = hypothesis.missing_decades
     return f"missed by {power_of_ten(decades)}" if 0 < decades < float("inf") else ""
-
-
-def apart(line: Conclusion) -> str:
-    """How far measurement and bound lie apart where both read the same though they differ."""
-    number = power_of_ten if line.log10 else readable
-    difference = line.measured - line.bound
-    same = number(line.measured) == number(line.bound) and abs(difference) < float("inf")
-    if not same or difference == 0:
-        return ""
-    side = "more" if difference > 0 else "less"
-    return f"{readable(abs(difference), 3)} {'decades ' if line.log10 else ''}{side}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder
-from attangent.audit.claims import PROFILES, Claim
+from attangent.audit.claims import FIRST_SEEDS, PROFILES, Claim
 from attangent.audit.data import data_digests
 from attangent.audit.registry import select
 from attangent.audit.results import Run
@@ -35,6 +35,7 @@ def run(
     paper: str | None = None,
     profile: str = "quick",
     seeds: int | None = None,
+    first_seed: int | None = None,
     jobs: int = 1,
     dask: str | None = None,
     out: str | Path | None = None,
@@ -44,14 +45,16 @@ def run(
     """Audit claims and give their findings; those already in the folder `out` are not computed again.
 
     `ids` may hold patterns (`P2/lemma-*`). `seeds` is how many seeds each claim runs with, by default its own
-    number. `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force` computes
-    everything anew. The folder `out` is audit-PROFILE where none is named.
+    number, and `first_seed` where they begin: at 0 in the quick profile and at 1000 in the full one, unless
+    said otherwise. `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force`
+    computes everything anew. The folder `out` is audit-PROFILE where none is named.
     """
     return run_in_folder(
         ids,
         paper=paper,
         profile=profile,
         seeds=seeds,
+        first_seed=first_seed,
         jobs=jobs,
         dask=dask,
         out=out,
@@ -66,6 +69,7 @@ def run_in_folder(
     paper: str | None,
     profile: str,
     seeds: int | None,
+    first_seed: int | None,
     jobs: int,
     dask: str | None,
     out: str | Path | None,
@@ -73,8 +77,12 @@ def run_in_folder(
     quiet: bool,
 ) -> tuple[Run, Run]:
     """As `run`, and beside what was asked for all that the folder holds. Each finding is read once."""
-    _check(profile, seeds, jobs)
-    wanted = [job for claim in select(ids, paper) for job in _jobs(claim, profile, seeds)]
+    _check(profile, seeds, first_seed, jobs)
+    wanted = [
+        job
+        for claim in select(ids, paper)
+        for job in _jobs(claim, profile, _seeds(claim, profile, seeds, first_seed))
+    ]
     folder = real_folder(Path(out if out is not None else f"audit-{profile}"))
     store = Store(folder)
     with only_writer(folder, "audit"):
@@ -97,21 +105,28 @@ def _part_of(whole: Run, wanted: list[Job], problems: dict[Path, str]) -> Run:
     )
 
 
-def _check(profile: str, seeds: int | None, jobs: int) -> None:
+def _check(profile: str, seeds: int | None, first_seed: int | None, jobs: int) -> None:
     if profile not in PROFILES:
         raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
     if seeds is not None and seeds < 1:
         raise AttangentError(f"seeds is {seeds}, expected at least 1")
+    if first_seed is not None and first_seed < 0:
+        raise AttangentError(f"first_seed is {first_seed}, expected at least 0")
     if jobs < 1:
         raise AttangentError(f"jobs is {jobs}, expected at least 1")
 
 
-def _jobs(claim: Claim, profile: str, seeds: int | None) -> Iterator[Job]:
+def _seeds(claim: Claim, profile: str, count: int | None, first: int | None) -> range:
+    start = FIRST_SEEDS[profile] if first is None else first
+    return range(start, start + (claim.seeds_of(profile) if count is None else count))
+
+
+def _jobs(claim: Claim, profile: str, seeds: Iterable[int]) -> Iterator[Job]:
     settings = claim.settings(profile)
     if claim.data:
         settings |= {"data": data_digests(claim.data)}
     code = code_version(claim.module)
-    for seed in range(seeds if seeds is not None else claim.seeds):
+    for seed in seeds:
         origin = Origin(
             claim=claim.id,
             title=claim.title,

@@ -39,7 +39,7 @@ from attangent.tuning.training import Training
         "both_rate": 0.01,
         "slack": 1.1,
     },
-    full={"width": 64, "pretrain": 4000, "pretrain_epochs": 6, "train": 1000, "epochs": 8},
+    full={"width": 48, "pretrain": 2000, "train": 200, "epochs": 8},
     seeds=2,
     seconds=6.0,
 )

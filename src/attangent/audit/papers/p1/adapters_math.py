@@ -103,7 +103,7 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
         "features": 14,
         "ntk_rate": 0.03,
     },
-    full={"width": 64, "pretrain": 4000, "pretrain_epochs": 20, "train": 1000, "epochs": 30},
+    full={"train": 200, "epochs": 30},
     seeds=2,
     seconds=9.0,
 )

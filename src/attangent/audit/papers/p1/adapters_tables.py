@@ -77,7 +77,8 @@ def _finding(
     full={
         "model": "MiniLM",
         "file": "superglue/MultiRC",
-        "train": 300,
+        "train": 96,
+        "validation": 50,
         "max_tokens": 64,
         "rank": 8,
         "tokens": 16,
@@ -134,7 +135,7 @@ def _open(name: str) -> Finding:
         as accurate as LoRA and as full fine-tuning, as its authors code it and with the start of Eq. (7). A
         rival's lead counts where it is beyond the 95 % interval.""",
     quick={**SMALL, "pretrain_epochs": 5, "train": 64, "validation": 150, "test": 500},
-    full={"width": 64, "pretrain_epochs": 20, "train": 200, "test": 546, "ntk_rate": 0.02},
+    full={"width": 48, "pretrain_epochs": 10, "train": 128, "test": 546, "ntk_rate": 0.02},
     seeds=2,
     seconds=8.0,
 )

@@ -39,7 +39,7 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
         "polynomial": ["Taylor of order 2, Eq. (7)", "Taylor of order 4, Eq. (7)"],
         "tolerance": 0.25,
     },
-    full={"symbols": 24, "d": 16, "heads": 4, "steps": 600, "m": 2048, "sizes": [8, 16, 32, 64, 128, 256]},
+    full={"symbols": 16, "steps": 200, "m": 1024, "sizes": [8, 16, 32, 64, 128]},
     seconds=3.0,
 )
 def appendix_c_compression(settings: Settings, seed: int) -> Finding:

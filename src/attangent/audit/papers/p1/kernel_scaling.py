@@ -83,8 +83,8 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     full={
         "m": 65536,
         "rhos": [0.4, 0.2, 0.1, 0.05, 0.025],
-        "law": {"n": 6, "d": 4, "init": "symmetric", "steps": 20_000, "tail": 0.3},
-        "widths": [1024, 4096, 16384],
+        "law": {"n": 6, "d": 4, "init": "symmetric", "steps": 3000, "tail": 0.3},
+        "widths": [1024, 4096],
     },
     seconds=1.0,
 )

@@ -206,7 +206,7 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
         D = 2 lambda^-1 e^(20B) sqrt(nd) |Y - F(0)|_F / m: the movement falls like 1/m.""",
     rests_on=("P1/lemma-i.4", "P1/lemma-i.5"),
     quick={**_ORDINARY, "lengths": [256, 512, 1024, 2048]},
-    full={"n": 12, "d": 8, "m": 16384, "steps": 3000, "lengths": [2048, 4096, 8192, 16384]},
+    full={"n": 12, "d": 8, "m": 8192, "steps": 600, "lengths": [1024, 2048, 4096, 8192]},
     seconds=0.5,
 )
 def weight_induction(settings: Settings, seed: int) -> Finding:
@@ -275,7 +275,7 @@ def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
         step moves no prefix vector by more than 0.01.""",
     rests_on=("P1/claim-f.12", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick={**_ORDINARY, "copies": [1, 2, 4, 8]},
-    full={"n": 12, "d": 8, "m": 16384, "steps": 3000},
+    full={"n": 12, "d": 8, "m": 8192, "steps": 600},
     seconds=0.4,
 )
 def gradient_induction(settings: Settings, seed: int) -> Finding:

@@ -143,7 +143,7 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
         a step and eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared
         error is at most (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.""",
     quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
-    full={"n": 12, "d": 16, "m": 8192, "steps": 3000, "widths": [1024, 2048, 4096, 8192]},
+    full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
     seconds=1.0,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
@@ -229,7 +229,7 @@ def _movement(settings: Settings, seed: int) -> float:
         "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
         "below": [1.0, 1.9, 1.99], "above": [2.01, 2.1], "shown": [1.9, 1.99, 2.01, 2.1],
     },
-    full={"m": 8192, "steps": 2000},
+    full={"m": 2048, "steps": 600},
     seconds=2.0,
 )  # fmt: skip
 def learning_rate_limit(settings: Settings, seed: int) -> Finding:

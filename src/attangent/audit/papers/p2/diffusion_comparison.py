@@ -40,7 +40,7 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     statement="""A question of ours, about which the paper says nothing: does a softmax network learn the
         score of a diffusion process better than a ReLU network of equal size?""",
     quick={**LOG_TIMES, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
-    full={"n": 2048, "m": 512, "steps": 600, "test": 20000, "validation": 1024},
+    full={"n": 2048, "test": 8000, "validation": 512},
     seconds=5.0,
 )
 def comparison(settings: Settings, seed: int) -> Finding:

@@ -36,7 +36,7 @@ LABELS = {
         |F_ntk - F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2, for any F_H of
         bounded norm in the kernel's Hilbert space.""",
     quick={**MIXTURE, **NETWORK, "n": 256, "m": 128, "steps": 300, "reference": 256, "reference_steps": 60},
-    full={"n": 1024, "m": 512, "steps": 3000, "reference": 1024, "test": 20000},
+    full={"n": 512, "m": 128, "steps": 600, "reference": 512, "test": 8000},
     seconds=2.0,
 )
 def loss_decomposition(settings: Settings, seed: int) -> Finding:
@@ -148,7 +148,7 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
         "test": 1000,
         "inits": 3,
     },
-    full={"n": 512, "widths": [64, 256, 1024, 4096], "steps": 300, "test": 4000},
+    full={"n": 256, "widths": [64, 128, 256, 512, 1024], "steps": 100, "test": 2000},
     seconds=1.5,
 )
 def coupling_width(settings: Settings, seed: int) -> Finding:

@@ -34,7 +34,7 @@ from attangent.kernels import softmax_limit
         0.1 lambda/(m n^2 d^2 e^(16B)) and a suitable number of steps the score of the trained network is off
         by at most O(1/(lambda sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).""",
     quick={**MIXTURE, **NETWORK, "sizes": [32, 128, 512], "m": 128, "steps": 150, "delta": 0.05},
-    full={"sizes": [32, 128, 512, 2048], "m": 512, "steps": 600, "test": 20000, "validation": 1024},
+    full={"sizes": [32, 128, 512, 1024], "steps": 300, "test": 8000, "validation": 512},
     seconds=2.5,
 )
 def score_error_falls(settings: Settings, seed: int) -> Finding:
@@ -163,7 +163,7 @@ def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     statement="""Trained on the noisy labels x(0) the estimator has to be stopped in time, and a number of
         steps at which its error is small can be found.""",
     quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
-    full={"n": 1024, "steps": 1_000_000_000, "test": 20000, "validation": 1024},
+    full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
     seconds=1.0,
 )
 def early_stopping(settings: Settings, seed: int) -> Finding:

@@ -35,7 +35,7 @@ from attangent.diffusion.sampler import Method
         process, grad log p_t(x) = (alpha E[x(0) | x(t) = x] - x) / (1 - alpha^2), and the backward process
         with that score turns noise into samples of the data.""",
     quick={**LOG_TIMES, "points": 300, "grid": 240, "samples": 8000, "steps": 40, "walks": [5, 10, 20]},
-    full={"points": 2000, "grid": 400, "samples": 40000, "steps": 320, "walks": [5, 10, 20, 40, 80, 160]},
+    full={"points": 1000, "samples": 20000, "steps": 80, "walks": [5, 10, 20, 40]},
     seconds=2.5,
 )
 def score_relation(settings: Settings, seed: int) -> Finding:

@@ -31,7 +31,7 @@ _SETTING = {
         sqrt(log d)) and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to constants and for
         every L = Theta(Poly(d)).""",
     quick={**_SETTING, "dimensions": [8, 12, 16, 24], "power": 3.0, "other_power": 1.5},
-    full={"dimensions": [8, 12, 16, 24, 32], "runs": 3, "N": 32},
+    full={"runs": 3},
     seconds=2.0,
     rests_on=("P3/theorem-2", "P3/theorem-3", "P3/lemma-7", "P3/equation-21", "P3/activation-count"),
 )

@@ -143,7 +143,7 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
         log(1/eps_(W,1)), and (b.2) K1 <= eps_(W,1) + sqrt(d) log(d) eps_W / L + 1/sqrt(log d) up to
         constants, which goes to 0 as d grows.""",
     quick={**ASSUMED, "dimensions": [8, 16, 24, 40], "N": 16, "runs": 3},
-    full={"dimensions": [8, 16, 32, 64, 96], "N": 64},
+    full={"dimensions": [8, 16, 32, 64], "N": 32},
     seconds=0.8,
     rests_on=("P3/proposition-4", "P3/equation-21", "P3/equation-23", "P3/activation-count"),
 )

@@ -36,7 +36,7 @@ from attangent.stages.theory.training import ConstantRate, NoisySGD, train
         "starts": 2,
         "search_steps": 60,
     },
-    full={"N": 2000, "runs": 10, "search_prompts": 4000, "starts": 20, "search_steps": 300},
+    full={"N": 500, "runs": 3, "search_prompts": 1000, "starts": 4, "search_steps": 120},
     seconds=2.0,
     rests_on=("P3/theorem-1", "P3/theorem-2", "P3/lemma-7", "P3/equation-21", "P3/definition-5"),
 )

@@ -148,6 +148,7 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
     quick={**MADE_UP, **TYPED, **BARS},
     full={**ON_COUNTERFACT, "few": 0.5},
     seeds=1,
+    full_seeds=2,
     seconds=9.0,
     data=COUNTERFACT,
 )

@@ -20,7 +20,7 @@ READ = {"readings_per_epoch": 2, "most_examples": 300, "syntax_at": 0.95}
 TYPED = {"relations": 10, "answers": 20, "subjects": 150, "facts_per_subject": 2, "links": 0}
 TWO_HOPS = {"relations": 8, "answers": 20, "subjects": 100, "facts_per_subject": 3, "links": 4}
 MADE_UP = {"source": "made up", "facts": 0, **MODEL, **READ}
-REAL = {"width": 128, "heads": 4, "rate": 5e-4, "batch": 64, "most_examples": 1000}
+REAL = {"width": 128, "heads": 4, "rate": 1e-3, "batch": 64, "most_examples": 400}
 ON_COUNTERFACT = {**REAL, "source": "CounterFact", "facts": 8000, "epochs": 8, "readings_per_epoch": 4}
 ON_HOTPOTQA = {"source": "HotpotQA", "epochs": 24, "subjects": 200}
 
@@ -35,7 +35,7 @@ def trained(settings: Settings, seed: int) -> LanguageRun:
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _trained(
     files: tuple[str, ...],
     source: str,

@@ -152,7 +152,7 @@ def flips_by_turning(part: Part, noise: Tensor, norm: float) -> Tensor:
         "prompts": 4,
         "length_of_stage": 1.0,
     },
-    full={"dimensions": [16, 32, 64, 128, 256], "prompts": 16},
+    full={"dimensions": [16, 32, 64, 128, 192], "prompts": 4},
     seconds=0.5,
     rests_on=("P3/lemma-6", "P3/proposition-5"),
 )

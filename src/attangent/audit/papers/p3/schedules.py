@@ -20,7 +20,7 @@ from attangent.stages.theory.training import ConstantRate, Course
     statement="""The hard part is learned because the rate is annealed: at the large rate for the same total
         time sum of eta, K2 stays above where the annealed runs end.""",
     quick={**COUNTED, "second_steps": 500, "gap": 0.03},
-    full={"runs": 20, "second_steps": 2000},
+    full={"runs": 10, "second_steps": 1000},
     seeds=1,
     seconds=4.0,
 )
@@ -54,7 +54,7 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
     statement="""The hard part waits because the first rate is large: at the small rate from the start it is
         no longer unlearned when the easy part has been learned.""",
     quick={**COUNTED, "second_steps": 500},
-    full={"runs": 20, "second_steps": 2000},
+    full={"runs": 10, "second_steps": 1000},
     seeds=1,
     seconds=4.0,
 )

@@ -176,6 +176,7 @@ def _open(run: LanguageRun, source: str) -> Finding:
     quick={**MADE_UP, **TYPED, **EDITS},
     full={**ON_COUNTERFACT, "rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]},
     seeds=1,
+    full_seeds=2,
     seconds=11.0,
     data=COUNTERFACT,
 )

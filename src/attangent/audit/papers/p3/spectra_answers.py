@@ -79,6 +79,7 @@ def answers(model: FactModel, examples: Batch, keep: Keep, rhos: Sequence[float]
     },
     full=ON_COUNTERFACT,
     seeds=1,
+    full_seeds=2,
     seconds=10.0,
     data=COUNTERFACT,
 )

@@ -32,7 +32,7 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
         part is learned in the first stage and kept in the second, the hard part is learned in the second
         only.""",
     quick={**COUNTED, "second_steps": 1200},
-    full={"second_rate": 1.0, "second_steps": 8000, "runs": 20},
+    full={"second_rate": 1.0, "second_steps": 4800, "runs": 8},
     seeds=1,
     seconds=3.0,
     rests_on=("P3/theorem-1", "P3/theorem-2", "P3/theorem-3", "P3/theorem-4"),

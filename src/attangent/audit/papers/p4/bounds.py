@@ -139,7 +139,7 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
     statement="""Where all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
         constant L of Eq. (61), for every gamma and alpha.""",
     quick=SMOOTHNESS,
-    full={"points": 1000},
+    full={"points": 100},
     seeds=2,
     seconds=1.5,
 )

@@ -24,7 +24,7 @@ PROVABLE = {"K": 6, "d": 8, "m": 4, "N": 4, "tau": 0.1, "heads": 64, "logit_std"
     statement="""If some coordinate tells all tokens of the prompt apart and H >= N, Gaussian Q_h give
         matrices B_k = Zbar softmax(V'Q_1 v_k, ..., V'Q_H v_k) of full row rank for all k, almost surely.""",
     quick={"K": 10, "d": 100, "m": 4, "N": 8, "tau": 0.01, "heads": 8, "ranked": 2, "repeat_token": False},
-    full={"K": 200, "m": 20, "N": 30, "heads": 64, "ranked": 10},
+    full={"K": 200, "m": 20, "N": 30, "heads": 30, "ranked": 2},
     seconds=0.4,
 )
 def full_rank(settings: Settings, seed: int) -> Finding:
@@ -212,7 +212,7 @@ def _gap_figure(run: Training, contraction: float) -> Figure:
         "steps_factor": 1.0,
         "most_steps": 20_000,
     },
-    full={"eps": 1e-3, "B": 3.0, "prompts": 20_000, "most_steps": 200_000},
+    full={"eps": 0.02, "B": 2.0, "prompts": 5000, "most_steps": 50_000},
     seeds=1,
     seconds=4.0,
 )

@@ -1,6 +1,5 @@
-"""Figures 2a, 3 and 4: one layer of attention."""
+"""Figures 2a and 3: one layer of attention."""
 
-import math
 from itertools import pairwise
 
 import torch
@@ -44,7 +43,7 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
         "tests": 200,
         "record_every": 25,
     },
-    full={**PAPER_SIZE, "heads": 64, "steps": 15_000, "rate": 1e-4, "record_every": 250},
+    full={**PAPER_SIZE, "heads": 64, "steps": 4000, "rate": 1e-4, "record_every": 200},
     seeds=1,
     seconds=3.0,
 )
@@ -83,7 +82,9 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
                 claimed=False,
             ),
         ),
-        differs=_differences(settings, "unit tokens and logits of standard deviation 2, for Gaussian ones"),
+        differs=differences_from_section_4(
+            settings, "unit tokens and logits of standard deviation 2, for Gaussian ones"
+        ),
         numbers={
             "gap": run.gap,
             "in-domain": inside[-1].item(),
@@ -95,7 +96,7 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _differences(settings: Settings, *others: str) -> tuple[str, ...]:
+def differences_from_section_4(settings: Settings, *others: str) -> tuple[str, ...]:
     """In what the run differs from Section 4; nothing at the paper's size and rate."""
     sizes = {name: settings[name] for name in PAPER_SIZE if settings[name] != PAPER_SIZE[name]}
     found = [", ".join(f"{name} = {value}, for {PAPER_SIZE[name]}" for name, value in sizes.items())]
@@ -292,88 +293,3 @@ def _lengths_figure(lengths: list[int], gaps: list[float], risks: list[float], b
             Series.of("risk of y_best", lengths, best, "bound"),
         ),
     )
-
-
-@claim(
-    "P4/figure-4",
-    place="Section 4, Figure 4",
-    title="The number of heads in one layer",
-    quote="when H < N = 30, the loss stopped descending even when it is far from the minimal value. ... the "
-    "loss keeps descending when H = 30",
-    statement="""Trained by Adam on the population loss with Gaussian tokens and Q, one layer with H < N heads
-        ends farther from the least loss than one with H >= N, and descends less at the end.""",
-    quick={
-        "K": 24,
-        "d": 40,
-        "m": 6,
-        "N": 10,
-        "tau": 0.01,
-        "few": [3, 5],
-        "enough": [10, 20],
-        "steps": 1000,
-        "rate": 1e-3,
-    },
-    full={**PAPER_SIZE, "few": [8, 16], "enough": [30, 64], "steps": 15_000, "rate": 1e-4},
-    seeds=1,
-    seconds=5.0,
-)
-def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings | {"tokens": "gaussian"}, seed)
-    runs = {H: _descend(given, settings, seed, H) for H in (*settings.few, *settings.enough)}
-    ends, late = {H: _end(run) for H, run in runs.items()}, {H: _late_fall(run) for H, run in runs.items()}
-    largest = max(settings.enough)
-    return Finding(
-        conclusions=(
-            Conclusion("largest gap with H >= N / least with H < N", "<=", 1.0, _contrast(ends, settings)),
-            Conclusion(
-                f"gap at the end / at two thirds with H = {largest}, less the least with H < N",
-                "<=",
-                0.0,
-                late[largest] - min(late[H] for H in settings.few),
-            ),
-            Conclusion(
-                "H < N: least of gap at the end / at two thirds",
-                ">=",
-                0.95,
-                min(late[H] for H in settings.few),
-                threshold="ours",
-            ),
-        ),
-        differs=_differences(settings),
-        numbers={
-            **{f"gap at the end, H={H}": gap for H, gap in ends.items()},
-            **{f"gap at the end / at two thirds, H={H}": fall for H, fall in late.items()},
-        },
-        figures=(_heads_figure(runs),),
-        remark="The paper does not say how many steps the figure shows; H = 400, which diverges there, is "
-        "left out. That fewer heads than N descend more slowly does not mean that they cannot get "
-        "there: see P4/multi-head.",
-    )
-
-
-def _descend(given: Dictionary, settings: Settings, seed: int, H: int) -> Training:
-    start = model(settings | {"heads": H, "logit_std": logit_scale(given)}, seed, given)
-    every = max(1, settings.steps // 60)
-    return start.fit("adam", steps=settings.steps, rate=settings.rate, record_every=every, quiet=True)
-
-
-def _end(run: Training) -> float:
-    return math.inf if run.diverged else run.gap
-
-
-def _late_fall(run: Training) -> float:
-    return math.inf if run.diverged else (run.gaps[-1] / run.gaps[len(run.gaps) * 2 // 3]).item()
-
-
-def _contrast(ends: dict[int, float], settings: Settings) -> float:
-    return max(ends[H] for H in settings.enough) / min(ends[H] for H in settings.few)
-
-
-def _heads_figure(runs: dict[int, Training]) -> Figure:
-    def curve(H: int, run: Training) -> Series:
-        shown = torch.arange(0, len(run.gaps), max(1, len(run.gaps) // 100))
-        finite = shown[run.gaps[shown].isfinite()]
-        return Series.of(f"H={H}", run.steps[finite], run.gaps[finite])
-
-    curves = tuple(curve(H, run) for H, run in runs.items())
-    return Figure("Figure 4", "step", "gap", curves, log_y=True)

@@ -119,9 +119,8 @@ _RATE = 0.05
         "others": ["position bias, values"],
     },
     full={
-        "n": 256,
-        "m": 32,
-        "steps": 3000,
+        "m": 24,
+        "steps": 400,
         "others": ["position bias, values", "position bias, values, x_d"],
     },
     seconds=3.0,

@@ -41,7 +41,7 @@ def _risk(answer: Tensor, y: Tensor) -> float:
         "rate": 0.05,
         "sigmas": [0.04, 0.02, 0.01, 0.005],
     },
-    full={"m": 32, "n": 256, "steps": 3000},
+    full={"m": 24, "n": 96, "steps": 400},
     seconds=2.0,
     rests_on=("P5/theorem-5.2-asymmetry", "P5/theorem-5.3", "P5/claim-c.2"),
 )

@@ -20,7 +20,7 @@ from attangent.audit.papers.p5.scalar_regression import (
 from attangent.audit.registry import claim
 
 _SIZES = {"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 200}
-_LARGER = {"m": 16384, "steps": 2000}
+_LARGER = {"m": 4096, "steps": 600}
 
 
 @claim(
@@ -154,7 +154,7 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
     statement="""The loss falls by (1 - eta lambda/2) per step (H.1); L(0) is O(n B^2) (H.2); every gradient
         is at most n^(3/2) m^(-1/2) exp(O(B^2 D)) |F - y| (H.3); and no weight ever moves by more than
         lambda / (n poly(exp(B^2), exp(D))) for m large, by a bound that falls like m^(-1/2) (H.4).""",
-    quick={**_SIZES, "widths": [64, 128, 256, 512], "width_steps": 60},
+    quick={**_SIZES, "widths": [64, 256, 1024, 4096], "width_steps": 60},
     rests_on=("P5/lemma-g.1", "P5/lemma-5.1", "P5/lemma-k.3"),
     full=_LARGER,
     seconds=0.5,

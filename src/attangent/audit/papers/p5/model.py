@@ -142,7 +142,7 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     statement="""At every step t each neuron moves towards the sign of its output weight: dL/dw_r <= -c for
         a_r = 1 and >= c for a_r = -1, with c > 0, in wide networks.""",
     quick={**LAZY, "n": 8, "widths": [32, 96, 256, 512], "steps": 60},
-    full={"widths": [32, 128, 512, 2048, 8192], "steps": 1000},
+    full={"widths": [32, 128, 512, 2048], "steps": 250},
     seconds=1.0,
     rests_on=("P5/lemma-i.4", "P5/lemma-i.5", "P5/lemma-k.3"),
 )
@@ -231,7 +231,7 @@ def _least_variance(p: ScalarRegression) -> float:
     rests_on=("P5/fact-b.8", "P5/lemma-k.3"),
     statement="In training, Var_(S_ir)(x_i) >= exp(-O(B^2 D)) v_min for every point and neuron.",
     quick={**LAZY, "constant": 2.0},
-    full={"n": 64, "m": 1024, "steps": 5000},
+    full={"n": 32, "m": 512, "steps": 1000},
     seconds=0.5,
 )
 def variance(settings: Settings, seed: int) -> Finding:

@@ -108,6 +108,7 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
         "models": {"transformer": 40, "inverted": 100, "PatchTST": 100, "Informer": 40, "Autoformer": 25},
         "longer": {"lookback": 336, "models": {"transformer": 20, "inverted": 100, "PatchTST": 50}},
     },
+    full_seeds=2,
     seconds=6.0,
     data=("ett/ETTh1.csv.gz", "ett/ETTh2.csv.gz"),
 )
@@ -193,6 +194,7 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
         "models": {"transformer": 40},
         "blocks": 100,
     },
+    full_seeds=2,
     seconds=3.0,
     data=("ett/ETTh1.csv.gz",),
 )

@@ -111,7 +111,7 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
     statement="""L(t+1) - L(t) = C_1 + ... + C_5, where C_1 with <S, x^2> + <S, x>^2 is the term of first
         order in eta and the others are of second order (G.1), and C_1 <= -eta lambda L(t) (G.2).""",
     quick=STEP,
-    full={"n": 16, "m": 1024},
+    full={"m": 1024},
     seconds=0.1,
     rests_on=("P5/equation-17", "P5/lemma-5.1"),
 )
@@ -195,7 +195,7 @@ def leading_term(settings: Settings, seed: int) -> Finding:
     statement="""Along training L(t) <= |F(t) - F(0)|^2/2 + L(0), the step of the proof from which Part 2
         follows by Lemma I.5.""",
     quick={"n": 8, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 60},
-    full={"n": 32, "m": 2048, "steps": 2000},
+    full={"n": 16, "m": 512, "steps": 300},
     seconds=0.2,
     rests_on=("P5/lemma-i.5",),
 )
