@@ -1,6 +1,10 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from attangent.forecast.outlook.panels import intervals
 from attangent.forecast.outlook.panels.intervals import Spread
 
 P = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
@@ -38,3 +42,10 @@ def test_steps_that_nothing_is_known_of_are_covered_too():
     q = Spread(partly).quantiles(P, np.array([30]))[0]
     assert np.isfinite(q).all()
     assert q[5, 4] > q[2, 4]
+
+
+@given(arrays(np.float64, st.integers(1, 40), elements=st.floats(0.01, 100)))
+def test_sizes_that_never_fall_are_those_of_scikit_learn(sizes):
+    from sklearn.isotonic import isotonic_regression
+
+    np.testing.assert_allclose(intervals._growing(sizes), isotonic_regression(sizes), rtol=1e-9)

@@ -37,7 +37,7 @@ class Spread:
         return self._student(probabilities, lengths)
 
     def _student(self, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
-        from scipy.stats import t as student
+        from scipy.special import stdtrit as student
 
         growth = np.sqrt(np.arange(1, self.residuals.shape[1] + 1))
         scaled = (self.residuals / growth)[np.isfinite(self.residuals)]
@@ -46,15 +46,20 @@ class Spread:
             freedom = np.full(len(lengths), max(2.0, len(scaled) / OVERLAP))
         else:
             spread, freedom = 1.0, np.maximum(2.0, lengths - 2.0)
-        tails = student.ppf(probabilities[None, :], freedom[:, None])  # (N, Q)
+        tails = student(freedom[:, None], probabilities[None, :])  # (N, Q)
         return spread * growth[None, :, None] * tails[:, None, :]
 
 
 def _growing(sizes: Array) -> Array:
-    """The sizes nearest to these, by least squares, that never fall; at least a little above zero."""
-    from sklearn.isotonic import isotonic_regression
+    """g_i = max_{j <= i} min_{k >= i} mean(s_j ... s_k): nearest by least squares of what never falls.
 
-    return np.maximum(np.asarray(isotonic_regression(sizes), dtype=np.float64), 1e-12)
+    At least a little above zero.
+    """
+    sums = np.concatenate(([0.0], np.cumsum(sizes)))
+    first, last = np.arange(len(sizes))[:, None], np.arange(len(sizes))
+    means = np.where(last >= first, (sums[1:] - sums[:-1, None]) / np.maximum(last - first + 1, 1), np.inf)
+    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]  # over k >= i, in row j
+    return np.maximum(np.where(last >= first, lowest, -np.inf).max(axis=0), 1e-12)
 
 
 def _ranked(ordered: Array, probabilities: Array) -> Array:
