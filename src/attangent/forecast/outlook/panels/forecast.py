@@ -21,7 +21,7 @@ FEW = 10
 CLEARLY = 0.5
 """With fewer errors than FEW a simple model must have had this part of the combination's error to replace it.
 
-On training parts of single series, 0.5 was better than any of 0.6 to 1 and than never: few errors tell little.
+On training parts of single series 0.5 was better than 0.6 to 1 and than never: few errors tell little.
 """
 
 
