@@ -151,13 +151,13 @@ def table(rows: Iterable[dict]) -> str:
     wide = frame.pivot_table(values="relative", index="set", columns="model", sort=False)
     wide.loc["geometric mean"] = np.exp(np.log(wide).mean())
     sums = frame.groupby("model", sort=False)
-    lines = ["MASE relative to the seasonal naive forecast:", "", _markdown(wide.round(3)), ""]
+    lines = ["MASE relative to the seasonal naive forecast:", "", markdown(wide.round(3)), ""]
     auto = frame[frame["model"] == "attangent auto"].set_index("set")
     shown = auto[["chosen", "mase", "coverage 80", "coverage 95", "wql", "seconds"]].round(3)
-    lines += ["attangent auto:", "", _markdown(shown), ""]
+    lines += ["attangent auto:", "", markdown(shown), ""]
     cover = sums[["coverage 80", "coverage 95"]].mean().dropna().round(3)
     cover["seconds"] = sums["seconds"].sum().round(1)
-    lines += ["Mean over the sets, and seconds of processor time in all:", "", _markdown(cover), ""]
+    lines += ["Mean over the sets, and seconds of processor time in all:", "", markdown(cover), ""]
     lines += [
         "Published geometric means (fev, chronos_zeroshot): "
         + ", ".join(f"{k} {v}" for k, v in PUBLISHED.items())
@@ -165,7 +165,7 @@ def table(rows: Iterable[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _markdown(frame: pd.DataFrame) -> str:
+def markdown(frame: pd.DataFrame) -> str:
     head = ["", *map(str, frame.columns)]
     body = [
         [str(name), *("" if pd.isna(cell) else str(cell) for cell in row)]

@@ -156,3 +156,22 @@ def test_many_series_are_refused_before_any_work(many):
     done = run("forecast", many, "--horizon", 3, "--out", many.parent / "out.csv")
     assert "--id shop" in str(done.exception)
     assert [p.name for p in many.parent.iterdir()] == ["many.csv"]
+
+
+SHORT = """
+import sys, numpy as np, pandas as pd
+from attangent.cli.commands import app
+months = pd.date_range("2020-01-01", periods=40, freq="MS")
+one = pd.DataFrame({"ds": months, "y": np.arange(40) % 12 + 1.0})
+one.to_csv(sys.argv[1], index=False)
+pd.concat([one.assign(unique_id=k) for k in range(4)]).to_csv(sys.argv[2], index=False)
+for path in sys.argv[1:3]:
+    app(["forecast", path, "--horizon", "3", "--out", sys.argv[3]], standalone_mode=False)
+print({"torch", "sklearn", "scipy.stats", "matplotlib"} & set(sys.modules))
+"""
+
+
+def test_short_series_wait_for_no_heavy_import(tmp_path):
+    paths = [str(tmp_path / name) for name in ("one.csv", "many.csv", "out.csv")]
+    done = subprocess.run([sys.executable, "-c", SHORT, *paths], capture_output=True, text=True)
+    assert done.stdout.strip().endswith("set()"), done.stdout + done.stderr

@@ -54,6 +54,9 @@ def forecast(
     holidays: Annotated[
         str | None, typer.Option(help="With --id: a country (DE, US) whose holidays matter.")
     ] = None,
+    category: Annotated[
+        str | None, typer.Option(help="With --id: a column that says what kind of series each is.")
+    ] = None,
     drop_short: Annotated[
         bool, typer.Option("--drop-short", help="With --id: leave out series of fewer than three values.")
     ] = False,
@@ -73,7 +76,7 @@ def forecast(
             _check_folder(path)
     id_ = id_ or _usual_id(file)
     if id_ is not None:
-        known = _Known(tuple(covariate or ()), future, holidays)
+        known = _Known(tuple(covariate or ()), future, holidays, category)
         asked = _Asked(horizon, period, model, levels, drop_short, jobs, dask, known)
         _forecast_many(file, id_, date, target, asked, out, plot, report, quiet)
         return
@@ -138,6 +141,7 @@ class _Known:
     covariates: tuple[str, ...]
     future: Path | None
     holidays: str | None
+    category: str | None
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,7 @@ def _series_forecaster(
         target=target[0] if target else "y",
         covariates=asked.known.covariates,
         holidays=asked.known.holidays,
+        category=asked.known.category,
         drop_short=asked.drop_short,
         jobs=asked.jobs,
         dask=asked.dask,

@@ -46,8 +46,6 @@ def test_the_forecaster_asks_for_the_future():
     with pytest.raises(AttangentError, match="must be known 4 steps ahead"):
         model.predict(4)
     assert len(model.predict(4, X_df=FUTURE)) == 8
-    with pytest.raises(AttangentError, match="does not take covariates"):
-        model.cross_validation(HISTORY, 4)
 
 
 def test_holidays_are_one_more_column():

@@ -117,7 +117,7 @@ def test_linear_models_by_gradients_learn_waves(maker):
 
 def test_nlinear_comes_near_the_closed_form():
     train, held_out = waves(1200, noise=0.3), waves(400, noise=0.3, seed=1)
-    plan = Training(epochs=30, rate=3e-3, patience=30, batch=64, halve_rate=False)
+    plan = Training(epochs=30, rate=3e-3, patience=30, batch=64, lower_rate=False)
     by_gradients = NLinear(24, 4, plan).fit(train, held_out)
     closed = LinearForecaster(24, 4).fit(train, held_out)
     assert by_gradients.score(held_out) == pytest.approx(closed.score(held_out), abs=0.02)

@@ -7,7 +7,7 @@ from attangent.forecast import Autoformer, Encoder, Informer, Training
 from attangent.forecast.models.encoder_decoders import autoformer_module
 from tests.forecast.examples import waves
 
-PLAN = Training(epochs=10, rate=3e-3, patience=10, halve_rate=False)
+PLAN = Training(epochs=10, rate=3e-3, patience=10, lower_rate=False)
 SIZE = Encoder(width=16, heads=1, layers=1)
 
 

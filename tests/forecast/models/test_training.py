@@ -4,7 +4,8 @@ import torch
 
 from attangent import AttangentError
 from attangent.forecast import NLinear, Training
-from attangent.forecast.models.training import train_module
+from attangent.forecast.models import training
+from attangent.forecast.models.training import epochs_since_best, train_module
 from tests.forecast.examples import waves
 
 
@@ -15,7 +16,7 @@ def test_training_stops_and_keeps_the_best_weights():
         np.random.default_rng(0).normal(size=(60, 1)),
         np.random.default_rng(1).normal(size=(60, 1)),
     )
-    plan = Training(epochs=60, patience=2, rate=0.1, halve_rate=False)
+    plan = Training(epochs=60, patience=2, rate=0.1, lower_rate=False)
     history = train_module(module, train, held_out, 8, 2, plan)
     assert len(history) < 60
     assert len(history) - 1 - int(np.argmin(history)) == 2
@@ -59,3 +60,35 @@ def test_the_default_rate_fits_small_data_too():
     assert left[0] == pytest.approx(left[1], rel=1e-6)
     assert left[0] < 0.9 * left[2]
     assert Training().rate_for(8209) == 1e-3  # ETT at look-back 336
+
+
+def test_the_rate_falls_only_where_the_validation_error_has_not(monkeypatch):
+    errors = iter([3.0, 2.0, 2.5, 1.0, 1.5, 1.6, 1.7])
+    monkeypatch.setattr(training, "_error", lambda *given: next(errors))
+    rates = []
+
+    def record(module, windows, optimiser, plan, rng):
+        rates.append(optimiser.param_groups[0]["lr"])
+
+    monkeypatch.setattr(training, "_train_epoch", record)
+    plan = Training(epochs=20, rate=0.16, patience=3)
+    history = train_module(torch.nn.Linear(8, 2), waves(60), waves(60), 8, 2, plan)
+    assert rates == pytest.approx([0.16, 0.16, 0.16, 0.04, 0.04, 0.01, 0.0025])
+    assert epochs_since_best(history) == 3
+
+
+def test_an_epoch_that_did_not_help_is_undone(monkeypatch):
+    errors = iter([1.0, 2.0, 0.5, 3.0])
+    monkeypatch.setattr(training, "_error", lambda *given: next(errors))
+    seen = []
+
+    def add_one(module, windows, optimiser, plan, rng):
+        seen.append(module.bias.item())
+        torch.nn.init.constant_(module.bias, seen[-1] + 1)
+
+    monkeypatch.setattr(training, "_train_epoch", add_one)
+    module = torch.nn.Linear(8, 1)
+    torch.nn.init.zeros_(module.bias)
+    train_module(module, waves(60), waves(60), 8, 2, Training(epochs=4, rate=0.1))
+    assert seen == [0.0, 1.0, 1.0, 2.0]
+    assert module.bias.item() == 2.0

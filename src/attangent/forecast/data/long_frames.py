@@ -1,7 +1,7 @@
 """Long frames, one row for each series and time: checked as a whole and cut into series of one step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,17 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns that hold the series' id, the time and the value."""
+    """The names of the columns that hold the series' id, the time, the value and, if any, the category."""
 
     id: str = "unique_id"
     time: str = "ds"
     target: str = "y"
+    category: str | None = None
+    """A column that says what kind of series each is, the same in all its rows."""
+
+    def all(self) -> tuple[str, ...]:
+        names = (self.id, self.time, self.target)
+        return names if self.category is None else (*names, self.category)
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class SeriesSet:
     step: Step
     columns: Columns
     notes: list[str] = field(default_factory=list)
+    category: NDArray[np.int64] | None = None
+    """The number of each series' category, from zero; None where no column names them."""
 
     def future(self, horizon: int) -> list[pd.Index]:
         """The times after each series; series that end together share them."""
@@ -60,6 +68,7 @@ class SeriesSet:
             [self.step.apart(self.last[k], np.array([-back]))[0] for k in kept],
             self.step,
             self.columns,
+            category=None if self.category is None else self.category[kept],
         )
 
 
@@ -77,7 +86,7 @@ def read_long(
     """
     columns = columns or Columns()
     frame = as_frame(source)
-    for name in (columns.id, columns.time, columns.target):
+    for name in columns.all():
         if name not in frame.columns:
             listed = ", ".join(repr(str(column)) for column in frame.columns[:12])
             raise AttangentError(
@@ -88,7 +97,25 @@ def read_long(
     _refuse_repeated(rows)
     step = _step(rows)
     places = _places(rows, step)
-    return _cut(rows, places, step, columns, notes, drop_short)
+    found = _cut(rows, places, step, columns, notes, drop_short)
+    if columns.category is None:
+        return found
+    return replace(found, category=_categories(frame, columns, found.ids))
+
+
+def _categories(frame: pd.DataFrame, columns: Columns, ids: list[Any]) -> NDArray[np.int64]:
+    """The number of each series' category; refused where a series has two, or none."""
+    pairs = frame[[columns.id, columns.category]].assign(row=np.arange(len(frame)) + 1)
+    pairs = pairs.drop_duplicates([columns.id, columns.category])
+    wrong = pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)]
+    if len(wrong):
+        id, category, row = next(wrong.itertuples(index=False))
+        raise AttangentError(
+            f"column {columns.category!r} should hold one category for each series: row {row} of id {id!r} "
+            f"holds {category!r}"
+        )
+    kinds = pairs.set_index(columns.id)[columns.category].loc[ids]
+    return pd.factorize(kinds, sort=True)[0].astype(np.int64)
 
 
 def as_frame(source: Any) -> pd.DataFrame:

@@ -20,15 +20,16 @@ class Panel:
     """`values` (N, T): row i holds `lengths[i]` values at its end and NaN before them; lengths never grow.
 
     Index letters of panels: n series, t times, h steps ahead, m the `period`, the number of steps after which
-    the calendar repeats (1 where it does not).
+    the calendar repeats (1 where it does not). `category` (N,) numbers the kind of each series, from zero.
     """
 
     values: Array
     lengths: NDArray[np.int64]
     period: int
+    category: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, series: Sequence[Array], period: int) -> "Panel":
+    def of(cls, series: Sequence[Array], period: int, category: NDArray[np.int64] | None = None) -> "Panel":
         """A panel of series given longest first; each has at least three finite values."""
         check_size("period", period)
         lengths = np.array([len(one) for one in series], dtype=np.int64)
@@ -39,7 +40,9 @@ class Panel:
             row[len(row) - len(one) :] = one
         if np.isfinite(values).sum() != lengths.sum():
             raise AttangentError("expected finite values: fill or drop missing ones first")
-        return cls(values, lengths, period)
+        if category is not None and len(category) != len(series):
+            raise AttangentError(f"{len(category)} categories were given for {len(series)} series")
+        return cls(values, lengths, period, category)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -47,21 +50,24 @@ class Panel:
     def before(self, back: int) -> "Panel":
         """The panel without the last `back` values, of the series that keep at least three; may be empty."""
         kept = int((self.lengths - back >= SHORTEST).sum())
-        return Panel(
-            self.values[:kept, : self.values.shape[1] - back], self.lengths[:kept] - back, self.period
-        )
+        values = self.values[:kept, : self.values.shape[1] - back]
+        return Panel(values, self.lengths[:kept] - back, self.period, self._kinds(slice(kept)))
 
     def latest(self, most: int) -> "Panel":
         """The last `most` values of each series."""
-        return Panel(self.values[:, -most:], np.minimum(self.lengths, most), self.period)
+        return Panel(self.values[:, -most:], np.minimum(self.lengths, most), self.period, self.category)
 
     def rows(self, start: int, stop: int) -> "Panel":
         """Some of the series, without columns that are empty for all of them."""
         lengths = self.lengths[start:stop]
-        return Panel(self.values[start:stop, self.values.shape[1] - lengths[0] :], lengths, self.period)
+        values = self.values[start:stop, self.values.shape[1] - lengths[0] :]
+        return Panel(values, lengths, self.period, self._kinds(slice(start, stop)))
 
     def with_values(self, values: Array) -> "Panel":
-        return Panel(values, self.lengths, self.period)
+        return Panel(values, self.lengths, self.period, self.category)
+
+    def _kinds(self, kept: slice) -> NDArray[np.int64] | None:
+        return None if self.category is None else self.category[kept]
 
 
 def seasonal_scale(panel: Panel) -> Array:

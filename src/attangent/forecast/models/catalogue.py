@@ -2,16 +2,24 @@
 
 import difflib
 from collections.abc import Callable
+from importlib import import_module
 
 from attangent._errors import AttangentError
-from attangent.forecast.models.attention_forecasters import InvertedTransformer, PatchTST, VanillaTransformer
 from attangent.forecast.models.baselines import Persistence, SeasonalNaive
-from attangent.forecast.models.encoder_decoders import Autoformer, Informer
 from attangent.forecast.models.forecaster import Forecaster
 from attangent.forecast.models.linear import LinearForecaster
-from attangent.forecast.models.linear_sgd import DLinear, NLinear, RLinear
 
 Maker = Callable[[int, int], Forecaster]
+
+
+def _trained(module: str, name: str) -> Maker:
+    """A model that is trained by gradients; torch is imported when one is made."""
+
+    def made(lookback: int, horizon: int) -> Forecaster:
+        return getattr(import_module(f"attangent.forecast.models.{module}"), name)(lookback, horizon)
+
+    return made
+
 
 MODELS: dict[str, Maker] = {
     "persistence": Persistence,
@@ -20,17 +28,17 @@ MODELS: dict[str, Maker] = {
     "linear-mean": lambda lookback, horizon: LinearForecaster(lookback, horizon, normalise="mean"),
     "linear-intercept": lambda lookback, horizon: LinearForecaster(lookback, horizon, intercept=None),
     "linear-none": lambda lookback, horizon: LinearForecaster(lookback, horizon, normalise="none"),
-    "nlinear": NLinear,
-    "dlinear": DLinear,
-    "rlinear": RLinear,
-    "transformer": VanillaTransformer,
-    "itransformer": InvertedTransformer,
-    "patchtst": PatchTST,
-    "informer": Informer,
-    "autoformer": Autoformer,
+    "nlinear": _trained("linear_sgd", "NLinear"),
+    "dlinear": _trained("linear_sgd", "DLinear"),
+    "rlinear": _trained("linear_sgd", "RLinear"),
+    "transformer": _trained("attention_forecasters", "VanillaTransformer"),
+    "itransformer": _trained("attention_forecasters", "InvertedTransformer"),
+    "patchtst": _trained("attention_forecasters", "PatchTST"),
+    "informer": _trained("encoder_decoders", "Informer"),
+    "autoformer": _trained("encoder_decoders", "Autoformer"),
 }
 
-AUTO = ("persistence", "seasonal", "linear", "linear-mean", "linear-none")
+AUTO = ("persistence", "seasonal", "linear", "linear-mean", "linear-none", "linear-intercept")
 """What `auto` chooses from: models without training by gradients, simplest first."""
 
 

@@ -1,7 +1,7 @@
 """One trainer for every forecaster that is trained by gradients."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,9 @@ class Training:
     """Adam on random batches of windows, with early stopping on the validation error.
 
     An epoch is every window once, or `batches` batches where that is given. Training ends when the
-    validation error has not fallen for `patience` epochs; the best weights are kept.
+    validation error has not fallen for `patience` epochs; the best weights are kept. With `lower_rate` an
+    epoch that did not lower the error is undone and the rate quartered. It never falls else: a rate that
+    fell by itself would end training whether or not there was more to learn.
     """
 
     epochs: int = 10
@@ -36,7 +38,7 @@ class Training:
     """None takes 1e-3, and 1e-2 where all windows make fewer than 100 batches: few steps have to be large."""
     patience: int = 3
     weight_decay: float = 0.0
-    halve_rate: bool = True
+    lower_rate: bool = True
     batches: int | None = None
     validation_windows: int | None = None
     """At most so many windows, evenly spaced, decide on early stopping; None takes all."""
@@ -100,18 +102,24 @@ def train_module(
     optimiser = torch.optim.Adam(module.parameters(), rate, weight_decay=plan.weight_decay)
     history: list[float] = []
     best, best_weights = float("inf"), copy.deepcopy(module.state_dict())
-    for epoch in _epochs(plan):
+    for _ in _epochs(plan):
         _train_epoch(module, windows, optimiser, plan, rng)
         history.append(_error(module, held_out, plan.validation_windows))
         if history[-1] < best:
             best, best_weights = history[-1], copy.deepcopy(module.state_dict())
-        elif len(history) - 1 - int(np.argmin(history)) >= plan.patience:
+        elif epochs_since_best(history) >= plan.patience:
             break
-        if plan.halve_rate:
+        elif plan.lower_rate:
+            module.load_state_dict(best_weights)
             for group in optimiser.param_groups:
-                group["lr"] = rate * 0.5 ** (epoch + 1)
+                group["lr"] /= 4
     module.load_state_dict(best_weights)
     return history
+
+
+def epochs_since_best(history: Sequence[float]) -> int:
+    """How many epochs have passed since the validation error was lowest."""
+    return len(history) - 1 - int(np.argmin(history))
 
 
 def _epochs(plan: Training) -> Iterable[int]:

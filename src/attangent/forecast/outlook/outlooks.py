@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from attangent.forecast.outlook.choose import Choice
+if TYPE_CHECKING:
+    from attangent.forecast.outlook.choose import Choice
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Outlook:
     why: str
     values: pd.DataFrame
     expected: dict[str, float]
-    choice: Choice | None = None
+    choice: "Choice | None" = None
 
     @property
     def skill(self) -> float:

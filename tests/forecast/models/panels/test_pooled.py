@@ -15,23 +15,25 @@ def panel_of(count=12, period=4):
     return Panel.of([10 + np.cumsum(RNG.normal(size=n)) for n in lengths], period)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-def test_against_ridge_on_all_windows(monkeypatch, intercept):
+@pytest.mark.parametrize("constants", ["none", "one", "category"])
+def test_against_ridge_on_all_windows(monkeypatch, constants):
     panel, L, H = panel_of(), 6, 3
+    kinds = np.arange(len(panel)) % 3
+    panel = Panel(panel.values, panel.lengths, panel.period, kinds)
+    columns = {"none": np.empty((12, 0)), "one": np.ones((12, 1)), "category": np.eye(3)[kinds]}[constants]
     monkeypatch.setattr(pooled, "PENALTIES", (0.1,))
-    model = fit_pooled(panel, H, L, intercept, np.ones(len(panel), dtype=bool))
-    rows, scale = [], seasonal_scale(panel)
-    for values, length, s in zip(panel.values, panel.lengths, scale, strict=True):
+    model = fit_pooled(panel, H, L, constants, np.ones(len(panel), dtype=bool))
+    rows, added, scale = [], [], seasonal_scale(panel)
+    for values, length, s, own in zip(panel.values, panel.lengths, scale, columns, strict=True):
         windows = sliding_window_view(values[-length:], L + H)
         rows.append((windows - windows[:, L - 1 : L]) / s)
+        added.append(np.repeat(own[None], len(windows), axis=0))
     rows = np.concatenate(rows)
-    x, y = rows[:, : L - 1], rows[:, L:]
-    if intercept:
-        x = np.column_stack([x, np.ones(len(x))])
+    x, y = np.column_stack([rows[:, : L - 1], np.concatenate(added)]), rows[:, L:]
     penalty = (0.1 + 1e-9) * np.square(x).mean() * len(x)
     peer = Ridge(penalty, fit_intercept=False).fit(x, y)
     window = (panel.values[:, -L:] - panel.values[:, -1:])[:, :-1] / scale[:, None]
-    window = np.column_stack([window, np.ones(len(window))]) if intercept else window
+    window = np.column_stack([window, columns])
     expected = panel.values[:, -1:] + scale[:, None] * peer.predict(window)
     np.testing.assert_allclose(model.predict(panel), expected, rtol=1e-6)
 
@@ -40,7 +42,7 @@ def test_units_of_a_series_do_not_matter():
     panel = panel_of()
     scaled = panel.with_values(panel.values * np.linspace(1, 1e6, len(panel))[:, None])
     usable = np.ones(len(panel), dtype=bool)
-    one, other = (fit_pooled(p, 3, 5, True, usable) for p in (panel, scaled))
+    one, other = (fit_pooled(p, 3, 5, "one", usable) for p in (panel, scaled))
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6, atol=1e-9)
 
 
@@ -57,5 +59,17 @@ def test_short_series_get_the_other_forecast_and_thinning_keeps_the_latest(monke
 
 def test_too_few_windows_are_not_fitted_to():
     panel = Panel.of([np.arange(9.0)], 1)
-    assert fit_pooled(panel, 2, 3, False, np.array([True])) is None
+    assert fit_pooled(panel, 2, 3, "none", np.array([True])) is None
     assert lookbacks(panel) == (3, 5, 7)
+
+
+def test_categories_that_go_different_ways_are_told_apart():
+    rng, H, up = np.random.default_rng(1), 4, np.arange(40) % 2
+    series = [100 + np.cumsum(k - 0.5 + 0.5 * rng.normal(size=40)) + 2 * rng.normal(size=40) for k in up]
+    panel = Panel.of([one[:-H] for one in series], 1, up)
+    actual = np.stack([one[-H:] for one in series])
+    otherwise = {name: np.zeros((40, H)) for name in ("theta", "theta-log")}
+    found = pooled_ridges(panel, H, otherwise)
+    error = {kind: np.abs(found[f"ridge-{kind}-1"] - actual).mean() for kind in ("intercept", "category")}
+    assert error["category"] < 0.9 * error["intercept"]
+    assert not any("category" in name for name in pooled_ridges(Panel.of(series, 1), H, otherwise))

@@ -14,7 +14,7 @@ def slow(series, indices, m, horizon, grid, g, ahead):
     adjusted = series - indices[np.arange(T) % m]
     a, b, phi, gamma = grid.alpha[g], grid.beta[g], grid.phi[g], grid.gamma[g]
     if grid.drift[g]:
-        level, trend = adjusted[:5].mean(), 0.5 * np.polyfit(np.arange(T), adjusted, 1)[0]
+        level, trend = adjusted[:5].mean(), grid.drift[g] * np.polyfit(np.arange(T), adjusted, 1)[0]
     elif phi == 0:
         level, trend = adjusted[:5].mean(), 0.0
     else:
@@ -68,7 +68,7 @@ def test_series_of_different_length_do_not_touch_each_other():
 
 def test_a_part_of_the_grid():
     grid = settings(4, persistent_trends=True)
-    part = grid.part(grid.drift)
+    part = grid.part(grid.drift > 0)
     assert isinstance(part, Grid)
     assert part.drift.all()
     assert (part.beta == 0).all()

@@ -73,6 +73,71 @@ def test_frames_of_polars_are_read():
     np.testing.assert_allclose(found.attangent, SeriesForecaster().fit(FRAME).predict(2).attangent)
 
 
+def with_price():
+    price = np.random.default_rng(5).integers(0, 2, 100).astype(float)
+    parts = []
+    for k, (_, one) in enumerate(long_frame((60, 60, 60)).groupby("unique_id")):
+        own = price[k : k + len(one)]
+        parts.append(one.assign(price=own, y=one.y + 15 * own))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_cross_validation_takes_covariates_from_its_frame():
+    df = with_price()
+    known = SeriesForecaster(covariates=["price"]).cross_validation(df, 4, n_windows=2)
+    plain = SeriesForecaster().cross_validation(df, 4, n_windows=2)
+    error, usual = (np.abs(found.attangent - found.y).mean() for found in (known, plain))
+    assert error < 0.5 * usual
+    cutoff = known.cutoff.min()
+    past, future = df[df.ds <= cutoff], df[df.ds > cutoff].drop(columns="y")
+    alone = SeriesForecaster(covariates=["price"]).forecast(past, 4, X_df=future)
+    np.testing.assert_allclose(known.attangent[known.cutoff == cutoff], alone.attangent)
+
+
+def test_a_covariate_that_is_missing_after_a_cutoff_is_refused_by_name():
+    df = with_price()
+    df.loc[(df.unique_id == "s1") & (df.ds == "2024-10-01"), "price"] = np.nan
+    with pytest.raises(AttangentError, match="'price' has no value for id 's1' at 2024-10-01"):
+        SeriesForecaster(covariates=["price"]).cross_validation(df, 4)
+
+
+def by_kind():
+    """Noisy series of two kinds, one of which rises and the other falls."""
+    rng, times = np.random.default_rng(1), pd.date_range("1980-01-01", periods=40, freq="YS")
+    parts = []
+    for k in range(24):
+        y = 100 + np.cumsum(k % 2 - 0.5 + 0.5 * rng.normal(size=40)) + 2 * rng.normal(size=40)
+        parts.append(pd.DataFrame({"unique_id": k, "ds": times, "y": y, "kind": "up" if k % 2 else "down"}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_a_category_is_used_where_it_tells_something():
+    df = by_kind()
+    told, plain = (
+        SeriesForecaster("ridge", category=kind).cross_validation(df, 4, n_windows=1)
+        for kind in ("kind", None)
+    )
+    error, usual = (np.abs(found.attangent - found.y).mean() for found in (told, plain))
+    assert error < 0.9 * usual
+
+
+def test_categories_are_kept_in_order_whatever_the_order_of_series():
+    df = by_kind()
+    found = SeriesForecaster(category="kind").fit(df)
+    assert found.series_.category.tolist() == [0, 1] * 12  # down, up
+    turned = SeriesForecaster(category="kind").fit(df.iloc[::-1])
+    one, other = (f.predict(2).set_index(["unique_id", "ds"]).sort_index() for f in (found, turned))
+    pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize("value", ["up", None])
+def test_a_series_of_two_categories_or_none_is_refused_with_its_row(value):
+    df = by_kind()
+    df.loc[7, "kind"] = value
+    with pytest.raises(AttangentError, match="row 8 of id 0 holds"):
+        SeriesForecaster(category="kind").fit(df)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -83,6 +148,7 @@ def test_frames_of_polars_are_read():
         (lambda: SeriesForecaster().fit(FRAME).predict(3, [0.8]), "level is 0.8, expected a number from 1"),
         (lambda: SeriesForecaster().fit(FRAME).predict(3, quantiles=[1]), "quantile is 1"),
         (lambda: SeriesForecaster().cross_validation(FRAME, 30, 2), "longest series has 60 values"),
+        (lambda: SeriesForecaster(category="kind").fit(FRAME), "there is no column 'kind'"),
         (lambda: SeriesForecaster().fit(7), "int cannot be read as series"),
     ],
 )

@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 LEVEL = (0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 SEASON = (0.0, 0.05, 0.15, 0.4)
 DAMPED = ((0.03, 0.9), (0.1, 0.9), (0.3, 0.9), (0.3, 0.8))
+DRIFTS = (0.5, 0.75, 1.0)
+"""Parts of the slope of a line through a series at which it goes on: Theta's half and more."""
 PERSISTENT = ((0.03, 0.98), (0.1, 0.98), (0.3, 0.98))
 
 
@@ -18,15 +20,15 @@ PERSISTENT = ((0.03, 0.98), (0.1, 0.98), (0.3, 0.98))
 class Grid:
     """G settings: rates alpha of the level, beta of the trend, gamma of the season, damping phi.
 
-    `drift` marks Theta's settings, whose trend stays at half the slope of a line through the series; where
-    phi is 0 there is no trend.
+    `drift` is above zero for Theta's settings, whose trend stays at this part of the slope of a line through
+    the series; where phi is 0 there is no trend.
     """
 
     alpha: Array
     beta: Array
     phi: Array
     gamma: Array
-    drift: NDArray[np.bool_]
+    drift: Array
 
     def part(self, kept: NDArray[np.bool_]) -> "Grid":
         return Grid(self.alpha[kept], self.beta[kept], self.phi[kept], self.gamma[kept], self.drift[kept])
@@ -34,13 +36,13 @@ class Grid:
 
 def settings(period: int, persistent_trends: bool) -> Grid:
     """All settings; trends that hardly die out are left out for logarithms, where they would explode."""
-    trends = [(0.0, 0.0, False), (0.0, 1.0, True), *((b, p, False) for b, p in DAMPED)]
+    trends = [(0.0, 0.0, 0.0), *((0.0, 1.0, f) for f in DRIFTS), *((b, p, 0.0) for b, p in DAMPED)]
     if persistent_trends:
-        trends += [(b, p, False) for b, p in PERSISTENT]
+        trends += [(b, p, 0.0) for b, p in PERSISTENT]
     rates = SEASON if period > 1 else (0.0,)
     rows = [(a, a * b, p, g * (1 - a), d) for a, (b, p, d), g in product(LEVEL, trends, rates)]
     alpha, beta, phi, gamma, drift = (np.array(column) for column in zip(*rows, strict=True))
-    return Grid(alpha, beta, phi, gamma, drift.astype(bool))
+    return Grid(alpha, beta, phi, gamma, drift)
 
 
 def posterior(evidence: Array, rounds: int = 20, floor: float = 0.1) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,6 +12,8 @@ from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models.panels.transform import Logarithms
 
 Array = NDArray[np.float64]
+Constants = Literal["none", "one", "category"]
+"""What is added whatever the window: nothing, an intercept, or one for each category of series."""
 
 PENALTIES = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 USUAL = 0.03
@@ -23,23 +26,32 @@ MOST = 200_000
 
 @dataclass(frozen=True)
 class PooledRidge:
-    """(y - x_L) / s = W'(x - x_L) / s [+ b], s the seasonal scale of the series; W by ridge over all series.
+    """(y - x_L) / s = W'(x - x_L) / s + b, s the seasonal scale of the series; ridge over all series.
 
-    The penalty is relative to the mean square of the inputs.
+    b is zero, the same for all series, or that of the series' category. The penalty is relative to the mean
+    square of the inputs.
     """
 
     lookback: int
     weights: Array
-    """(L, H); the last row is the intercept b, zero where there is none: x_L - x_L carries nothing."""
+    """(L + G, H): x_L - x_L carries nothing, so row L holds the common intercept; then a row per category."""
 
     def predict(self, panel: Panel) -> Array:
         """(N, H) from the last values of each series; only of use where these are `lookback` or more."""
         scale = seasonal_scale(panel)[:, None]
         windows = np.nan_to_num(panel.values[:, -self.lookback :])
         last = windows[:, -1:]
-        inputs = (windows - last) / scale
-        inputs[:, -1] = 1.0
+        kinds = len(self.weights) - self.lookback
+        inputs = _with_constants((windows - last) / scale, panel.category, kinds)
         return last + scale * (inputs @ self.weights)
+
+
+def _with_constants(windows: Array, category: NDArray[np.int64] | None, kinds: int) -> Array:
+    """Windows (n, L) with 1 in the last column and, of `kinds` more, in that of the category."""
+    windows[:, -1] = 1.0
+    if category is None or kinds == 0:
+        return windows
+    return np.hstack([windows, np.eye(kinds)[category]])
 
 
 @dataclass(frozen=True)
@@ -47,30 +59,35 @@ class _Sums:
     """Second moments of scaled windows and their futures: X'X and X'Y over `count` windows."""
 
     count: int
+    lookback: int
     xx: Array
     xy: Array
 
-    def solve(self, penalty: float, intercept: bool) -> Array:
-        size = len(self.xx) if intercept else len(self.xx) - 1
-        gram = self.xx[:size, :size] / self.count
-        ridge = (penalty + 1e-9) * np.trace(gram) / size
-        weights = np.linalg.solve(gram + ridge * np.eye(size), self.xy[:size] / self.count)
-        return np.vstack([weights, np.zeros((len(self.xx) - size, weights.shape[1]))])
+    def solve(self, penalty: float, constants: Constants) -> Array:
+        used = np.ones(len(self.xx), dtype=bool)
+        used[self.lookback - 1] = constants == "one"
+        used[self.lookback :] = constants == "category"
+        gram = self.xx[np.ix_(used, used)] / self.count
+        ridge = (penalty + 1e-9) * np.trace(gram) / len(gram)
+        weights = np.zeros(self.xy.shape)
+        weights[used] = np.linalg.solve(gram + ridge * np.eye(len(gram)), self.xy[used] / self.count)
+        return weights
 
 
 def pooled_ridges(panel: Panel, horizon: int, otherwise: Mapping[str, Array]) -> dict[str, Array]:
     """Forecasts (N, H) of ridges of three look-backs, with and without intercept, on series and logarithms.
 
+    Where series have categories, also with an intercept for each of these.
     `otherwise` holds "theta" and "theta-log", which answer for series that are shorter than a look-back.
     """
     logs = Logarithms.of(panel)
     found: dict[str, Array] = {}
     for ending, scaled in (("", panel), ("-log", logs.panel)):
         usable = logs.usable if ending else np.ones(len(panel), dtype=bool)
-        for kind, intercept in (("ridge", False), ("ridge-intercept", True)):
+        for kind, constants in _kinds(panel).items():
             answer = otherwise[f"theta{ending}"]
             for place, lookback in enumerate(lookbacks(panel)):
-                model = fit_pooled(scaled, horizon, lookback, intercept, usable)
+                model = fit_pooled(scaled, horizon, lookback, constants, usable)
                 if model is not None:
                     forecasts = model.predict(scaled)
                     if ending:
@@ -81,6 +98,11 @@ def pooled_ridges(panel: Panel, horizon: int, otherwise: Mapping[str, Array]) ->
     return found
 
 
+def _kinds(panel: Panel) -> dict[str, Constants]:
+    kinds: dict[str, Constants] = {"ridge": "none", "ridge-intercept": "one"}
+    return kinds if panel.category is None else {**kinds, "ridge-category": "category"}
+
+
 def lookbacks(panel: Panel) -> tuple[int, int, int]:
     """One, two and three seasons and a value, more where series are long; a few where there is no season."""
     m, long = panel.period, min(336, int(np.median(panel.lengths)) // 6)
@@ -88,18 +110,18 @@ def lookbacks(panel: Panel) -> tuple[int, int, int]:
 
 
 def fit_pooled(
-    panel: Panel, horizon: int, lookback: int, intercept: bool, usable: NDArray[np.bool_]
+    panel: Panel, horizon: int, lookback: int, constants: Constants, usable: NDArray[np.bool_]
 ) -> PooledRidge | None:
     """The ridge, with the penalty that was best for the last `horizon` values; None for too few windows."""
     sums = _sums(panel, horizon, lookback, usable)
     if sums.count < FEWEST:
         return None
-    penalty = _choose_penalty(panel, horizon, lookback, intercept, usable)
-    return PooledRidge(lookback, sums.solve(penalty, intercept))
+    penalty = _choose_penalty(panel, horizon, lookback, constants, usable)
+    return PooledRidge(lookback, sums.solve(penalty, constants))
 
 
 def _choose_penalty(
-    panel: Panel, horizon: int, lookback: int, intercept: bool, usable: NDArray[np.bool_]
+    panel: Panel, horizon: int, lookback: int, constants: Constants, usable: NDArray[np.bool_]
 ) -> float:
     earlier = panel.before(horizon)
     kept = int((earlier.lengths >= lookback).sum())
@@ -111,19 +133,20 @@ def _choose_penalty(
     scale = seasonal_scale(scored)[:, None]
 
     def error(penalty: float) -> float:
-        forecasts = PooledRidge(lookback, sums.solve(penalty, intercept)).predict(scored)
+        forecasts = PooledRidge(lookback, sums.solve(penalty, constants)).predict(scored)
         return float((np.abs(forecasts - actual) / scale)[usable[:kept]].mean())
 
     return min(PENALTIES, key=error)
 
 
 def _sums(panel: Panel, horizon: int, lookback: int, usable: NDArray[np.bool_]) -> _Sums:
-    """Sums over every window of every usable series; the last input of a window is 1, for the intercept."""
-    width = lookback + horizon
-    xx, xy, count = np.zeros((lookback, lookback)), np.zeros((lookback, horizon)), 0
+    """Sums over every window of every usable series."""
+    width, kinds = lookback + horizon, 0 if panel.category is None else int(panel.category.max()) + 1
+    size = lookback + kinds
+    xx, xy, count = np.zeros((size, size)), np.zeros((size, horizon)), 0
     enough = np.flatnonzero(usable & (panel.lengths >= width))
     if len(enough) == 0:
-        return _Sums(0, xx, xy)
+        return _Sums(0, lookback, xx, xy)
     scale = seasonal_scale(panel)
     total = int((panel.lengths[enough] - width + 1).sum())
     stride = -(-total // MOST)
@@ -132,10 +155,12 @@ def _sums(panel: Panel, horizon: int, lookback: int, usable: NDArray[np.bool_]) 
             continue
         scaled = panel.values[rows] / scale[rows, None]
         windows = sliding_window_view(scaled, width, axis=1)[:, ::-1][:, ::stride]  # the latest is kept
+        category = None if panel.category is None else np.repeat(panel.category[rows], windows.shape[1])
         windows = windows.reshape(-1, width)
-        windows = windows[np.isfinite(windows[:, 0])]
+        known = np.isfinite(windows[:, 0])
+        windows, category = windows[known], None if category is None else category[known]
         last = windows[:, lookback - 1 : lookback]
-        x, y = windows[:, :lookback] - last, windows[:, lookback:] - last
-        x[:, -1] = 1.0
+        x = _with_constants(windows[:, :lookback] - last, category, kinds)
+        y = windows[:, lookback:] - last
         xx, xy, count = xx + x.T @ x, xy + x.T @ y, count + len(x)
-    return _Sums(count, xx, xy)
+    return _Sums(count, lookback, xx, xy)

@@ -82,14 +82,14 @@ def _initial(panel: Panel, adjusted: Array, grid: Grid) -> tuple[Array, Array]:
     """Level and trend (N, G) before the first value.
 
     Where there is a trend: a line through the first ten values. Else the mean of the first five; Theta's
-    drift is half the slope of a line through the whole series.
+    drift is a part of the slope of a line through the whole series.
     """
     early, slope = _line(panel, adjusted, 10)
     _, overall = _line(panel, adjusted, adjusted.shape[1])
     mean = _mean_of_first(panel, adjusted, 5)
-    trending = (grid.phi > 0) & ~grid.drift
+    trending = (grid.phi > 0) & (grid.drift == 0)
     levels = np.where(trending, (early - slope)[:, None], mean[:, None])
-    trends = np.where(trending, slope[:, None], np.where(grid.drift, 0.5 * overall[:, None], 0.0))
+    trends = np.where(trending, slope[:, None], grid.drift * overall[:, None])
     return levels, trends
 
 

@@ -48,8 +48,8 @@ class SeriesForecaster:
 
     Frames have the columns `id`, `time` and `target`. `period` is the number of steps after which the
     calendar repeats, by default 12 for months, 7 for days and so on. `covariates` names columns that are
-    known in advance, `holidays` a country by its two letters. The models depend on the horizon, so `fit`
-    reads and checks the series and `predict` fits.
+    known in advance, `holidays` a country by its two letters, `category` a column that says what kind of
+    series each is. The models depend on the horizon, so `fit` reads and checks the series and `predict` fits.
 
     >>> months = pd.date_range("2020-01-01", periods=48, freq="MS")
     >>> df = pd.DataFrame({"unique_id": "a", "ds": months, "y": np.arange(48) % 12})
@@ -67,6 +67,7 @@ class SeriesForecaster:
         target: str = "y",
         covariates: Sequence[str] = (),
         holidays: str | None = None,
+        category: str | None = None,
         drop_short: bool = False,
         jobs: int = 1,
         dask: str | None = None,
@@ -74,7 +75,7 @@ class SeriesForecaster:
         check_choice("model", model, ("auto", *PANEL_MODELS))
         self.model, self.drop_short = model, drop_short
         self.period = None if period is None else check_size("period", period)
-        self.columns = Columns(id, time, target)
+        self.columns = Columns(id, time, target, category)
         self.covariates, self.holidays = tuple(covariates), holidays
         self.jobs, self.dask = check_size("jobs", jobs), dask
 
@@ -116,23 +117,26 @@ class SeriesForecaster:
             raise AttangentError("SeriesForecaster is not fitted: call fit(df) first")
         asked = _Wanted.of(level, quantiles)
         check_size("h", h)
-        known = self._known(h, X_df)
+        known = self._known(self.series_, h, X_df)
         return self._forecast(self.series_, h, asked, Crew(self.jobs, self.dask, folder), show, known)
 
-    def _known(self, h: int, future: Any) -> Covariates | None:
-        if not self.covariates:
-            return None if self.holidays is None else with_holidays(None, self.series_, h, self.holidays)
-        if future is None:
-            raise AttangentError(
-                f"the covariates {', '.join(self.covariates)} must be known {h} steps ahead: give them as "
-                "X_df"
-            )
-        known = read_covariates(self.series_, self.history_, future, self.covariates, h)
-        return known if self.holidays is None else with_holidays(known, self.series_, h, self.holidays)
+    def _known(self, given: SeriesSet, h: int, future: Any) -> Covariates | None:
+        """What is known of `h` steps after the ends of these series: covariates from `future`, holidays."""
+        known = None
+        if self.covariates:
+            if future is None:
+                raise AttangentError(
+                    f"the covariates {', '.join(self.covariates)} must be known {h} steps ahead: "
+                    "give them as X_df"
+                )
+            known = read_covariates(given, self.history_, future, self.covariates, h)
+        return known if self.holidays is None else with_holidays(known, given, h, self.holidays)
 
-    def forecast(self, df: Any, h: int, level: Sequence[float] | None = None) -> pd.DataFrame:
-        """fit(df).predict(h, level)."""
-        return self.fit(df).predict(h, level)
+    def forecast(
+        self, df: Any, h: int, level: Sequence[float] | None = None, *, X_df: Any = None
+    ) -> pd.DataFrame:
+        """fit(df).predict(h, level, X_df=X_df)."""
+        return self.fit(df).predict(h, level, X_df=X_df)
 
     def cross_validation(
         self,
@@ -144,11 +148,9 @@ class SeriesForecaster:
     ) -> pd.DataFrame:
         """Forecasts from `n_windows` earlier ends, `step_size` apart, beside what came (`y`), with `cutoff`.
 
-        Every model is fitted and chosen anew on what was known at each cutoff. Series too short for a cutoff
-        are left out of it.
+        Every model is fitted and chosen anew on what was known at each cutoff; covariates after it are those
+        of `df`. Series too short for a cutoff are left out of it.
         """
-        if self.covariates or self.holidays:
-            raise AttangentError("cross_validation does not take covariates: leave them out, or call predict")
         self.fit(df)
         check_size("h", h)
         check_size("n_windows", n_windows)
@@ -165,7 +167,8 @@ class SeriesForecaster:
 
     def _window(self, back: int, h: int, asked: "_Wanted") -> pd.DataFrame:
         earlier = self.series_.shortened(back)
-        frame = self._forecast(earlier, h, asked, Crew(self.jobs, self.dask)).frame
+        known = self._known(earlier, h, self.history_)
+        frame = self._forecast(earlier, h, asked, Crew(self.jobs, self.dask), known=known).frame
         actual = [one[len(one) - back :][:h] for one in self.series_.series if len(one) - back >= SHORTEST]
         frame.insert(2, "cutoff", np.repeat(pd.Index(earlier.last), h))
         frame.insert(3, self.columns.target, np.concatenate(actual))
@@ -181,7 +184,7 @@ class SeriesForecaster:
         known: Covariates | None = None,
     ) -> SetForecast:
         work = Work(h, self.period_, asked.probabilities, self.model)
-        found = run_groups(given.series, work, crew, show, known)
+        found = run_groups(given.series, work, crew, show, known, given.category)
         why = list(dict.fromkeys(one.why for _, one in found))
         models = [""] * len(given.ids)
         for group, one in found:

@@ -35,7 +35,7 @@ class Work:
     model: str
 
     def run(self, part: "GroupSeries") -> PanelForecast:
-        panel = Panel.of(part.series, self.period)
+        panel = Panel.of(part.series, self.period, part.category)
         if part.past is None or part.future is None:
             return forecast_panel(panel, self.horizon, self.probabilities, self.model)
         return forecast_known(panel, part.past, part.future, self.horizon, self.probabilities, self.model)
@@ -43,14 +43,17 @@ class Work:
 
 @dataclass(frozen=True)
 class GroupSeries:
-    """The series of a group and, where there are known columns, their past and future."""
+    """The series of a group, their categories and, where there are known columns, their past and future."""
 
     series: list[Array]
+    category: NDArray[np.int64] | None = None
     past: list[Array] | None = None
     future: list[Array] | None = None
 
-    def arrays(self) -> list[Array]:
-        return [*self.series, *(self.past or ()), *(self.future or ())]
+    def arrays(self) -> list[NDArray[Any]]:
+        """All of it, as it goes into a digest."""
+        kinds = [] if self.category is None else [self.category]
+        return [*self.series, *(self.past or ()), *(self.future or ()), *kinds]
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,11 @@ def run_groups(
     crew: Crew,
     show: Callable[[int, int], None] = lambda done, total: None,
     known: Covariates | None = None,
+    category: NDArray[np.int64] | None = None,
 ) -> list[tuple[NDArray[np.int64], PanelForecast]]:
     """The forecast of each group; groups that `folder` already holds are read instead."""
     groups = in_groups(series)
-    parts = [_part(series, known, group) for group in groups]
+    parts = [_part(series, known, category, group) for group in groups]
     paths = _paths(parts, work, crew.folder)
     found: dict[int, PanelForecast] = {}
     for k, path in enumerate(paths):
@@ -99,11 +103,16 @@ def run_groups(
     return [(group, found[k]) for k, group in enumerate(groups)]
 
 
-def _part(series: Sequence[Array], known: Covariates | None, group: NDArray[np.int64]) -> GroupSeries:
-    own = [series[k] for k in group]
+def _part(
+    series: Sequence[Array],
+    known: Covariates | None,
+    category: NDArray[np.int64] | None,
+    group: NDArray[np.int64],
+) -> GroupSeries:
+    own, kinds = [series[k] for k in group], None if category is None else category[group]
     if known is None:
-        return GroupSeries(own)
-    return GroupSeries(own, [known.past[k] for k in group], [known.future[k] for k in group])
+        return GroupSeries(own, kinds)
+    return GroupSeries(own, kinds, [known.past[k] for k in group], [known.future[k] for k in group])
 
 
 def _results(parts: Sequence[GroupSeries], work: Work, crew: Crew) -> Iterator[PanelForecast]:
