@@ -91,7 +91,7 @@ class Basis:
         return found
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=24)
 def _basis(steps: tuple[float, ...]) -> Basis:
     return Basis(np.array(steps))
 

@@ -152,7 +152,7 @@ def _decays(course: LossCourse, false_alarms: float) -> bool:
         left = float(y @ y - (one @ y) ** 2 / (one @ one))
         values.append((left + readings.floor) * white.profile)
     gain = n * np.log(min(values) / course.value)
-    return bool(gain > price(false_alarms, n))
+    return bool(gain > price(false_alarms, n).first)
 
 
 def _has_no_plateau(change: Shift) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg.lapack import dtbtrs
+from scipy.linalg.lapack import dtbtrs  # type: ignore[attr-defined]
 from scipy.optimize import nnls
 
 from attangent.stages.detector.shapes import Array

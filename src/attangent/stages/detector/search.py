@@ -2,52 +2,57 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from attangent.stages.detector.course import LossCourse, Readings
 from attangent.stages.detector.noise import SCOUTS, Noise, least_squares, spread, whitening
+from attangent.stages.detector.prices import Price
 from attangent.stages.detector.shapes import SHAPES, Array, Shift
 
-_AHEAD = 1
-"""So many more are tried after the last that paid: two equal falls look straight until both are in."""
+_AHEAD = 2
+"""So many more are tried after the last that paid: two or three like falls look straight until all are in."""
 MOST_CHANGES = 8
 _MOST_JOINED = 5
+_WHITE = SCOUTS[0]
 
 
-def search(readings: Readings, price: float) -> LossCourse:
-    """The course whose changes each gain at least `price`, and whose sum of gains less prices is largest.
+def search(readings: Readings, price: Price) -> LossCourse:
+    """The course whose changes gain most above their price; each, beside the others, gains the first's.
 
     It begins with many falls joined into few, where that pays, and goes on one change at a time.
     """
     null = LossCourse(readings)
-    return _one_by_one(_joined_at_once(null, price), null, price)
+    found = _one_by_one(_joined_at_once(null, price), null, price)
+    return found if _worth(found, null, price) > 0 else null
 
 
-def statistic(readings: Readings, most: int = 3) -> float:
-    """max over K <= most of (gain of K changes) / K: what a price is compared with."""
+def gains(readings: Readings, most: int = 3) -> list[float]:
+    """The gains of 1 to `most` changes over none, tried one by one: what a price is compared with."""
     course = null = LossCourse(readings)
-    gains = []
-    for count in range(1, most + 1):
+    found = []
+    for _ in range(most):
         course = _with_one_more(course)
-        gains.append(course.gain_over(null) / count)
-    return max(gains)
+        found.append(course.gain_over(null))
+    return found
 
 
-def _one_by_one(start: LossCourse, null: LossCourse, price: float) -> LossCourse:
-    def worth(course: LossCourse) -> float:
-        return course.gain_over(null) - price * len(course.changes)
+def _worth(course: LossCourse, null: LossCourse, price: Price) -> float:
+    return course.gain_over(null) - price.of(len(course.changes))
 
+
+def _one_by_one(start: LossCourse, null: LossCourse, price: Price) -> LossCourse:
     course = best = start
-    while len(course.changes) < min(len(best.changes) + _AHEAD + 1, MOST_CHANGES):
+    while len(course.changes) < min(len(best.changes) + _AHEAD, MOST_CHANGES):
         larger = _with_one_more(course)
         if larger is course:
             break
         course = larger
-        if worth(course) > worth(best):
+        if _worth(course, null, price) > _worth(best, null, price):
             best = course = _reshaped(course)
-    return _without_idle(best, price)
+    return _without_idle(best, price.first)
 
 
 def _with_one_more(course: LossCourse) -> LossCourse:
@@ -97,20 +102,46 @@ def _gains(course: LossCourse, noise: Noise) -> tuple[Array, Array]:
     return slope, np.where(free > 1e-6 * squares, slope**2 / np.maximum(free, 1e-300), 0.0)
 
 
-def _joined_at_once(null: LossCourse, price: float) -> LossCourse:
-    """Many short falls fitted at once as if readings were independent, then joined into few long ones."""
+def _joined_at_once(null: LossCourse, price: Price) -> LossCourse:
+    """Many short falls fitted at once as if readings were independent, then joined into few long ones.
+
+    Of those, the ones that are missed least go again, as far as that pays.
+    """
     readings, n = null.readings, len(null.readings)
     length = max(4.0, n / 100)
     many = [Shift("logistic", place, length) for place in np.arange(0.0, n - length, length / 2)]
-    x, _ = least_squares(*LossCourse(readings, many).products(SCOUTS[0]))
+    x, _ = least_squares(*LossCourse(readings, many).products(_WHITE))
     heights, least = x[-len(many) :], 0.02 * spread(readings.losses)
     short = [(fall, height) for fall, height in zip(many, heights, strict=True) if height > least]
     joined = [_joined(short, count) for count in range(1, min(len(short), _MOST_JOINED) + 1)]
     tried = [LossCourse(readings, falls) for falls in joined]
-    first = max(tried, key=lambda c: c.gain_over(null) - price * len(c.changes), default=null)
-    if first is null or first.gain_over(null) < 0.5 * price * len(first.changes):
+    if not tried:
         return null
-    return _without_idle(_reshaped(moved(readings, first.changes, first.noise)), price)
+    white = min(tried, key=lambda c: n * np.log(c.fit_at(_WHITE)[1]) + price.later * len(c.changes))
+    first = max(_thinned(moved(readings, white.changes, _WHITE)), key=lambda c: _worth(c, null, price))
+    if _worth(first, null, price) < -price.later:
+        return null
+    better = _without_idle(_reshaped(first), price.first)
+    return better if _worth(better, null, price) > 0 else null
+
+
+def _thinned(course: LossCourse) -> list[LossCourse]:
+    """The course, and what is left of it as the change that it would miss least goes, down to one."""
+    found = [course]
+    while len(course.changes) > 1:
+        least = min(range(len(course.changes)), key=partial(_missed, course))
+        course = moved(course.readings, _without(course.changes, least), course.noise, rounds=1)
+        found.append(course)
+    return found
+
+
+def _missed(course: LossCourse, number: int) -> float:
+    """The value without a change, all others where they are and the noise as it is."""
+    return LossCourse(course.readings, _without(course.changes, number)).fit_at(course.noise)[1]
+
+
+def _without(changes: tuple[Shift, ...], number: int) -> tuple[Shift, ...]:
+    return changes[:number] + changes[number + 1 :]
 
 
 def _joined(falls: list[tuple[Shift, float]], count: int) -> list[Shift]:
@@ -226,7 +257,9 @@ def other_shapes(course: LossCourse, number: int) -> list[LossCourse]:
     """The course with one change in each of the other shapes, moved to where it fits."""
     change = course.changes[number]
     return [
-        moved(course.readings, _replaced(course.changes, number, change.shaped(shape)), course.noise, rounds=1)
+        moved(
+            course.readings, _replaced(course.changes, number, change.shaped(shape)), course.noise, rounds=1
+        )
         for shape in SHAPES
         if shape != change.shape
     ]
@@ -236,11 +269,13 @@ def _replaced(changes: tuple[Shift, ...], number: int, change: Shift) -> tuple[S
     return (*changes[:number], change, *changes[number + 1 :])
 
 
-def _without_idle(course: LossCourse, price: float) -> LossCourse:
-    """Changes taken away that the others can do without."""
+def _without_idle(course: LossCourse, least: float) -> LossCourse:
+    """Changes taken away that the others can do without, each gaining less than `least` beside them."""
     for number in reversed(range(len(course.changes))):
-        rest = course.changes[:number] + course.changes[number + 1 :]
-        without = _reshaped(moved(course.readings, rest, course.noise)) if rest else LossCourse(course.readings)
-        if course.gain_over(without) < price:
-            return _without_idle(without, price)
+        rest = _without(course.changes, number)
+        without = (
+            _reshaped(moved(course.readings, rest, course.noise)) if rest else LossCourse(course.readings)
+        )
+        if course.gain_over(without) < least:
+            return _without_idle(without, least)
     return course
