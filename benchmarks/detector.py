@@ -84,8 +84,12 @@ def measured(case: Case, method: str, seeds: Sequence[int], jobs: int) -> dict[s
         **row,
         "right": float(np.mean(right)),
         "near": float(np.mean([abs(at - onset) <= NEAR for (at, _), onset in pairs] or [0.0])),
-        "held": float(np.mean([low <= onset <= high for (_, (low, high)), onset in pairs] or [0.0])),
-    }
+    } | ({"held": _held(pairs)} if method == "find_stages" else {})
+
+
+def _held(pairs: list[Any]) -> float:
+    """How many intervals hold the onset."""
+    return float(np.mean([low <= onset <= high for (_, (low, high)), onset in pairs] or [0.0]))
 
 
 def table(rows: list[dict[str, Any]]) -> str:
