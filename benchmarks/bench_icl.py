@@ -21,9 +21,8 @@ MOST_STEPS = 20_000
 
 def start(size: Size, heads: int) -> OneLayerAttention:
     """The untrained model that every contestant of a size begins with."""
-    dictionary = Dictionary.random(
-        K=size["K"], d=size["d"], m=size["m"], N=size["N"], tau=0.01, tokens="unit", seed=0
-    )
+    sizes = {name: size[name] for name in ("K", "d", "m", "N")}
+    dictionary = Dictionary.random(**sizes, tau=0.01, tokens="unit", seed=0, representation="independent")
     return OneLayerAttention(dictionary, heads, seed=0)
 
 

@@ -55,6 +55,21 @@ def sum_of(*parts: Noise) -> Noise:
     return lambda random, n: np.sum([part(random, n) for part in parts], axis=0)
 
 
+def moving_average(width: int, share: float) -> Noise:
+    """Independent noise averaged over the last `width` readings, of standard deviation `share`."""
+
+    def draw(random: np.random.Generator, n: int) -> Array:
+        white = random.normal(size=n + width - 1)
+        return share * np.sqrt(width) * np.convolve(white, np.full(width, 1 / width), mode="valid")
+
+    return draw
+
+
+def heavy_tails(share: float) -> Noise:
+    """Independent noise of Student's t with three degrees of freedom, of standard deviation `share`."""
+    return lambda random, n: share * random.standard_t(3, size=n) / np.sqrt(3)
+
+
 def flat(noise: Noise) -> Callable[[np.random.Generator], Curve]:
     return lambda random: Curve(2 * (1 + noise(random, READINGS)))
 
@@ -122,22 +137,33 @@ def _fall(shape: str, steps: Array, onset: float, length: float) -> Array:
 
 
 WHITE = {share: autocorrelated(0.0, share) for share in (0.01, 0.05, 0.15)}
+BOTH = (autocorrelated(0.9, 0.05), WHITE[0.05])
+WANDERING = (random_walk(0.05), WHITE[0.05])
 CASES = (
     *(Case(f"flat, independent noise {100 * share:g} %", "flat", flat(WHITE[share])) for share in WHITE),
     Case("flat, autocorrelated (.9) 5 %", "flat", flat(autocorrelated(0.9, 0.05))),
     Case("flat, autocorrelated (.9) 15 %", "flat", flat(autocorrelated(0.9, 0.15))),
     Case("flat, random walk 15 %", "flat", flat(random_walk(0.15))),
     Case("flat, random walk 15 % + independent 5 %", "flat", flat(sum_of(random_walk(0.15), WHITE[0.05]))),
+    Case("flat, autocorrelated (.9) 5 % + independent 5 %", "flat", flat(sum_of(*BOTH))),
+    Case("flat, moving average of 5 readings 5 %", "flat", flat(moving_average(5, 0.05))),
+    Case("flat, heavy tails 5 %", "flat", flat(heavy_tails(0.05))),
     Case("exponential, independent noise 1 %", "decay", exponential(WHITE[0.01])),
     Case("exponential, independent noise 5 %", "decay", exponential(WHITE[0.05])),
     Case("exponential, autocorrelated (.9) 5 %", "decay", exponential(autocorrelated(0.9, 0.05))),
     Case("power law, independent noise 1 %", "decay", power_law(WHITE[0.01])),
     Case("power law, independent noise 5 %", "decay", power_law(WHITE[0.05])),
     Case("power law, autocorrelated (.9) 5 %", "decay", power_law(autocorrelated(0.9, 0.05))),
+    Case(
+        "power law, random walk 5 % + independent 5 %",
+        "decay",
+        power_law(sum_of(random_walk(0.05), WHITE[0.05])),
+    ),
     Case("1 stage, noise 5 %", "stages", stages(1, WHITE[0.05])),
     Case("2 stages, noise 5 %", "stages", stages(2, WHITE[0.05])),
     Case("3 stages, noise 5 %", "stages", stages(3, WHITE[0.05])),
     Case("2 stages after a start-up, noise 5 %", "stages", stages(2, WHITE[0.05], startup=True)),
     Case("1 stage, noise 15 %", "stages", stages(1, WHITE[0.15])),
     Case("2 stages, autocorrelated (.9) 2 %", "stages", stages(2, autocorrelated(0.9, 0.02))),
+    Case("2 stages, autocorrelated (.9) 5 %", "stages", stages(2, BOTH[0])),
 )

@@ -11,7 +11,7 @@ from attangent.icl.certificate import _sum
 
 
 def start(seed=0):
-    dictionary = Dictionary.random(K=6, d=8, m=4, N=4, tau=0.1, seed=seed)
+    dictionary = Dictionary.random(K=6, d=8, m=4, N=4, tau=0.1, seed=seed, representation="independent")
     return OneLayerAttention(dictionary, heads=16, logit_std=3.0, seed=seed)
 
 
@@ -68,7 +68,7 @@ def test_the_guarantee_is_kept_on_the_way():
 
 
 def test_constants_that_overflow_stay_finite_as_logarithms():
-    dictionary = Dictionary.random(K=6, d=8, m=4, N=4, tau=0.1)
+    dictionary = Dictionary.random(K=6, d=8, m=4, N=4, tau=0.1, representation="independent")
     with pytest.warns(UserWarning, match="numerically dependent"):
         model = OneLayerAttention(dictionary, heads=8, logit_std=1e-14)
     certificate = model.certificate()
@@ -77,7 +77,7 @@ def test_constants_that_overflow_stay_finite_as_logarithms():
 
 
 def test_a_few_heads_have_no_guarantee():
-    dictionary = Dictionary.random(K=6, d=8, m=4, N=4, tau=0.1)
+    dictionary = Dictionary.random(K=6, d=8, m=4, N=4, tau=0.1, representation="independent")
     certificate = OneLayerAttention(dictionary, heads=2).certificate()
     assert certificate.zeta == 0
     assert certificate.rate_Q == certificate.rate_w == certificate.contraction == 0

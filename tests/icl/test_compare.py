@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from attangent._errors import AttangentError
@@ -11,10 +14,12 @@ from attangent.icl import (
     Dictionary,
     InContextTransformer,
     OneLayerAttention,
+    RepresentationWarning,
     RidgeLimit,
     TransformerConfig,
     compare_to_ridge,
     predictor_of,
+    sklearn_predictor,
 )
 from attangent.icl.compare import NONE
 from attangent.icl.rules import RULES, kernel_ridge, nearest_neighbour
@@ -79,6 +84,32 @@ def test_what_no_rule_explains_is_none_of_these():
     assert found.nearest == NONE
     assert found.certainty > 0.99
     assert compare_to_ridge(odd, DICTIONARY, most=1e6).nearest != NONE
+
+
+LEARNERS = {
+    "5 nearest": lambda: KNeighborsRegressor(5),
+    "least squares": lambda: LinearRegression(fit_intercept=False),
+    "trees": lambda: RandomForestRegressor(40, random_state=7),
+    "mean label": lambda: DummyRegressor(),
+    NONE: lambda: DummyRegressor(strategy="constant", constant=3.0),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_of_others_are_told_apart(name):
+    dictionary = Dictionary.random(K=24, d=6, m=4, N=12, tau=0.05, seed=4)
+    found = compare_to_ridge(sklearn_predictor(LEARNERS[name]), dictionary, prompts=20, rules=RULES)
+    assert found.nearest == name
+    assert found.certainty > 0.9
+
+
+def test_representations_that_the_tokens_do_not_tell_are_warned_of():
+    apart = Dictionary.random(K=14, d=6, m=4, N=8, tau=0.05, seed=2, representation="independent")
+    learner = sklearn_predictor(LEARNERS["least squares"])
+    with pytest.warns(RepresentationWarning, match="drawn apart from its tokens"):
+        compare_to_ridge(learner, apart, prompts=5)
+    compare_to_ridge(predictor_of(OneLayerAttention(apart, heads=16)), apart, prompts=5)
+    compare_to_ridge(learner, DICTIONARY, prompts=5)
 
 
 def test_intervals_come_from_prompts_and_hold_the_distance():

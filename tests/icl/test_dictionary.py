@@ -33,6 +33,19 @@ def test_representation_as_matrix_and_as_function():
     assert nonlinear.m == 3
 
 
+def test_the_tokens_tell_the_representations_unless_they_are_drawn_apart():
+    for tokens in ("unit", "gaussian"):
+        seen = Dictionary.random(K=3000, d=6, m=4, N=5, tau=0.3, tokens=tokens)
+        matrix = torch.linalg.lstsq(seen.tokens, seen.features).solution
+        torch.testing.assert_close(seen.tokens @ matrix, seen.features)
+        assert not seen.apart
+        assert seen.features.square().mean().item() == pytest.approx(1, abs=0.5)
+    apart = Dictionary.random(K=3000, d=6, m=4, N=5, tau=0.3, representation="independent")
+    fitted = apart.tokens @ torch.linalg.lstsq(apart.tokens, apart.features).solution
+    assert fitted.square().mean() < 0.05
+    assert apart.with_noise(0.1).apart
+
+
 @given(
     shape=st.sampled_from(["gaussian", "rademacher"]),
     mean=st.floats(-1, 1),
@@ -84,6 +97,7 @@ def test_changed_copies():
         ({"tau": float("nan")}, "tau is nan"),
         ({"d": 0}, "d is 0"),
         ({"tokens": "round"}, "tokens is 'round', expected one of unit, gaussian"),
+        ({"representation": "round"}, "representation is 'round', expected one of linear, independent"),
         ({"representation": torch.ones(4, 5)}, "representation has shape"),
         ({"representation": lambda v: v[:3]}, "10 tokens but 3 features"),
     ],

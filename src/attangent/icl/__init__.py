@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from attangent.icl.attention import OneLayerAttention
 from attangent.icl.certificate import Certificate
-from attangent.icl.compare import Comparison, compare_to_ridge, predictor_of
+from attangent.icl.compare import Comparison, RepresentationWarning, compare_to_ridge, predictor_of
 from attangent.icl.dictionary import Dictionary, Prompts
 from attangent.icl.health import Health, InitialisationWarning
 from attangent.icl.learners import sklearn_predictor, text_predictor
@@ -28,6 +28,7 @@ __all__ = [
     "InitialisationWarning",
     "OneLayerAttention",
     "Prompts",
+    "RepresentationWarning",
     "RidgeLimit",
     "Tasks",
     "Training",

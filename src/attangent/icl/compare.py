@@ -1,6 +1,7 @@
 """How close an in-context learner is to ridge regression and to other rules, and how surely."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,10 @@ Predictor = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 NONE = "none of these"
+
+
+class RepresentationWarning(UserWarning):
+    """The predictor cannot know the representations: no rule on them can be what it does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,7 @@ def compare_to_ridge(
     than this (as a share of the mean square of the clean labels) is not what the predictor does.
 
     >>> from attangent.icl import OneLayerAttention, predictor_of
-    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0, representation="linear")
+    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
     >>> model = OneLayerAttention(dictionary, heads=16)
     >>> training = model.fit(method="solve")
     >>> compare_to_ridge(predictor_of(model), dictionary).nearest
@@ -95,6 +100,13 @@ def compare_to_ridge(
     if dictionary.K == dictionary.N:
         raise AttangentError(
             "the dictionary has no tokens beyond the prompt's: take K above N to have queries"
+        )
+    if dictionary.apart and not isinstance(predictor, OwnPredictor):
+        warnings.warn(
+            "the dictionary's representations were drawn apart from its tokens, so that a learner which sees "
+            "tokens cannot do ridge regression on them: leave out representation=, or give your own",
+            RepresentationWarning,
+            stacklevel=2,
         )
     drawn = dictionary.prompts(check_size("prompts", prompts), tasks, seed)
     clean = drawn.clean[:, dictionary.N :]
@@ -153,13 +165,23 @@ def _finite(value: float) -> float:
     return value if math.isfinite(value) else math.inf
 
 
-def predictor_of(model: "OneLayerAttention | InContextTransformer") -> Predictor:
+@dataclass(frozen=True)
+class OwnPredictor:
+    """A model of ours that was trained on a dictionary, and so may know its representations."""
+
+    answer: Predictor
+
+    def __call__(self, tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
+        return self.answer(tokens, labels, queries)
+
+
+def predictor_of(model: "OneLayerAttention | InContextTransformer") -> OwnPredictor:
     """Our own models as predictors. One-layer attention knows its own dictionary's queries only."""
     from attangent.icl.transformer import InContextTransformer
 
     if isinstance(model, InContextTransformer):
-        return lambda tokens, labels, queries: _without_gradient(model, tokens, labels, queries)
-    return lambda tokens, labels, queries: _own_queries(model, labels, queries)
+        return OwnPredictor(lambda tokens, labels, queries: _without_gradient(model, tokens, labels, queries))
+    return OwnPredictor(lambda tokens, labels, queries: _own_queries(model, labels, queries))
 
 
 def _without_gradient(

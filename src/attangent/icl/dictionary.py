@@ -14,7 +14,7 @@ from attangent._random import generator
 from attangent.icl._inputs import as_matrix, as_tensor
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 
-Representation = Callable[[Tensor], Any] | Tensor | Literal["linear"]
+Representation = Callable[[Tensor], Any] | Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,8 @@ class Dictionary:
     features: Tensor
     N: int
     tau: float
+    apart: bool = False
+    """Whether the representations were drawn without regard to the tokens: the tokens do not tell them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", as_matrix("tokens", self.tokens))
@@ -72,27 +74,27 @@ class Dictionary:
         tau: float,
         tokens: Literal["unit", "gaussian"] = "unit",
         seed: int = 0,
-        representation: Representation | None = None,
+        representation: Representation | Literal["linear", "independent"] = "linear",
     ) -> "Dictionary":
         """Random tokens: of norm 1 as the theory asks, or Gaussian as the paper's experiments draw them.
 
-        The representations are Gaussian and independent of the tokens, as the paper's are, unless a
-        `representation` is given: "linear" for a random matrix, a matrix (m, d), or a function from tokens
-        (K, d) to features (K, m). Only then can a learner that sees the tokens alone do ridge regression.
+        representation: "linear", a random matrix times the token, entries of variance 1; a matrix (m, d); a
+        function from tokens (K, d) to features (K, m); or "independent", Gaussian and drawn apart from the
+        tokens, as the paper's experiments have it. A learner that sees the tokens alone cannot do ridge
+        regression on the last.
         """
         for name, size in (("K", K), ("d", d), ("m", m)):
             check_size(name, size)
         check_choice("tokens", tokens, ("unit", "gaussian"))
         v = torch.randn(K, d, generator=generator(seed, "icl tokens"), dtype=torch.float64)
         v = v / v.norm(dim=1, keepdim=True) if tokens == "unit" else v
-        if isinstance(representation, str):
-            check_choice("representation", representation, ("linear",))
-            rng = generator(seed, "icl representation")
-            representation = torch.randn(m, d, generator=rng, dtype=torch.float64) / d**0.5
-        if representation is not None:
+        if not isinstance(representation, str):
             return cls.of(v, representation, N=N, tau=tau)
+        if check_choice("representation", representation, ("linear", "independent")) == "linear":
+            matrix = torch.randn(m, d, generator=generator(seed, "icl representation"), dtype=torch.float64)
+            return cls.of(v, matrix / v.square().sum(dim=1).mean().sqrt(), N=N, tau=tau)
         z = torch.randn(K, m, generator=generator(seed, "icl features"), dtype=torch.float64)
-        return cls(v, z, N, tau)
+        return cls(v, z, N, tau, apart=True)
 
     @classmethod
     def of(cls, tokens: Any, representation: Representation, *, N: int, tau: float) -> "Dictionary":

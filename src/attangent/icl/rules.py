@@ -1,6 +1,7 @@
 """Rules that an in-context learner may follow: (dictionary, labels (count, N)) -> answers (count, K - N)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,6 +15,18 @@ Rule = Callable[[Dictionary, Tensor], Tensor]
 def ridge(dictionary: Dictionary, labels: Tensor) -> Tensor:
     """Ridge regression on the representations with the ridge m tau."""
     return RidgeLimit(dictionary).predict(labels)[:, dictionary.N :]
+
+
+def ridge_on_tokens(dictionary: Dictionary, labels: Tensor) -> Tensor:
+    """Ridge regression on the tokens, by who does not know the representations but how far labels spread.
+
+    Labels of variance |v|^2 s^2 with s^2 = mean |z|^2 / mean |v|^2 and noise of variance m tau imply the
+    ridge m tau / s^2; it is `ridge` where the representations are the tokens.
+    """
+    tokens, features = dictionary.tokens, dictionary.features
+    alpha = dictionary.ridge * float(tokens.square().sum() / features.square().sum())
+    on_tokens = replace(dictionary, features=tokens)
+    return RidgeLimit(on_tokens, alpha=alpha).predict(labels)[:, dictionary.N :]
 
 
 def least_squares(dictionary: Dictionary, labels: Tensor) -> Tensor:
@@ -90,12 +103,15 @@ def _parts(dictionary: Dictionary) -> tuple[Tensor, Tensor]:
 
 RULES: dict[str, Rule] = {
     "ridge": ridge,
+    "ridge on tokens": ridge_on_tokens,
     "least squares": least_squares,
     "descent, 1 step": descent(1),
     "descent, 10 steps": descent(10),
+    "descent, 100 steps": descent(100),
     "kernel ridge": kernel_ridge,
     "nearest neighbour": nearest_neighbour,
     "3 nearest": neighbours(3),
+    "5 nearest": neighbours(5),
     "trees": trees,
     "mean label": mean,
     "zero": zero,

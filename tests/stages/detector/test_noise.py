@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.linalg import toeplitz
 from scipy.optimize import nnls
 
-from attangent.stages.detector.noise import Products, least_squares, whitened, without_outliers
+from attangent.stages.detector.noise import (
+    NOISES,
+    SCOUTS,
+    Noise,
+    least_squares,
+    neighbours,
+    whitening,
+    without_outliers,
+)
 
 
 def test_single_outliers_go_and_steps_stay():
@@ -21,13 +30,46 @@ def test_noise_is_left_as_it_is():
     assert (without_outliers(readings) == readings).mean() > 0.99
 
 
-@given(phi=st.floats(0, 1), seed=st.integers(0, 100))
-def test_products_are_those_of_whitened_columns(phi, seed):
-    random = np.random.default_rng(seed)
-    A, B = random.normal(size=(12, 3)), random.normal(size=(12, 2))
-    white = [whitened(X, phi) for X in (A, B)]
-    np.testing.assert_allclose(white[0][1:], A[1:] - phi * A[:-1])
-    np.testing.assert_allclose(Products(A, B)(phi), white[0].T @ white[1], atol=1e-12)
+def covariance(noise, n):
+    """Autocovariances by their own recursion: the sum over all white noise that two readings share."""
+    weights = [1.0, noise.phi - noise.theta]
+    while len(weights) < 40_000:
+        weights.append(noise.phi * weights[-1])
+    psi = np.array(weights)
+    return toeplitz([psi[: len(psi) - lag] @ psi[lag:] for lag in range(n)])
+
+
+@pytest.mark.parametrize("noise", SCOUTS, ids=str)
+def test_whitening_whitens(noise):
+    n = 12
+    S, white = covariance(noise, n), whitening(noise, n)
+    W = white(np.eye(n))
+    np.testing.assert_allclose(W @ S @ W.T, np.eye(n), atol=1e-7)
+    np.testing.assert_allclose(white.back(np.eye(n)), W.T, atol=1e-12)
+    np.testing.assert_allclose(white.of_ones[:, 0], W.sum(1), atol=1e-12)
+    assert np.log(white.profile) == pytest.approx(np.linalg.slogdet(S)[1] / n, abs=1e-7)
+    assert noise.variance == pytest.approx(S[0, 0])
+    assert noise.correlation == pytest.approx(S[0, 1] / S[0, 0])
+    assert white(np.empty((n, 0))).shape == (n, 0)
+
+
+@given(phi=st.floats(0.5, 0.99), share=st.floats(0.05, 0.95))
+def test_between_0_and_phi_it_is_autocorrelated_noise_and_independent_noise(phi, share):
+    noise = Noise(phi, share * phi)
+    slow = (noise.correlation / phi) * noise.variance
+    assert 0 < slow < noise.variance
+    S = toeplitz(slow * phi ** np.arange(8.0)) + (noise.variance - slow) * np.eye(8)
+    W = whitening(noise, 8)(np.eye(8))
+    np.testing.assert_allclose(W @ S @ W.T, np.eye(8), atol=1e-8)
+
+
+def test_every_noise_is_reached_from_every_other():
+    assert set(SCOUTS) <= set(NOISES)
+    reached, new = {NOISES[0]}, [NOISES[0]]
+    while new:
+        new = [near for noise in new for near in neighbours(noise) if near not in reached]
+        reached |= set(new)
+    assert reached == set(NOISES)
 
 
 @given(seed=st.integers(0, 200))

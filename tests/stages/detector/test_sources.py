@@ -1,6 +1,7 @@
 """Readings from CSVs, Trainer states and TensorBoard, and what is refused."""
 
 import json
+import sys
 
 import pytest
 
@@ -79,16 +80,52 @@ def test_other_files_are_refused(tmp_path):
         read_metrics(written(tmp_path, "step,a\n0,1\n"), ["c"])
 
 
-def test_tensorboard_events_ask_for_tensorboard_or_are_read(tmp_path):
-    try:
-        import tensorboard  # noqa: F401  # type: ignore[import-not-found]
-    except ImportError:
-        with pytest.raises(AttangentError, match="tensorboard is not installed"):
-            read_metrics(tmp_path)
-        return
+def events(folder, losses, start=0):
+    pytest.importorskip("tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
-    with SummaryWriter(str(tmp_path)) as writer:
-        for step in range(3):
-            writer.add_scalar("train/loss", 2.0 - step, step)
-    assert read_metrics(tmp_path)["loss"].tolist() == [2.0, 1.0, 0.0]
+    with SummaryWriter(str(folder)) as writer:
+        for step, loss in enumerate(losses, start):
+            writer.add_scalar("train/loss", loss, step)
+            writer.add_scalar("learning_rate", 0.1, step)
+
+
+def test_tensorboard_events_ask_for_tensorboard(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing", None)
+    with pytest.raises(AttangentError, match="tensorboard is not installed"):
+        read_metrics(tmp_path)
+
+
+def test_tensorboard_events_are_read_from_a_folder_above_or_a_file(tmp_path):
+    events(tmp_path / "runs" / "first", [2.0, 1.0, 0.5])
+    (file,) = (tmp_path / "runs" / "first").iterdir()
+    for place in (tmp_path, tmp_path / "runs" / "first", file):
+        frame = read_metrics(place)
+        assert frame[["group", "step", "loss"]].values.tolist() == [
+            ["train/loss", 0, 2.0],
+            ["train/loss", 1, 1.0],
+            ["train/loss", 2, 0.5],
+        ]
+    with pytest.raises(AttangentError, match="no readings of eval, it has learning_rate, train/loss"):
+        read_metrics(tmp_path, ["eval"])
+
+
+def test_a_resumed_run_replaces_what_it_does_again(tmp_path):
+    events(tmp_path, [4.0, 3.0, 2.0, 1.0])
+    events(tmp_path, [2.5, 1.5], start=2)
+    frame = read_metrics(tmp_path)
+    assert frame["step"].tolist() == [0, 1, 2, 3]
+    assert frame["loss"].tolist() == [4.0, 3.0, 2.5, 1.5]
+
+
+def test_several_runs_and_none_are_refused(tmp_path):
+    pytest.importorskip("tensorboard")
+    with pytest.raises(AttangentError, match="holds 0 runs"):
+        read_metrics(tmp_path)
+    for name in ("a", "b"):
+        events(tmp_path / name, [1.0])
+    with pytest.raises(AttangentError, match=r"holds 2 runs with TensorBoard events \(a, b\)"):
+        read_metrics(tmp_path)
+    events(tmp_path / "a", [float("nan")], start=5)
+    with pytest.raises(AttangentError, match="train/loss is nan at step 5"):
+        read_metrics(tmp_path / "a")

@@ -1,19 +1,27 @@
 """The course of a loss: a smooth decay, changes on top of it, and autocorrelated noise, fitted together.
 
-    y_t = a + sum_k b_k e^(-t / tau_k) + sum_j h_j change_j(t) + e_t,   e_t = phi e_(t-1) + white noise
+    y_t = a + sum_k b_k e^(-t / tau_k) + sum_j h_j change_j(t) + e_t
 
-with b_k, h_j >= 0. Sums of decaying exponentials hold every exponential and power law with its plateau
-and anything between (the completely monotone functions, by Bernstein's theorem): none of them ever falls
-faster than it did before.
+with b_k, h_j >= 0 and e one of `noise.NOISES`, of any size. Sums of decaying exponentials hold every
+exponential and power law with its plateau and anything between (the completely monotone functions, by
+Bernstein's theorem): none of them ever falls faster than it did before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, without_outliers
+from attangent.stages.detector.noise import (
+    SCOUTS,
+    Noise,
+    least_squares,
+    neighbours,
+    spread,
+    whitening,
+    without_outliers,
+)
 from attangent.stages.detector.shapes import SHAPES, Array, Shift
 
 _RATES = 24
@@ -29,6 +37,7 @@ class Readings:
     losses: Array
     middle: float = 0.0
     scale: float = 1.0
+    _white: dict[Noise, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, steps: Array, losses: Array) -> "Readings":
@@ -47,6 +56,12 @@ class Readings:
     def basis(self) -> "Basis":
         return _basis(tuple(self.steps.tolist()))
 
+    def whitened(self, noise: Noise) -> Array:
+        """(n) the losses, white where they are of this noise."""
+        if noise not in self._white:
+            self._white[noise] = whitening(noise, len(self))(self.losses[:, None])[:, 0]
+        return self._white[noise]
+
 
 class Basis:
     """What depends on the steps alone: the columns of smooth decays, and changes to try with theirs."""
@@ -57,15 +72,26 @@ class Basis:
         self.decays = np.column_stack([np.ones(n), -np.ones(n), *rates])
         self.changes = _changes_to_try(n)
         self.columns = np.column_stack([change.column(steps) for change in self.changes])
-        self.squares = [
-            (self.columns**2).sum(0),
-            2 * (self.columns[1:] * self.columns[:-1]).sum(0),
-            (self.columns[1:-1] ** 2).sum(0),
-        ]
-        self.with_decays = Products(self.columns, self.decays)
+        self._white: dict[Noise, tuple[Array, Array]] = {}
+
+    def whitened(self, noise: Noise) -> tuple[Array, Array]:
+        """The decays, white where they are of this noise, and their products with each other."""
+        if noise not in self._white:
+            white = whitening(noise, len(self.decays))(self.decays)
+            self._white[noise] = white, white.T @ white
+        return self._white[noise]
+
+    @cached_property
+    def scouted(self) -> dict[Noise, tuple[Array, Array]]:
+        """For each of `SCOUTS`: squares of the whitened changes to try, and their products with decays."""
+        found = {}
+        for noise in SCOUTS:
+            white = whitening(noise, len(self.decays))(self.columns)
+            found[noise] = np.einsum("nc,nc->c", white, white), white.T @ self.whitened(noise)[0]
+        return found
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=24)
 def _basis(steps: tuple[float, ...]) -> Basis:
     return Basis(np.array(steps))
 
@@ -80,38 +106,60 @@ def _changes_to_try(n: int) -> list[Shift]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
 class LossCourse:
-    """The best fit with given changes: at every phi, and at the best one."""
+    """The best fit with given changes, at the noise where it is likeliest."""
 
-    readings: Readings
-    changes: tuple[Shift, ...]
-    A: Array
-    """The columns: smooth decays, then changes."""
-    fits: tuple[tuple[Array, float], ...]
-    """Coefficients and `value` at each of the correlations."""
+    def __init__(self, readings: Readings, changes: Sequence[Shift] = ()):
+        self.readings, self.changes = readings, tuple(changes)
+        columns = [change.column(readings.steps) for change in self.changes]
+        self.own = np.column_stack([*columns, np.empty((len(readings), 0))])
+        """(n, changes): the columns of the changes."""
+        self._fits: dict[Noise, tuple[Array, float]] = {}
 
     @cached_property
-    def best(self) -> int:
-        return int(np.argmin([value for _, value in self.fits]))
+    def A(self) -> Array:
+        """The columns: smooth decays, then changes."""
+        return np.concatenate([self.readings.basis.decays, self.own], axis=1)
 
-    @property
-    def phi(self) -> float:
-        return CORRELATIONS[self.best]
+    def products(self, noise: Noise) -> tuple[Array, Array, float]:
+        """A'A, A'y and y'y of the whitened columns and losses."""
+        decays, among = self.readings.basis.whitened(noise)
+        y, own = self.readings.whitened(noise), whitening(noise, len(self.readings))(self.own)
+        mixed = own.T @ decays
+        G = np.block([[among, mixed.T], [mixed, own.T @ own]])
+        return G, np.concatenate([decays.T @ y, own.T @ y]), float(y @ y)
+
+    def fit_at(self, noise: Noise) -> tuple[Array, float]:
+        """Coefficients and `value` where the noise is this one."""
+        if noise not in self._fits:
+            x, squares = least_squares(*self.products(noise))
+            profile = whitening(noise, len(self.readings)).profile
+            self._fits[noise] = x, (squares + self.readings.floor) * profile
+        return self._fits[noise]
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The likeliest noise: from the best of a few, downhill over the neighbours."""
+        best = min(SCOUTS, key=lambda noise: self.fit_at(noise)[1])
+        while True:
+            better = min(neighbours(best), key=lambda noise: self.fit_at(noise)[1])
+            if self.fit_at(better)[1] >= self.fit_at(best)[1]:
+                return best
+            best = better
 
     @property
     def value(self) -> float:
-        """The sum of squares of the white noise, floor included, times (1 - phi^2)^(-1/n)."""
-        return self.fits[self.best][1]
+        """The sum of squares of the white noise, floor included, times det(covariance)^(1/n)."""
+        return self.fit_at(self.noise)[1]
 
     @property
     def coefficients(self) -> Array:
-        return self.fits[self.best][0]
+        return self.fit_at(self.noise)[0]
 
     @property
     def heights(self) -> Array:
         """The height of each change."""
-        return self.coefficients[self.A.shape[1] - len(self.changes) :]
+        return self.coefficients[len(self.coefficients) - len(self.changes) :]
 
     @property
     def mean(self) -> Array:
@@ -121,25 +169,3 @@ class LossCourse:
     def gain_over(self, other: "LossCourse") -> float:
         """Twice the logarithm of the likelihood ratio to another fit of the same readings."""
         return len(self.readings) * float(np.log(other.value / self.value))
-
-
-def fit_course(readings: Readings, changes: Sequence[Shift] = ()) -> LossCourse:
-    """Decay, heights of the changes and noise, fitted at every correlation."""
-    A = columns(readings, changes)
-    y = readings.losses[:, None]
-    AA, Ay, yy = Products(A, A), Products(A, y), Products(y, y)
-    fits = []
-    for phi in CORRELATIONS:
-        x, value = least_squares(AA(phi), Ay(phi)[:, 0], float(yy(phi)[0, 0]))
-        fits.append((x, (value + readings.floor) * profile(phi, len(readings))))
-    return LossCourse(readings, tuple(changes), A, tuple(fits))
-
-
-def profile(phi: float, n: int) -> float:
-    """(1 - phi^2)^(-1/n): what the determinant adds to the likelihood, as a factor of the sum of squares."""
-    return (1 - phi**2) ** (-1 / n)
-
-
-def columns(readings: Readings, changes: Sequence[Shift]) -> Array:
-    """Smooth decays and these changes, side by side."""
-    return np.column_stack([readings.basis.decays, *(change.column(readings.steps) for change in changes)])

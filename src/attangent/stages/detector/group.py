@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attangent.stages.detector.course import LossCourse, Readings, profile
-from attangent.stages.detector.noise import CORRELATIONS, Products, spread
+from attangent.stages.detector.course import LossCourse, Readings
+from attangent.stages.detector.noise import NOISES, spread, whitening
 from attangent.stages.detector.prices import price
 from attangent.stages.detector.search import Residuals, other_shapes, search
 from attangent.stages.detector.shapes import Array, Shift, at
@@ -109,7 +109,7 @@ def examine(
         level=float(mean[-1]),
         startup=startup,
         noise=float(np.std(y - mean)),
-        correlation=course.phi,
+        correlation=course.noise.correlation,
         steps=t,
         mean=mean,
     )
@@ -145,15 +145,14 @@ def _stages(name: str, course: LossCourse, false_alarms: float, least: float) ->
 
 def _decays(course: LossCourse, false_alarms: float) -> bool:
     """Whether a course without changes falls, rather than staying where it is."""
-    ones, y = np.ones((len(course.readings), 1)), course.readings.losses[:, None]
-    squares, products, yy = Products(ones, ones), Products(ones, y), Products(y, y)
-    values = [
-        (float((yy(phi) - products(phi) ** 2 / squares(phi))[0, 0]) + course.readings.floor)
-        * profile(phi, len(ones))
-        for phi in CORRELATIONS
-    ]
-    gain = len(ones) * np.log(min(values) / course.value)
-    return bool(gain > price(false_alarms, len(ones)))
+    readings, n, values = course.readings, len(course.readings), []
+    for noise in NOISES:
+        white, y = whitening(noise, n), readings.whitened(noise)
+        one = white.of_ones[:, 0]
+        left = float(y @ y - (one @ y) ** 2 / (one @ one))
+        values.append((left + readings.floor) * white.profile)
+    gain = n * np.log(min(values) / course.value)
+    return bool(gain > price(false_alarms, n).first)
 
 
 def _has_no_plateau(change: Shift) -> bool:
@@ -211,7 +210,7 @@ class Place:
     @classmethod
     def of(cls, course: LossCourse, number: int, part: float) -> "Place":
         """Onset (part 0) or completion (part 1) of a change, by the curvature of the sum of squares."""
-        residuals = Residuals(course.readings, course.changes, course.phi)
+        residuals = Residuals(course.readings, course.changes, course.noise)
         _, active, heights = residuals.fit(residuals.start)
         J = residuals.slopes(residuals.start, active, heights)
         free = max(len(course.readings) - 1 - course.A.shape[1], 1)

@@ -1,26 +1,44 @@
-"""What a change must gain before it is believed: the false-alarm rate, turned into a likelihood ratio."""
+"""What changes must gain before they are believed: the false-alarm rate, turned into likelihood ratios."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from attangent._checks import check_between
 
 _READINGS = (30, 120, 400)
-_PRICES = {0.1: (23.0, 22.3, 21.5), 0.05: (27.1, 25.1, 23.8), 0.01: (36.9, 31.7, 29.1)}
-"""By false-alarm rate and number of readings: the largest over all correlations of the noise.
+_FIRST = {0.1: (22.8, 21.6, 22.1), 0.05: (26.5, 24.5, 25.2), 0.01: (36.5, 31.1, 34.3)}
+_LATER = {0.1: (14.0, 16.2, 14.9), 0.05: (16.3, 17.4, 16.4), 0.01: (20.1, 20.3, 20.0)}
+"""By false-alarm rate and number of readings: the largest over all noises.
 
-Measured by `python -m benchmarks.detector_calibration` on flat noise, from independent to a random walk.
+Measured by `python -m benchmarks.detector_calibration` on flat noise, from independent to a random walk, and
+sums of both.
 """
 
 
-def price(false_alarms: float, readings: int) -> float:
-    """Twice the log likelihood ratio per change that flat noise exceeds in this share of curves.
+@dataclass(frozen=True)
+class Price:
+    """Twice the log likelihood ratio that K changes must exceed: first + (K - 1) later."""
 
-    Between and beyond the table it goes with the logarithm of the rate and of the number of readings.
+    first: float
+    later: float
+
+    def of(self, changes: int) -> float:
+        return self.first + (changes - 1) * self.later if changes else 0.0
+
+
+def price(false_alarms: float, readings: int) -> Price:
+    """What flat noise exceeds in this share of curves, whatever the number of changes.
+
+    Between and beyond the tables it goes with the logarithm of the rate and of the number of readings.
     """
     check_between("false_alarms", false_alarms, 1e-6, 0.5)
+    return Price(*(_between(table, false_alarms, readings) for table in (_FIRST, _LATER)))
+
+
+def _between(table: dict[float, tuple[float, ...]], false_alarms: float, readings: int) -> float:
     at_rate = {
-        rate: float(np.interp(np.log(readings), np.log(_READINGS), prices))
-        for rate, prices in _PRICES.items()
+        rate: float(np.interp(np.log(readings), np.log(_READINGS), prices)) for rate, prices in table.items()
     }
     near, far = (0.05, 0.01) if false_alarms < 0.05 else (0.1, 0.05)
     slope = (at_rate[far] - at_rate[near]) / np.log(near / far)

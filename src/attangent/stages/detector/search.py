@@ -2,56 +2,61 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from attangent.stages.detector.course import LossCourse, Readings, columns, fit_course, profile
-from attangent.stages.detector.noise import CORRELATIONS, Products, least_squares, spread, whitened
+from attangent.stages.detector.course import LossCourse, Readings
+from attangent.stages.detector.noise import SCOUTS, Noise, least_squares, spread, whitening
+from attangent.stages.detector.prices import Price
 from attangent.stages.detector.shapes import SHAPES, Array, Shift
 
-_AHEAD = 1
-"""So many more are tried after the last that paid: two equal falls look straight until both are in."""
+_AHEAD = 2
+"""So many more are tried after the last that paid: two or three like falls look straight until all are in."""
 MOST_CHANGES = 8
 _MOST_JOINED = 5
+_WHITE = SCOUTS[0]
 
 
-def search(readings: Readings, price: float) -> LossCourse:
-    """The course whose changes each gain at least `price`, and whose sum of gains less prices is largest.
+def search(readings: Readings, price: Price) -> LossCourse:
+    """The course whose changes gain most above their price; each, beside the others, gains the first's.
 
     It begins with many falls joined into few, where that pays, and goes on one change at a time.
     """
-    null = fit_course(readings)
-    return _one_by_one(_joined_at_once(null, price), null, price)
+    null = LossCourse(readings)
+    found = _one_by_one(_joined_at_once(null, price), null, price)
+    return found if _worth(found, null, price) > 0 else null
 
 
-def statistic(readings: Readings, most: int = 3) -> float:
-    """max over K <= most of (gain of K changes) / K: what a price is compared with."""
-    course = null = fit_course(readings)
-    gains = []
-    for count in range(1, most + 1):
+def gains(readings: Readings, most: int = 3) -> list[float]:
+    """The gains of 1 to `most` changes over none, tried one by one: what a price is compared with."""
+    course = null = LossCourse(readings)
+    found = []
+    for _ in range(most):
         course = _with_one_more(course)
-        gains.append(course.gain_over(null) / count)
-    return max(gains)
+        found.append(course.gain_over(null))
+    return found
 
 
-def _one_by_one(start: LossCourse, null: LossCourse, price: float) -> LossCourse:
-    def worth(course: LossCourse) -> float:
-        return course.gain_over(null) - price * len(course.changes)
+def _worth(course: LossCourse, null: LossCourse, price: Price) -> float:
+    return course.gain_over(null) - price.of(len(course.changes))
 
+
+def _one_by_one(start: LossCourse, null: LossCourse, price: Price) -> LossCourse:
     course = best = start
-    while len(course.changes) < min(len(best.changes) + _AHEAD + 1, MOST_CHANGES):
+    while len(course.changes) < min(len(best.changes) + _AHEAD, MOST_CHANGES):
         larger = _with_one_more(course)
         if larger is course:
             break
         course = larger
-        if worth(course) > worth(best):
+        if _worth(course, null, price) > _worth(best, null, price):
             best = course = _reshaped(course)
-    return _without_idle(best, price)
+    return _without_idle(best, price.first)
 
 
 def _with_one_more(course: LossCourse) -> LossCourse:
-    tried = [moved(course.readings, (*course.changes, change), course.phi) for change in _promising(course)]
+    tried = [moved(course.readings, (*course.changes, change), course.noise) for change in _promising(course)]
     return min((found for found in tried if _rises_are_rises(found)), key=lambda f: f.value, default=course)
 
 
@@ -67,43 +72,76 @@ def _rises_are_rises(course: LossCourse) -> bool:
 
 
 def _promising(course: LossCourse) -> list[Shift]:
-    """The falls and rises that would gain most, what is there refitted: the best of each over all phi."""
-    basis, y = course.readings.basis, course.readings.losses[:, None]
-    own = course.A[:, basis.decays.shape[1] :]
-    with_own, with_y = Products(basis.columns, own), Products(basis.columns, y)
-    AA, Ay = Products(course.A, course.A), Products(course.A, y)
+    """The falls and rises that would gain most, what is there refitted: the best of each over all scouts."""
     found: list[tuple[float, Shift]] = []
-    for phi, (x, value) in zip(CORRELATIONS, course.fits, strict=True):
-        active = np.flatnonzero(x > 0)
-        inner = np.concatenate([basis.with_decays(phi), with_own(phi)], axis=1)[:, active]
-        inverse = np.linalg.pinv(AA(phi)[np.ix_(active, active)], rcond=1e-10, hermitian=True)
-        slope = with_y(phi)[:, 0] - inner @ (inverse @ Ay(phi)[active, 0])
-        square = basis.squares[0] - phi * basis.squares[1] + phi * phi * basis.squares[2]
-        left = square - ((inner @ inverse) * inner).sum(1)
-        gain = np.where(left > 1e-6 * square, slope**2 / np.maximum(left, 1e-300), 0.0)
+    for noise in SCOUTS:
+        slope, gain = _gains(course, noise)
+        profile, (_, value) = whitening(noise, len(course.readings)).profile, course.fit_at(noise)
         for sign in (1.0, -1.0):
             place = int(np.argmax(np.where(sign * slope > 0, gain, 0.0)))
-            factor = profile(phi, len(y))
-            found.append((value - factor * gain[place], replace(basis.changes[place], sign=sign)))
+            change = replace(course.readings.basis.changes[place], sign=sign)
+            found.append((value - profile * gain[place], change))
     found.sort(key=lambda pair: pair[0])
     return [next(change for _, change in found if change.sign == sign) for sign in (1.0, -1.0)]
 
 
-def _joined_at_once(null: LossCourse, price: float) -> LossCourse:
-    """Many short falls fitted at once as if readings were independent, then joined into few long ones."""
+def _gains(course: LossCourse, noise: Noise) -> tuple[Array, Array]:
+    """For each change to try: its product with what is left, and by how much it would lower the squares."""
+    basis, white = course.readings.basis, whitening(noise, len(course.readings))
+    squares, with_decays = basis.scouted[noise]
+    x, _ = course.fit_at(noise)
+    active = np.flatnonzero(x > 0)
+    left = course.readings.losses - course.A @ x
+    back = white.back(white(np.column_stack([left, course.own])))
+    with_all = basis.columns.T @ back
+    inner = np.concatenate([with_decays, with_all[:, 1:]], axis=1)[:, active]
+    G = course.products(noise)[0][np.ix_(active, active)]
+    inverse = np.linalg.pinv(G, rcond=1e-10, hermitian=True)
+    free = squares - ((inner @ inverse) * inner).sum(1)
+    slope = with_all[:, 0]
+    return slope, np.where(free > 1e-6 * squares, slope**2 / np.maximum(free, 1e-300), 0.0)
+
+
+def _joined_at_once(null: LossCourse, price: Price) -> LossCourse:
+    """Many short falls fitted at once as if readings were independent, then joined into few long ones.
+
+    Of those, the ones that are missed least go again, as far as that pays.
+    """
     readings, n = null.readings, len(null.readings)
     length = max(4.0, n / 100)
     many = [Shift("logistic", place, length) for place in np.arange(0.0, n - length, length / 2)]
-    A, y = columns(readings, many), readings.losses
-    x, _ = least_squares(A.T @ A, A.T @ y, float(y @ y))
-    heights = x[-len(many) :]
-    short = [(fall, height) for fall, height in zip(many, heights, strict=True) if height > 0.02 * spread(y)]
+    x, _ = least_squares(*LossCourse(readings, many).products(_WHITE))
+    heights, least = x[-len(many) :], 0.02 * spread(readings.losses)
+    short = [(fall, height) for fall, height in zip(many, heights, strict=True) if height > least]
     joined = [_joined(short, count) for count in range(1, min(len(short), _MOST_JOINED) + 1)]
-    tried = [fit_course(readings, falls) for falls in joined]
-    first = max(tried, key=lambda c: c.gain_over(null) - price * len(c.changes), default=null)
-    if first is null or first.gain_over(null) < 0.5 * price * len(first.changes):
+    tried = [LossCourse(readings, falls) for falls in joined]
+    if not tried:
         return null
-    return _without_idle(_reshaped(moved(readings, first.changes, first.phi)), price)
+    white = min(tried, key=lambda c: n * np.log(c.fit_at(_WHITE)[1]) + price.later * len(c.changes))
+    first = max(_thinned(moved(readings, white.changes, _WHITE)), key=lambda c: _worth(c, null, price))
+    if _worth(first, null, price) < -price.later:
+        return null
+    better = _without_idle(_reshaped(first), price.first)
+    return better if _worth(better, null, price) > 0 else null
+
+
+def _thinned(course: LossCourse) -> list[LossCourse]:
+    """The course, and what is left of it as the change that it would miss least goes, down to one."""
+    found = [course]
+    while len(course.changes) > 1:
+        least = min(range(len(course.changes)), key=partial(_missed, course))
+        course = moved(course.readings, _without(course.changes, least), course.noise, rounds=1)
+        found.append(course)
+    return found
+
+
+def _missed(course: LossCourse, number: int) -> float:
+    """The value without a change, all others where they are and the noise as it is."""
+    return LossCourse(course.readings, _without(course.changes, number)).fit_at(course.noise)[1]
+
+
+def _without(changes: tuple[Shift, ...], number: int) -> tuple[Shift, ...]:
+    return changes[:number] + changes[number + 1 :]
 
 
 def _joined(falls: list[tuple[Shift, float]], count: int) -> list[Shift]:
@@ -121,15 +159,15 @@ def _span(falls: list[tuple[Shift, float]]) -> Shift:
     return Shift("logistic", place, falls[stop][0].place + falls[stop][0].length - place)
 
 
-def moved(readings: Readings, changes: Sequence[Shift], phi: float, rounds: int = 2) -> LossCourse:
+def moved(readings: Readings, changes: Sequence[Shift], noise: Noise, rounds: int = 2) -> LossCourse:
     """The changes moved and stretched to where they fit best, the noise refitted in between."""
     course = None
     for _ in range(rounds):
-        changes = Residuals(readings, changes, phi).minimised()
-        course = fit_course(readings, changes)
-        if course.phi == phi:
+        changes = Residuals(readings, changes, noise).minimised()
+        course = LossCourse(readings, changes)
+        if course.noise == noise:
             break
-        phi = course.phi
+        noise = course.noise
     assert course is not None
     return course
 
@@ -137,10 +175,11 @@ def moved(readings: Readings, changes: Sequence[Shift], phi: float, rounds: int 
 class Residuals:
     """White noise left at places and lengths (logarithms) of changes, everything linear fitted."""
 
-    def __init__(self, readings: Readings, changes: Sequence[Shift], phi: float):
-        self.readings, self.changes, self.phi = readings, tuple(changes), phi
-        self.y = whitened(readings.losses, phi)
-        self.decays = whitened(readings.basis.decays, phi)
+    def __init__(self, readings: Readings, changes: Sequence[Shift], noise: Noise):
+        self.readings, self.changes = readings, tuple(changes)
+        self.whitened = whitening(noise, len(readings))
+        self.y = readings.whitened(noise)
+        self.decays, self.among = readings.basis.whitened(noise)
         self.start = np.array([part for c in self.changes for part in (c.place, np.log(c.length))])
 
     def at(self, position: Array) -> tuple[Shift, ...]:
@@ -152,12 +191,14 @@ class Residuals:
 
     def _columns(self, position: Array) -> Array:
         changes = [change.column(self.readings.steps) for change in self.at(position)]
-        return whitened(np.column_stack(changes), self.phi)
+        return self.whitened(np.column_stack(changes))
 
     def fit(self, position: Array) -> tuple[Array, Array, Array]:
         """What is left, the active columns, and the heights of the changes."""
-        A = np.concatenate([self.decays, self._columns(position)], axis=1)
-        x, _ = least_squares(A.T @ A, A.T @ self.y, float(self.y @ self.y))
+        own = self._columns(position)
+        A, mixed = np.concatenate([self.decays, own], axis=1), own.T @ self.decays
+        G = np.block([[self.among, mixed.T], [mixed, own.T @ own]])
+        x, _ = least_squares(G, A.T @ self.y, float(self.y @ self.y))
         return self.y - A @ x, A[:, x > 0], x[-len(self.changes) :]
 
     def slopes(self, position: Array, active: Array, heights: Array) -> Array:
@@ -168,8 +209,8 @@ class Residuals:
         for part, nudge in enumerate(nudges):
             moved = position.copy()
             moved[part] += nudge
-            change = self.at(moved)[part // 2].column(self.readings.steps)
-            D[:, part] = heights[part // 2] * (whitened(change, self.phi) - here[:, part // 2]) / nudge
+            change = self.whitened(self.at(moved)[part // 2].column(self.readings.steps)[:, None])[:, 0]
+            D[:, part] = heights[part // 2] * (change - here[:, part // 2]) / nudge
         Q, _ = np.linalg.qr(active)
         return -(D - Q @ (Q.T @ D))
 
@@ -216,7 +257,9 @@ def other_shapes(course: LossCourse, number: int) -> list[LossCourse]:
     """The course with one change in each of the other shapes, moved to where it fits."""
     change = course.changes[number]
     return [
-        moved(course.readings, _replaced(course.changes, number, change.shaped(shape)), course.phi, rounds=1)
+        moved(
+            course.readings, _replaced(course.changes, number, change.shaped(shape)), course.noise, rounds=1
+        )
         for shape in SHAPES
         if shape != change.shape
     ]
@@ -226,11 +269,13 @@ def _replaced(changes: tuple[Shift, ...], number: int, change: Shift) -> tuple[S
     return (*changes[:number], change, *changes[number + 1 :])
 
 
-def _without_idle(course: LossCourse, price: float) -> LossCourse:
-    """Changes taken away that the others can do without."""
+def _without_idle(course: LossCourse, least: float) -> LossCourse:
+    """Changes taken away that the others can do without, each gaining less than `least` beside them."""
     for number in reversed(range(len(course.changes))):
-        rest = course.changes[:number] + course.changes[number + 1 :]
-        without = _reshaped(moved(course.readings, rest, course.phi)) if rest else fit_course(course.readings)
-        if course.gain_over(without) < price:
-            return _without_idle(without, price)
+        rest = _without(course.changes, number)
+        without = (
+            _reshaped(moved(course.readings, rest, course.noise)) if rest else LossCourse(course.readings)
+        )
+        if course.gain_over(without) < least:
+            return _without_idle(without, least)
     return course

@@ -23,7 +23,8 @@ def read_metrics(
     A CSV has a column of steps (`step` names it; step, global_step, iteration or epoch are found) and one
     column per group, or the columns group, step, loss. `groups` names those to read; without it all columns
     of numbers are read, or for logs all tags with "loss" in their name. Empty cells are gaps. Steps that
-    repeat or go back, and readings that are no finite number, are refused with their row.
+    repeat or go back, and readings that are no finite number, are refused with their row; in TensorBoard's
+    events a step that goes back is a run that was resumed, and replaces what came after that step.
     """
     place = Path(path)
     if not place.exists():
@@ -137,16 +138,39 @@ def _from_tensorboard(place: Path, wanted: list[str] | None) -> pd.DataFrame:
             f"{place} holds TensorBoard events, and tensorboard is not installed: install it, or "
             "export the scalars as CSV"
         ) from None
-    events = event_accumulator.EventAccumulator(str(place), size_guidance={"scalars": 0})
+    events = event_accumulator.EventAccumulator(str(_run(place)), size_guidance={"scalars": 0})
     events.Reload()
     tags = events.Tags()["scalars"]
     rows = [
         {"group": tag, "step": event.step, "loss": event.value, "row": number}
         for tag in tags
         if (tag in wanted if wanted is not None else "loss" in tag.lower())
-        for number, event in enumerate(events.Scalars(tag), 1)
+        for number, event in _last_run_of_each_step(events.Scalars(tag))
     ]
     return _tagged(rows, wanted, place, set(tags))
+
+
+def _run(place: Path) -> Path:
+    """The one folder at or below this one that holds events, or the file of events itself."""
+    if place.is_file():
+        return place
+    runs = sorted({file.parent for file in place.rglob("*tfevents*")})
+    if len(runs) != 1:
+        found = ", ".join(str(run.relative_to(place)) for run in runs) or "none"
+        raise AttangentError(
+            f"{place} holds {len(runs)} runs with TensorBoard events ({found}), expected one: name its folder"
+        )
+    return runs[0]
+
+
+def _last_run_of_each_step(events: list[Any]) -> list[tuple[int, Any]]:
+    """The events numbered from 1; where a resumed run goes back, what it does again replaces what was."""
+    kept: list[tuple[int, Any]] = []
+    for number, event in enumerate(events, 1):
+        if kept and event.step < kept[-1][1].step:
+            kept = [(before, old) for before, old in kept if old.step < event.step]
+        kept.append((number, event))
+    return kept
 
 
 def _check(frame: pd.DataFrame, place: Path) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from attangent._errors import AttangentError
 from attangent._files import write_json
-from attangent.stages.spectra.singular_values import Change, Spectral, spectral_parts
+from attangent.stages.spectra.low_rank import smaller_as_factors, write_low_rank
+from attangent.stages.spectra.singular_values import Change, Matrix, Spectral, spectral_parts
 
 Keep = Literal["largest", "smallest", "drop_largest"]
 REPORT_FILE = "spectrum_edit.json"
@@ -108,21 +109,57 @@ class SpectrumEdit:
         return report
 
     def save(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
-        """Write the edited model, the report and, where given, the tokenizer to `folder`.
+        """Write the edited model, the report and the tokenizer to `folder`, for any reader of transformers.
 
-        The model in memory stays as it is. The copy is of full size: plain transformers reads no factors.
+        The model in memory stays as it is. Where no tokenizer is given, that of the folder which the model
+        came from is taken. The copy is of full size: `save_factors` writes a smaller one.
         """
+        self._check_savable()
+        with self as report:
+            self.model.save_pretrained(folder)  # type: ignore[operator]
+        self._save_beside(Path(folder), tokenizer, report)
+        return report
+
+    def save_factors(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
+        """As `save`, with every matrix whose few values take less room as two factors written so.
+
+        `load_low_rank(folder)` reads it, and so does transformers with trust_remote_code=True: a class of
+        its own, in the folder, says which modules are factors. Matrices that share a module with others, as
+        GPT-2's q, k and v do, and products qk are written whole.
+        """
+        self._check_savable()
+        ranks = self._ranks()
+        if not ranks:
+            raise AttangentError(
+                f"no matrix of the edit {self._asked} is smaller as factors: keep fewer values, or save() it"
+            )
+        with self as report:
+            write_low_rank(self.model, ranks, Path(folder))
+        self._save_beside(Path(folder), tokenizer, report)
+        return report
+
+    def _ranks(self) -> dict[str, int]:
+        """Modules that are smaller as factors, with the number of values they keep."""
+        names = {id(module): name for name, module in self.model.named_modules()}
+        found = {}
+        for part in self._parts:
+            kept = int(self.selection.mask(part.count).sum())
+            if isinstance(part, Matrix) and part.is_whole and smaller_as_factors(part.tensors[0], kept):
+                found[names[id(part.projection.module)]] = kept
+        return found
+
+    def _check_savable(self) -> None:
         if not hasattr(self.model, "save_pretrained"):
             raise AttangentError(
                 f"{type(self.model).__name__} has no save_pretrained: apply() the edit and save its weights"
             )
-        with self as report:
-            self.model.save_pretrained(folder)  # type: ignore[operator]
+
+    def _save_beside(self, folder: Path, tokenizer: Any, report: EditReport) -> None:
+        tokenizer = tokenizer if tokenizer is not None else _own_tokenizer(self.model)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
         rows = report.frame.astype(object).where(report.frame.notna(), None).to_dict(orient="records")
-        write_json(Path(folder, REPORT_FILE), {"edit": self._asked, "changes": rows})
-        return report
+        write_json(folder / REPORT_FILE, {"edit": self._asked, "changes": rows})
 
     @property
     def _asked(self) -> dict[str, object]:
@@ -170,10 +207,21 @@ def edit_spectrum(
                                                 # here it is, bit for bit, what it was
         edit_spectrum(model, "largest", k=8).apply()          # for good
         edit_spectrum(model, "largest", k=8).save(folder)     # an edited copy on disk
+        edit_spectrum(model, "largest", k=8).save_factors(folder)     # a smaller one
 
     An edit that changes nothing raises, unless rho=1 asks for the whole spectrum.
     """
     return SpectrumEdit(model, Selection(keep, rho, k), targets, layers)
+
+
+def _own_tokenizer(model: Any) -> Any:
+    """The tokenizer in the folder that the model was loaded from, where there is one; nothing is fetched."""
+    folder = Path(str(getattr(model, "name_or_path", "") or ""))
+    if not folder.name or not (folder / "tokenizer_config.json").is_file():
+        return None
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
 
 
 def _changed(part: Spectral, kept: Tensor, change: Change) -> bool:

@@ -45,6 +45,11 @@ class Matrix:
     def count(self) -> int:
         return min(self.projection.weight.shape)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its module's weight."""
+        return self.projection.weight.numel() == self.projection.module.weight.numel()
+
     def values(self) -> Tensor:
         return torch.linalg.svdvals(self.projection.weight.double())
 

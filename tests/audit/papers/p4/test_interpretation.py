@@ -48,5 +48,5 @@ def test_floor_of_one_head_is_below_every_single_head():
 
 
 def test_floor_of_one_head_is_zero_where_no_query_is_asked():
-    given = Dictionary.random(K=5, d=4, m=3, N=5, tau=0.1)
+    given = Dictionary.random(K=5, d=4, m=3, N=5, tau=0.1, representation="independent")
     assert interpretation.least_gap_of_one_head(given) == pytest.approx(0, abs=1e-20)

@@ -26,6 +26,7 @@ def dictionary(settings: Settings, seed: int) -> Dictionary:
         tau=settings.tau,
         tokens=settings.get("tokens", "unit"),
         seed=seed,
+        representation="independent",
     )
 
 
