@@ -70,6 +70,8 @@ class Job:
 
     weights: one for each class in the loss; None is one for all.
     watch: called after each step with its number, the number of steps and the loss.
+    rate_scale: the rate of a parameter relative to `rate`, by its name.
+    guard: makes a callback of transformers' for the trainer, which may end the run early.
     """
 
     model: Any
@@ -80,35 +82,55 @@ class Job:
     folder: Path
     weights: Tensor | None = None
     watch: Callable[[int, int, float], None] | None = None
+    rate_scale: Callable[[str], float] = lambda name: 1.0
+    guard: Callable[[Any], Any] | None = None
 
 
 def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     """Train, from the last checkpoint in the folder if there is one; the trainer and what it took."""
+    trainer, numbers = run_trainer(job, training)
+    check_finite(numbers["train_loss"], job.rate)
+    return trainer, numbers
+
+
+def check_finite(loss: float, rate: float) -> None:
+    if not math.isfinite(loss):
+        raise AttangentError(f"the loss became {loss}; give a smaller learning rate than {rate}")
+
+
+def run_trainer(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
+    """`train` without a look at the loss, which may have been lost."""
     trainer = make_trainer(job, training)
     part_at_exit()
     last = last_whole_checkpoint(job.folder)
     started = time.perf_counter()
     with PeakMemory() as memory:
-        trained = trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    numbers = {
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    return trainer, _numbers(trainer, time.perf_counter() - started, memory.bytes)
+
+
+def taken_up(job: Job, training: Training, checkpoint: Path) -> tuple[Any, dict[str, float]]:
+    """The trainer of a run that ended at this checkpoint, and its numbers, without another step."""
+    trainer = make_trainer(job, training)
+    trainer.take_up(checkpoint)
+    return trainer, _numbers(trainer, 0.0, 0.0)
+
+
+def _numbers(trainer: Any, seconds: float, peak: float) -> dict[str, float]:
+    sizes = trained_sizes(trainer.accelerator.unwrap_model(trainer.model))
+    return {
         "train_loss": trainer.mean_loss(),
-        "steps": float(trained.global_step),
-        "seconds": time.perf_counter() - started,
-        "peak_megabytes": memory.bytes / 1e6,
-        **{name: float(size) for name, size in trained_sizes(job.model).items()},
+        "steps": float(trainer.state.global_step),
+        "seconds": seconds,
+        "peak_megabytes": peak / 1e6,
+        **{name: float(size) for name, size in sizes.items()},
     }
-    if not math.isfinite(numbers["train_loss"]):
-        raise AttangentError(
-            f"the loss became {numbers['train_loss']}; give a smaller learning rate than {job.rate}"
-        )
-    return trainer, numbers
 
 
 def untrained(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     """The trainer of a job that needs no training, and its numbers."""
-    numbers = {"train_loss": 0.0, "steps": 0.0, "seconds": 0.0, "peak_megabytes": 0.0}
-    sizes = {name: float(size) for name, size in trained_sizes(job.model).items()}
-    return make_trainer(job, training), numbers | sizes
+    trainer = make_trainer(job, training)
+    return trainer, _numbers(trainer, 0.0, 0.0)
 
 
 def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
