@@ -22,12 +22,14 @@ def load_model(
     seed: int = 0,
     revision: str | None = None,
 ) -> Any:
-    """The model with a head for these labels; the head's first weights follow from the seed."""
+    """The model with a head for these labels or for one number, its first weights drawn by the seed."""
     import transformers
 
     needs = NEEDS[kind]
     named: dict[str, Any] = {} if revision is None else {"revision": revision}
-    if needs.classifier:
+    if needs.values:
+        named |= {"num_labels": 1, "problem_type": "regression", "ignore_mismatched_sizes": True}
+    elif needs.classifier:
         named["id2label"] = dict(enumerate(labels))
         named["label2id"] = {name: number for number, name in enumerate(labels)}
         named["ignore_mismatched_sizes"] = True

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attangent._checks import check_size
+from attangent._checks import check_choice, check_size
 from attangent._errors import AttangentError
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.records import KINDS
@@ -24,7 +24,8 @@ class Tuning:
 
     train, evaluate: files of rows, or folders with one folder of images for each class. Without `evaluate` a
         fifth of the training rows is kept to score on.
-    task: `classification` or `causal-lm`; images are always classified.
+    task: `classification`, `regression` (the label column holds numbers) or `causal-lm`; images are always
+        classified.
     max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, more is refused).
     columns: the columns that hold the texts and the label; None finds them.
     pooling: what the classifier reads; see `attangent.tuning.pooling`.
@@ -46,8 +47,7 @@ class Tuning:
     recipe: Recipe = field(default_factory=Recipe)
 
     def __post_init__(self) -> None:
-        if self.task not in ("classification", "causal-lm"):
-            raise AttangentError(f"task is {self.task!r}, expected classification or causal-lm")
+        check_choice("task", self.task, ("classification", "regression", "causal-lm"))
         check_size("max_tokens", self.max_tokens)
         check_pooling(self.pooling)
         for path in self.files:
@@ -57,8 +57,10 @@ class Tuning:
             raise AttangentError(
                 f"{self.train} and {self.evaluate} are a folder and a file, expected two alike"
             )
-        if self.class_weights and self.kind == "causal-lm":
-            raise AttangentError("class_weights is given for causal-lm, which has no classes")
+        if self.class_weights and self.kind in ("causal-lm", "regression"):
+            raise AttangentError(f"class_weights is given for {self.kind}, which has no classes")
+        if self.kind == "regression" and self.layout not in (None, "columns"):
+            raise AttangentError(f"layout is {self.layout!r}, but regression reads columns; leave it out")
 
     @property
     def kind(self) -> TaskKind:

@@ -18,7 +18,7 @@ from attangent.tuning.methods import Method, adapt
 from attangent.tuning.methods.classifier import classifier_names, trained_classifier
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.searching import Search, rates_around
-from attangent.tuning.start import features_of, fit_classifier, linear_classifier
+from attangent.tuning.start import features_of, fit_head, linear_classifier
 from attangent.tuning.training import Collate, Job, Training, score, train, untrained
 
 _KEPT_APART = 0.2
@@ -57,7 +57,7 @@ def run_method(
     layer = linear_classifier(model, classifier_names(model, task.kind))
     part, kept = _parts(task, layer, recipe, seed)
     if recipe.start == "closed-form" and layer is not None:
-        fit_classifier(layer, *features_of(model, layer, part, task.collate), seed, task.weights)
+        fit_head(task.kind, layer, *features_of(model, layer, part, task.collate), seed, task.weights)
     adapted = adapt(model, method, task.kind, seed, calibration_batches(part, task.collate))
     scale = method.technique.rate_scale
     rate = method.rate if layer is None else recipe.rate_of(method)
@@ -94,7 +94,8 @@ def _fit_again(adapted: Any, task: Task, seed: int) -> None:
     """Fit the classifier to all rows, where it has a closed form."""
     if linear_classifier(task.model, classifier_names(task.model, task.kind)) is not None:
         layer = trained_classifier(adapted)
-        fit_classifier(layer, *features_of(adapted, layer, task.rows, task.collate), seed, task.weights)
+        found = features_of(adapted, layer, task.rows, task.collate)
+        fit_head(task.kind, layer, *found, seed, task.weights)
 
 
 def _parts(task: Task, layer: nn.Module | None, recipe: Recipe, seed: int) -> tuple[Any, Any]:
@@ -102,8 +103,8 @@ def _parts(task: Task, layer: nn.Module | None, recipe: Recipe, seed: int) -> tu
     if recipe.validation == "none":
         return task.rows, None
     if recipe.validation == "unlike" and layer is not None:
-        features, targets = features_of(task.model, layer, task.rows, task.collate)
-        chosen, kept = unlike_part(features, targets.tolist(), seed)
+        features, _ = features_of(task.model, layer, task.rows, task.collate)
+        chosen, kept = unlike_part(features, _strata(task), seed)
     else:
         chosen, kept = held_out(_strata(task), _KEPT_APART, seed, "validation")
     return _taken(task.rows, chosen), _taken(task.rows, kept)
@@ -111,7 +112,7 @@ def _parts(task: Task, layer: nn.Module | None, recipe: Recipe, seed: int) -> tu
 
 def _strata(task: Task) -> list[int]:
     """What is kept in proportion: the class of each row; one for all where there are no classes."""
-    if not NEEDS[task.kind].classifier:
+    if not NEEDS[task.kind].classifier or NEEDS[task.kind].values:
         return [0] * len(task.rows)
     return [int(task.rows[i]["labels"]) for i in range(len(task.rows))]
 

@@ -40,12 +40,12 @@ class Search:
         self.seconds = 0.0
 
     def run(self, rates: Sequence[float]) -> tuple[Any, dict[str, Any]]:
-        """Train the job's model at the best rate and give it the weights of least loss; trainer and numbers."""
+        """Train at the best rate and give the model the weights of least loss; trainer and numbers."""
         alive = list(rates)
         for rung in RUNGS if len(alive) > 1 else ():
             for rate in alive:
                 self._advance(rate, rung)
-            alive = sorted(alive, key=lambda rate: (self._loss_at(rate, rung), rate))[: len(alive) // 2]
+            alive = sorted(alive, key=lambda rate: (self._loss_at(rate, rung), rate))[: (len(alive) + 1) // 2]
         trainer, numbers = self._finished(alive[0])
         record = self.records[alive[0]]
         record.put_best(self.job.model, self.start)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attangent._files import write_whole
 from attangent.tuning.checkpoints import LOSS, TENSORS, put_tensors, trained_tensors
 from attangent.tuning.encoding import token_counts
+from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import is_head
 from attangent.tuning.order import SeededOrder
 
@@ -54,7 +55,7 @@ def make_trainer(job: "Job", training: "Training") -> Any:
         train_dataset=job.rows,
         data_collator=job.collate,
         optimizers=(optimiser(job.model, job.rate, training, job.rate_scale), None),
-        compute_loss_func=None if job.weights is None else _weighted(job.weights),
+        compute_loss_func=_loss_of(job),
     )
     trainer.watch = job.watch
     trainer.remove_callback(PrinterCallback)
@@ -63,6 +64,17 @@ def make_trainer(job: "Job", training: "Training") -> Any:
     if job.kind != "causal-lm":
         trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
     return trainer
+
+
+def _loss_of(job: "Job") -> Callable[..., Tensor] | None:
+    """The loss where it is not the model's own."""
+    if NEEDS[job.kind].values:
+        return _squared
+    return None if job.weights is None else _weighted(job.weights)
+
+
+def _squared(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+    return F.mse_loss(outputs.logits.squeeze(-1).float(), labels.float())
 
 
 def _weighted(weights: Tensor) -> Callable[..., Tensor]:

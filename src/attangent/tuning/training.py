@@ -15,7 +15,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.tuning.checkpoints import last_whole_checkpoint
 from attangent.tuning.encoding import token_counts
-from attangent.tuning.kinds import TaskKind
+from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.memory import PeakMemory
 from attangent.tuning.methods import trained_sizes
 from attangent.tuning.processes import part_at_exit
@@ -134,7 +134,7 @@ def untrained(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
 
 
 def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
-    """Mean loss over examples, or over tokens that are learnt, and accuracy where there are labels to hit.
+    """Mean loss over examples, or over tokens that are learnt; accuracy of labels, R^2 of values.
 
     Every process takes its share of the rows, and each row counts once.
     """
@@ -142,23 +142,40 @@ def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
     model = accelerator.unwrap_model(trainer.model).eval()
     own = list(range(accelerator.process_index, len(rows), accelerator.num_processes))
     own.sort(key=(token_counts(rows) or [0] * len(rows)).__getitem__)
-    totals = torch.zeros(3, dtype=torch.float64)
+    tally = _tally_values if NEEDS[kind].values else _tally
+    totals = torch.zeros(4, dtype=torch.float64)
     for start in range(0, len(own), _SCORED_AT_ONCE):
         batch = trainer.data_collator([rows[i] for i in own[start : start + _SCORED_AT_ONCE]])
         batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
         labels = batch.pop("labels")
         with torch.no_grad(), trainer.compute_loss_context_manager():
             logits = model(**batch).logits.float()
-        totals += _tally(logits, labels, kind).double().cpu()
-    loss, hits, count = accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
+        totals += tally(logits, labels, kind).double().cpu()
+    count, loss, *rest = accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
     found = {"loss": loss / count}
-    return found if kind == "causal-lm" else {**found, "accuracy": hits / count}
+    if NEEDS[kind].values:
+        return {**found, "r2": _explained(count, loss, *rest)}
+    return {**found, "accuracy": rest[0] / count} if NEEDS[kind].classifier else found
+
+
+def _explained(count: float, squares: float, values: float, squared_values: float) -> float:
+    """R^2 = 1 - sum (y - f)^2 / sum (y - mean y)^2; not a number where all y are the same."""
+    spread = squared_values - values**2 / count
+    return 1 - squares / spread if spread > 0 else math.nan
+
+
+def _tally_values(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
+    """How many were counted, summed squared errors, summed values and their squares."""
+    values = labels.double()
+    errors = (logits.squeeze(-1).double() - values).square().sum()
+    return torch.stack([values.new_tensor(len(values)), errors, values.sum(), values.square().sum()])
 
 
 def _tally(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
-    """Summed loss, hits and how many were counted."""
+    """How many were counted, summed loss, hits, nothing."""
     if kind == "causal-lm":
         logits, labels = logits[:, -labels.shape[1] :][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
     loss = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
     counted = labels != -100
-    return torch.stack([loss, (logits.argmax(-1) == labels)[counted].sum(), counted.sum()])
+    hits = (logits.argmax(-1) == labels)[counted].sum()
+    return torch.stack([counted.sum(), loss, hits, torch.zeros_like(loss)])

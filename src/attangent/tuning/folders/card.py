@@ -51,10 +51,13 @@ def write_card(place: Path, description: Description, metrics: dict[str, Any]) -
 
 def card_text(place: Path, description: Description, metrics: dict[str, Any]) -> str:
     """The text of the card; what was measured stands in it."""
-    uses = {"classification": _PREDICT, "causal-lm": _GENERATE, "image-classification": _IMAGES}
+    uses = {"causal-lm": _GENERATE, "image-classification": _IMAGES}
+    use = uses.get(description.kind, _PREDICT)
     examples = {"image-classification": "IMAGE.png"}
     labels = ", ".join(description.labels)
-    task = f"Tells apart {labels}" if NEEDS[description.kind].classifier else "Goes on with texts"
+    needs = NEEDS[description.kind]
+    task = f"Tells apart {labels}" if needs.classifier else "Goes on with texts"
+    task = "Predicts a number" if needs.values else task
     pipeline = ': `pipeline("text-classification", model=tuned.model, tokenizer=tuned.tokenizer)`'
     return _TEXT.format(
         base=description.base_model,
@@ -62,7 +65,7 @@ def card_text(place: Path, description: Description, metrics: dict[str, Any]) ->
         task=task,
         numbers=_numbers(metrics),
         folder=place,
-        use=uses[description.kind].format(example=examples.get(description.kind, "Where is my order?")),
+        use=use.format(example=examples.get(description.kind, "Where is my order?")),
         pipeline=pipeline if description.kind == "classification" else "",
         warning=_MEAN if description.pooling == "mean" else "",
         version=__version__,

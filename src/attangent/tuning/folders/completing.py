@@ -36,6 +36,8 @@ def _described(model: Any, ground: Ground, tuning: Tuning) -> Description:
         max_tokens=tuning.max_tokens,
         layout=tuning.layout,
         text_columns=ground.text_columns,
+        centre=ground.units.centre,
+        scale=ground.units.scale,
     )
 
 

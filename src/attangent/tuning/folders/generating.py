@@ -14,7 +14,7 @@ def continue_text(
     """What the tuned model writes after `text`: its likeliest tokens, or with a temperature drawn ones."""
     tuned = load_tuned(folder, model)
     if tuned.description.kind != "causal-lm":
-        raise AttangentError(f"{folder} tells {', '.join(tuned.labels)} apart; use `attangent predict`")
+        raise AttangentError(f"{folder} was tuned for {tuned.description.kind}; use `attangent predict`")
     inputs = tuned.tokenizer(text, return_tensors="pt").to(tuned.model.device)
     drawn = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
     with torch.random.fork_rng(devices=[]), torch.no_grad():

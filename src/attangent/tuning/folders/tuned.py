@@ -28,11 +28,19 @@ class Tuned:
     def labels(self) -> tuple[str, ...]:
         return self.description.labels
 
-    def predict(self, texts: Sequence[Any], batch: int = 32) -> "list[Prediction]":
-        """The label and the probabilities of each text (a tuple of texts where rows had several columns)."""
+    def predict(self, texts: Sequence[Any], batch: int = 32) -> "list[Any]":
+        """A `Prediction` for each text (a tuple of texts where rows had several columns); for regression an
+        `Estimate`."""
         from attangent.tuning.folders.predicting import predict
 
         return predict(self, texts, batch)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The number that a regression gives for a row, in the units of the training file."""
+
+    value: float
 
 
 @dataclass(frozen=True)
