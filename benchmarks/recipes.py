@@ -1,8 +1,8 @@
 """The grid of the comparison with the recipe of `tune`: tasks, entrants, splits; rates are tune's defaults.
 
-`screen` runs every task on a tuning split with 300 examples and decides which tasks have signal: those on which
-the probe is above guessing and at least 3 points below the best method. `recipe-300` and `recipe-1000` report
-on these, with splits that `screen` has not drawn.
+`screen` runs every task on a tuning split with 300 examples and decides which tasks have signal: those on
+which the probe is above guessing and at least 3 points below the best method. `recipe-300` and `recipe-1000`
+report on these, with splits that `screen` has not drawn.
 """
 
 from collections.abc import Mapping
@@ -86,9 +86,10 @@ def has_signal(accuracies: Mapping[str, float], guessing: float) -> bool:
 def with_signal(data: Path, folder: Path, size: int) -> tuple[Trial, ...]:
     """The tasks of texts that have signal on the tuning split, at this size."""
     runs = read_runs(folder / "screen/runs.jsonl")
+    rates = {entrant.label: entrant.rates for entrant in CORE}
     found = []
     for name, trial in texts(data, folder, size).items():
-        own = [run for run in runs if run["task"] == f"{name} 300"]
+        own = [run for run in runs if run["task"] == f"{name} 300" and run["rate"] in rates[run["entrant"]]]
         counts = read_task(trial.files).counts.values()
         if len(own) < len(CORE[:3]):
             raise SystemExit(f"run the part screen first: it has not tried {name}")

@@ -174,9 +174,9 @@ def test_decoders_classify_too(llama, bert, tmp_path):
     assert {answer.label for answer in answers} <= {"cat", "dog"}
 
 
-def numbered(folder, path, count, seed):
+def numbered(path, count, seed):
     """Rows whose number is large where the text is of a cat."""
-    rows = [json.loads(line) for line in write_rows(folder / "words.jsonl", count, seed=seed).open()]
+    rows = [json.loads(line) for line in write_rows(path, count, seed=seed).read_text().splitlines()]
     values = [{"text": row["text"], "label": 500.0 + 100.0 * (row["label"] == "cat")} for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in values))
     return path
@@ -184,7 +184,7 @@ def numbered(folder, path, count, seed):
 
 @pytest.mark.parametrize("method", ["ntk", "lora", "probe"])
 def test_regression_predicts_numbers_in_the_units_of_the_file(bert, tmp_path, method):
-    files = [numbered(tmp_path, tmp_path / f"{n}.jsonl", 48, n) for n in range(2)]
+    files = [numbered(tmp_path / f"{n}.jsonl", 48, n) for n in range(2)]
     given = Tuning(
         str(bert), *files, task="regression", method=Method(method), training=Training(epochs=4, batch=8)
     )
@@ -200,7 +200,7 @@ def test_regression_predicts_numbers_in_the_units_of_the_file(bert, tmp_path, me
 
 
 def test_a_search_and_auto_on_numbers(bert, tmp_path):
-    files = [numbered(tmp_path, tmp_path / f"{n}.jsonl", 32, n) for n in range(2)]
+    files = [numbered(tmp_path / f"{n}.jsonl", 32, n) for n in range(2)]
     given = Tuning(
         str(bert),
         *files,

@@ -33,6 +33,7 @@ def tune(
     validation: options.ValidationName = "none",
     search: options.Search = False,
     class_weights: options.ClassWeights = False,
+    quantised: options.Quantised = None,
     top: options.Top = None,
     learning_rate: options.Rate = None,
     epochs: options.Epochs = None,
@@ -66,6 +67,7 @@ def tune(
         pooling=pooling,  # pyright: ignore[reportArgumentType]
         recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
+        quantised=quantised,
     )
     _run(tuning, out, seeds, json_, quiet)
 

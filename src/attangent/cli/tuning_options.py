@@ -38,6 +38,9 @@ Search = Annotated[
         help="Seek the rate among four and stop early, by the loss on a fifth of the rows.",
     ),
 ]
+Quantised = Annotated[
+    str | None, typer.Option(help="int8: hold the frozen model's weights in 8 bits (needs torchao).")
+]
 ClassWeights = Annotated[
     bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")
 ]

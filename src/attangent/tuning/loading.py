@@ -11,6 +11,8 @@ from attangent._errors import AttangentError
 from attangent.adapters.hub import check_model_name
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import is_head
+from attangent.tuning.methods.classifier import classifier_names
+from attangent.tuning.precision import hold_head_in_float32
 
 _SAVED = ("config.json", "tokenizer_config.json")
 
@@ -39,6 +41,8 @@ def load_model(
             getattr(transformers, needs.auto_class), model, "model", {**named, "output_loading_info": True}
         )
     _check_complete(model, report["missing_keys"])
+    if loaded.dtype == torch.bfloat16 and needs.classifier:
+        hold_head_in_float32(loaded, classifier_names(loaded, kind))
     return loaded.float() if loaded.dtype == torch.float16 else loaded
 
 

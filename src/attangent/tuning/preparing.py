@@ -14,6 +14,7 @@ from attangent.tuning.data.values import ValueUnits, read_values
 from attangent.tuning.encoding import Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
 from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
+from attangent.tuning.precision import quantise
 from attangent.tuning.request import Tuning
 from attangent.tuning.training import Collate
 
@@ -70,7 +71,7 @@ def _values(tuning: Tuning) -> Ground:
 def _encoded(tuning: Tuning, data: Any, held: Any, labels: tuple[str, ...] = ()) -> Ground:
     """The model with its pooling, and texts to train and to score on as tokens."""
     tokenizer = load_tokenizer(tuning.model)
-    model = load_model(tuning.model, tuning.kind, labels, tuning.training.seed)
+    model = _loaded(tuning, labels)
     pooling = resolved_pooling(tuning.pooling, tuning.model)
     if pooling == "mean":
         use_mean_pooling(model)
@@ -91,7 +92,7 @@ def _completions(tuning: Tuning) -> Ground:
     else:
         held = read_completions(tuning.evaluate)
     tokenizer = load_tokenizer(tuning.model)
-    model = load_model(tuning.model, tuning.kind)
+    model = _loaded(tuning)
     rows, others = (
         encode_completions(part, tokenizer, tuning.max_tokens, model_limit(model)) for part in (pairs, held)
     )
@@ -104,9 +105,13 @@ def _images(tuning: Tuning) -> Ground:
         data, held = _parted(data, list(data.targets))
     else:
         held = read_images(tuning.evaluate, labels=data.labels)
-    model = load_model(tuning.model, tuning.kind, data.labels, tuning.training.seed)
+    model = _loaded(tuning, data.labels)
     pixels = Pixels.of(model.config, preprocessor_of(tuning.model))
     return Ground(model, None, stack, EncodedImages(data, pixels), EncodedImages(held, pixels), data.labels)
+
+
+def _loaded(tuning: Tuning, labels: tuple[str, ...] = ()) -> Any:
+    return quantise(load_model(tuning.model, tuning.kind, labels, tuning.training.seed), tuning.quantised)
 
 
 def _parted(data: Any, targets: list[int]) -> tuple[Any, Any]:

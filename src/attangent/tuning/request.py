@@ -12,6 +12,7 @@ from attangent.tuning.data.records import KINDS
 from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods import Method
 from attangent.tuning.pooling import Pooling, check_pooling
+from attangent.tuning.precision import check_quantised
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 
@@ -31,6 +32,7 @@ class Tuning:
     pooling: what the classifier reads; see `attangent.tuning.pooling`.
     recipe: how the classifier starts and what is chosen on rows kept apart.
     class_weights: every class counts the same in the loss, however many rows it has.
+    quantised: `int8` holds the weights of the frozen base in 8 bits (torchao); None leaves them as they are.
     """
 
     model: str
@@ -45,11 +47,18 @@ class Tuning:
     pooling: Pooling = "declared"
     class_weights: bool = False
     recipe: Recipe = field(default_factory=Recipe)
+    quantised: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, ("classification", "regression", "causal-lm"))
         check_size("max_tokens", self.max_tokens)
         check_pooling(self.pooling)
+        check_quantised(self.quantised)
+        if self.quantised is not None and self.method.technique.place == "model":
+            raise AttangentError(
+                f"quantised is given for {self.method.name}, which saves the model itself; choose a method "
+                "that adds to it, such as ntk or lora"
+            )
         for path in self.files:
             if not path.exists():
                 raise AttangentError(f"there is no {path}; {_GIVE}")

@@ -16,6 +16,7 @@ from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.methods.classifier import classifier_names, trained_classifier
+from attangent.tuning.precision import check_gradients
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.searching import Search, rates_around
 from attangent.tuning.start import features_of, fit_head, linear_classifier
@@ -59,6 +60,8 @@ def run_method(
     if recipe.start == "closed-form" and layer is not None:
         fit_head(task.kind, layer, *features_of(model, layer, part, task.collate), seed, task.weights)
     adapted = adapt(model, method, task.kind, seed, calibration_batches(part, task.collate))
+    if method.technique.trains:
+        check_gradients(adapted, task.collate([part[0]]))
     scale = method.technique.rate_scale
     rate = method.rate if layer is None else recipe.rate_of(method)
     job = Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch, scale)

@@ -38,6 +38,7 @@ def _described(model: Any, ground: Ground, tuning: Tuning) -> Description:
         text_columns=ground.text_columns,
         centre=ground.units.centre,
         scale=ground.units.scale,
+        quantised=tuning.quantised,
     )
 
 

@@ -13,6 +13,7 @@ from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.values import ValueUnits
 from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods.registry import TECHNIQUES
+from attangent.tuning.precision import check_quantised
 
 FILE = "tuned.json"
 FORMAT = "attangent tuned 1"
@@ -25,6 +26,7 @@ class Description:
 
     pooling: `mean` where the classifier reads the mean over tokens; see `pooling`.
     text_columns: the columns of a table that were read, for a file of new rows.
+    quantised: how the base model was held; see `precision`.
     centre, scale: a number is centre + scale times what the model gives (regression).
     """
 
@@ -39,6 +41,7 @@ class Description:
     text_columns: tuple[str, ...] = ()
     centre: float = 0.0
     scale: float = 1.0
+    quantised: str | None = None
 
     def __post_init__(self) -> None:
         texts = {"base_model": self.base_model, "kind": self.kind, "method": self.method}
@@ -50,6 +53,7 @@ class Description:
             raise AttangentError(f"the tuned model is of the kind {self.kind!r} by {self.method!r}: unknown")
         check_positive("scale of the values", self.scale)
         check_between("centre of the values", self.centre, -sys.float_info.max, sys.float_info.max)
+        check_quantised(self.quantised)
         if self.pooling not in ("first", "mean"):
             raise AttangentError(f"the tuned model's pooling is {self.pooling!r}, expected first or mean")
 

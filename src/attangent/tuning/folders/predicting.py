@@ -13,7 +13,8 @@ from attangent._errors import AttangentError
 from attangent._files import write_whole
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
 from attangent.tuning.data.records import KINDS
-from attangent.tuning.data.text import Example, TextTask, read_features
+from attangent.tuning.data.text import read_features
+from attangent.tuning.data.values import ValuedExample, ValueTask
 from attangent.tuning.encoding import Padding, encode_task, stack
 from attangent.tuning.kinds import NEEDS
 from attangent.tuning.loading import model_limit, preprocessor_of
@@ -55,7 +56,7 @@ def _texts(tuned: "Tuned", texts: Sequence[str | Sequence[str]]) -> tuple[Any, A
     features = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     if not features or not all(row and all(isinstance(part, str) for part in row) for row in features):
         raise AttangentError("there is no text to predict for, expected texts or tuples of texts")
-    task = TextTask(tuple(Example(row, 0) for row in features), tuned.labels)
+    task = ValueTask(tuple(ValuedExample(row, 0) for row in features))  # what stands in the place of a label
     rows = encode_task(task, tuned.tokenizer, tuned.description.max_tokens, model_limit(tuned.model))
     return rows, Padding(tuned.tokenizer.pad_token_id)
 

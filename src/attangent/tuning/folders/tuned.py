@@ -14,6 +14,7 @@ from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.pooling import use_mean_pooling
+from attangent.tuning.precision import quantise
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
     technique, kind = TECHNIQUES[found.method], found.kind
     base = technique.source(model or found.base_model, place)
     revision = found.revision if base == found.base_model else None
-    network = load_model(base, kind, found.labels, revision=revision)
+    network = quantise(load_model(base, kind, found.labels, revision=revision), found.quantised)
     if found.pooling == "mean":
         use_mean_pooling(network)
     tokenizer = None
