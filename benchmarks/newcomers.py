@@ -13,18 +13,22 @@ import torch
 
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.methods import Method
+from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import minilm
 from benchmarks.newcomers_data import tasks, write_task
 
 METHODS = ("probe", "ntk", "lora")
+SEARCHED = "-searched"
 SEEDS = range(3)
 
 
 def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
-    """The metrics of one run with defaults."""
+    """The metrics of one run with defaults, or with `--search` where the method's name ends in SEARCHED."""
     train, held = write_task(task, folder / "data", seed)
-    given = Tuning(minilm(), train, held, method=Method(method), training=Training(seed=seed))
+    recipe = Recipe(search=method.endswith(SEARCHED))
+    own = Method(method.removesuffix(SEARCHED))
+    given = Tuning(minilm(), train, held, method=own, training=Training(seed=seed), recipe=recipe)
     return finetune(given, folder / task / method)[0]
 
 

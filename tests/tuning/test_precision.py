@@ -50,7 +50,7 @@ def test_weights_in_8_bits_are_near_those_in_32(bert):
     with torch.no_grad():
         whole = model(**BATCH).logits
         few = quantise(model, "int8")(**BATCH).logits
-    assert 0 < float((few - whole).abs().max()) < 0.02
+    assert 0 < float((few - whole).abs().max()) < 0.1
 
 
 def test_only_the_layers_below_the_head_lose_bits(bert, tmp_path):
