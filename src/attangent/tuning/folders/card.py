@@ -58,7 +58,7 @@ def card_text(place: Path, description: Description, metrics: dict[str, Any]) ->
     needs = NEEDS[description.kind]
     task = f"Tells apart {labels}" if needs.classifier else "Goes on with texts"
     task = "Predicts a number" if needs.values else task
-    pipeline = ': `pipeline("text-classification", model=tuned.model, tokenizer=tuned.tokenizer)`'
+    pipeline = "; `tuned.pipeline()` is a pipeline of transformers with them"
     return _TEXT.format(
         base=description.base_model,
         method=description.method,
@@ -66,7 +66,7 @@ def card_text(place: Path, description: Description, metrics: dict[str, Any]) ->
         numbers=_numbers(metrics),
         folder=place,
         use=use.format(example=examples.get(description.kind, "Where is my order?")),
-        pipeline=pipeline if description.kind == "classification" else "",
+        pipeline=pipeline if description.kind in ("classification", "causal-lm") else "",
         warning=_MEAN if description.pooling == "mean" else "",
         version=__version__,
     )

@@ -36,6 +36,19 @@ class Tuned:
 
         return predict(self, texts, batch)
 
+    def pipeline(self, **named: Any) -> Any:
+        """transformers' pipeline with this model and tokenizer; `named` is handed to it.
+
+        Refused for images and numbers, of which a pipeline does not know how they were scaled.
+        """
+        from transformers import pipeline
+
+        tasks: dict[str, Any] = {"classification": "text-classification", "causal-lm": "text-generation"}
+        kind = self.description.kind
+        if kind not in tasks:
+            raise AttangentError(f"there is no pipeline for {kind} here; use predict")
+        return pipeline(tasks[kind], model=self.model, tokenizer=self.tokenizer, **named)
+
 
 @dataclass(frozen=True)
 class Estimate:
