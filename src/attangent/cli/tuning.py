@@ -34,6 +34,7 @@ def tune(
     search: options.Search = False,
     class_weights: options.ClassWeights = False,
     quantised: options.Quantised = None,
+    beside: options.Beside = None,
     top: options.Top = None,
     learning_rate: options.Rate = None,
     epochs: options.Epochs = None,
@@ -68,6 +69,7 @@ def tune(
         recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
         quantised=quantised,
+        beside=beside,
     )
     _run(tuning, out, seeds, json_, quiet)
 

@@ -41,6 +41,9 @@ Search = Annotated[
 Quantised = Annotated[
     str | None, typer.Option(help="int8: hold the frozen model's weights in 8 bits (needs torchao).")
 ]
+Beside = Annotated[
+    Path | None, typer.Option(help="The folder of a peft adapter that acts while a state is trained.")
+]
 ClassWeights = Annotated[
     bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")
 ]

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent.tuning.beside import with_beside
 from attangent.tuning.data.completions import read_completions
 from attangent.tuning.data.images import EncodedImages, Pixels, read_images
 from attangent.tuning.data.splitting import held_out
@@ -111,7 +112,8 @@ def _images(tuning: Tuning) -> Ground:
 
 
 def _loaded(tuning: Tuning, labels: tuple[str, ...] = ()) -> Any:
-    return quantise(load_model(tuning.model, tuning.kind, labels, tuning.training.seed), tuning.quantised)
+    model = load_model(tuning.model, tuning.kind, labels, tuning.training.seed)
+    return with_beside(quantise(model, tuning.quantised), tuning.beside)
 
 
 def _parted(data: Any, targets: list[int]) -> tuple[Any, Any]:

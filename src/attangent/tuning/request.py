@@ -7,6 +7,8 @@ from typing import Any
 
 from attangent._checks import check_choice, check_size
 from attangent._errors import AttangentError
+from attangent.adapters.files.format import WEIGHTS
+from attangent.tuning.beside import check_beside
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.records import KINDS
 from attangent.tuning.kinds import TaskKind
@@ -32,6 +34,7 @@ class Tuning:
     pooling: what the classifier reads; see `attangent.tuning.pooling`.
     recipe: how the classifier starts and what is chosen on rows kept apart.
     class_weights: every class counts the same in the loss, however many rows it has.
+    beside: the folder of a peft adapter that acts, frozen, while a state is trained (method ntk).
     quantised: `int8` holds the weights of the frozen base in 8 bits (torchao); None leaves them as they are.
     """
 
@@ -48,6 +51,7 @@ class Tuning:
     class_weights: bool = False
     recipe: Recipe = field(default_factory=Recipe)
     quantised: str | None = None
+    beside: Path | None = None
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, ("classification", "regression", "causal-lm"))
@@ -59,6 +63,10 @@ class Tuning:
                 f"quantised is given for {self.method.name}, which saves the model itself; choose a method "
                 "that adds to it, such as ntk or lora"
             )
+        if self.beside is not None:
+            check_beside(self.beside)
+            if self.method.name != "ntk":
+                raise AttangentError(f"beside is given for {self.method.name}, expected the method ntk")
         for path in self.files:
             if not path.exists():
                 raise AttangentError(f"there is no {path}; {_GIVE}")
@@ -91,6 +99,7 @@ def settings_of(tuning: Tuning) -> dict[str, Any]:
     found["method"]["peft"] = dict(tuning.method.peft)
     found["columns"] = None if tuning.columns is None else [*tuning.columns.text, tuning.columns.label]
     found["digests"] = [digest_of(path) for path in tuning.files]
+    found["beside"] = None if tuning.beside is None else digest_of(tuning.beside / WEIGHTS)
     return found
 
 

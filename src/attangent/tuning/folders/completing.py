@@ -39,6 +39,7 @@ def _described(model: Any, ground: Ground, tuning: Tuning) -> Description:
         centre=ground.units.centre,
         scale=ground.units.scale,
         quantised=tuning.quantised,
+        beside=None if tuning.beside is None else str(tuning.beside.resolve()),
     )
 
 

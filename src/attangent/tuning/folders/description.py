@@ -27,6 +27,7 @@ class Description:
     pooling: `mean` where the classifier reads the mean over tokens; see `pooling`.
     text_columns: the columns of a table that were read, for a file of new rows.
     quantised: how the base model was held; see `precision`.
+    beside: the folder of the peft adapter that acts with it; see `beside`.
     centre, scale: a number is centre + scale times what the model gives (regression).
     """
 
@@ -42,6 +43,7 @@ class Description:
     centre: float = 0.0
     scale: float = 1.0
     quantised: str | None = None
+    beside: str | None = None
 
     def __post_init__(self) -> None:
         texts = {"base_model": self.base_model, "kind": self.kind, "method": self.method}
@@ -54,6 +56,8 @@ class Description:
         check_positive("scale of the values", self.scale)
         check_between("centre of the values", self.centre, -sys.float_info.max, sys.float_info.max)
         check_quantised(self.quantised)
+        if not isinstance(self.beside, str | None):
+            raise AttangentError(f"beside is {self.beside!r}, expected a folder")
         if self.pooling not in ("first", "mean"):
             raise AttangentError(f"the tuned model's pooling is {self.pooling!r}, expected first or mean")
 

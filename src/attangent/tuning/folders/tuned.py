@@ -9,6 +9,7 @@ from typing import Any
 
 from attangent._errors import AttangentError
 from attangent.adapters.files.format import CONFIG, WEIGHTS
+from attangent.tuning.beside import with_beside
 from attangent.tuning.folders.description import FILE, Description, read_description
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
@@ -79,7 +80,8 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
     technique, kind = TECHNIQUES[found.method], found.kind
     base = technique.source(model or found.base_model, place)
     revision = found.revision if base == found.base_model else None
-    network = quantise(load_model(base, kind, found.labels, revision=revision), found.quantised)
+    network = load_model(base, kind, found.labels, revision=revision)
+    network = with_beside(quantise(network, found.quantised), found.beside)
     if found.pooling == "mean":
         use_mean_pooling(network)
     tokenizer = None
