@@ -73,8 +73,8 @@ def digits(folder: Path, size: int) -> tuple[str, Trial]:
 
 def screen(data: Path, folder: Path) -> Comparison:
     """Every task of texts on a tuning split."""
-    trials = tuple(texts(data, folder, 300).values())
-    return Comparison(minilm(), CORE[:3], trials, TRAINING, **TUNING_SPLITS)
+    trials = sorted(texts(data, folder, 300).values(), key=lambda trial: trial.name)  # the cheapest first
+    return Comparison(minilm(), CORE[:3], tuple(trials), TRAINING, **TUNING_SPLITS)
 
 
 def has_signal(accuracies: Mapping[str, float], guessing: float) -> bool:
@@ -84,16 +84,15 @@ def has_signal(accuracies: Mapping[str, float], guessing: float) -> bool:
 
 
 def with_signal(data: Path, folder: Path, size: int) -> tuple[Trial, ...]:
-    """The tasks of texts that have signal on the tuning split, at this size."""
+    """The tasks of texts that have signal on the tuning split, of those that `screen` has run."""
     runs = read_runs(folder / "screen/runs.jsonl")
     rates = {entrant.label: entrant.rates for entrant in CORE}
     found = []
     for name, trial in texts(data, folder, size).items():
         own = [run for run in runs if run["task"] == f"{name} 300" and run["rate"] in rates[run["entrant"]]]
+        accuracies = {run["entrant"]: run["test"]["accuracy"] for run in own}
         counts = read_task(trial.files).counts.values()
-        if len(own) < len(CORE[:3]):
-            raise SystemExit(f"run the part screen first: it has not tried {name}")
-        if has_signal({run["entrant"]: run["test"]["accuracy"] for run in own}, max(counts) / sum(counts)):
+        if len(own) == len(CORE[:3]) and has_signal(accuracies, max(counts) / sum(counts)):
             found.append(trial)
     return tuple(found)
 

@@ -26,7 +26,10 @@ def quantise(model: Any, quantised: str | None) -> Any:
     if quantised is None:
         return model
     try:
-        from torchao.quantization import Int8WeightOnlyConfig, quantize_
+        from torchao.quantization import (  # pyright: ignore[reportMissingImports]
+            Int8WeightOnlyConfig,
+            quantize_,
+        )
     except ImportError:
         raise AttangentError("quantised weights need torchao: pip install attangent[quantised]") from None
     quantize_(model, Int8WeightOnlyConfig(), filter_fn=_is_below_the_head)
@@ -47,9 +50,8 @@ def hold_head_in_float32(model: nn.Module, names: list[str]) -> None:
                 part.register_forward_pre_hook(_in_its_dtype)
 
 
-def _in_its_dtype(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    dtype = module.weight.dtype
-    return tuple(one.to(dtype) for one in given)
+def _in_its_dtype(module: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(one.to(module.weight.dtype) for one in given)
 
 
 def check_gradients(model: nn.Module, batch: dict[str, Tensor]) -> None:
