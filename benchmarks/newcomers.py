@@ -19,16 +19,20 @@ from benchmarks.accuracy_data import minilm
 from benchmarks.newcomers_data import tasks, write_task
 
 METHODS = ("probe", "ntk", "lora")
-SEARCHED = "-searched"
+RECIPES = {
+    "": Recipe(),
+    "searched": Recipe(search=True),
+    "unlike": Recipe(validation="unlike", search=True),
+}
 SEEDS = range(3)
 
 
 def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
-    """The metrics of one run with defaults, or with `--search` where the method's name ends in SEARCHED."""
+    """The metrics of one run with defaults, or with a recipe named behind the method, as in `ntk-searched`."""
     train, held = write_task(task, folder / "data", seed)
-    recipe = Recipe(search=method.endswith(SEARCHED))
-    own = Method(method.removesuffix(SEARCHED))
-    given = Tuning(minilm(), train, held, method=own, training=Training(seed=seed), recipe=recipe)
+    name, _, recipe = method.partition("-")
+    own = {"method": Method(name), "training": Training(seed=seed), "recipe": RECIPES[recipe]}
+    given = Tuning(minilm(), train, held, **own)
     return finetune(given, folder / task / method)[0]
 
 

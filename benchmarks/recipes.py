@@ -86,10 +86,11 @@ def has_signal(accuracies: Mapping[str, float], guessing: float) -> bool:
 def with_signal(data: Path, folder: Path, size: int) -> tuple[Trial, ...]:
     """The tasks of texts that have signal on the tuning split, of those that `screen` has run."""
     runs = read_runs(folder / "screen/runs.jsonl")
-    rates = {entrant.label: entrant.rates for entrant in CORE}
+    rates = {entrant.label: entrant.rates for entrant in CORE[:3]}
     found = []
     for name, trial in texts(data, folder, size).items():
-        own = [run for run in runs if run["task"] == f"{name} 300" and run["rate"] in rates[run["entrant"]]]
+        here = [run for run in runs if run["task"] == f"{name} 300"]
+        own = [run for run in here if run["rate"] in rates.get(run["entrant"], ())]
         accuracies = {run["entrant"]: run["test"]["accuracy"] for run in own}
         counts = read_task(trial.files).counts.values()
         if len(own) == len(CORE[:3]) and has_signal(accuracies, max(counts) / sum(counts)):

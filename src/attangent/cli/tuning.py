@@ -275,6 +275,8 @@ def _print_search(metrics: dict[str, Any]) -> None:
         f"chose the rate {metrics['learning_rate']:g} and the weights after step {step:.0f} of "
         f"{metrics['steps']:.0f}: loss {least:.4f}, before training {before:.4f}"
     )
+    if metrics["method"] == "ntk" and "tried" not in metrics:
+        typer.echo("whether LoRA would do better on these rows: --method auto --search tries both")
     if step == 0:
         typer.echo("training did not help on rows kept apart: the classifier alone is kept, as `probe` gives")
 
