@@ -4,7 +4,9 @@ A small BERT is tuned with a search, once without a break and once with SIGKILL 
 changed as often as was drawn. Both must end in the same numbers and the same weights.
 """
 
+import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -40,13 +42,13 @@ def prepare(folder: Path) -> None:
 
 
 def listing(out: Path) -> set[tuple[str, int]]:
-    """What stands below a folder; files may come and go while it is read."""
+    """What stands below a folder; files and folders may come and go while it is read."""
     found = set()
-    for path in out.rglob("*"):
-        try:
-            found.add((str(path), path.stat().st_size))
-        except OSError:
-            continue
+    for place, _, names in os.walk(out):
+        found.add((place, 0))
+        for name in names:
+            with contextlib.suppress(OSError):
+                found.add((f"{place}/{name}", os.stat(f"{place}/{name}").st_size))
     return found
 
 

@@ -28,7 +28,7 @@ SEEDS = range(3)
 
 
 def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
-    """The metrics of one run with defaults, or with a recipe named behind the method, as in `ntk-searched`."""
+    """The metrics of one run with defaults, or with the recipe behind the method, as in `ntk-searched`."""
     train, held = write_task(task, folder / "data", seed)
     name, _, recipe = method.partition("-")
     own = {"method": Method(name), "training": Training(seed=seed), "recipe": RECIPES[recipe]}

@@ -6,6 +6,7 @@ report on these, with splits that `screen` has not drawn.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,15 @@ def rivals(data: Path, folder: Path) -> Comparison:
     return Comparison(minilm(), OTHERS, with_signal(data, folder, 300), TRAINING, **FRESH_SPLITS)
 
 
+def screen_digits(data: Path, folder: Path) -> Comparison:
+    """Rates from tune's default upwards on a tuning split: how far the default is from the best one there."""
+    model, trial = digits(folder, 300)
+    tried = [replace(one, rates=tuple(factor * one.rates[0] for factor in (1, 4, 16))) for one in CORE[1:]]
+    return Comparison(model, (CORE[0], *tried), (trial,), TRAINING, **TUNING_SPLITS)
+
+
 RECIPES = {
+    "screen-digits": screen_digits,
     "screen": screen,
     "recipe-300": recipe_300,
     "recipe-1000": recipe_1000,
