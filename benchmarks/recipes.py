@@ -125,7 +125,19 @@ def screen_digits(data: Path, folder: Path) -> Comparison:
     return Comparison(model, (CORE[0], *tried), (trial,), TRAINING, **TUNING_SPLITS)
 
 
+CHOSEN = {"lora r=8": 8e-3, "ntk": 4e-2, "ntk+lora": 1e-2}
+"""The rates with the best validation accuracy, then loss, on the tuning split of the digits."""
+
+
+def chosen_digits(data: Path, folder: Path) -> Comparison:
+    """The digits on fresh splits at the rates that `screen-digits` chose."""
+    model, trial = digits(folder, 300)
+    entrants = [replace(one, rates=(CHOSEN[one.label],)) for one in CORE[1:]]
+    return Comparison(model, (CORE[0], *entrants), (trial,), TRAINING, **FRESH_SPLITS)
+
+
 RECIPES = {
+    "chosen-digits": chosen_digits,
     "screen-digits": screen_digits,
     "screen": screen,
     "recipe-300": recipe_300,
