@@ -19,7 +19,6 @@ from attangent.tuning.compare.run import Run, compare
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.compare.table import paired, summary, table_text
 from attangent.tuning.methods import Method
-from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import (
     both,
@@ -31,6 +30,7 @@ from benchmarks.accuracy_data import (
     pretrained_vit,
     unpacked,
 )
+from benchmarks.recipes import RECIPES
 
 ENTRANTS = (
     Entrant("head", Method("head"), (5e-3, 2e-2)),
@@ -120,33 +120,8 @@ def reversed_digits_comparison(data: Path, folder: Path) -> Comparison:
     return Comparison(model, (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
 
 
-RECIPES = (
-    Entrant("probe", Method("probe"), (1.0,)),
-    Entrant("lora r=8", Method("lora", rank=8), (5e-4, 2e-3)),
-    Entrant("ntk", Method("ntk"), (2.5e-3, 1e-2)),
-    Entrant("ntk+lora", Method("ntk+lora", rank=4, ntk=NTKConfig(size=8)), (5e-4, 2e-3)),
-    Entrant(
-        "rslora",
-        Method("peft", peft={"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_rslora": True}),
-        (2e-4, 7e-4),
-    ),
-)
-"""With the recipe of `tune`: probe is logistic regression on embeddings, the others have LoRA's budget."""
-
-
-def recipe_comparison(data: Path, folder: Path) -> Comparison:
-    """300 examples or fewer with means over tokens and a classifier in closed form, on fresh splits."""
-    trials = (
-        Trial("MATH subject 300", (math_subjects(data, folder),), 300, 100, 400, max_tokens=96),
-        Trial("CB", both(data / "superglue/CB"), 200, 50, 56, max_tokens=96),
-        Trial("GSM8K steps 300", (gsm8k_steps(data, folder),), 300, 100, 400, max_tokens=96),
-    )
-    fresh: dict[str, Any] = {"seeds": 2, "first_seed": 20, "top": 2, "pooling": "declared"}
-    return Comparison(minilm(), RECIPES, trials, SMALL, recipe=Recipe(), **fresh)
-
-
-DESIGN = {"answers": answers_comparison, "reversed": reversed_digits_comparison, "recipe": recipe_comparison}
-"""Run only when named: `python -m benchmarks.accuracy FOLDER answers reversed recipe`."""
+DESIGN = {"answers": answers_comparison, "reversed": reversed_digits_comparison, **RECIPES}
+"""Run only when named: `python -m benchmarks.accuracy FOLDER answers reversed`."""
 COMPARISONS = {
     "small": small_comparison,
     "medium": medium_comparison,

@@ -4,6 +4,7 @@ import csv
 import gzip
 import importlib.util
 import json
+import re
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -52,6 +53,37 @@ def counterfact_answers(data: Path, folder: Path) -> Path:
         if row["target"] in frequent:
             answers.setdefault(row["relation"].replace("{}", row["subject"]), row["target"])
     return _table(folder / "counterfact-answers.csv", list(answers.items()))
+
+
+RELATIONS = {
+    "language of a person": r"mother tongue|native language|^\{\} speaks|writes in",
+    "language of a work": r"original language|language of \{\} (is|was)$",
+    "language of a place": r"The law in|they understand|official language|language spoken",
+    "twin city": r"twin cit",
+    "maker": r"created by|developed by|produced by",
+    "position": r"plays as|position",
+    "country": r"located in the country",
+    "continent": r"continent|belongs to",
+}
+"""Relations of CounterFact by what their sentences say."""
+
+
+def counterfact_relations(data: Path, folder: Path) -> Path:
+    """The subjects of CounterFact's sentences, labelled with the relation that the sentence is about."""
+    with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
+        rows = [(row["subject"], row["relation"]) for row in csv.DictReader(file)]
+    found: dict[str, set[str]] = {}
+    for subject, sentence in rows:
+        named = [name for name, pattern in RELATIONS.items() if re.search(pattern, sentence)]
+        found.setdefault(subject, set()).update(named[:1])
+    single = [(subject, *names) for subject, names in found.items() if len(names) == 1]
+    return _table(folder / "counterfact-relations.csv", [(subject, name) for subject, name in single])
+
+
+def math_levels(data: Path, folder: Path) -> Path:
+    """A table of MATH problems labelled with how hard they are."""
+    rows = _json_lines(data / "math/train_part.jsonl.gz")
+    return _table(folder / "math-levels.csv", [(row["problem"], row["level"]) for row in rows])
 
 
 def _json_lines(path: Path) -> list[dict[str, str]]:

@@ -13,18 +13,26 @@ import torch
 
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.methods import Method
+from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import minilm
 from benchmarks.newcomers_data import tasks, write_task
 
 METHODS = ("probe", "ntk", "lora")
+RECIPES = {
+    "": Recipe(),
+    "searched": Recipe(search=True),
+    "unlike": Recipe(validation="unlike", search=True),
+}
 SEEDS = range(3)
 
 
 def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
-    """The metrics of one run with defaults."""
+    """The metrics of one run with defaults, or with the recipe behind the method, as in `ntk-searched`."""
     train, held = write_task(task, folder / "data", seed)
-    given = Tuning(minilm(), train, held, method=Method(method), training=Training(seed=seed))
+    name, _, recipe = method.partition("-")
+    own = {"method": Method(name), "training": Training(seed=seed), "recipe": RECIPES[recipe]}
+    given = Tuning(minilm(), train, held, **own)
     return finetune(given, folder / task / method)[0]
 
 

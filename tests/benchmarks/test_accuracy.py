@@ -6,7 +6,15 @@ import json
 
 from attangent.tuning.compare.settings import Comparison, Trial
 from benchmarks.accuracy import ENTRANTS, gaps, overview
-from benchmarks.accuracy_data import counterfact_answers, drawn_digits, gsm8k_steps, math_subjects
+from benchmarks.accuracy_data import (
+    counterfact_answers,
+    counterfact_relations,
+    drawn_digits,
+    gsm8k_steps,
+    math_levels,
+    math_subjects,
+)
+from benchmarks.recipes import has_signal
 
 
 def lines(path, rows):
@@ -85,3 +93,22 @@ def test_gaps_are_means_over_tasks_of_pairs_of_runs(tmp_path):
 
 def test_every_method_may_choose_from_as_many_rates():
     assert {len(entrant.rates) for entrant in ENTRANTS} == {2}
+
+
+def test_a_task_has_signal_where_the_probe_leaves_three_points():
+    assert has_signal({"probe": 0.5, "lora r=8": 0.53, "ntk": 0.4}, 0.4)
+    assert not has_signal({"probe": 0.5, "lora r=8": 0.52}, 0.4)
+    assert not has_signal({"probe": 0.4, "lora r=8": 0.6}, 0.4)
+
+
+def test_problems_are_labelled_with_their_levels_and_subjects_with_relations(tmp_path):
+    lines(tmp_path / "math/train_part.jsonl.gz", [{"problem": "1 + 1?", "level": "Level 3"}])
+    assert read(math_levels(tmp_path, tmp_path / "out")) == [("1 + 1?", "Level 3")]
+    path = tmp_path / "counterfact/counterfact_true_false.csv.gz"
+    path.parent.mkdir()
+    rows = ["The mother tongue of {} is,A\n", "{} is developed by,B\n", "{} plays,C\n"]
+    twice = ["{} speaks,D\n", "{} is developed by,D\n"]  # of two relations: left out
+    with gzip.open(path, "wt") as file:
+        file.writelines(["relation,subject\n", *rows, *twice])
+    found = read(counterfact_relations(tmp_path, tmp_path / "out"))
+    assert found == [("A", "language of a person"), ("B", "maker")]

@@ -143,6 +143,10 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     assert (done.exit_code, done.output) == (0, "sleeps\n")
     refused = run("predict", "--adapter", tmp_path / "out", tmp_path / "t.jsonl")
     assert "goes on with texts" in str(refused.exception)
+    chat = ["chat", "--model", str(model), "--adapter", str(tmp_path / "out"), "--tokens", "1"]
+    talked = RUNNER.invoke(app, chat, input="the cat\n\n")
+    assert (talked.exit_code, len(talked.output.splitlines())) == (0, 1)
+    assert "--budget" in str(RUNNER.invoke(app, [*chat, "--budget", "200"]).exception)
 
 
 def test_auto_says_what_it_chose_and_why(folder, tmp_path):
@@ -150,3 +154,32 @@ def test_auto_says_what_it_chose_and_why(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert re.search(r"chose (ntk|lora): loss on rows kept apart ntk \d\.\d+, lora \d\.\d+", done.output)
     assert re.search(r"kept (0|0\.25|0\.5|0\.75|1) of what was learnt", done.output)
+
+
+def test_a_search_says_what_it_tried_and_chose(folder, tmp_path):
+    done = run("tune", *files(folder), "--method", "lora", "--epochs", 2, "--search", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"loss on rows kept apart by rate.*: 0\.000167: \d\.\d+, 0\.0005: ", done.output)
+    assert re.search(r"chose the rate 0\.\d+ and the weights after step \d+ of \d+: loss", done.output)
+
+
+def test_regression_from_the_command_line(folder, tmp_path):
+    rows = [f"the cat {n},{n}.5\n" for n in range(12)]
+    (tmp_path / "rows.csv").write_text("text,price\n" + "".join(rows))
+    common = ("--model", folder, "--train", tmp_path / "rows.csv", "--label-column", "price")
+    done = run("tune", *common, "--task", "regression", "--method", "probe", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "probe: rmse" in done.output
+    answers = run("predict", "--adapter", tmp_path / "out", tmp_path / "rows.csv").output.splitlines()
+    assert answers[0] == "value"
+    assert len(answers) == 13
+    (tmp_path / "odd.csv").write_text("text,price\nthe cat,cheap\n")
+    refused = run(
+        *("tune", "--model", folder, "--train", tmp_path / "odd.csv", "--label-column", "price"),
+        "--task",
+        "regression",
+        "--out",
+        tmp_path / "other",
+    )
+    assert "row 1: the column 'price' holds 'cheap', expected a number" in str(refused.exception)
+    assert not (tmp_path / "other").exists()

@@ -14,6 +14,7 @@ from attangent.tuning.folders.tuned import load_tuned
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
 from attangent.tuning.preparing import class_weights, prepare
+from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
@@ -169,5 +170,69 @@ def test_decoders_classify_too(llama, bert, tmp_path):
     given = Tuning(str(llama), bert / "train.jsonl", bert / "eval.jsonl", training=SHORT)
     (found,) = finetune(given, tmp_path)
     answers = load_tuned(tmp_path).predict(["the cat", "a dog"])
-    assert found["learning_rate"] == 1e-2  # no closed form, so that the rate is the method's own
+    assert found["learning_rate"] == 2.5e-3  # their classifier starts in closed form too
     assert {answer.label for answer in answers} <= {"cat", "dog"}
+
+
+def numbered(path, count, seed):
+    """Rows whose number is large where the text is of a cat."""
+    rows = [json.loads(line) for line in write_rows(path, count, seed=seed).read_text().splitlines()]
+    values = [{"text": row["text"], "label": 500.0 + 100.0 * (row["label"] == "cat")} for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in values))
+    return path
+
+
+@pytest.mark.parametrize("method", ["ntk", "lora", "probe"])
+def test_regression_predicts_numbers_in_the_units_of_the_file(bert, tmp_path, method):
+    files = [numbered(tmp_path / f"{n}.jsonl", 48, n) for n in range(2)]
+    given = Tuning(
+        str(bert), *files, task="regression", method=Method(method), training=Training(epochs=4, batch=8)
+    )
+    (found,) = finetune(given, tmp_path / "out")
+    answers = load_tuned(tmp_path / "out").predict(
+        [json.loads(line)["text"] for line in files[1].read_text().splitlines()]
+    )
+    values = [json.loads(line)["label"] for line in files[1].read_text().splitlines()]
+    errors = [answer.value - value for answer, value in zip(answers, values, strict=True)]
+    assert (sum(e * e for e in errors) / len(errors)) ** 0.5 == pytest.approx(found["eval_rmse"], rel=1e-4)
+    assert found["eval_r2"] > 0.3
+    assert found["eval_rmse"] < 50
+
+
+def test_a_search_and_auto_on_numbers(bert, tmp_path):
+    files = [numbered(tmp_path / f"{n}.jsonl", 32, n) for n in range(2)]
+    given = Tuning(
+        str(bert),
+        *files,
+        task="regression",
+        method=Method("auto"),
+        training=SHORT,
+        recipe=Recipe(search=True),
+    )
+    (found,) = finetune(given, tmp_path / "out")
+    assert found["validation_loss"] == min(found["tried"].values())
+    assert {path.name for path in (tmp_path / "out/seed-0").iterdir()} == {
+        "adapter",
+        "metrics.json",
+        "settings.json",
+    }
+
+
+def test_auto_chooses_on_validation_where_there_is_no_classifier(llama, tmp_path):
+    given = Tuning(
+        str(llama),
+        llama / "math.jsonl",
+        llama / "math.jsonl",
+        "causal-lm",
+        max_tokens=40,
+        training=SHORT,
+        method=Method("auto"),
+    )
+    (found,) = finetune(given, tmp_path)
+    assert all(loss > 0 for loss in found["tried"].values())
+    assert found["tried"]["ntk"] != found["tried"]["lora"]
+
+
+def test_regression_has_no_classes_to_weigh(bert):
+    with pytest.raises(AttangentError, match="regression, which has no classes"):
+        tuning(bert, task="regression", class_weights=True)

@@ -23,7 +23,7 @@ def tuning(folder, **own):
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"task": "regression"}, "task is 'regression'"),
+        ({"task": "ranking"}, "task is 'ranking'"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"evaluate": "none.jsonl"}, "there is no"),
     ],

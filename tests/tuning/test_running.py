@@ -70,10 +70,38 @@ def test_the_plain_recipe_trains_on_every_row_at_the_methods_rate(data, tmp_path
 
 def test_without_a_classifier_the_rate_is_the_methods_own(tmp_path):
     folder = save_llama(tmp_path / "llama")
-    rows = encode_completions([Completion("the cat", "sleeps")] * 4, load_tokenizer(folder), 16)
+    rows = encode_completions([Completion("the cat", "sleeps")] * 5, load_tokenizer(folder), 16)
     task = Task(load_model(folder, "causal-lm"), "causal-lm", rows, PAD)
     found = run_method(
         task, Method("lora"), Training(epochs=1, batch=4), Recipe(validation="random"), tmp_path
     )
     assert found.numbers["learning_rate"] == 2e-3
-    assert "kept" not in found.numbers
+    assert found.numbers["validation_loss"] <= found.numbers["validation_loss_at_start"]
+    assert found.numbers["steps"] == 1  # a fifth of the rows is kept apart here too
+
+
+@pytest.mark.parametrize("method", ["ntk", "lora", "head", "ntk+lora", "full", "prefix"])
+def test_every_method_is_searched_alike(data, tmp_path, method):
+    found = run(data, tmp_path, method, Recipe(search=True))
+    assert len(found.numbers["rates"]) == 4
+    assert f"{found.numbers['learning_rate']:g}" in found.numbers["rates"]
+    assert found.numbers["validation_loss"] <= found.numbers["validation_loss_at_start"]
+
+
+def test_a_rate_that_is_given_is_not_sought(data, tmp_path):
+    model, rows = data
+    task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
+    given = Method("lora", learning_rate=0.004)
+    found = run_method(task, given, Training(epochs=2, batch=8), Recipe(search=True), tmp_path)
+    assert set(found.numbers["rates"]) == {"0.004"}
+
+
+def test_a_search_that_finds_nothing_better_is_logistic_regression_on_all_rows(data, tmp_path):
+    model, rows = data
+    task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
+    absurd = Method("full", learning_rate=1.0)
+    found = run_method(task, absurd, Training(epochs=1, batch=8), Recipe(search=True), tmp_path)
+    assert found.numbers["kept_step"] == 0
+    probe = run(data, tmp_path, "probe", Recipe())
+    ends = [score(one.trainer, rows[64:], "classification") for one in (found, probe)]
+    assert ends[0]["loss"] == pytest.approx(ends[1]["loss"], rel=1e-3)

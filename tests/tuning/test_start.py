@@ -7,9 +7,9 @@ from sklearn.linear_model import LogisticRegression
 
 from attangent.tuning.data.text import read_task
 from attangent.tuning.encoding import Padding, encode_task
-from attangent.tuning.loading import load_model, load_tokenizer
-from attangent.tuning.start import features_of, fit_classifier, linear_classifier
-from tests.adapters.tiny import save_bert, write_rows
+from attangent.tuning.loading import load_model, load_tokenizer, pad_with
+from attangent.tuning.start import features_of, fit_classifier, fit_values, linear_classifier
+from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
 
@@ -49,3 +49,40 @@ def test_only_one_linear_layer_has_a_closed_form(data):
     model.classifier = torch.nn.Sequential(model.classifier)
     assert linear_classifier(model, ["classifier"]) is None
     assert linear_classifier(model, []) is None
+
+
+def test_a_decoder_starts_from_the_solution_at_the_token_it_reads(data, tmp_path):
+    folder = save_llama(tmp_path / "llama")
+    tokenizer = load_tokenizer(folder)
+    task = read_task(data[0] / "rows.jsonl")
+    model = load_model(folder, "classification", task.labels)
+    pad_with(model, tokenizer)
+    rows, pad = encode_task(task, tokenizer, 8), Padding(tokenizer.pad_token_id)
+    layer = linear_classifier(model, ["score"])
+    x, y = features_of(model, layer, rows, pad)
+    assert layer.bias is None
+    strength = fit_classifier(layer, x, y)
+    scale = np.sqrt(np.square(x).mean())
+    fit = LogisticRegression(C=strength, max_iter=2000, tol=1e-8, fit_intercept=False).fit(x / scale, y)
+    for place in range(0, len(rows), 7):  # alone, without padding: the last token is the one
+        row = rows[place]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([row["input_ids"]])).logits
+        np.testing.assert_allclose(
+            logits.softmax(-1).numpy(), fit.predict_proba(x[place : place + 1] / scale), atol=2e-3
+        )
+
+
+def test_values_start_from_the_ridge_solution(data):
+    folder, rows = data
+    model = load_model(folder, "regression")
+    numbered = [{**row, "labels": float(row["labels"]) - 0.5} for row in rows]
+    x, y = features_of(model, model.classifier, numbered, PAD)
+    penalty = fit_values(model.classifier, x, y)
+    scale = (x - x.mean(axis=0)).std()
+    centred = (x - x.mean(axis=0)) / scale
+    gram = centred.T @ centred + penalty * np.eye(x.shape[1])
+    weight = np.linalg.solve(gram, centred.T @ (y - y.mean()))
+    with torch.no_grad():
+        found = model(**{k: v for k, v in PAD(numbered).items() if k != "labels"}).logits.squeeze(-1)
+    np.testing.assert_allclose(found.numpy(), centred @ weight + y.mean(), atol=1e-4)

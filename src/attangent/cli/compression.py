@@ -99,7 +99,7 @@ def compress(
 def generate(
     text: Annotated[str, typer.Argument(help="What is asked behind the prompt.")],
     model: Annotated[str, typer.Option(help="The model of the compressed prompt: a folder or a hub id.")],
-    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` wrote.")],
+    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` or `tune` wrote.")],
     tokens: Annotated[int, typer.Option(help="At most so many new tokens.")] = 64,
     temperature: Annotated[
         float, typer.Option(help="0 takes the likeliest tokens; above, tokens are drawn.")
@@ -128,19 +128,16 @@ def generate(
 
 def chat(
     model: Annotated[str, typer.Option(help="The model of the compressed prompt: a folder or a hub id.")],
-    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` wrote.")],
+    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` or `tune` wrote.")],
     tokens: Annotated[int, typer.Option(help="At most so many new tokens in an answer.")] = 128,
     budget: Annotated[
         int | None,
         typer.Option(help="Fold old turns into the state when more tokens than this have been said."),
     ] = None,
 ) -> None:
-    """Talk behind a compressed prompt; an empty line ends it."""
+    """Talk behind a compressed prompt, or with a tuned model; an empty line ends it."""
     check_size("tokens", tokens)
-    network, tokenizer = _load(model)
-    from attangent.compression.session import ChatSession
-
-    session = ChatSession.load(network, tokenizer, adapter, budget=budget)
+    session = _session(model, adapter, budget)
     while True:
         try:
             text = input("> " if sys.stdin.isatty() else "")
@@ -149,6 +146,20 @@ def chat(
         if not text.strip():
             return
         typer.echo(session.say(text, tokens))
+
+
+def _session(model: str, adapter: Path, budget: int | None) -> Any:
+    """A chat with what `compress` or `tune` wrote."""
+    from attangent.compression.session import ChatSession
+    from attangent.tuning.folders.tuned import is_tuned
+
+    if not is_tuned(adapter):
+        return ChatSession.load(*_load(model), adapter, budget=budget)
+    if budget is not None:
+        raise AttangentError("--budget is given for a tuned model, which has no state to fold turns into")
+    from attangent.tuning.folders.generating import TunedChat
+
+    return TunedChat.load(adapter, model)
 
 
 def _show(report: "Report", out: Path, json_: bool, quiet: bool) -> None:

@@ -31,7 +31,10 @@ def tune(
     pooling: options.PoolingName = "declared",
     start: options.StartName = "closed-form",
     validation: options.ValidationName = "none",
+    search: options.Search = False,
     class_weights: options.ClassWeights = False,
+    quantised: options.Quantised = None,
+    beside: options.Beside = None,
     top: options.Top = None,
     learning_rate: options.Rate = None,
     epochs: options.Epochs = None,
@@ -63,8 +66,10 @@ def tune(
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch)),
         columns=_columns(text_column, label_column),
         pooling=pooling,  # pyright: ignore[reportArgumentType]
-        recipe=Recipe(start, validation),  # pyright: ignore[reportArgumentType]
+        recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
+        quantised=quantised,
+        beside=beside,
     )
     _run(tuning, out, seeds, json_, quiet)
 
@@ -133,7 +138,7 @@ def predict(
     model: Annotated[str | None, typer.Option(help="Where the base model is, if it has moved.")] = None,
     batch: Annotated[int, typer.Option(help="Rows answered at once.")] = 32,
 ) -> None:
-    """Label new rows with a tuned model: the label and the probability of each label, as CSV."""
+    """Label new rows with a tuned model: the label and the probability of each label, or a number, as CSV."""
     from attangent._checks import check_size
     from attangent.tuning.folders.predicting import predict_file
     from attangent.tuning.folders.tuned import load_tuned
@@ -250,6 +255,8 @@ def _print_metrics(metrics: dict[str, Any]) -> None:
     if "tried" in metrics:
         losses = ", ".join(f"{name} {loss:.4f}" for name, loss in metrics["tried"].items())
         typer.echo(f"chose {metrics['method']}: loss on rows kept apart {losses}")
+    if "rates" in metrics:
+        _print_search(metrics)
     if "kept" in metrics:
         typer.echo(
             f"kept {metrics['kept']:g} of what was learnt: loss on rows kept apart "
@@ -257,10 +264,27 @@ def _print_metrics(metrics: dict[str, Any]) -> None:
         )
 
 
+def _print_search(metrics: dict[str, Any]) -> None:
+    """What the search tried, what it chose, and why."""
+    tried = ", ".join(f"{rate}: {loss:.4f}" for rate, loss in metrics["rates"].items())
+    typer.echo(f"loss on rows kept apart by rate, where each was given up or ended: {tried}")
+    step, least, before = (
+        metrics[name] for name in ("kept_step", "validation_loss", "validation_loss_at_start")
+    )
+    typer.echo(
+        f"chose the rate {metrics['learning_rate']:g} and the weights after step {step:.0f} of "
+        f"{metrics['steps']:.0f}: loss {least:.4f}, before training {before:.4f}"
+    )
+    if metrics["method"] == "ntk" and "tried" not in metrics:
+        typer.echo("whether LoRA would do better on these rows: --method auto --search tries both")
+    if step == 0:
+        typer.echo("training did not help on rows kept apart: the classifier alone is kept, as `probe` gives")
+
+
 def _print_mean(found: list[dict[str, Any]], out: Path) -> None:
     import statistics
 
-    name = "eval_accuracy" if "eval_accuracy" in found[0] else "eval_loss"
+    name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in found[0])
     values = [metrics[name] for metrics in found]
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     typer.echo(

@@ -11,7 +11,7 @@ Out = Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints
 Evaluation = Annotated[
     Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")
 ]
-Task = Annotated[str, typer.Option(help="classification or causal-lm.")]
+Task = Annotated[str, typer.Option(help="classification, regression or causal-lm.")]
 MethodName = Annotated[
     str, typer.Option(help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto.")
 ]
@@ -30,6 +30,19 @@ PoolingName = Annotated[
 StartName = Annotated[str, typer.Option(help="The classifier's first weights: closed-form or random.")]
 ValidationName = Annotated[
     str, typer.Option(help="Rows kept apart, to choose how much to keep: none, random or unlike.")
+]
+Search = Annotated[
+    bool,
+    typer.Option(
+        "--search/--no-search",
+        help="Seek the rate among four and stop early, by the loss on a fifth of the rows.",
+    ),
+]
+Quantised = Annotated[
+    str | None, typer.Option(help="int8: hold the frozen model's weights in 8 bits (needs torchao).")
+]
+Beside = Annotated[
+    Path | None, typer.Option(help="The folder of a peft adapter that acts while a state is trained.")
 ]
 ClassWeights = Annotated[
     bool, typer.Option("--class-weights", help="Let every class count the same in the loss.")

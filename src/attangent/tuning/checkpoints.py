@@ -70,5 +70,5 @@ def put_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 def drop_checkpoints(folder: Path) -> None:
     """Remove what only a cut-off run needs."""
-    for path in (*folder.glob("checkpoint-*"), *folder.glob("trying-*")):
+    for path in (found for name in ("checkpoint-*", "trying-*", "rate-*") for found in folder.glob(name)):
         shutil.rmtree(path)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent.tuning.data.text import TextTask
+from attangent.tuning.data.values import ValueTask
 
 Encoded = dict[str, Any]
 _CALIBRATION = 96
@@ -16,7 +17,7 @@ _CALIBRATION = 96
 
 
 def encode_task(
-    task: TextTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None
+    task: TextTask | ValueTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None
 ) -> list[Encoded]:
     """Token ids and labels: the first `max_tokens` tokens of each feature, joined (P1 Appendix B.1)."""
     if max_tokens < 1:
@@ -112,7 +113,7 @@ class Padding:
 
     def _field(self, name: str, values: list[Any], length: int) -> Tensor:
         first = values[0]
-        if isinstance(first, int):
+        if isinstance(first, int | float):
             return torch.tensor(values)
         if isinstance(first, Tensor):  # hidden states (L, d)
             padded = first.new_zeros(len(values), length, *first.shape[1:])

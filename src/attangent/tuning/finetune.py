@@ -6,6 +6,7 @@ Runs unchanged on one process or under `torchrun` and `accelerate launch`, as tr
 import contextlib
 import copy
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +18,7 @@ from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder, remove_leftovers, write_json
 from attangent.tuning.checkpoints import drop_checkpoints
 from attangent.tuning.folders.completing import complete
+from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import Method
 from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
@@ -68,7 +70,7 @@ def _trained(tuning: Tuning, ground: Ground, folder: Path, watch: Watch) -> dict
     task = Task(ground.model, tuning.kind, ground.train, ground.collate, weights)
     chosen, tried = _best(tuning, task, folder, watch)
     method, trainer = chosen.method, chosen.outcome.trainer
-    scores = score(trainer, ground.evaluate, tuning.kind)
+    scores = _in_words(score(trainer, ground.evaluate, tuning.kind), tuning.kind, ground)
     metrics = {
         "seed": tuning.training.seed,
         "method": method.name,
@@ -82,6 +84,13 @@ def _trained(tuning: Tuning, ground: Ground, folder: Path, watch: Watch) -> dict
         drop_checkpoints(folder)
     trainer.accelerator.wait_for_everyone()
     return metrics
+
+
+def _in_words(scores: dict[str, float], kind: TaskKind, ground: Ground) -> dict[str, float]:
+    """The scores with the root of the mean squared error in the values' own units, where there are values."""
+    if not NEEDS[kind].values:
+        return scores
+    return {**scores, "rmse": ground.units.scale * math.sqrt(scores["loss"])}
 
 
 @dataclass(frozen=True)

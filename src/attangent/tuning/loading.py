@@ -11,6 +11,8 @@ from attangent._errors import AttangentError
 from attangent.adapters.hub import check_model_name
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import is_head
+from attangent.tuning.methods.classifier import classifier_names
+from attangent.tuning.precision import hold_head_in_float32
 
 _SAVED = ("config.json", "tokenizer_config.json")
 
@@ -22,12 +24,14 @@ def load_model(
     seed: int = 0,
     revision: str | None = None,
 ) -> Any:
-    """The model with a head for these labels; the head's first weights follow from the seed."""
+    """The model with a head for these labels or for one number, its first weights drawn by the seed."""
     import transformers
 
     needs = NEEDS[kind]
     named: dict[str, Any] = {} if revision is None else {"revision": revision}
-    if needs.classifier:
+    if needs.values:
+        named |= {"num_labels": 1, "problem_type": "regression", "ignore_mismatched_sizes": True}
+    elif needs.classifier:
         named["id2label"] = dict(enumerate(labels))
         named["label2id"] = {name: number for number, name in enumerate(labels)}
         named["ignore_mismatched_sizes"] = True
@@ -37,6 +41,8 @@ def load_model(
             getattr(transformers, needs.auto_class), model, "model", {**named, "output_loading_info": True}
         )
     _check_complete(model, report["missing_keys"])
+    if loaded.dtype == torch.bfloat16 and needs.classifier:
+        hold_head_in_float32(loaded, classifier_names(loaded, kind))
     return loaded.float() if loaded.dtype == torch.float16 else loaded
 
 

@@ -1,18 +1,21 @@
 """From the settings of a run to a model with its method and encoded data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attangent.tuning.beside import with_beside
 from attangent.tuning.data.completions import read_completions
 from attangent.tuning.data.images import EncodedImages, Pixels, read_images
 from attangent.tuning.data.splitting import held_out
 from attangent.tuning.data.text import read_task, text_columns
+from attangent.tuning.data.values import ValueUnits, read_values
 from attangent.tuning.encoding import Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
 from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
+from attangent.tuning.precision import quantise
 from attangent.tuning.request import Tuning
 from attangent.tuning.training import Collate
 
@@ -32,11 +35,17 @@ class Ground:
     labels: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
     pooling: str = "first"
+    units: ValueUnits = field(default_factory=ValueUnits)
 
 
 def prepare(tuning: Tuning) -> Ground:
     """Read and check everything, load the model, encode."""
-    readers = {"classification": _texts, "causal-lm": _completions, "image-classification": _images}
+    readers = {
+        "classification": _texts,
+        "regression": _values,
+        "causal-lm": _completions,
+        "image-classification": _images,
+    }
     return readers[tuning.kind](tuning)
 
 
@@ -46,8 +55,24 @@ def _texts(tuning: Tuning) -> Ground:
         data, held = _parted(data, [example.label for example in data.examples])
     else:
         held = read_task(tuning.evaluate, layout=tuning.layout, labels=data.labels, columns=tuning.columns)
+    return _encoded(tuning, data, held, data.labels)
+
+
+def _values(tuning: Tuning) -> Ground:
+    data = read_values(tuning.train, tuning.columns)
+    if tuning.evaluate is None:
+        data, held = _parted(data, [0] * len(data))
+    else:
+        held = read_values(tuning.evaluate, tuning.columns)
+    units = ValueUnits.of(data.values)
+    ground = _encoded(tuning, data.in_units(units), held.in_units(units))
+    return replace(ground, units=units)
+
+
+def _encoded(tuning: Tuning, data: Any, held: Any, labels: tuple[str, ...] = ()) -> Ground:
+    """The model with its pooling, and texts to train and to score on as tokens."""
     tokenizer = load_tokenizer(tuning.model)
-    model = load_model(tuning.model, tuning.kind, data.labels, tuning.training.seed)
+    model = _loaded(tuning, labels)
     pooling = resolved_pooling(tuning.pooling, tuning.model)
     if pooling == "mean":
         use_mean_pooling(model)
@@ -57,7 +82,7 @@ def _texts(tuning: Tuning) -> Ground:
     )
     columns = text_columns(tuning.train, tuning.layout, tuning.columns)
     pad = Padding(tokenizer.pad_token_id)
-    return Ground(model, tokenizer, pad, rows, others, data.labels, columns, pooling)
+    return Ground(model, tokenizer, pad, rows, others, labels, columns, pooling)
 
 
 def _completions(tuning: Tuning) -> Ground:
@@ -68,7 +93,7 @@ def _completions(tuning: Tuning) -> Ground:
     else:
         held = read_completions(tuning.evaluate)
     tokenizer = load_tokenizer(tuning.model)
-    model = load_model(tuning.model, tuning.kind)
+    model = _loaded(tuning)
     rows, others = (
         encode_completions(part, tokenizer, tuning.max_tokens, model_limit(model)) for part in (pairs, held)
     )
@@ -81,9 +106,14 @@ def _images(tuning: Tuning) -> Ground:
         data, held = _parted(data, list(data.targets))
     else:
         held = read_images(tuning.evaluate, labels=data.labels)
-    model = load_model(tuning.model, tuning.kind, data.labels, tuning.training.seed)
+    model = _loaded(tuning, data.labels)
     pixels = Pixels.of(model.config, preprocessor_of(tuning.model))
     return Ground(model, None, stack, EncodedImages(data, pixels), EncodedImages(held, pixels), data.labels)
+
+
+def _loaded(tuning: Tuning, labels: tuple[str, ...] = ()) -> Any:
+    model = load_model(tuning.model, tuning.kind, labels, tuning.training.seed)
+    return with_beside(quantise(model, tuning.quantised), tuning.beside)
 
 
 def _parted(data: Any, targets: list[int]) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """What is done around the training of a method, the same for every method."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from attangent._checks import check_choice
@@ -18,20 +18,25 @@ class Recipe:
         draws them.
     validation: `none` trains on all rows and keeps everything that was learnt. `random` keeps a fifth of
         each class apart and chooses on it how much to keep; `unlike` keeps rows apart that are unlike the
-        others. Where nothing is kept, the classifier is fitted to all rows. Models without a classifier are
-        trained on all rows in any case.
+        others (where the classifier reads one vector for each row, else as `random`). Where nothing is kept,
+        the classifier is fitted to all rows.
+    search: the rate is sought and training stopped by the loss on rows kept apart, `random` ones where none
+        are named; see `attangent.tuning.searching`.
     """
 
     start: Start = "closed-form"
     validation: Validation = "none"
+    search: bool = False
 
     def __post_init__(self) -> None:
         check_choice("start", self.start, get_args(Start))
         check_choice("validation", self.validation, get_args(Validation))
+        if self.search and self.validation == "none":
+            object.__setattr__(self, "validation", "random")
 
     def with_validation(self) -> "Recipe":
         """The same with rows kept apart, on which methods can be compared."""
-        return self if self.validation != "none" else Recipe(self.start, "random")
+        return self if self.validation != "none" else replace(self, validation="random")
 
     def rate_of(self, method: Method) -> float:
         """The rate that was given; else a default, which is smaller after a closed-form start."""

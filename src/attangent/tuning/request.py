@@ -5,13 +5,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attangent._checks import check_size
+from attangent._checks import check_choice, check_size
 from attangent._errors import AttangentError
+from attangent.adapters.files.format import WEIGHTS
+from attangent.tuning.beside import check_beside
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.records import KINDS
 from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods import Method
 from attangent.tuning.pooling import Pooling, check_pooling
+from attangent.tuning.precision import check_quantised
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 
@@ -24,12 +27,15 @@ class Tuning:
 
     train, evaluate: files of rows, or folders with one folder of images for each class. Without `evaluate` a
         fifth of the training rows is kept to score on.
-    task: `classification` or `causal-lm`; images are always classified.
+    task: `classification`, `regression` (the label column holds numbers) or `causal-lm`; images are always
+        classified.
     max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, more is refused).
     columns: the columns that hold the texts and the label; None finds them.
     pooling: what the classifier reads; see `attangent.tuning.pooling`.
     recipe: how the classifier starts and what is chosen on rows kept apart.
     class_weights: every class counts the same in the loss, however many rows it has.
+    beside: the folder of a peft adapter that acts, frozen, while a state is trained (method ntk).
+    quantised: `int8` holds the weights of the frozen base in 8 bits (torchao); None leaves them as they are.
     """
 
     model: str
@@ -44,12 +50,23 @@ class Tuning:
     pooling: Pooling = "declared"
     class_weights: bool = False
     recipe: Recipe = field(default_factory=Recipe)
+    quantised: str | None = None
+    beside: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.task not in ("classification", "causal-lm"):
-            raise AttangentError(f"task is {self.task!r}, expected classification or causal-lm")
+        check_choice("task", self.task, ("classification", "regression", "causal-lm"))
         check_size("max_tokens", self.max_tokens)
         check_pooling(self.pooling)
+        check_quantised(self.quantised)
+        if self.quantised is not None and self.method.technique.place == "model":
+            raise AttangentError(
+                f"quantised is given for {self.method.name}, which saves the model itself; choose a method "
+                "that adds to it, such as ntk or lora"
+            )
+        if self.beside is not None:
+            check_beside(self.beside)
+            if self.method.name != "ntk":
+                raise AttangentError(f"beside is given for {self.method.name}, expected the method ntk")
         for path in self.files:
             if not path.exists():
                 raise AttangentError(f"there is no {path}; {_GIVE}")
@@ -57,8 +74,10 @@ class Tuning:
             raise AttangentError(
                 f"{self.train} and {self.evaluate} are a folder and a file, expected two alike"
             )
-        if self.class_weights and self.kind == "causal-lm":
-            raise AttangentError("class_weights is given for causal-lm, which has no classes")
+        if self.class_weights and self.kind in ("causal-lm", "regression"):
+            raise AttangentError(f"class_weights is given for {self.kind}, which has no classes")
+        if self.kind == "regression" and self.layout not in (None, "columns"):
+            raise AttangentError(f"layout is {self.layout!r}, but regression reads columns; leave it out")
 
     @property
     def kind(self) -> TaskKind:
@@ -80,6 +99,7 @@ def settings_of(tuning: Tuning) -> dict[str, Any]:
     found["method"]["peft"] = dict(tuning.method.peft)
     found["columns"] = None if tuning.columns is None else [*tuning.columns.text, tuning.columns.label]
     found["digests"] = [digest_of(path) for path in tuning.files]
+    found["beside"] = None if tuning.beside is None else digest_of(tuning.beside / WEIGHTS)
     return found
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attangent._files import write_whole
 from attangent.tuning.checkpoints import LOSS, TENSORS, put_tensors, trained_tensors
 from attangent.tuning.encoding import token_counts
+from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import is_head
 from attangent.tuning.order import SeededOrder
 
@@ -53,14 +54,27 @@ def make_trainer(job: "Job", training: "Training") -> Any:
         args=arguments,
         train_dataset=job.rows,
         data_collator=job.collate,
-        optimizers=(optimiser(job.model, job.rate, training), None),
-        compute_loss_func=None if job.weights is None else _weighted(job.weights),
+        optimizers=(optimiser(job.model, job.rate, training, job.rate_scale), None),
+        compute_loss_func=_loss_of(job),
     )
     trainer.watch = job.watch
     trainer.remove_callback(PrinterCallback)
+    if job.guard is not None:
+        trainer.add_callback(job.guard(trainer))
     if job.kind != "causal-lm":
         trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
     return trainer
+
+
+def _loss_of(job: "Job") -> Callable[..., Tensor] | None:
+    """The loss where it is not the model's own."""
+    if NEEDS[job.kind].values:
+        return _squared
+    return None if job.weights is None else _weighted(job.weights)
+
+
+def _squared(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+    return F.mse_loss(outputs.logits.squeeze(-1).float(), labels.float())
 
 
 def _weighted(weights: Tensor) -> Callable[..., Tensor]:
@@ -73,23 +87,31 @@ def _weighted(weights: Tensor) -> Callable[..., Tensor]:
     return loss
 
 
-def optimiser(model: nn.Module, rate: float, training: "Training") -> torch.optim.Optimizer:
-    """AdamW with the classifier in a group of its own; where only that trains, it has the method's rate."""
-    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    head = [p for name, p in trained if is_head(name)]
-    others = [p for name, p in trained if not is_head(name)]
-    groups = [
-        {"params": others, "lr": rate},
-        {"params": head, "lr": (training.head_rate or rate) if others else rate},
-    ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=training.weight_decay)
+def optimiser(
+    model: nn.Module, rate: float, training: "Training", scale: Callable[[str], float] = lambda name: 1.0
+) -> torch.optim.Optimizer:
+    """AdamW with the classifier in a group of its own; where only that trains, it has the method's rate.
+
+    The others stand in one group for each rate that `scale` gives them.
+    """
+    groups: dict[float, list[nn.Parameter]] = {}
+    head = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and is_head(name):
+            head.append(parameter)
+        elif parameter.requires_grad:
+            groups.setdefault(rate * scale(name), []).append(parameter)
+    found = [{"params": own, "lr": own_rate} for own_rate, own in groups.items()]
+    if head:
+        found.append({"params": head, "lr": (training.head_rate or rate) if groups else rate})
+    return torch.optim.AdamW(found, weight_decay=training.weight_decay)
 
 
 @cache
 def trainer_class() -> type[Any]:
     """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
     from safetensors.torch import load_file, save_file
-    from transformers import Trainer
+    from transformers import Trainer, TrainerState
 
     class SmallCheckpoints(Trainer):
         def __init__(self, *arguments: Any, **named: Any):
@@ -113,6 +135,11 @@ def trainer_class() -> type[Any]:
         def mean_loss(self) -> float:
             """The loss over all steps, those before a resumption too, as a mean over processes."""
             return self._loss_over_processes() / max(self.state.global_step, 1)
+
+        def take_up(self, checkpoint: Path) -> None:
+            """Be where the run was when it wrote this checkpoint."""
+            self._load_from_checkpoint(str(checkpoint))
+            self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
 
         def _loss_over_processes(self) -> float:
             total: Any = self.accelerator.reduce(self.loss_sum.to(self.args.device), "mean")

@@ -15,7 +15,7 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.tuning.checkpoints import last_whole_checkpoint
 from attangent.tuning.encoding import token_counts
-from attangent.tuning.kinds import TaskKind
+from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.memory import PeakMemory
 from attangent.tuning.methods import trained_sizes
 from attangent.tuning.processes import part_at_exit
@@ -70,6 +70,8 @@ class Job:
 
     weights: one for each class in the loss; None is one for all.
     watch: called after each step with its number, the number of steps and the loss.
+    rate_scale: the rate of a parameter relative to `rate`, by its name.
+    guard: makes a callback of transformers' for the trainer, which may end the run early.
     """
 
     model: Any
@@ -80,39 +82,59 @@ class Job:
     folder: Path
     weights: Tensor | None = None
     watch: Callable[[int, int, float], None] | None = None
+    rate_scale: Callable[[str], float] = lambda name: 1.0
+    guard: Callable[[Any], Any] | None = None
 
 
 def train(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     """Train, from the last checkpoint in the folder if there is one; the trainer and what it took."""
+    trainer, numbers = run_trainer(job, training)
+    check_finite(numbers["train_loss"], job.rate)
+    return trainer, numbers
+
+
+def check_finite(loss: float, rate: float) -> None:
+    if not math.isfinite(loss):
+        raise AttangentError(f"the loss became {loss}; give a smaller learning rate than {rate}")
+
+
+def run_trainer(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
+    """`train` without a look at the loss, which may have been lost."""
     trainer = make_trainer(job, training)
     part_at_exit()
     last = last_whole_checkpoint(job.folder)
     started = time.perf_counter()
     with PeakMemory() as memory:
-        trained = trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    numbers = {
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    return trainer, _numbers(trainer, time.perf_counter() - started, memory.bytes)
+
+
+def taken_up(job: Job, training: Training, checkpoint: Path) -> tuple[Any, dict[str, float]]:
+    """The trainer of a run that ended at this checkpoint, and its numbers, without another step."""
+    trainer = make_trainer(job, training)
+    trainer.take_up(checkpoint)
+    return trainer, _numbers(trainer, 0.0, 0.0)
+
+
+def _numbers(trainer: Any, seconds: float, peak: float) -> dict[str, float]:
+    sizes = trained_sizes(trainer.accelerator.unwrap_model(trainer.model))
+    return {
         "train_loss": trainer.mean_loss(),
-        "steps": float(trained.global_step),
-        "seconds": time.perf_counter() - started,
-        "peak_megabytes": memory.bytes / 1e6,
-        **{name: float(size) for name, size in trained_sizes(job.model).items()},
+        "steps": float(trainer.state.global_step),
+        "seconds": seconds,
+        "peak_megabytes": peak / 1e6,
+        **{name: float(size) for name, size in sizes.items()},
     }
-    if not math.isfinite(numbers["train_loss"]):
-        raise AttangentError(
-            f"the loss became {numbers['train_loss']}; give a smaller learning rate than {job.rate}"
-        )
-    return trainer, numbers
 
 
 def untrained(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     """The trainer of a job that needs no training, and its numbers."""
-    numbers = {"train_loss": 0.0, "steps": 0.0, "seconds": 0.0, "peak_megabytes": 0.0}
-    sizes = {name: float(size) for name, size in trained_sizes(job.model).items()}
-    return make_trainer(job, training), numbers | sizes
+    trainer = make_trainer(job, training)
+    return trainer, _numbers(trainer, 0.0, 0.0)
 
 
 def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
-    """Mean loss over examples, or over tokens that are learnt, and accuracy where there are labels to hit.
+    """Mean loss over examples, or over tokens that are learnt; accuracy of labels, R^2 of values.
 
     Every process takes its share of the rows, and each row counts once.
     """
@@ -120,23 +142,40 @@ def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
     model = accelerator.unwrap_model(trainer.model).eval()
     own = list(range(accelerator.process_index, len(rows), accelerator.num_processes))
     own.sort(key=(token_counts(rows) or [0] * len(rows)).__getitem__)
-    totals = torch.zeros(3, dtype=torch.float64)
+    tally = _tally_values if NEEDS[kind].values else _tally
+    totals = torch.zeros(4, dtype=torch.float64)
     for start in range(0, len(own), _SCORED_AT_ONCE):
         batch = trainer.data_collator([rows[i] for i in own[start : start + _SCORED_AT_ONCE]])
         batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
         labels = batch.pop("labels")
         with torch.no_grad(), trainer.compute_loss_context_manager():
             logits = model(**batch).logits.float()
-        totals += _tally(logits, labels, kind).double().cpu()
-    loss, hits, count = accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
+        totals += tally(logits, labels, kind).double().cpu()
+    count, loss, *rest = accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
     found = {"loss": loss / count}
-    return found if kind == "causal-lm" else {**found, "accuracy": hits / count}
+    if NEEDS[kind].values:
+        return {**found, "r2": _explained(count, loss, *rest)}
+    return {**found, "accuracy": rest[0] / count} if NEEDS[kind].classifier else found
+
+
+def _explained(count: float, squares: float, values: float, squared_values: float) -> float:
+    """R^2 = 1 - sum (y - f)^2 / sum (y - mean y)^2; not a number where all y are the same."""
+    spread = squared_values - values**2 / count
+    return 1 - squares / spread if spread > 0 else math.nan
+
+
+def _tally_values(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
+    """How many were counted, summed squared errors, summed values and their squares."""
+    values = labels.double()
+    errors = (logits.squeeze(-1).double() - values).square().sum()
+    return torch.stack([values.new_tensor(len(values)), errors, values.sum(), values.square().sum()])
 
 
 def _tally(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
-    """Summed loss, hits and how many were counted."""
+    """How many were counted, summed loss, hits, nothing."""
     if kind == "causal-lm":
         logits, labels = logits[:, -labels.shape[1] :][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
     loss = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
     counted = labels != -100
-    return torch.stack([loss, (logits.argmax(-1) == labels)[counted].sum(), counted.sum()])
+    hits = (logits.argmax(-1) == labels)[counted].sum()
+    return torch.stack([counted.sum(), loss, hits, torch.zeros_like(loss)])

@@ -66,16 +66,40 @@ def test_the_cards_snippet_runs(run, capsys):
     assert f"accuracy {run[0]['eval_accuracy']:.4f}" in card
 
 
-def test_a_pipeline_takes_it(run, bert):
-    from transformers import pipeline
-
-    found = attangent.load_tuned(run[1])
-    classify = pipeline("text-classification", model=found.model, tokenizer=found.tokenizer)
+@pytest.mark.parametrize("method", ["ntk", "lora", "ntk+lora", "head"])
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_a_pipeline_takes_it(bert, tmp_path, method, pooling):
+    tuned_run(bert, tmp_path, method, pooling=pooling)
+    found = attangent.load_tuned(tmp_path)
     texts, _ = texts_of(bert)
     ours = found.predict(texts)
-    for answer, theirs in zip(ours, classify(texts), strict=True):
+    for answer, theirs in zip(ours, found.pipeline()(texts), strict=True):
         assert theirs["label"] == answer.label
         assert theirs["score"] == pytest.approx(answer.probability, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["head", "full"])
+def test_a_pipeline_by_path_takes_a_whole_model_that_reads_one_token(bert, tmp_path, method):
+    from transformers import pipeline
+
+    tuned_run(bert, tmp_path, method, pooling="first")
+    texts, _ = texts_of(bert)
+    theirs = pipeline("text-classification", model=str(tmp_path / "seed-0/model"))(texts)
+    ours = load_tuned(tmp_path).predict(texts)
+    assert [one["label"] for one in theirs] == [one.label for one in ours]
+
+
+def test_there_is_no_pipeline_for_numbers(bert, tmp_path):
+    rows = [{"text": text, "label": place} for place, text in enumerate(texts_of(bert)[0])]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = Tuning(str(bert), tmp_path / "rows.jsonl", task="regression", method=Method("probe"))
+    finetune(given, tmp_path / "out")
+    with pytest.raises(AttangentError, match="no pipeline for regression"):
+        load_tuned(tmp_path / "out").pipeline()
+    card = (tmp_path / "out/seed-0/model/README.md").read_text()
+    assert "Predicts a number" in card
+    (snippet,) = re.findall(r"```python\n(.*?)```", card, re.S)
+    exec(snippet, {})
 
 
 def test_peft_loads_it(bert, tmp_path):

@@ -51,19 +51,22 @@ def write_card(place: Path, description: Description, metrics: dict[str, Any]) -
 
 def card_text(place: Path, description: Description, metrics: dict[str, Any]) -> str:
     """The text of the card; what was measured stands in it."""
-    uses = {"classification": _PREDICT, "causal-lm": _GENERATE, "image-classification": _IMAGES}
+    uses = {"causal-lm": _GENERATE, "image-classification": _IMAGES}
+    use = uses.get(description.kind, _PREDICT)
     examples = {"image-classification": "IMAGE.png"}
     labels = ", ".join(description.labels)
-    task = f"Tells apart {labels}" if NEEDS[description.kind].classifier else "Goes on with texts"
-    pipeline = ': `pipeline("text-classification", model=tuned.model, tokenizer=tuned.tokenizer)`'
+    needs = NEEDS[description.kind]
+    task = f"Tells apart {labels}" if needs.classifier else "Goes on with texts"
+    task = "Predicts a number" if needs.values else task
+    pipeline = "; `tuned.pipeline()` is a pipeline of transformers with them"
     return _TEXT.format(
         base=description.base_model,
         method=description.method,
         task=task,
         numbers=_numbers(metrics),
         folder=place,
-        use=uses[description.kind].format(example=examples.get(description.kind, "Where is my order?")),
-        pipeline=pipeline if description.kind == "classification" else "",
+        use=use.format(example=examples.get(description.kind, "Where is my order?")),
+        pipeline=pipeline if description.kind in ("classification", "causal-lm") else "",
         warning=_MEAN if description.pooling == "mean" else "",
         version=__version__,
     )

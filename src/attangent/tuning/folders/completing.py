@@ -36,6 +36,10 @@ def _described(model: Any, ground: Ground, tuning: Tuning) -> Description:
         max_tokens=tuning.max_tokens,
         layout=tuning.layout,
         text_columns=ground.text_columns,
+        centre=ground.units.centre,
+        scale=ground.units.scale,
+        quantised=tuning.quantised,
+        beside=None if tuning.beside is None else str(tuning.beside.resolve()),
     )
 
 

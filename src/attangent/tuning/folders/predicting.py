@@ -7,37 +7,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent._files import write_whole
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
 from attangent.tuning.data.records import KINDS
-from attangent.tuning.data.text import Example, TextTask, read_features
+from attangent.tuning.data.text import read_features
+from attangent.tuning.data.values import ValuedExample, ValueTask
 from attangent.tuning.encoding import Padding, encode_task, stack
+from attangent.tuning.kinds import NEEDS
 from attangent.tuning.loading import model_limit, preprocessor_of
 
 if TYPE_CHECKING:
-    from attangent.tuning.folders.tuned import Prediction, Tuned
+    from attangent.tuning.folders.tuned import Tuned
 
 
-def predict(tuned: "Tuned", given: Sequence[Any], batch: int = 32) -> "list[Prediction]":
-    """The label and the probabilities of each text, tuple of texts or image file."""
-    from attangent.tuning.folders.tuned import Prediction
-
-    if tuned.description.kind == "causal-lm":
+def predict(tuned: "Tuned", given: Sequence[Any], batch: int = 32) -> "list[Any]":
+    """The label and the probabilities, or the number, of each text, tuple of texts or image file."""
+    if not NEEDS[tuned.description.kind].classifier:
         raise AttangentError("the model goes on with texts and has no labels; use `attangent generate`")
     encode = _images if tuned.description.kind == "image-classification" else _texts
     rows, collate = encode(tuned, given)
     device = next(tuned.model.parameters()).device
-    found: list[Prediction] = []
+    found: list[Any] = []
     for start in range(0, len(rows), batch):
         inputs = collate([rows[i] for i in range(start, min(start + batch, len(rows)))])
         del inputs["labels"]
         with torch.no_grad():
             logits = tuned.model(**{name: value.to(device) for name, value in inputs.items()}).logits
-        for shares in logits.float().softmax(-1).tolist():
-            by_label = dict(zip(tuned.labels, shares, strict=True))
-            found.append(Prediction(max(by_label, key=by_label.__getitem__), by_label))
+        found += _answers(tuned, logits.float())
+    return found
+
+
+def _answers(tuned: "Tuned", logits: Tensor) -> "list[Any]":
+    from attangent.tuning.folders.tuned import Estimate, Prediction
+
+    if NEEDS[tuned.description.kind].values:
+        return [Estimate(tuned.description.units.outside(given)) for (given,) in logits.tolist()]
+    found = []
+    for shares in logits.softmax(-1).tolist():
+        by_label = dict(zip(tuned.labels, shares, strict=True))
+        found.append(Prediction(max(by_label, key=by_label.__getitem__), by_label))
     return found
 
 
@@ -45,7 +56,7 @@ def _texts(tuned: "Tuned", texts: Sequence[str | Sequence[str]]) -> tuple[Any, A
     features = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     if not features or not all(row and all(isinstance(part, str) for part in row) for row in features):
         raise AttangentError("there is no text to predict for, expected texts or tuples of texts")
-    task = TextTask(tuple(Example(row, 0) for row in features), tuned.labels)
+    task = ValueTask(tuple(ValuedExample(row, 0) for row in features))  # what stands in the place of a label
     rows = encode_task(task, tuned.tokenizer, tuned.description.max_tokens, model_limit(tuned.model))
     return rows, Padding(tuned.tokenizer.pad_token_id)
 
@@ -77,10 +88,13 @@ def _lines(path: Path) -> list[str]:
         raise AttangentError(f"cannot read {path}: {error}") from None
 
 
-def answers_table(found: "Sequence[Prediction]") -> str:
-    """CSV with the label, its probability and that of every label."""
+def answers_table(found: Sequence[Any]) -> str:
+    """CSV with the label, its probability and that of every label; with the number for regression."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
+    if hasattr(found[0], "value"):
+        writer.writerows([["value"], *([f"{one.value:.6g}"] for one in found)])
+        return file.getvalue()
     labels = list(found[0].probabilities)
     writer.writerow(["label", "probability", *(f"probability of {name}" for name in labels)])
     for one in found:

@@ -9,11 +9,13 @@ from typing import Any
 
 from attangent._errors import AttangentError
 from attangent.adapters.files.format import CONFIG, WEIGHTS
+from attangent.tuning.beside import with_beside
 from attangent.tuning.folders.description import FILE, Description, read_description
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.pooling import use_mean_pooling
+from attangent.tuning.precision import quantise
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,32 @@ class Tuned:
     def labels(self) -> tuple[str, ...]:
         return self.description.labels
 
-    def predict(self, texts: Sequence[Any], batch: int = 32) -> "list[Prediction]":
-        """The label and the probabilities of each text (a tuple of texts where rows had several columns)."""
+    def predict(self, texts: Sequence[Any], batch: int = 32) -> "list[Any]":
+        """A `Prediction` for each text (a tuple of texts where rows had several columns); for regression an
+        `Estimate`."""
         from attangent.tuning.folders.predicting import predict
 
         return predict(self, texts, batch)
+
+    def pipeline(self, **named: Any) -> Any:
+        """transformers' pipeline with this model and tokenizer; `named` is handed to it.
+
+        Refused for images and numbers, of which a pipeline does not know how they were scaled.
+        """
+        from transformers import pipeline
+
+        tasks: dict[str, Any] = {"classification": "text-classification", "causal-lm": "text-generation"}
+        kind = self.description.kind
+        if kind not in tasks:
+            raise AttangentError(f"there is no pipeline for {kind} here; use predict")
+        return pipeline(tasks[kind], model=self.model, tokenizer=self.tokenizer, **named)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The number that a regression gives for a row, in the units of the training file."""
+
+    value: float
 
 
 @dataclass(frozen=True)
@@ -58,6 +81,7 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
     base = technique.source(model or found.base_model, place)
     revision = found.revision if base == found.base_model else None
     network = load_model(base, kind, found.labels, revision=revision)
+    network = with_beside(quantise(network, found.quantised), found.beside)
     if found.pooling == "mean":
         use_mean_pooling(network)
     tokenizer = None

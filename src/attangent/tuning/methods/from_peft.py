@@ -1,7 +1,9 @@
 """Methods that are a config of peft's."""
 
+import contextlib
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,8 @@ class FromPeft(Technique):
     def added(self, model: Any, method: "Method", site: Site) -> Any:
         from peft import get_peft_model
 
-        return get_peft_model(model, self.config(model, method, site))
+        with quiet_about_merging():
+            return get_peft_model(model, self.config(model, method, site))
 
     def save(self, model: Any, place: Path) -> None:
         model.save_pretrained(place)
@@ -33,13 +36,21 @@ class FromPeft(Technique):
         return with_peft_adapter(model, place)
 
 
+@contextlib.contextmanager
+def quiet_about_merging() -> Iterator[None]:
+    """No warning that LoRA cannot be merged into quantised weights: nothing is merged here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*without `get_apply_tensor_subclass`")
+        yield
+
+
 def with_peft_adapter(model: Any, place: Path) -> Any:
     """The model with the adapter that peft saved; only weights in safetensors are read."""
     from peft import PeftModel
 
     if not (place / WEIGHTS).is_file():
         raise AttangentError(f"{place} has no {WEIGHTS}, the only kind of weights that is read")
-    with warnings.catch_warnings():
+    with quiet_about_merging():
         warnings.filterwarnings("ignore", message=".*Unexpected keyword arguments.*pooling")
         return PeftModel.from_pretrained(model, str(place))
 

@@ -1,10 +1,10 @@
 """A prefix state: NTK-Attention, alone or on a model that has LoRA."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
 
 _TRAINED_FEATURES = ("learned", "anchors")
+_LORA_RATE = 0.2
+"""LoRA's default rate over that of learned features."""
 
 
 class Ntk(Technique):
@@ -44,12 +46,20 @@ class Ntk(Technique):
 
 
 class NtkAndLora(Ntk):
-    """Both at once; peft keeps the classifier."""
+    """Both at once, by default at half the size that each has alone; peft keeps the classifier.
+
+    The rate is the state's; LoRA's part is trained at a fifth of it, as the two methods' own rates are.
+    """
 
     name = "ntk+lora"
+    smallest = 1
+    defaults: Mapping[str, Any] = {"rank": 4, "ntk": {"size": 8}}
 
-    def has_size(self, method: "Method") -> bool:
-        raise AttangentError(f"{self.name} has two sizes; give them in a TOML file")
+    def rate_scale(self, parameter: str) -> float:
+        return _LORA_RATE if "lora_" in parameter else 1.0
+
+    def resized(self, method: "Method", size: int) -> "Method":
+        return super().resized(replace(method, rank=size), 2 * size)
 
     def added(self, model: Any, method: "Method", site: Site) -> Any:
         adapted = Lora().added(model, method, site)

@@ -61,8 +61,10 @@ class Method:
     def from_dict(cls, settings: Mapping[str, Any]) -> "Method":
         """The method with these settings; `ntk` holds those of NTKConfig. An unknown one is refused."""
         check_names(settings, (setting.name for setting in fields(cls)), "a method")
-        ntk = NTKConfig.from_dict(dict(settings.get("ntk", {})))
-        return cls(**{**settings, "ntk": ntk})
+        technique = TECHNIQUES.get(settings.get("name", cls.name))
+        defaults = {} if technique is None else technique.defaults
+        ntk = NTKConfig.from_dict({**defaults.get("ntk", {}), **settings.get("ntk", {})})
+        return cls(**{**defaults, **settings, "ntk": ntk})
 
 
 def adapt(

@@ -36,6 +36,8 @@ class Technique(ABC):
     """Whether there is anything to train; False where closed forms are all there is."""
     place = "adapter"
     """The folder below that of a run into which `save` writes."""
+    defaults: Mapping[str, Any] = {}
+    """Settings of `Method` that are others than its own where they are not given."""
 
     def candidates(self, method: "Method") -> "list[Method]":
         """The methods that are tried; of several the best on rows kept apart is taken."""
@@ -48,6 +50,10 @@ class Technique(ABC):
     @abstractmethod
     def added(self, model: Any, method: "Method", site: Site) -> Any:
         """The frozen model with what this method trains added and unfrozen."""
+
+    def rate_scale(self, parameter: str) -> float:
+        """The rate of the parameter of this name relative to the method's own."""
+        return 1.0
 
     def has_size(self, method: "Method") -> bool:
         """Whether one number decides how much is trained, so that it can be fitted to a budget."""
