@@ -30,7 +30,7 @@ def test_a_run_cut_off_goes_on_where_it_stopped(at, tmp_path, monkeypatch):
             compress_to_folder(model, Letters(), TEXT, tmp_path, order)
     assert not (tmp_path / "report.json").exists()
     monkeypatch.setattr(compressor, "sample", cut_off)
-    monkeypatch.setattr(compressor, "attention_scores", cut_off)
+    monkeypatch.setattr(compressor, "token_scores", cut_off)
     if at == "measure_fidelity":  # the text it is measured on had not been written yet
         monkeypatch.undo()
     else:

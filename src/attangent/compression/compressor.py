@@ -11,7 +11,6 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way, answer_all
@@ -19,6 +18,7 @@ from attangent.compression.asking.questions import Question, questions_from
 from attangent.compression.asking.quiz import Quiz, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
+from attangent.compression.effects import token_scores
 from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
@@ -37,22 +37,24 @@ from attangent.compression.prompt import (
 )
 from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt, composed, joined_states
-from attangent.compression.scoring import attention_scores
 from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
     LENGTH,
     REPEAT,
     Calibration,
+    Turn,
     pieces,
     recitations,
     repetitions,
     sample,
     sentences_of,
+    spread,
 )
 from attangent.compression.work import Work
 
 _PIECES = 16
-_SENTENCES = 96
+_SENTENCES = 64
+_FITTED_SENTENCES = 24
 _HELD_OUT = 8
 _REPETITIONS = 48
 _FIRST_SIZE = 16
@@ -195,38 +197,50 @@ class Compressor:
         return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
 
     @cached_property
-    def repeated(self) -> Calibration:
+    def repetitions(self) -> list[Turn]:
         """The prompt said again, piece by piece."""
         asked = self.reader.question(self.tokenizer, REPEAT)
-        return Calibration.of(repetitions(self.ids, asked, _REPETITIONS))
+        return repetitions(self.ids, asked, _REPETITIONS)
+
+    @cached_property
+    def recitations(self) -> list[Turn]:
+        """A chat's sentences, each asked for by its first half."""
+        if not self.reader.roles:
+            return []
+        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
+        return recitations(spread(sentences_of(self._prose()), _SENTENCES), read, question)
+
+    @property
+    def repeated(self) -> Calibration:
+        """The repetitions as text."""
+        return Calibration.of([turn.ids for turn in self.repetitions])
 
     @cached_property
     def scores(self) -> dict[str, Tensor]:
-        """How much each head needs each token of the prompt to say it again."""
-        return self.work.tensors("scores", self._scored)
+        """How much each head needs each token of the prompt to say it again and to be asked for it."""
+        return self.work.tensors("scores-by-effect", self._scored)
 
     def _scored(self) -> dict[str, Tensor]:
-        cache, text = self.cache, self.repeated
-        with self.stages.stage("scoring", len(text)) as done:
-            return attention_scores(self.model, cache, text, done)
+        cache, turns = self.cache, [*self.repetitions, *self.recitations]
+        with self.stages.stage("scoring", len(turns)) as done:
+            return token_scores(self.model, cache, turns, done).together()
 
     @cached_property
     def recall_text(self) -> Calibration:
-        """What states by scores are fitted on: the repetition and `text`."""
-        return Calibration.of([*self.repeated.sequences(), *self.text.sequences()])
+        """What states by scores are fitted on: repetitions, some sentences asked for, and other text."""
+        turns = [*self.repetitions, *spread(self.recitations, _FITTED_SENTENCES)]
+        return Calibration.of([*(turn.ids for turn in turns), *self._other_text()])
 
     @cached_property
     def distillation_text(self) -> Calibration:
-        """What states are distilled on: `text`, and a chat's sentences, each asked for."""
-        return Calibration.of([*self._recitations(), *self.text.sequences()])
+        """What states are distilled on: a chat's sentences, each asked for, and other text."""
+        return Calibration.of([*(turn.ids for turn in self.recitations), *self.text.sequences()])
 
-    def _recitations(self) -> list[Tensor]:
-        if not self.reader.roles:
-            return []
-        sentences = sentences_of(self._prose())
-        order = torch.randperm(len(sentences), generator=generator(self.seed, "sentences"))
-        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
-        return recitations(sentences, sorted(order[:_SENTENCES].tolist()), read, question)
+    def _other_text(self) -> list[Tensor]:
+        """What the model writes behind the prompt, or the texts that were given."""
+        if self.calibration is not None:
+            return self.text.sequences()
+        return list(self._written(self.samples, "samples"))
 
     @cached_property
     def rotation(self) -> Rotation | None:
