@@ -1,5 +1,7 @@
 """Keys that are moved: virtual tokens of one head trained together on what its queries should get."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -43,6 +45,7 @@ def _trained(problem: HeadProblem, start: Solution) -> Solution:
     units = [max(x.std(unbiased=False).item(), 1e-6) for x in (problem.keys, problem.values)]
     log_masses = masses.clamp(min=_SMALLEST_PART * masses.max().item()).log()
     draw, rows = generator(0, "refined keys"), len(problem.rest)
+    slim = replace(problem, weights=problem.weights[:, :0])  # not needed here, and large
     with torch.enable_grad():
         steps = [torch.zeros_like(x, requires_grad=True) for x in (keys, log_masses, values)]
         optimizer = torch.optim.Adam(steps, lr=_RATE, betas=(0.9, 0.95))
@@ -50,7 +53,7 @@ def _trained(problem: HeadProblem, start: Solution) -> Solution:
             optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS)
             some = torch.randint(rows, (min(_ROWS, rows),), generator=draw).to(keys.device)
             now = keys + units[0] * steps[0], (log_masses + steps[1]).exp(), values + units[1] * steps[2]
-            loss = _errors(problem.some(some), *now).mean() / units[1] ** 2
+            loss = _errors(slim.some(some), *now).mean() / units[1] ** 2
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
