@@ -14,7 +14,7 @@ from attangent._errors import AttangentError
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way, answer_all
-from attangent.compression.asking.questions import Question, questions_from
+from attangent.compression.asking.questions import AT_MOST, Question, questions_from
 from attangent.compression.asking.quiz import Quiz, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
@@ -153,9 +153,11 @@ class Compressor:
     progress: Progress | None = None
     folder: Path | None = None
     piece: Piece | None = None
+    questions: int = AT_MOST
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
+    _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
@@ -272,6 +274,12 @@ class Compressor:
         return self._fitted(size, method)
 
     def _fitted(self, size: int, method: str) -> dict[str, PromptState]:
+        """The states of this prompt alone; those that were fitted last are at hand."""
+        if self._last is None or self._last[0] != (size, method):
+            self._last = (size, method), self._fitted_anew(size, method)
+        return self._last[1]
+
+    def _fitted_anew(self, size: int, method: str) -> dict[str, PromptState]:
         known = method_named(method)
         known.check_size(size)
         cache, text = self.cache, self.recall_text if known.by_scores else self.text
@@ -314,10 +322,8 @@ class Compressor:
     @cached_property
     def quiz(self) -> Quiz:
         """Questions on the prompt that it answers and that are not answered without it."""
-        made = questions_from(self._prose(), bool(self.reader.roles), seed=self.seed)
-        kept = self.work.notes("quiz", lambda: asdict(self._asked(made)))
-        questions = tuple(Question(**question) for question in kept["questions"])
-        return Quiz(questions, tuple(kept["full"]), tuple(kept["none"]))
+        made = questions_from(self._prose(), bool(self.reader.roles), self.questions, self.seed)
+        return Quiz.read(self.work.notes("quiz", lambda: asdict(self._asked(made))))
 
     def _asked(self, made: Sequence[Question]) -> Quiz:
         full, none = Way.full(self.cache), Way.none()
@@ -328,12 +334,13 @@ class Compressor:
         read = partial(self.reader.question, self.tokenizer)
         return quiz_answers(self.model, self.tokenizer, texts, read, way, done)
 
-    def quiz_answers(self, compressed: CompressedPrompt) -> tuple[Answer, ...]:
-        """How a compressed prompt answers the quiz."""
-        texts = [question.text for question in self.quiz.questions]
+    def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
+        """How a compressed prompt answers a quiz, by default the prompt's own."""
+        quiz = self.quiz if quiz is None else quiz
+        texts = [question.text for question in quiz.questions]
         with self.stages.stage("asking", len(texts)) as done:
             said = self._say(Way.compressed(self.cache, compressed.states), done, texts)
-        return self.quiz.answers(said)
+        return quiz.answers(said)
 
     def fidelity(self, compressed: CompressedPrompt) -> Fidelity:
         """How far the model behind a compressed prompt is from itself behind the whole one."""
@@ -349,9 +356,15 @@ class Compressor:
         return "\n".join(message["content"] for message in self.prompt)
 
     def report(
-        self, compressed: CompressedPrompt, questions: Sequence[tuple[str, str | None]] = ()
+        self,
+        compressed: CompressedPrompt,
+        questions: Sequence[tuple[str, str | None]] = (),
+        quiz: Quiz | None = None,
     ) -> Report:
-        """What was kept: answers to own questions and to the user's, and the effect on other text."""
+        """What was kept: answers to own questions and to the user's, and the effect on other text.
+
+        quiz: the own questions, by default those made from this prompt.
+        """
         answers = ()
         if questions:
             with self.stages.stage("asking", len(questions)) as done:
@@ -369,7 +382,7 @@ class Compressor:
             size=compressed.size,
             method=compressed.method,
             fidelity=self.fidelity(compressed),
-            own=self.quiz_answers(compressed),
+            own=self.quiz_answers(compressed, quiz),
             seconds={name: round(value, 3) for name, value in self.stages.seconds.items()},
             bytes_of_cache=self.cache.number_of_bytes,
             bytes_of_states=compressed.number_of_bytes,
