@@ -21,7 +21,7 @@ def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
     with pytest.raises(Unavailable, match="ATTANGENT_DATA"):
         PROMPTS["examples"]()
     assert not set(BUILT_ON) & set(REPORTED)
-    for name in (*BUILT_ON, *REPORTED):
+    for name in sorted({*BUILT_ON, *REPORTED} - {"examples"}):
         prompt = PROMPTS[name]()
         (message,) = prompt.content
         assert len(message["content"]) > 1500
