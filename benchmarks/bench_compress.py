@@ -161,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"left out: {reason}")
             continue
         job = Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / name))
-        known = [] if given.again else [(row["method"], row["size"]) for row in rows_of(name)]
+        stay = [row for row in rows_of(name) if not given.again or (only and row["method"] not in only)]
+        known = [(row["method"], row["size"]) for row in stay]
         for row in measure_prompt(job, prompt, sizes, given.distill, known, only):
             write([row])
     print(table(write([])))

@@ -100,12 +100,15 @@ _HAY = (
     "Rain falls in the afternoon and the streets are empty for an hour.",
 )
 
-BUILT_ON = ("facts", "valley", "ferry", "orchard", "theatre", "expedition", "instructions", "bakery")
-REPORTED = ("railway", "observatory", "needles")
+BUILT_ON = ("facts", "valley", "ferry", "instructions", "bakery")
+REPORTED = ("railway", "observatory", "orchard", "theatre", "expedition", "needles", "examples")
 PROMPTS: dict[str, Callable[[], Prompt]] = {
     **{name: partial(facts, name, f"{name}_facts") for name in _FACTS},
     "facts": partial(facts, "facts", "facts"),
     "needles": partial(needles, "needles", 12, 1000, 5),
+    "needle": partial(needles, "needle", 4, 1000, 6),
+    "needles-2k": partial(needles, "needles-2k", 12, 2000, 7),
+    "needles-4k": partial(needles, "needles-4k", 12, 4000, 8),
     "instructions": partial(instructions, "instructions", "instructions"),
     "bakery": partial(instructions, "bakery", "bakery_instructions"),
     "examples": partial(examples, "examples", 700),

@@ -33,17 +33,17 @@ from benchmarks.compress_rivals import (
 )
 
 STEPS = 24
+OURS = ("recall", "anchors", "plain")
 RESULTS = Path(__file__).with_name("compress_results.json")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A method at a size, and how its entry is made; `exactly` it is asked for its ratio too."""
+    """A method at a size, and how its entry is made."""
 
     method: str
     size: int
     make: Callable[[], Entry]
-    exactly: bool = False
 
 
 def measure_prompt(
@@ -67,28 +67,27 @@ def measure_prompt(
         if (plan.method, plan.size) in known or (only and plan.method not in only):
             continue
         try:
-            yield _measured(job, prompt, plan.make(), ratio if plan.exactly else None)
+            yield _measured(job, prompt, plan.make(), ratio)
         except Unavailable as reason:
             print(f"left out: {reason}")
 
 
 def _plans(job: Compressor, sizes: Sequence[int], distilled: bool) -> list[Plan]:
-    """Every method at the first size, the nearest rivals at all sizes."""
-    first, found = sizes[0], []
+    """Every method at every size; those that are trained where that is asked for."""
+    found = []
     for size in sizes:
+        found += [Plan(method, size, partial(_ours, job, method, size)) for method in OURS]
+        found += [Plan(press, size, partial(_pressed, job, press, size)) for press in PRESSES]
         found += [
-            Plan("recall", size, partial(_ours, job, "recall", size), True),
-            Plan("KVzip", size, partial(_pressed, job, "KVzip", size), True),
-            Plan("Attention Matching", size, partial(attention_matching, job, size), True),
+            Plan("Attention Matching", size, partial(attention_matching, job, size)),
+            Plan("prompt cut", size, partial(cut, job, size)),
+            Plan("summary", size, partial(summary, job, size)),
         ]
-    found.append(Plan("anchors", first, partial(_ours, job, "anchors", first), True))
-    found.append(Plan("plain", first, partial(_ours, job, "plain", first), True))
-    found += [Plan(press, first, partial(_pressed, job, press, first)) for press in PRESSES[1:]]
-    found += [Plan("prompt cut", first, partial(cut, job, first))]
-    found += [Plan("summary", first, partial(summary, job, first))]
-    if distilled:
-        found.append(Plan(f"recall, {STEPS} steps", first, partial(_distilled, job, first), True))
-        found.append(Plan(f"CARTRIDGE, {CARTRIDGE_STEPS} steps", first, partial(cartridge, job, first), True))
+        if distilled:
+            found += [
+                Plan(f"recall, {STEPS} steps", size, partial(_distilled, job, size)),
+                Plan(f"CARTRIDGE, {CARTRIDGE_STEPS} steps", size, partial(cartridge, job, size)),
+            ]
     return found
 
 
@@ -133,18 +132,16 @@ class Ratio:
         return (self.full.exp() * (self.full - self._said(way))).sum(dim=-1).mean().item()
 
 
-def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio | None) -> dict[str, Any]:
+def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio) -> dict[str, Any]:
     about: dict[str, Any] = {"method": entry.method, "size": entry.size, "seconds": round(entry.seconds, 1)}
-    about["ratio"] = None
     if entry.states is None:
         cache = summarised(job, entry.text or "")
-        return _row(job, prompt, about | {"bytes": cache.number_of_bytes}, Way.full(cache))
+        way = Way.full(cache)
+        return _row(job, prompt, about | {"bytes": cache.number_of_bytes, "ratio": ratio.of(way)}, way)
     tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
     about["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     way = Way.compressed(job.cache, entry.states)
-    if ratio is not None:
-        about["ratio"] = ratio.of(way)
-    return _row(job, prompt, about, way)
+    return _row(job, prompt, about | {"ratio": ratio.of(way)}, way)
 
 
 def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way) -> dict[str, Any]:

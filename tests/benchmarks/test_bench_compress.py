@@ -21,7 +21,7 @@ def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
     with pytest.raises(Unavailable, match="ATTANGENT_DATA"):
         PROMPTS["examples"]()
     assert not set(BUILT_ON) & set(REPORTED)
-    for name in (*BUILT_ON, *REPORTED):
+    for name in sorted({*BUILT_ON, *REPORTED} - {"examples"}):
         prompt = PROMPTS[name]()
         (message,) = prompt.content
         assert len(message["content"]) > 1500
@@ -60,7 +60,7 @@ def test_rows_of_a_prompt_say_what_every_method_keeps(monkeypatch, capsys):
     ours, cut = rows["recall", 16], rows["prompt cut", 16]
     assert ours["bytes"] == cut["bytes"]
     assert 0 <= ours["ratio"] < 1
-    assert cut["ratio"] is None
+    assert cut["ratio"] > ours["ratio"]
 
 
 def test_the_ratio_is_that_of_the_report():

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from attangent.compression import compressor, folder
+from attangent.compression.asking.questions import Question
+from attangent.compression.asking.quiz import Quiz
 from attangent.compression.folder import compress_to_folder
 from attangent.compression.order import Order
 from tests.compression.cases import Letters, tiny_llama
@@ -30,7 +32,7 @@ def test_a_run_cut_off_goes_on_where_it_stopped(at, tmp_path, monkeypatch):
             compress_to_folder(model, Letters(), TEXT, tmp_path, order)
     assert not (tmp_path / "report.json").exists()
     monkeypatch.setattr(compressor, "sample", cut_off)
-    monkeypatch.setattr(compressor, "attention_scores", cut_off)
+    monkeypatch.setattr(compressor, "token_scores", cut_off)
     if at == "measure_fidelity":  # the text it is measured on had not been written yet
         monkeypatch.undo()
     else:
@@ -78,3 +80,17 @@ def test_a_filled_cache_holds_the_prompt_for_every_sequence():
         found = job.model(ids, past_key_values=cache).logits
         whole = job.model(torch.cat([job.ids, torch.arange(4)])[None]).logits[:, len(job.ids) :]
     torch.testing.assert_close(found, whole.expand(3, -1, -1), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("right", "met"), [("", True), ("never said", False)])
+def test_a_long_prompt_is_asked_about_all_its_pieces(right, met, tmp_path, monkeypatch):
+    one = Quiz((Question("what?", right),), ("never said",), ("no",))
+    monkeypatch.setattr(compressor.Compressor, "quiz", one)
+    model, asked = tiny_llama(layers=1, context=160), [("and who?", None)]
+    report = compress_to_folder(model, Letters(), TEXT * 2, tmp_path, Order(size=10), questions=asked)
+    assert report.pieces > 2
+    assert len(report.own) == report.pieces
+    assert report.goal["met"] is met
+    assert len(report.goal["sizes"]) == report.pieces
+    assert [answer.question for answer in report.answers] == ["and who?"]
+    assert json.loads((tmp_path / "report.json").read_text())["goal"]["met"] is met

@@ -43,12 +43,28 @@ class Job:
 def test_the_closed_form_comes_first_then_distillation_then_a_larger_size():
     job = Job()
     outcome = reach(job, Goal(keep=0.9, steps=7))
-    assert job.tried == [(16, 0), (32, 0), (64, 0), (128, 0)]
+    assert job.tried == [(64, 0), (128, 0)]
     assert outcome.met
-    assert [attempt.kept for attempt in outcome.attempts] == [1, 2, 5, 10]
+    assert [attempt.kept for attempt in outcome.attempts] == [5, 10]
     closer = Job(asked=8)
     assert reach(closer, Goal(keep=0.9, steps=7)).found.distilled == 7
-    assert closer.tried == [(16, 0), (32, 0), (64, 0), (64, 7)]
+    assert closer.tried == [(64, 0), (64, 7), (32, 0)]
+
+
+def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not():
+    job = Job(asked=5)
+    outcome = reach(job, Goal(keep=0.4))
+    assert job.tried == [(64, 0), (32, 0), (16, 0)]
+    assert (outcome.met, outcome.found.size) == (True, 32)
+    small = Job(asked=5)
+    assert reach(small, Goal(keep=0.1)).found.size == 16
+    assert small.tried == [(64, 0), (32, 0), (16, 0)]
+
+
+def test_what_is_enough_stays_when_the_time_is_over():
+    outcome = reach(Job(asked=5), Goal(keep=0.4, seconds=1e-9))
+    assert outcome.met
+    assert [attempt.size for attempt in outcome.attempts] == [64]
 
 
 def test_without_a_cap_the_whole_prompt_is_the_last_resort():
@@ -62,7 +78,7 @@ def test_a_cap_on_the_size_ends_the_search_with_the_best_and_the_reason():
     assert not outcome.met
     assert outcome.found.size == 40
     assert outcome.stopped == "40 tokens for each head are the most allowed"
-    assert [attempt.size for attempt in outcome.attempts] == [16, 32, 40]
+    assert [attempt.size for attempt in outcome.attempts] == [40]
 
 
 def test_a_cap_on_the_time_ends_it_after_what_was_begun():
@@ -76,7 +92,7 @@ def test_where_nothing_can_be_asked_the_next_tokens_count():
     outcome = reach(Job(asked=2), Goal(keep=0.5, steps=0))
     assert outcome.attempts[-1].asked == 0
     assert outcome.found.size == 64
-    assert outcome.attempts[-1].share == pytest.approx(0.64)
+    assert outcome.attempts[0].share == pytest.approx(0.64)
 
 
 @pytest.mark.parametrize("changes", [{"keep": 1.5}, {"size": 0}, {"seconds": 0}, {"steps": -1}])

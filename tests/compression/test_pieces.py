@@ -4,9 +4,13 @@ import pytest
 import torch
 
 from attangent import AttangentError, detach
+from attangent.compression import pieces
+from attangent.compression.asking.questions import Question
+from attangent.compression.asking.quiz import Quiz
 from attangent.compression.capture import prefill, run, with_states
 from attangent.compression.compressor import Compressor, compress
-from attangent.compression.pieces import LongPrompt, compress_pieces
+from attangent.compression.goal import Goal, Outcome
+from attangent.compression.pieces import LongPrompt, PieceRun, compress_pieces
 from attangent.compression.problem import Piece
 from tests.compression.cases import Letters, tiny_llama
 
@@ -111,3 +115,33 @@ def test_a_run_cut_off_goes_on_behind_the_last_piece(tmp_path):
 def test_pieces_that_cannot_be_read_at_once_are_refused():
     with pytest.raises(AttangentError, match="more cannot be read at once"):
         compress_pieces(tiny_llama(layers=1, context=160), Letters(), TEXT, piece=150)
+
+
+def test_with_a_goal_each_piece_gets_a_size_of_its_own_and_is_fitted_once(monkeypatch):
+    model, sizes, fits = tiny_llama(layers=1), iter([10, 14, 8, 12]), []
+
+    def reach(job, goal, method):
+        assert goal == Goal(0.9)
+        return Outcome(job.fit(next(sizes), method), True)
+
+    def fitted(*arguments, fit=Compressor._fitted_anew):
+        fits.append(arguments[1])
+        return fit(*arguments)
+
+    monkeypatch.setattr(pieces, "reach", reach)
+    monkeypatch.setattr(Compressor, "_fitted_anew", fitted)
+    whole = PieceRun(model, Letters(), TEXT, piece=50, goal=Goal(0.9))
+    found = whole.compressed()
+    assert whole.sizes == fits == [10, 14, 8, 12]
+    assert found.size == 44
+    assert all(sum(state.sizes) == 44 * 2 for state in found.states.values())
+
+
+def test_the_quiz_of_all_pieces_is_kept_for_the_end(monkeypatch, tmp_path):
+    one = Quiz((Question("what?", "it"),), ("it is",), ("no",))
+    monkeypatch.setattr(Compressor, "quiz", one)
+    whole = PieceRun(tiny_llama(layers=1), Letters(), TEXT, 8, piece=50, questions=48, folder=tmp_path)
+    whole.compressed()
+    assert whole.quiz == Quiz.joined([one] * len(whole.long.pieces))
+    assert whole.last is not None
+    assert whole.last.questions == 48 // len(whole.long.pieces)

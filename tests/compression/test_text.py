@@ -1,5 +1,7 @@
 """What states are fitted on."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.compression.capture import prefill
-from attangent.compression.text import Calibration, pieces, recitations, sample, sentences_of
+from attangent.compression.text import Calibration, pieces, recitations, sample, sentences_of, spread
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(40) % 61
@@ -55,8 +57,23 @@ def test_sentences_are_asked_for_by_their_first_half():
     def letters(text):
         return torch.tensor([ord(letter) for letter in text])
 
-    (found,) = recitations(sentences, [1], letters, lambda text: letters(f"<{text}>"))
-    assert "".join(map(chr, found.tolist())) == "<The dog?>The dog is called Pepper: a white dog"
+    found = recitations(sentences[:2], letters, lambda text: letters(f"<{text}>"))
+    assert "".join(map(chr, found[1].ids.tolist())) == "<The dog?>The dog is called Pepper:"
+    assert len(found[1].asked) == len("<The dog?>")
+
+
+def test_long_sentences_are_cut_and_something_is_always_said():
+    (found,) = recitations(["word " * 60], lambda text: torch.zeros(len(text)), lambda text: torch.zeros(90))
+    assert (len(found.asked), len(found.answer)) == (90, 1)
+
+
+@given(count=st.integers(0, 40), at_most=st.integers(1, 20))
+def test_items_are_spread_evenly_and_in_order(count, at_most):
+    found = spread(range(count), at_most)
+    assert len(found) == min(count, at_most)
+    assert found == sorted(set(found))
+    gaps = [after - before for before, after in pairwise([*found, count])]
+    assert not gaps or max(gaps) - min(gaps) <= 1
 
 
 def test_samples_are_those_of_the_model_with_the_prompt_in_its_input():

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way, answer_all
-from attangent.compression.asking.questions import Question, questions_from
+from attangent.compression.asking.questions import AT_MOST, Question, questions_from
 from attangent.compression.asking.quiz import Quiz, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
+from attangent.compression.effects import token_scores
 from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
@@ -37,22 +37,24 @@ from attangent.compression.prompt import (
 )
 from attangent.compression.report import Report
 from attangent.compression.result import CompressedPrompt, composed, joined_states
-from attangent.compression.scoring import attention_scores
 from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
     LENGTH,
     REPEAT,
     Calibration,
+    Turn,
     pieces,
     recitations,
     repetitions,
     sample,
     sentences_of,
+    spread,
 )
 from attangent.compression.work import Work
 
 _PIECES = 16
-_SENTENCES = 96
+_SENTENCES = 64
+_FITTED_SENTENCES = 24
 _HELD_OUT = 8
 _REPETITIONS = 48
 _FIRST_SIZE = 16
@@ -151,9 +153,11 @@ class Compressor:
     progress: Progress | None = None
     folder: Path | None = None
     piece: Piece | None = None
+    questions: int = AT_MOST
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
+    _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
@@ -195,38 +199,50 @@ class Compressor:
         return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
 
     @cached_property
-    def repeated(self) -> Calibration:
+    def repetitions(self) -> list[Turn]:
         """The prompt said again, piece by piece."""
         asked = self.reader.question(self.tokenizer, REPEAT)
-        return Calibration.of(repetitions(self.ids, asked, _REPETITIONS))
+        return repetitions(self.ids, asked, _REPETITIONS)
+
+    @cached_property
+    def recitations(self) -> list[Turn]:
+        """A chat's sentences, each asked for by its first half."""
+        if not self.reader.roles:
+            return []
+        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
+        return recitations(spread(sentences_of(self._prose()), _SENTENCES), read, question)
+
+    @property
+    def repeated(self) -> Calibration:
+        """The repetitions as text."""
+        return Calibration.of([turn.ids for turn in self.repetitions])
 
     @cached_property
     def scores(self) -> dict[str, Tensor]:
-        """How much each head needs each token of the prompt to say it again."""
-        return self.work.tensors("scores", self._scored)
+        """How much each head needs each token of the prompt to say it again and to be asked for it."""
+        return self.work.tensors("scores-by-effect", self._scored)
 
     def _scored(self) -> dict[str, Tensor]:
-        cache, text = self.cache, self.repeated
-        with self.stages.stage("scoring", len(text)) as done:
-            return attention_scores(self.model, cache, text, done)
+        cache, turns = self.cache, [*self.repetitions, *self.recitations]
+        with self.stages.stage("scoring", len(turns)) as done:
+            return token_scores(self.model, cache, turns, done).together()
 
     @cached_property
     def recall_text(self) -> Calibration:
-        """What states by scores are fitted on: the repetition and `text`."""
-        return Calibration.of([*self.repeated.sequences(), *self.text.sequences()])
+        """What states by scores are fitted on: repetitions, some sentences asked for, and other text."""
+        turns = [*self.repetitions, *spread(self.recitations, _FITTED_SENTENCES)]
+        return Calibration.of([*(turn.ids for turn in turns), *self._other_text()])
 
     @cached_property
     def distillation_text(self) -> Calibration:
-        """What states are distilled on: `text`, and a chat's sentences, each asked for."""
-        return Calibration.of([*self._recitations(), *self.text.sequences()])
+        """What states are distilled on: a chat's sentences, each asked for, and other text."""
+        return Calibration.of([*(turn.ids for turn in self.recitations), *self.text.sequences()])
 
-    def _recitations(self) -> list[Tensor]:
-        if not self.reader.roles:
-            return []
-        sentences = sentences_of(self._prose())
-        order = torch.randperm(len(sentences), generator=generator(self.seed, "sentences"))
-        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
-        return recitations(sentences, sorted(order[:_SENTENCES].tolist()), read, question)
+    def _other_text(self) -> list[Tensor]:
+        """What the model writes behind the prompt, or the texts that were given."""
+        if self.calibration is not None:
+            return self.text.sequences()
+        return list(self._written(self.samples, "samples"))
 
     @cached_property
     def rotation(self) -> Rotation | None:
@@ -258,6 +274,12 @@ class Compressor:
         return self._fitted(size, method)
 
     def _fitted(self, size: int, method: str) -> dict[str, PromptState]:
+        """The states of this prompt alone; those that were fitted last are at hand."""
+        if self._last is None or self._last[0] != (size, method):
+            self._last = (size, method), self._fitted_anew(size, method)
+        return self._last[1]
+
+    def _fitted_anew(self, size: int, method: str) -> dict[str, PromptState]:
         known = method_named(method)
         known.check_size(size)
         cache, text = self.cache, self.recall_text if known.by_scores else self.text
@@ -300,10 +322,8 @@ class Compressor:
     @cached_property
     def quiz(self) -> Quiz:
         """Questions on the prompt that it answers and that are not answered without it."""
-        made = questions_from(self._prose(), bool(self.reader.roles), seed=self.seed)
-        kept = self.work.notes("quiz", lambda: asdict(self._asked(made)))
-        questions = tuple(Question(**question) for question in kept["questions"])
-        return Quiz(questions, tuple(kept["full"]), tuple(kept["none"]))
+        made = questions_from(self._prose(), bool(self.reader.roles), self.questions, self.seed)
+        return Quiz.read(self.work.notes("quiz", lambda: asdict(self._asked(made))))
 
     def _asked(self, made: Sequence[Question]) -> Quiz:
         full, none = Way.full(self.cache), Way.none()
@@ -314,12 +334,13 @@ class Compressor:
         read = partial(self.reader.question, self.tokenizer)
         return quiz_answers(self.model, self.tokenizer, texts, read, way, done)
 
-    def quiz_answers(self, compressed: CompressedPrompt) -> tuple[Answer, ...]:
-        """How a compressed prompt answers the quiz."""
-        texts = [question.text for question in self.quiz.questions]
+    def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
+        """How a compressed prompt answers a quiz, by default the prompt's own."""
+        quiz = self.quiz if quiz is None else quiz
+        texts = [question.text for question in quiz.questions]
         with self.stages.stage("asking", len(texts)) as done:
             said = self._say(Way.compressed(self.cache, compressed.states), done, texts)
-        return self.quiz.answers(said)
+        return quiz.answers(said)
 
     def fidelity(self, compressed: CompressedPrompt) -> Fidelity:
         """How far the model behind a compressed prompt is from itself behind the whole one."""
@@ -335,9 +356,15 @@ class Compressor:
         return "\n".join(message["content"] for message in self.prompt)
 
     def report(
-        self, compressed: CompressedPrompt, questions: Sequence[tuple[str, str | None]] = ()
+        self,
+        compressed: CompressedPrompt,
+        questions: Sequence[tuple[str, str | None]] = (),
+        quiz: Quiz | None = None,
     ) -> Report:
-        """What was kept: answers to own questions and to the user's, and the effect on other text."""
+        """What was kept: answers to own questions and to the user's, and the effect on other text.
+
+        quiz: the own questions, by default those made from this prompt.
+        """
         answers = ()
         if questions:
             with self.stages.stage("asking", len(questions)) as done:
@@ -355,7 +382,7 @@ class Compressor:
             size=compressed.size,
             method=compressed.method,
             fidelity=self.fidelity(compressed),
-            own=self.quiz_answers(compressed),
+            own=self.quiz_answers(compressed, quiz),
             seconds={name: round(value, 3) for name, value in self.stages.seconds.items()},
             bytes_of_cache=self.cache.number_of_bytes,
             bytes_of_states=compressed.number_of_bytes,

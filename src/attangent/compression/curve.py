@@ -15,8 +15,9 @@ def draw_curve(attempts: Sequence[Attempt], keep: float, path: Path) -> None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    closed = [attempt for attempt in attempts if not attempt.distilled]
-    trained = [attempt for attempt in attempts if attempt.distilled]
+    by_size = sorted(attempts, key=lambda attempt: attempt.size)
+    closed = [attempt for attempt in by_size if not attempt.distilled]
+    trained = [attempt for attempt in by_size if attempt.distilled]
     for label, some, marker in (("closed form", closed, "o-"), ("distilled", trained, "s--")):
         if some:
             axes.plot([one.size for one in some], [one.share for one in some], marker, label=label)

@@ -11,10 +11,12 @@ import torch
 from attangent._files import only_writer, real_folder, write_json
 from attangent._random import generator
 from attangent.adapters.attaching import detach
+from attangent.compression.asking.questions import AT_MOST
 from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
 from attangent.compression.export import check_export
-from attangent.compression.order import DEFAULT_SIZE, Order
+from attangent.compression.goal import Goal
+from attangent.compression.order import Order
 from attangent.compression.pieces import PieceRun
 from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
 from attangent.compression.report import Report
@@ -49,7 +51,10 @@ def compress_to_folder(
     check_export(export)
     check_model(model, tokenizer)
     if is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
-        return _long_to_folder(model, tokenizer, prompt, out, order, calibration, seed, progress)
+        options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
+        if progress is not None:
+            options["progress"] = progress
+        return _long_to_folder(model, tokenizer, prompt, order, questions, options)
     job = Compressor(
         model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress, folder=out
     )
@@ -75,29 +80,39 @@ def _long_to_folder(
     model: Any,
     tokenizer: Any,
     prompt: Any,
-    out: Path,
     order: Order,
-    calibration: Sequence[str] | None,
-    seed: int,
-    progress: Progress | None,
+    questions: Sequence[tuple[str, str | None]],
+    options: dict[str, Any],
 ) -> Report:
-    """A prompt that cannot be read at once: piece by piece, with the size of the order for each.
+    """A prompt that cannot be read at once: piece by piece, the goal or the size of the order for each.
 
-    What is reported is that of the last piece, behind the others: none can be asked with the whole prompt.
+    No model can be asked with the whole prompt. Own questions are those that a piece answers while it stands
+    whole behind the others; all of them are asked behind the final states. The effect on other text and the
+    answers to the user's questions are compared with the last piece whole behind the others.
     """
-    options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
-    if progress is not None:
-        options["progress"] = progress
-    run = PieceRun(model, tokenizer, prompt, order.size or DEFAULT_SIZE, order.method, **options)
+    goal, out = order.goal(), options["folder"]
+    run = PieceRun(
+        model, tokenizer, prompt, order.plain_size, order.method, goal=goal, questions=AT_MOST, **options
+    )
     with only_writer(real_folder(out), "compression"):
         found = run.compressed()
         found.save(model, out)
         assert run.last is not None
         pieces, tokens = len(run.long.pieces), len(run.long.ids)
-        report = replace(run.last.report(found), pieces=pieces, prompt_tokens=tokens)
+        report = run.last.report(found, questions, run.quiz)
+        report = replace(report, pieces=pieces, prompt_tokens=tokens)
+        if goal is not None:
+            report = replace(report, goal=_long_goal(report, goal, run.sizes))
         write_json(out / REPORT, report.as_json())
         run.work.finish()
     return report
+
+
+def _long_goal(report: Report, goal: Goal, sizes: Sequence[int]) -> dict[str, Any]:
+    """Whether all pieces together keep enough answers, and the size that each of them got."""
+    met = report.kept >= goal.keep * len(report.own)
+    stopped = "" if met else "pieces that are compressed one by one keep less together than each by itself"
+    return {"met": met, "stopped": stopped, "attempts": [], "sizes": list(sizes)}
 
 
 def _export(job: Compressor, found: CompressedPrompt, folder: Path) -> dict[str, Any]:

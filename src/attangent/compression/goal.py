@@ -1,7 +1,6 @@
 """The smallest size, and the least work, that keeps enough of the answers."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from attangent.compression.result import CompressedPrompt
 if TYPE_CHECKING:
     from attangent.compression.compressor import Compressor
 
+_FIRST = 64
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WORTH_DISTILLING = 0.6
 """Distillation is tried where the closed form keeps at least this part of the answers."""
@@ -76,37 +76,70 @@ class Outcome:
 
 
 def reach(job: "Compressor", goal: Goal, method: str = DEFAULT) -> Outcome:
-    """The first of 16, 32, 64, ... tokens that keeps enough answers: by the closed form, else distilled.
+    """The smallest of 16, 32, 64, ... tokens that keeps enough answers: by the closed form, else distilled.
 
-    Where the caps of the goal come first, the attempt that kept most is returned, and why it ended.
+    64 is tried first; from there sizes go down while they are enough, or up until they are. Where the caps of
+    the goal come first, the attempt that kept most is returned, and why it ended.
     """
-    known, started = method_named(method), time.perf_counter()
-    if not known.sized:
+    if not method_named(method).sized:
         raise AttangentError(f"method {method!r} has no size to choose: use keep=0 with it")
-    tried: list[tuple[Attempt, CompressedPrompt]] = []
-    stopped = f"{goal.size} tokens for each head are the most allowed"
-    for found in _candidates(job, goal, method, tried):
-        attempt = _measured(job, found, time.perf_counter() - started)
-        tried.append((attempt, found))
-        if attempt.share >= goal.keep:
-            return Outcome(found, True, [one for one, _ in tried])
-        if goal.seconds is not None and time.perf_counter() - started > goal.seconds:
-            stopped = f"{goal.seconds:g} seconds are over"
-            break
-    best = max(tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
-    return Outcome(best, False, [one for one, _ in tried], stopped)
+    search, sizes = _Search(job, goal, method), _sizes(len(job.ids), goal.size)
+    first = next((place for place, size in enumerate(sizes) if size >= _FIRST), len(sizes) - 1)
+    if search.is_enough(sizes[first]):
+        for size in reversed(sizes[:first]):
+            if search.over or not search.is_enough(size):
+                break
+    else:
+        for size in sizes[first + 1 :]:
+            if search.over or search.is_enough(size):
+                break
+    return search.outcome()
 
 
-def _candidates(
-    job: "Compressor", goal: Goal, method: str, tried: list[tuple[Attempt, CompressedPrompt]]
-) -> Iterator[CompressedPrompt]:
-    """Sizes in growing order: the closed form, then distilled where that is worth the time."""
-    for size in _sizes(len(job.ids), goal.size):
-        found = job.fit(size, method)
-        yield found
-        worth = tried[-1][0].share >= _WORTH_DISTILLING * goal.keep
-        if goal.steps and worth and not found.exact and method_named(method).distillable:
-            yield job.distill(found, Distillation(goal.steps, seed=job.seed))
+@dataclass
+class _Search:
+    """What has been tried, and the last that was enough."""
+
+    job: "Compressor"
+    goal: Goal
+    method: str
+    tried: list[tuple[Attempt, CompressedPrompt]] = field(default_factory=list)
+    enough: CompressedPrompt | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def over(self) -> bool:
+        return self.goal.seconds is not None and self.seconds > self.goal.seconds
+
+    def is_enough(self, size: int) -> bool:
+        """Whether this size keeps enough: by the closed form, then distilled where that is worth the time."""
+        found = self.job.fit(size, self.method)
+        if self._keeps(found):
+            return True
+        worth = self.tried[-1][0].share >= _WORTH_DISTILLING * self.goal.keep and not found.exact
+        if self.over or not self.goal.steps or not worth or not method_named(self.method).distillable:
+            return False
+        return self._keeps(self.job.distill(found, Distillation(self.goal.steps, seed=self.job.seed)))
+
+    def _keeps(self, found: CompressedPrompt) -> bool:
+        attempt = _measured(self.job, found, self.seconds)
+        self.tried.append((attempt, found))
+        if attempt.share >= self.goal.keep:
+            self.enough = found
+        return self.enough is found
+
+    def outcome(self) -> Outcome:
+        attempts = [attempt for attempt, _ in self.tried]
+        if self.enough is not None:
+            return Outcome(self.enough, True, attempts)
+        best = max(self.tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
+        allowed = f"{self.goal.size} tokens for each head are the most allowed"
+        stopped = f"{self.goal.seconds:g} seconds are over" if self.over else allowed
+        return Outcome(best, False, attempts, stopped)
 
 
 def _sizes(tokens: int, most: int | None) -> list[int]:

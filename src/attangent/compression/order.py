@@ -34,19 +34,28 @@ class Order:
         method_named(self.method).check_size(check_size("size", self.size or DEFAULT_SIZE))
         if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise AttangentError(f"tolerance is {self.tolerance!r}, expected a number between 0 and 1")
-        self._goal()
+        Goal(self.keep, self.size, self.seconds, self.distill)
 
     def carry_out(self, job: Compressor) -> Outcome:
         """The compressed prompt, with what was tried on the way where there was a goal in answers."""
-        if self.tolerance is None and self.keep and method_named(self.method).sized:
-            return reach(job, self._goal(), self.method)
+        goal = self.goal()
+        if goal is not None:
+            return reach(job, goal, self.method)
         if self.tolerance is not None:
             found = job.fit_to(self.tolerance, self.method)
         else:
-            found = job.fit(self.size or DEFAULT_SIZE, self.method)
+            found = job.fit(self.plain_size, self.method)
         if self.distill:
             found = job.distill(found, Distillation(self.distill, seed=job.seed))
         return Outcome(found, True)
 
-    def _goal(self) -> Goal:
-        return Goal(self.keep, self.size, self.seconds, self.distill)
+    @property
+    def plain_size(self) -> int:
+        """The size where there is no goal."""
+        return self.size or DEFAULT_SIZE
+
+    def goal(self) -> Goal | None:
+        """The goal in answers; None where the size or a tolerance decides."""
+        if self.tolerance is None and self.keep and method_named(self.method).sized:
+            return Goal(self.keep, self.size, self.seconds, self.distill)
+        return None

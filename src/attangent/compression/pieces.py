@@ -5,8 +5,8 @@ piece stands at position 0 and the keys of those before are rotated back, so tha
 up to the context's end. Layers with a sliding window keep the last piece only: they could not see the others.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from torch import Tensor
 from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, RaggedState
+from attangent.compression.asking.quiz import Quiz
 from attangent.compression.compressor import Compressor
 from attangent.compression.export import Rotation
+from attangent.compression.goal import Goal, reach
 from attangent.compression.methods import DEFAULT
 from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import Piece, PromptState
@@ -28,6 +30,7 @@ from attangent.compression.text import LENGTH
 from attangent.compression.work import Work
 
 _PIECE = 1024
+_FEWEST_QUESTIONS = 6
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class PieceRun:
 
     piece: tokens of a piece, 1024 or what can be read at once by default. With a folder a run that was cut
     off goes on behind the last piece that was finished. `done` is called with the job of each piece.
+    goal: with one, each piece gets the smallest size that keeps enough answers to its own questions, and
+    `size` does not count. questions: how many are made from all pieces together for `quiz`; 0 for none.
     """
 
     model: Any
@@ -90,8 +95,12 @@ class PieceRun:
     progress: Progress = lambda stage, done, total: None
     folder: Path | None = None
     done: Callable[[Compressor], Any] = lambda job: None
+    goal: Goal | None = None
+    questions: int = 0
     long: LongPrompt = field(init=False)
     last: Compressor | None = field(init=False, default=None)
+    quiz: Quiz = field(init=False, default=Quiz((), (), ()))
+    sizes: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.long = LongPrompt.of(self.model, self.tokenizer, self.prompt, self.piece)
@@ -101,11 +110,17 @@ class PieceRun:
     @cached_property
     def work(self) -> Work:
         about = [fingerprint(self.tokenizer), self.long.ids.tolist(), self.long.piece]
-        return Work(self.folder, [*about, self.size, self.method, self.seed])
+        goal = None if self.goal is None else asdict(self.goal)
+        return Work(self.folder, [*about, self.size, self.method, self.seed, goal, self.questions])
 
     def compressed(self) -> CompressedPrompt:
-        """All pieces compressed; `last` is then the job of the last one."""
+        """All pieces compressed.
+
+        Afterwards `last` is the job of the last one, `sizes` has the size of each, and `quiz` the questions
+        that each piece answers while it stands whole behind the compressed ones before it.
+        """
         parts: list[_Part] = []
+        quizzes: list[Quiz] = []
         for count, ids in enumerate(self.long.pieces):
             if parts:
                 length = parts[-1].length
@@ -113,22 +128,31 @@ class PieceRun:
             self.last = self._job(count, ids, _joined(parts))
             kept = self.work.tensors(f"piece-{count}", partial(self._fitted, self.last))
             parts.append(_Part(unpacked(kept), len(ids), len(ids)))
+            self.sizes.append(_size_of(parts[-1].states))
+            quizzes.append(self._quiz(count, self.last))
             self.progress("pieces", count + 1, len(self.long.pieces))
         offset = parts[-1].length if self.long.rotated else len(self.long.ids)
+        self.quiz = Quiz.joined(quizzes)
         about = (self.method, self.long.roles, fingerprint(self.tokenizer))
-        return CompressedPrompt(_joined(parts), offset, self.size * len(parts), *about)
+        return CompressedPrompt(_joined(parts), offset, sum(self.sizes), *about)
 
     def _job(self, count: int, ids: Tensor, before: dict[str, PromptState]) -> Compressor:
         start = 0 if self.long.rotated else count * self.long.piece
-        piece = Piece(ids, start, before)
-        return Compressor(
-            self.model, self.tokenizer, self.prompt, self.calibration, seed=self.seed, piece=piece
-        )
+        options: dict[str, Any] = {"seed": self.seed, "piece": Piece(ids, start, before)}
+        if self.questions:
+            options["questions"] = max(_FEWEST_QUESTIONS, self.questions // len(self.long.pieces))
+        return Compressor(self.model, self.tokenizer, self.prompt, self.calibration, **options)
 
     def _fitted(self, job: Compressor) -> dict[str, Tensor]:
-        found = job.fit_piece(self.size, self.method)
+        size = self.size if self.goal is None else reach(job, self.goal, self.method).found.size
+        found = job.fit_piece(size, self.method)
         self.done(job)
         return packed(found)
+
+    def _quiz(self, count: int, job: Compressor) -> Quiz:
+        if not self.questions:
+            return Quiz((), (), ())
+        return Quiz.read(self.work.notes(f"quiz-{count}", lambda: asdict(job.quiz)))
 
 
 @dataclass(frozen=True)
@@ -148,6 +172,16 @@ class _Part:
         by = min(length, room)
         moved = {name: _moved(state, rotation, -by) for name, state in states.items()}
         return _Part(moved, self.length, self.far + by)
+
+
+def _size_of(states: Mapping[str, PromptState]) -> int:
+    """The virtual tokens for each KV head, in the mean."""
+    sizes = [
+        size
+        for state in states.values()
+        for size in (RaggedState.from_state(state) if isinstance(state, PrefixState) else state).sizes
+    ]
+    return round(sum(sizes) / len(sizes))
 
 
 def _joined(parts: Sequence[_Part]) -> dict[str, PromptState]:

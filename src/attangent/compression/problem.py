@@ -36,7 +36,8 @@ class HeadProblem:
     weights (n, m): the attention each query pays to each token of the prompt, among all it sees;
     rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
     output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
-    queries (n, d): times the scale, so that their products with keys are logits (before a softcap).
+    queries (n, d): times the scale, so that their products with keys are logits (before a softcap);
+    total (n): the logsumexp of all logits that a query sees.
     """
 
     weights: Tensor
@@ -46,6 +47,8 @@ class HeadProblem:
     keys: Tensor
     values: Tensor
     queries: Tensor
+    total: Tensor
+    softcap: float | None = None
 
     @property
     def share(self) -> Tensor:
@@ -54,9 +57,18 @@ class HeadProblem:
 
     def thinned(self, rows: int) -> "HeadProblem":
         """The problem on every s-th query, so that about `rows` are left."""
-        kept = slice(None, None, max(1, len(self.rest) // rows))
-        names = ("weights", "rest", "beside", "output", "queries")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
+        return self.some(slice(None, None, max(1, len(self.rest) // rows)))
+
+    def some(self, rows: Tensor | slice) -> "HeadProblem":
+        """The problem on some of the queries."""
+        names = ("weights", "rest", "beside", "output", "queries", "total")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def attention_to(self, keys: Tensor) -> Tensor:
+        """(n, r): what each query would pay to these keys (r, d), in parts of all that it sees now."""
+        raw = self.queries @ keys.mT
+        logits = raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
+        return (logits - self.total.unsqueeze(1)).exp()
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,8 @@ class LayerProblem:
             rest = (token_lse[kept, 0] - total).exp()
             near = beside[kept].float()
             output = weights @ v + rest.unsqueeze(1) * near
-            yield HeadProblem(weights, rest, near, output, k, v, queries * self.call.scale)
+            scaled = queries * self.call.scale
+            yield HeadProblem(weights, rest, near, output, k, v, scaled, total, self.call.softcap)
 
     def state(self, solved: Sequence[Solution]) -> PromptState:
         """The virtual tokens of each KV head as a state, ragged where heads differ in number."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,19 @@ SINKS = 4
 """The first tokens of a prompt, which draw attention whatever they say."""
 REPEAT = "Repeat the previous context exactly."
 """What is asked before the prompt is repeated, as KVzip asks it."""
-_FOLLOWING = 2
 _REPEATED = 160
 _REPEATED_EVERY = 128
+
+
+class Turn(NamedTuple):
+    """Something asked behind the prompt, and what is said to it."""
+
+    asked: Tensor
+    answer: Tensor
+
+    @property
+    def ids(self) -> Tensor:
+        return torch.cat([self.asked, self.answer])
 
 
 @dataclass(frozen=True)
@@ -74,36 +84,37 @@ def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: 
     return [found[i] for i in sorted(kept.tolist())]
 
 
-def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[Tensor]:
+def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[Turn]:
     """The prompt `ids` said again in overlapping pieces, each behind the tokens `asked`.
 
     Where there are more than `at_most` pieces, as many of them are spread evenly over the prompt.
     """
     last = max(1, len(ids) - (_REPEATED - _REPEATED_EVERY))
-    starts = range(0, last, _REPEATED_EVERY)
-    if at_most is not None and len(starts) > at_most:
-        starts = [starts[i * len(starts) // at_most] for i in range(at_most)]
-    return [torch.cat([asked, ids[start : start + _REPEATED]]) for start in starts]
+    starts: Sequence[int] = range(0, last, _REPEATED_EVERY)
+    starts = starts if at_most is None else spread(starts, at_most)
+    return [Turn(asked, ids[start : start + _REPEATED]) for start in starts]
 
 
 def recitations(
-    sentences: Sequence[str],
-    places: Sequence[int],
-    tokens_of: Callable[[str], Tensor],
-    question: Callable[[str], Tensor],
-) -> list[Tensor]:
-    """Turns of a chat: the first half of a sentence is asked, the answer is the text from that sentence on.
+    sentences: Sequence[str], tokens_of: Callable[[str], Tensor], question: Callable[[str], Tensor]
+) -> list[Turn]:
+    """Turns of a chat: the first half of a sentence is asked, the answer is the sentence.
 
-    What a model says to them behind the whole prompt is what the prompt says, place by place, in the form in
-    which it will be asked for it. `places` are the sentences to ask for.
+    What a model says to them behind the whole prompt is what the prompt says, place by place, in a form in
+    which it may be asked for it.
     """
     found = []
-    for place in places:
-        words = sentences[place].split()
+    for sentence in sentences:
+        words = sentence.split()
         asked = question(" ".join(words[: max(2, len(words) // 2)]) + "?")
-        answer = tokens_of(" ".join(sentences[place : place + _FOLLOWING]))
-        found.append(torch.cat([asked, answer])[:LENGTH])
+        found.append(Turn(asked, tokens_of(sentence)[: max(1, LENGTH - len(asked))]))
     return found
+
+
+def spread(items: Sequence[Any], at_most: int) -> list[Any]:
+    """At most so many of the items, evenly spread over them."""
+    count = min(at_most, len(items))
+    return [items[i * len(items) // count] for i in range(count)]
 
 
 def sentences_of(text: str) -> list[str]:

@@ -1,5 +1,8 @@
 """A quiz keeps what the prompt alone answers, and says what a compressed one lost."""
 
+import json
+from dataclasses import asdict
+
 from attangent.compression.asking.questions import Question
 from attangent.compression.asking.quiz import Quiz
 
@@ -24,3 +27,11 @@ def test_a_quiz_can_be_empty():
 def test_lost_answers_are_found():
     quiz = Quiz.made(QUESTIONS, said("Quill", "Rome", "1931"), said("", "", ""))
     assert [answer.lost for answer in quiz.answers(["quill", "Paris", "in 1931"])] == [False, True, False]
+
+
+def test_a_quiz_can_be_written_and_joined():
+    quiz = Quiz.made(QUESTIONS, said("Quill", "Rome", "1931"), said("", "", ""))
+    assert Quiz.read(json.loads(json.dumps(asdict(quiz)))) == quiz
+    both = Quiz.joined([quiz, Quiz((), (), ()), quiz])
+    assert len(both) == 6
+    assert both.full == quiz.full + quiz.full

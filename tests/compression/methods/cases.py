@@ -13,12 +13,12 @@ def problem(n=300, m=24, tokens=6, d=4, seed=0, gain=2.0, alike=0):
         k[-alike:] = k[-alike:] / 20 + 1
         q = q + 1
     near_k, near_v = torch.randn(tokens, d, generator=draw), torch.randn(tokens, d, generator=draw)
-    chances = (gain * q @ torch.cat([k, near_k]).mT / d**0.5).softmax(dim=1)
+    logits = gain * q @ torch.cat([k, near_k]).mT / d**0.5
+    chances, total = logits.softmax(dim=1), logits.logsumexp(dim=1)
     weights, rest = chances[:, :m], chances[:, m:].sum(dim=1)
     beside = chances[:, m:] @ near_v / rest.unsqueeze(1)
-    return HeadProblem(
-        weights, rest, beside, weights @ v + rest.unsqueeze(1) * beside, k, v, gain * q / d**0.5
-    )
+    output = weights @ v + rest.unsqueeze(1) * beside
+    return HeadProblem(weights, rest, beside, output, k, v, gain * q / d**0.5, total)
 
 
 def error(given, solution, chosen):

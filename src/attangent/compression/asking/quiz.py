@@ -33,6 +33,18 @@ class Quiz:
         kept = [(q, a, b) for q, a, b in said if _right(q, a) and not _right(q, b)]
         return cls(*(tuple(part) for part in zip(*kept, strict=True))) if kept else cls((), (), ())
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Quiz]") -> "Quiz":
+        """The questions of all parts, in order."""
+        names = ("questions", "full", "none")
+        return cls(*(tuple(one for part in parts for one in getattr(part, name)) for name in names))
+
+    @classmethod
+    def read(cls, notes: dict[str, Any]) -> "Quiz":
+        """A quiz that was written with `asdict`."""
+        questions = tuple(Question(**question) for question in notes["questions"])
+        return cls(questions, tuple(notes["full"]), tuple(notes["none"]))
+
     def __len__(self) -> int:
         return len(self.questions)
 

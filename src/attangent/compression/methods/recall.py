@@ -4,17 +4,18 @@ import torch
 
 from attangent.compression.methods.anchors import refitted
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.problem import LayerProblem, PromptState
+from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
+from attangent.compression.refine import refined
 from attangent.compression.scoring import Kept, Scores, best_tokens
 
 _FITTED_ON = 4096
 
 
 class RecallMethod(CompressionMethod):
-    """Sizes by head for a fixed total; masses and values in closed form.
+    """Sizes by head for a fixed total; masses and values in closed form, then all refined, keys too.
 
-    The way of choosing sizes is that of KVzip, the way of fitting is that of Attention Matching (arXiv
-    2602.16284), which was found independently here as `anchors`.
+    Sizes by head for a total are KVzip's idea, the closed form is that of Attention Matching (arXiv
+    2602.16284), which was found independently here as `anchors`; scores by effect and moved keys are ours.
     """
 
     name = "recall"
@@ -26,10 +27,14 @@ class RecallMethod(CompressionMethod):
     def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         kept = layer.kept or self._alone(layer, size)
         heads = zip(layer.heads(), kept, strict=True)
-        return layer.state([refitted(head.thinned(_FITTED_ON), chosen) for head, chosen in heads])
+        return layer.state([_solved(head.thinned(_FITTED_ON), chosen) for head, chosen in heads])
 
     @staticmethod
     def _alone(layer: LayerProblem, size: int) -> list[torch.Tensor]:
         """What a layer keeps when there is no other: the most attended of all its heads together."""
         scores = torch.stack([head.weights.amax(dim=0) for head in layer.heads()])
         return best_tokens({layer.call.layer: scores}, size)[layer.call.layer]
+
+
+def _solved(problem: HeadProblem, chosen: torch.Tensor) -> Solution:
+    return refined(problem, refitted(problem, chosen))

@@ -1,0 +1,40 @@
+"""Moved keys never fit worse, and fit better where keys of the prompt alone cannot."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attangent.compression.methods.anchors import refitted
+from attangent.compression.refine import refined, squared_error
+from tests.compression.methods.cases import error, problem
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), count=st.integers(1, 12))
+def test_the_fit_is_never_worse_than_its_start(seed, count):
+    given_ = problem(seed=seed)
+    start = refitted(given_, torch.arange(count))
+    assert squared_error(given_, refined(given_, start)) <= squared_error(given_, start)
+
+
+def test_keys_that_move_stand_for_many_tokens():
+    given_ = problem(n=600, m=40, seed=3)
+    start = refitted(given_, torch.arange(6))
+    found = refined(given_, start)
+    assert squared_error(given_, found) < 0.9 * squared_error(given_, start)
+    assert not torch.equal(found[0], start[0])
+    assert (found[1] > 0).all()
+
+
+def test_the_error_is_that_of_the_output():
+    given_, chosen = problem(), torch.arange(5)
+    start = refitted(given_, chosen)
+    expected = error(given_, start, chosen) * given_.values.shape[1]
+    torch.testing.assert_close(squared_error(given_, start), expected, rtol=1e-4, atol=1e-7)
+
+
+def test_the_same_problem_gives_the_same_tokens():
+    given_ = problem(n=3000, seed=1)
+    start = refitted(given_, torch.arange(5))
+    one, other = refined(given_, start), refined(given_, start)
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
