@@ -12,6 +12,7 @@ The code trusts its caller: `prepare` makes what it can read.
 """
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -21,8 +22,9 @@ from attangent.attention.compiled.library import CallFields, Compiled
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap
 
-_KINDS = {"elu": 0, "learned-elu": 1, "learned-gelu": 2, "exponential": 3}
+KINDS = {"elu": 0, "learned-elu": 1, "learned-gelu": 2, "exponential": 3}
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
+_NONE = 0, 0, 0
 _FEWEST_ROWS = 96
 """A task has at least as many rows: to make a prefix ready costs as much as a few of them."""
 
@@ -44,10 +46,10 @@ class Prepared(NamedTuple):
         """Adds the prefix to `out` in place; log |whole mass| and its sign (None: positive) where wanted."""
         total = torch.empty(lse.shape, dtype=lse.dtype) if for_backward else None
         sign = torch.empty_like(total) if total is not None and not self.features.positive else None
-        call = self._call(q, parts=self._parts(q, for_gradients=False))
-        _point(call, out=out, lse=lse, total=total, sign=sign)
-        call.out_step, call.lse_step = _steps(out), _steps(lse)
-        _run(self.compiled.forward, call, self.compiled.parallel)
+        steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
+        self._run(
+            self.compiled.forward, q, self._parts(q, for_gradients=False), steps, (out, lse, total, sign)
+        )
         return total, sign
 
     def backward(
@@ -58,29 +60,39 @@ class Prepared(NamedTuple):
         weights = [part for part in (self.affine.weight, self.affine.bias) if part is not None]
         heads = len(self.Z)
         sums = [torch.empty(parts, heads, *part.shape[1:]) for part in (self.Z, self.mass, *weights)]
-        call = self._call(q, parts)
-        _point(call, out=out, total=total, sign=sign, grad=grad, grad_q=grad_q)
-        _point(call, **dict(zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False)))
-        call.out_step, call.grad_step = _steps(out), _steps(grad)
-        if grad_q is not None:
-            call.grad_q_step = _steps(grad_q)
-        _run(self.compiled.backward, call, self.compiled.parallel)
+        steps = _steps(q), _steps(out), _NONE, _steps(grad), _NONE if grad_q is None else _steps(grad_q)
+        results = out, None, total, sign
+        self._run(self.compiled.backward, q, parts, steps, results, (grad, grad_q, *sums))
         grad_Z, grad_mass, *of_form = (each[0] if parts == 1 else each.sum(dim=0) for each in sums)
         if of_form:
             of_form = self.features.affine_gradients(of_form[0], of_form[-1])
         return [grad_Z, grad_mass, *of_form]
 
-    def _call(self, q: Tensor, parts: int) -> CallFields:
+    def _run(
+        self,
+        function: Any,
+        q: Tensor,
+        parts: int,
+        steps: tuple[Any, ...],
+        results: Sequence[Tensor | None],
+        gradients: Sequence[Tensor | None] = (),
+    ) -> None:
+        """Calls the code with the fields in their order: numbers, steps, out to sign, weights, gradients."""
         batch, heads, rows, dim = q.shape
-        _, size, values = self.Z.shape
-        affine, shared = self.affine, heads // len(self.Z)
-        step = int(affine.weight is not None and len(affine.weight) > 1)
-        numbers = batch, heads, shared, rows, dim, size, values, parts, torch.get_num_threads(), step
-        kinds = _KINDS[affine.kind], TYPES[q.dtype], int(self.features.positive)
-        call = CallFields(*kinds, *numbers, _steps(q), gain=self.gain, cap=self.cap)
-        _point(call, q=q, Z=self.Z, mass=self.mass)
-        _point(call, weight=affine.weight, bias=affine.bias, level=affine.level)
-        return call
+        state_heads, size, values = self.Z.shape
+        kind, weight, bias, level = self.affine
+        call = CallFields(
+            *(KINDS[kind], TYPES[q.dtype], self.features.positive),
+            *(batch, heads, heads // state_heads, rows, dim, size, values),
+            *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1),
+            *steps,
+            *map(_address, (q, *results, self.Z, self.mass, weight, bias, level)),
+            *map(_address, gradients),
+            gain=self.gain,
+            cap=self.cap,
+        )
+        if function(ctypes.addressof(call), self.compiled.parallel):
+            raise MemoryError("the compiled attention found no memory for its scratch space")
 
     def _parts(self, q: Tensor, for_gradients: bool) -> int:
         """Into how many parts the rows of a head are cut: enough for all threads, none too short."""
@@ -93,17 +105,10 @@ class Prepared(NamedTuple):
         return max(1, min(wanted, rows // _FEWEST_ROWS))
 
 
-def _steps(tensor: Tensor) -> Any:
+def _steps(tensor: Tensor) -> tuple[int, int, int]:
     batch, head, row, *_ = tensor.stride()
     return batch, row, head
 
 
-def _point(call: CallFields, **tensors: Tensor | None) -> None:
-    for name, tensor in tensors.items():
-        if tensor is not None:
-            setattr(call, name, tensor.data_ptr())
-
-
-def _run(function: Any, call: CallFields, parallel: Any) -> None:
-    if function(ctypes.addressof(call), parallel):
-        raise MemoryError("the compiled attention found no memory for its scratch space")
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

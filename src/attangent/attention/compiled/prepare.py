@@ -38,13 +38,14 @@ def prepare(features: FeatureMap, Z: Tensor, mass: Tensor, gain: float, cap: flo
     if compiled is None or torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return None
     affine = features.affine()
-    if affine is None or not _fits(affine, Z):
+    if affine is None or not _fits(affine, Z) or not (_is_plain(Z) and _is_plain(mass)):
         return None
-    weights = [None if part is None else part.contiguous() for part in affine[1:]]
-    if not all(part is None or _is_plain(part) for part in (Z, mass, *weights)):
-        return None
-    form = Affine(affine.kind, *weights)
-    return Prepared(compiled, features, form, Z.contiguous(), mass.contiguous(), gain, cap)
+    if affine.weight is not None:
+        weights = [None if part is None else part.contiguous() for part in affine[1:]]
+        if not all(part is None or _is_plain(part) for part in weights):
+            return None
+        affine = Affine(affine.kind, *weights)
+    return Prepared(compiled, features, affine, Z.contiguous(), mass.contiguous(), gain, cap)
 
 
 def takes(q: Tensor, *others: Tensor) -> bool:

@@ -8,10 +8,11 @@
 #include "prefix.h"
 
 #ifndef AT_ONCE
-#define AT_ONCE 3 /* rows of a product whose sums fit into the registers */
+#define AT_ONCE 2 /* rows of a product whose sums fit into the registers */
 #define KIND(name) name##_plain
 #endif
 #define TILE 48 /* rows whose features exist at once; a multiple of AT_ONCE */
+#define OWN 65536 /* numbers of scratch space that every thread keeps */
 
 #include "vectors.h"
 
@@ -19,45 +20,58 @@
 typedef struct {
     const Call *call;
     int64_t head, hidden; /* features that have weights */
-    int64_t features, dim, values; /* steps between rows: the sizes padded to LANES, and to AT_ONCE */
-    float level, *Z, *mass, *sizes, *W, *bias; /* W is (dim, features) */
+    int64_t features, dim, values; /* steps between rows: the sizes padded to LANES, features to AT_ONCE too */
+    float *memory, level, *Z, *mass, *sizes, *W, *bias; /* W is (dim, features) */
     float *x, *w, *terms, *share, *delta; /* a tile: inputs, features, what Z gives; then numbers of each row */
-    float *Zt, *Wt, *g, *t, *grad_Z, *grad_mass, *grad_W, *grad_bias; /* for the backward pass */
+    float *Zt, *Wt, *g, *t, *inner, *grad_Z, *grad_mass, *grad_W, *grad_bias; /* for the backward pass */
 } Task;
-
-INLINE int64_t padded(int64_t count)
-{
-    const int64_t lanes_ = (count + LANES - 1) / LANES * LANES, rows = (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
-    return lanes_ > rows ? lanes_ : rows;
-}
 
 INLINE int64_t in_lanes(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
 INLINE int64_t in_rows(int64_t count) { return (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; }
+INLINE int64_t padded(int64_t count) { return in_lanes(count) > in_rows(count) ? in_lanes(count) : in_rows(count); }
 INLINE int is_learned(const Call *c) { return c->kind == LEARNED_ELU || c->kind == LEARNED_GELU; }
 
 /* Where the feature at this place of ours stands in the caller's order. */
 INLINE int64_t place(const Task *k, int64_t j) { return !is_learned(k->call) ? j : j == k->hidden ? 0 : j + 1; }
 
-static void free_task(Task *k) { free(k->Z); }
+/* Rooms of a task: `own` where they fit, so that no memory is asked for and given back in every call. */
+static _Thread_local float own[OWN];
 
-/* All rooms of a task in one piece of memory, which begins at Z. */
-static int make_rooms(Task *k, int backward)
+static void free_task(Task *k)
+{
+    if (k->memory != own)
+        free(k->memory);
+}
+
+/* Whether nothing in a room is read that was not written before: no padding then has to be 0. */
+INLINE int is_written_whole(const Task *k, float **room, int backward)
 {
     const Call *c = k->call;
+    return (room == &k->Z && k->values == c->values) || (room == &k->x && k->dim == c->dim)
+           || (room == &k->W && !c->weight) || (room == &k->w && !backward) || room == &k->terms;
+}
+
+static int make_rooms(Task *k, int backward)
+{
     const int64_t F = k->features, D = k->dim, V = k->values;
     const int64_t counts[] = {F * V, F, F, D * F, F, TILE * D, TILE * F, TILE * V, TILE + LANES, TILE + LANES,
-                              V * F, F * D, TILE * V, TILE * F, F * V, F, F * D, F};
+                              V * F, F * D, TILE * V, TILE * F, TILE * F, F * V, F, F * D, F};
     float **rooms[] = {&k->Z, &k->mass, &k->sizes, &k->W, &k->bias, &k->x, &k->w, &k->terms, &k->share, &k->delta,
-                       &k->Zt, &k->Wt, &k->g, &k->t, &k->grad_Z, &k->grad_mass, &k->grad_W, &k->grad_bias};
-    const int used = backward ? 18 : 10;
+                       &k->Zt, &k->Wt, &k->g, &k->t, &k->inner, &k->grad_Z, &k->grad_mass, &k->grad_W, &k->grad_bias};
+    const int used = backward ? 19 : 10;
     int64_t total = 0;
     for (int i = 0; i < used; i++)
         total += counts[i];
-    float *memory = calloc(total, sizeof *memory);
-    (void)c;
-    for (int i = 0; i < used && memory; memory += counts[i++])
-        *rooms[i] = memory;
-    return memory == NULL;
+    k->memory = total <= OWN ? own : malloc(total * sizeof *k->memory);
+    if (!k->memory)
+        return 1;
+    float *next = k->memory;
+    for (int i = 0; i < used; next += counts[i++]) {
+        *rooms[i] = next;
+        if (!is_written_whole(k, rooms[i], backward))
+            memset(next, 0, counts[i] * sizeof *next);
+    }
+    return 0;
 }
 
 /* The sizes that rows of [Z | mass] are divided by, so that exponentials stay within bounds: see `row_sizes`. */
@@ -88,15 +102,21 @@ static void divide_rows(Task *k)
 static int make_task(Task *k, const Call *c, int64_t head, int backward)
 {
     *k = (Task){.call = c, .head = head, .hidden = c->size - is_learned(c), .features = padded(c->size),
-                .dim = padded(c->dim), .values = padded(c->values), .level = c->level ? c->level[head] : 0.0f};
+                .dim = in_lanes(c->dim), .values = in_lanes(c->values), .level = c->level ? c->level[head] : 0.0f};
     if (make_rooms(k, backward))
         return 1;
     for (int64_t j = 0; j < c->size; j++) {
         const int64_t from = head * c->size + place(k, j);
         k->mass[j] = c->positive ? fabsf(c->mass[from]) : c->mass[from];
-        memcpy(k->Z + j * k->values, c->Z + from * c->values, c->values * sizeof *k->Z);
         k->sizes[j] = 1.0f;
     }
+    if (c->kind == ELU && k->values == c->values)
+        k->Z = c->Z + head * c->size * c->values;
+    else
+        for (int64_t j = 0; j < c->size; j++) {
+            const int64_t from = head * c->size + place(k, j);
+            memcpy(k->Z + j * k->values, c->Z + from * c->values, c->values * sizeof *k->Z);
+        }
     const float *weight = c->weight + head * c->weight_step * k->hidden * c->dim;
     const float *bias = c->bias + head * c->weight_step * k->hidden;
     for (int64_t j = 0; c->weight && j < k->hidden; j++) {
@@ -188,7 +208,7 @@ INLINE void features(const Task *k, int64_t rows, float *shift, float *inner)
             shift[r] += exponentials(w, wide);
             continue;
         }
-        if (inner)
+        if (inner && c->kind == LEARNED_GELU)
             memcpy(inner + r * F, w, wide * sizeof *w);
         for (int64_t j = 0; j < wide; j += LANES)
             store(w + j, c->kind == LEARNED_GELU ? gelu(load(w + j))
@@ -299,7 +319,7 @@ INLINE void read_gradients(const Task *k, int64_t first, int64_t count, const fl
 }
 
 /* t = share (g Z' + delta mass'), the gradient of w; then that of what w is computed from, while w becomes share w. */
-INLINE void pull_back(const Task *k, int64_t rows, const float *inner)
+INLINE void pull_back(const Task *k, int64_t rows)
 {
     const Call *c = k->call;
     const int64_t F = k->features, wide = in_lanes(c->size);
@@ -308,7 +328,7 @@ INLINE void pull_back(const Task *k, int64_t rows, const float *inner)
         for (int64_t j = 0; j < wide; j += LANES) {
             const lanes w = load(k->w + r * F + j), d = load(k->t + r * F + j) + k->delta[r] * load(k->mass + j);
             const lanes slope = c->kind == EXPONENTIAL ? w
-                              : c->kind == LEARNED_GELU ? gelu_slope(load(inner + r * F + j))
+                              : c->kind == LEARNED_GELU ? gelu_slope(load(k->inner + r * F + j))
                               : smaller(w, all(1.0f)) * (c->kind == ELU ? scale : 1.0f);
             store(k->t + r * F + j, d * k->share[r] * slope);
             store(k->w + r * F + j, w * k->share[r]);
@@ -336,17 +356,17 @@ INLINE void add_to_queries(const Task *k, int64_t first, int64_t count, const fl
     }
 }
 
-INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count, float *inner)
+INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count)
 {
     const Call *c = k->call;
     float shift[TILE];
     const int64_t rows = in_rows(count), F = k->features, D = k->dim, V = k->values, wide = in_lanes(c->size);
     read_inputs(k, first, count);
-    features(k, rows, shift, inner);
+    features(k, rows, shift, k->inner);
     read_gradients(k, first, count, shift);
     memset(k->t, 0, rows * F * sizeof *k->t);
     add_product(k->t, F, k->g, V, 1, k->Zt, F, rows, c->values, wide);
-    pull_back(k, rows, inner);
+    pull_back(k, rows);
     add_product(k->grad_Z, V, k->w, 1, F, k->g, V, in_rows(c->size), rows, in_lanes(c->values));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < wide; j += LANES) {
@@ -401,13 +421,9 @@ int KIND(backward)(const Call *c, int64_t head, int64_t part)
     Task k;
     if (make_task(&k, c, head, 1))
         return 1;
-    float *inner = c->kind == LEARNED_GELU ? malloc(TILE * k.features * sizeof *inner) : NULL;
-    const int failed = c->kind == LEARNED_GELU && !inner;
-    for (int64_t first = bound(c, part), last = bound(c, part + 1); first < last && !failed; first += TILE)
-        differentiate_tile(&k, first, last - first < TILE ? last - first : TILE, inner);
-    if (!failed)
-        write_gradients(&k, part);
-    free(inner);
+    for (int64_t first = bound(c, part), last = bound(c, part + 1); first < last; first += TILE)
+        differentiate_tile(&k, first, last - first < TILE ? last - first : TILE);
+    write_gradients(&k, part);
     free_task(&k);
-    return failed;
+    return 0;
 }
