@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-BUILT_FROM := pyproject.toml hatch_build.py src/attangent/adapters/decoding/decoding.c
+BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*.[ch])
 
 .PHONY: setup demo test lint bench clean
 

@@ -1,50 +1,83 @@
-"""Compiles decoding.c where there is a C compiler; without one the package is the same, only slower."""
+"""Compiles the package's C where there is a compiler; without one the package is the same, only slower."""
 
 import os
+import platform
 import shlex
 import shutil
 import subprocess
 import sysconfig
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-ROOM = Path("src/attangent/adapters/decoding")
-FLAGS = [
-    "-O3",
-    "-std=gnu11",
-    "-shared",
-    "-fPIC",
-    "-ffp-contract=fast",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-]
+FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-Wno-psabi"]
+FMA = ["-mavx2", "-mfma"]
+WIDE = [*FMA, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
 
 
-class CompileDecoding(BuildHookInterface):
-    """Puts decoding.lib beside its source, and into wheels, which are then for one platform."""
+class Piece(NamedTuple):
+    """A source and how it is compiled; one source may be compiled several times."""
+
+    source: Path
+    flags: Sequence[str] = ()
+
+
+class CompileLibraries(BuildHookInterface):
+    """Puts libraries beside their sources, and into wheels, which are then for one platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        source, library = (Path(self.root) / ROOM / name for name in ("decoding.c", "decoding.lib"))
-        library.unlink(missing_ok=True)
-        complaint = compile_library(source, library)
-        if complaint:
-            self.app.display_warning(f"decoding.c is not compiled: {complaint}")
-            return
-        build_data["artifacts"].append(str(ROOM / library.name))
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{next(sys_tags()).platform}"
+        for name, pieces in libraries(Path(self.root)).items():
+            library = Path(self.root) / name
+            library.unlink(missing_ok=True)
+            complaint = compile_library(pieces, library)
+            if complaint:
+                self.app.display_warning(f"{library.name} is not compiled: {complaint}")
+                continue
+            build_data["artifacts"].append(name)
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{next(sys_tags()).platform}"
 
 
-def compile_library(source: Path, library: Path) -> str:
+def libraries(root: Path) -> dict[str, list[Piece]]:
+    """The libraries of the package, each with its pieces."""
+    decoding = Path("src/attangent/adapters/decoding")
+    attention = Path("src/attangent/attention/compiled")
+    rows, choose = root / attention / "rows.c", root / attention / "choose.c"
+    pieces = [Piece(rows), Piece(choose)]
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        pieces = [
+            Piece(rows),
+            Piece(rows, [*FMA, "-DAT_ONCE=4", "-DKIND(name)=name##_fma"]),
+            Piece(rows, [*WIDE, "-DAT_ONCE=8", "-DKIND(name)=name##_wide"]),
+            Piece(choose, ["-DHAS_KINDS"]),
+        ]
+    return {
+        str(decoding / "decoding.lib"): [Piece(root / decoding / "decoding.c")],
+        str(attention / "attention.lib"): pieces,
+    }
+
+
+def compile_library(pieces: Sequence[Piece], library: Path) -> str:
     """Why it could not be done, or nothing."""
     given = os.environ.get("CC")
     names = [given] if given else [sysconfig.get_config_var("CC") or "cc", "cc"]
     compiler = next((words for words in map(shlex.split, names) if shutil.which(words[0])), None)
     if os.name == "nt" or compiler is None:
         return f"no C compiler ({' or '.join(names)}) here"
-    command = [*compiler, *FLAGS, str(source), "-o", str(library), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return (done.stderr or f"{compiler[0]} failed") if done.returncode else ""
+    with tempfile.TemporaryDirectory() as folder:
+        objects = [str(Path(folder) / f"{i}.o") for i in range(len(pieces))]
+        commands = [
+            [*compiler, *FLAGS, *piece.flags, "-c", str(piece.source), "-o", made]
+            for piece, made in zip(pieces, objects, strict=True)
+        ]
+        commands.append([*compiler, "-shared", *objects, "-o", str(library), "-lm"])
+        for command in commands:
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                return done.stderr or f"{compiler[0]} failed"
+    return ""

@@ -1,4 +1,7 @@
-"""`python -m benchmarks [--only NAME] [--quick]`: measure, print, and write the results and their page."""
+"""`python -m benchmarks [--only NAME] [--minutes M] [--quick]`: measure, print, write results and their page.
+
+`--release` keeps what was measured last as that of the installed version, for later runs to compare with.
+"""
 
 import argparse
 import dataclasses
@@ -7,12 +10,14 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from attangent._errors import AttangentError
+from benchmarks.changes import kept_for_comparison
 from benchmarks.discover import discover
 from benchmarks.entrants import ROOT
 from benchmarks.harness import FULL, QUICK, Benchmark, Instruments, run, step_count
@@ -27,11 +32,16 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         known = discover()
         chosen = _choose(known, options.only)
-        load(results_file)
+        results = load(results_file)
     except AttangentError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    measure = _look if options.quick else lambda benchmark: _record(benchmark, known, root)
+    if options.release:
+        kept = {**results, "version": version("attangent"), "rows": kept_for_comparison(results["rows"])}
+        write(root / "benchmarks" / "released.json", json.dumps(kept, indent=1) + "\n")
+        return 0
+    seconds = 60 * options.minutes / sum(len(benchmark.sizes) for benchmark in chosen)
+    measure = _look if options.quick else lambda benchmark: _record(benchmark, known, root, seconds)
     try:
         done = [_succeeds(measure, benchmark) for benchmark in chosen]
     except KeyboardInterrupt:
@@ -45,6 +55,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", metavar="NAME", help="run this benchmark and replace its rows only")
     parser.add_argument(
         "--quick", action="store_true", help="few rounds of the smallest size: print, write nothing"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=30.0, help="about how long all of it may take (default 30)"
+    )
+    parser.add_argument(
+        "--release", action="store_true", help="measure nothing: keep the results as those of this version"
     )
     return parser.parse_args(arguments)
 
@@ -74,19 +90,19 @@ def _look(benchmark: Benchmark) -> None:
     _measured(dataclasses.replace(benchmark, sizes=benchmark.sizes[:1], goals=()), QUICK)
 
 
-def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path) -> None:
+def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path, seconds: float) -> None:
     """All sizes, kept in benchmarks/results.json and docs/benchmarks.md."""
-    rows = _measured(benchmark, full_effort(benchmark.rounds))
-    results_file = root / "benchmarks" / "results.json"
-    results = merge(load(results_file), benchmark, rows, known)
-    write(results_file, json.dumps(results, indent=1) + "\n")
-    write(root / "docs" / "benchmarks.md", markdown(results))
+    rows = _measured(benchmark, full_effort(benchmark.rounds, seconds))
+    folder = root / "benchmarks"
+    results = merge(load(folder / "results.json"), benchmark, rows, known)
+    write(folder / "results.json", json.dumps(results, indent=1) + "\n")
+    write(root / "docs" / "benchmarks.md", markdown(results, load(folder / "released.json")))
 
 
-def full_effort(rounds: int) -> Effort:
-    """With more rounds than usual a contestant may take longer before it has been measured enough."""
+def full_effort(rounds: int, seconds: float) -> Effort:
+    """At least so many rounds, and more while the `seconds` that a size may take are not spent."""
     enough = FULL.enough_seconds * max(1.0, rounds / FULL.rounds)
-    return dataclasses.replace(FULL, rounds=rounds, enough_seconds=enough)
+    return dataclasses.replace(FULL, rounds=rounds, enough_seconds=min(enough, seconds))
 
 
 def _measured(benchmark: Benchmark, effort: Effort) -> list[dict]:

@@ -4,6 +4,7 @@ A module `bench_<topic>.py` beside this one exposes `BENCHMARKS`, a list of `Ben
 """
 
 import json
+import os
 import platform
 import sys
 import time
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -20,13 +22,14 @@ from attangent._errors import AttangentError
 from attangent.audit.running.code import code_version
 from benchmarks.child import MALLOC_SETTINGS, Unavailable, Work
 from benchmarks.entrants import Child, Entrant, InProcess, Lapped
+from benchmarks.intervals import median_interval, ratios
 from benchmarks.measure import Effort, Excuses, fixed_threads, interleave, interleave_laps
 
 __all__ = ["Benchmark", "Contestant", "Disagreement", "Goal", "Outside", "Unavailable", "run"]
 
 Size = Mapping[str, int]
 Clock = Callable[[], float]
-FULL = Effort(rounds=9, least_seconds=0.1, enough_seconds=30.0)
+FULL = Effort(rounds=7, least_seconds=0.1, enough_seconds=30.0, most_rounds=45)
 QUICK = Effort(rounds=3, least_seconds=0.02)
 
 
@@ -111,7 +114,7 @@ class Benchmark:
     """Contestants on the same work; their figures are ratios to `baseline`. Sizes go from small to large.
 
     `reference(size)` is the answer every contestant of the same work must give, to `tolerance` times its
-    largest entry, before anything is timed. `rounds` is for differences that drown in the usual number.
+    largest entry, before anything is timed. `rounds` is for differences that drown in the usual least number.
     """
 
     name: str
@@ -166,6 +169,8 @@ class Instruments:
     clock: Clock = time.perf_counter
     peak: Callable[[Benchmark, Contestant | Outside, Size], int | None] = peak_in_child
     tick: Callable[[str], None] = lambda step: None
+    load: Callable[[], float] = lambda: os.getloadavg()[0]
+    """How many processes want a core, this one and its threads included, on the mean of the last minute."""
 
 
 def run(
@@ -188,7 +193,7 @@ def _run_size(
     def tick(step: str) -> None:
         instruments.tick(f"{label(size)}: {step}")
 
-    excuses, race = Excuses(), Race(benchmark, size)
+    excuses, race = Excuses(), Race(benchmark, size, load=instruments.load())
     expected = benchmark.reference(size) if benchmark.reference else None
     entrants: dict[str, Entrant] = {}
     try:
@@ -202,7 +207,8 @@ def _run_size(
                 if expected is not None and contestant.same_work:
                     _check_agreement(benchmark, name, size, expected, entrants[name].result())
         ready = {name: entrant for name, entrant in entrants.items() if name not in excuses}
-        race.samples = _timed(ready, effort, excuses, tick)
+        race.samples = _timed(ready, effort, excuses, tick, benchmark.baseline)
+        race.load = max(race.load, instruments.load())
         race.fastest = {name: entrants[name].fastest(times) for name, times in race.samples.items() if times}
     finally:
         for entrant in entrants.values():
@@ -211,12 +217,16 @@ def _run_size(
 
 
 def _timed(
-    entrants: dict[str, Entrant], effort: Effort, excuses: Excuses, tick: Callable[[str], None]
+    entrants: dict[str, Entrant],
+    effort: Effort,
+    excuses: Excuses,
+    tick: Callable[[str], None],
+    baseline: str,
 ) -> dict[str, list[float]]:
     lapped = {name: entrant for name, entrant in entrants.items() if isinstance(entrant, Lapped)}
     if lapped and len(lapped) == len(entrants):
-        return interleave_laps(lapped, effort.rounds, tick)
-    return interleave(entrants, effort, excuses, tick)
+        return interleave_laps(lapped, effort, tick, baseline)
+    return interleave(entrants, effort, excuses, tick, baseline)
 
 
 def _check_agreement(benchmark: Benchmark, name: str, size: Size, expected: Any, result: Any) -> None:
@@ -238,6 +248,7 @@ class Race:
 
     benchmark: Benchmark
     size: Size
+    load: float = 0.0
     samples: dict[str, list[float]] = field(default_factory=dict)
     fastest: dict[str, float] = field(default_factory=dict)
     peaks: dict[str, int | None] = field(default_factory=dict)
@@ -248,7 +259,7 @@ class Race:
         times, base = self.samples.get(name), self.samples.get(baseline)
         peak, base_peak = self.peaks.get(name), self.peaks.get(baseline)
         fastest, base_fastest = self.fastest.get(name), self.fastest.get(baseline)
-        by_round = [t / b for t, b in zip(times, base, strict=False)] if times and base else None
+        by_round = ratios(times, base) if times and base else None
         return {
             "name": self.benchmark.name,
             "size": dict(self.size),
@@ -256,6 +267,9 @@ class Race:
             "baseline": baseline,
             "ratio": fastest / base_fastest if fastest and base_fastest else None,
             "ratio_by_round": [min(by_round), max(by_round)] if by_round else None,
+            "median_ratio": median(by_round) if by_round else None,
+            "interval": median_interval(by_round) if by_round else None,
+            "load": self.load,
             "seconds": fastest,
             "rounds": len(times) if times else 0,
             "peak_bytes": peak,

@@ -13,18 +13,32 @@ from threadpoolctl import threadpool_limits
 from attangent._errors import AttangentError
 from benchmarks.child import Unavailable
 from benchmarks.entrants import Entrant, Lapped
+from benchmarks.intervals import all_known_within
 
 
 @dataclass(frozen=True)
 class Effort:
     """How many interleaved rounds, and how long a single measurement lasts at least.
 
-    A contestant that has been measured twice and for `enough_seconds` in all sits the later rounds out.
+    After `rounds` rounds there are more, up to `most_rounds`, until every ratio to the baseline is known
+    `within` this share of itself, or the race has taken `enough_seconds`. A contestant that has been measured
+    twice and for `enough_seconds` in all sits the later rounds out.
     """
 
     rounds: int
     least_seconds: float
     enough_seconds: float = math.inf
+    most_rounds: int = 0
+    within: float = 0.05
+
+    def is_over(self, samples: Mapping[str, list[float]], baseline: str | None, spent: float) -> bool:
+        """Whether the race may end after the rounds in `samples`, which took `spent` seconds."""
+        done = max(map(len, samples.values()), default=0)
+        if done < self.rounds:
+            return False
+        if done >= max(self.rounds, self.most_rounds) or spent >= self.enough_seconds:
+            return True
+        return all_known_within(samples, baseline, self.within)
 
 
 @contextmanager
@@ -62,9 +76,13 @@ class Excuses(dict[str, str]):
 
 
 def interleave(
-    entrants: Mapping[str, Entrant], effort: Effort, excuses: Excuses, tick: Callable[[str], None]
+    entrants: Mapping[str, Entrant],
+    effort: Effort,
+    excuses: Excuses,
+    tick: Callable[[str], None],
+    baseline: str | None = None,
 ) -> dict[str, list[float]]:
-    """Seconds a call of each entrant, one entry a round: A B C, B C A, C A B, ...
+    """Seconds per call of each entrant, one entry per round: A B C, B C A, C A B, ...
 
     Every entrant is warmed up first; one that becomes unavailable on the way leaves the race.
     """
@@ -74,24 +92,30 @@ def interleave(
         with excuses.allowed(name):
             repeats[name] = enough_repeats(entrant, effort.least_seconds)
     samples: dict[str, list[float]] = {name: [] for name in repeats}
-    for turn in range(effort.rounds):
+    for turn in range(max(effort.rounds, effort.most_rounds)):
         for name in _rotated(list(repeats), turn):
-            tick(f"{name}, round {turn + 1} of {effort.rounds}")
+            tick(f"{name}, round {turn + 1}")
             if name not in excuses and not _measured_enough(samples[name], repeats[name], effort):
                 with excuses.allowed(name):
                     samples[name].append(entrants[name].seconds(repeats[name]) / repeats[name])
+        racing = {name: times for name, times in samples.items() if name not in excuses}
+        if effort.is_over(racing, baseline, sum(sum(racing[name]) * repeats[name] for name in racing)):
+            break
     return {name: times for name, times in samples.items() if name not in excuses}
 
 
 def interleave_laps(
-    entrants: Mapping[str, Lapped], rounds: int, tick: Callable[[str], None]
+    entrants: Mapping[str, Lapped],
+    effort: Effort,
+    tick: Callable[[str], None],
+    baseline: str | None = None,
 ) -> dict[str, list[float]]:
     """The same for entrants that all run in laps: the first lap of each in turn, then the second, ..."""
     for name, entrant in entrants.items():
         tick(f"{name}, warm-up")
         entrant.seconds(1)
     samples: dict[str, list[float]] = {name: [] for name in entrants}
-    for turn in range(rounds):
+    for turn in range(max(effort.rounds, effort.most_rounds)):
         running = {name: entrant.start() for name, entrant in entrants.items()}
         taken = dict.fromkeys(entrants, 0.0)
         for lap in itertools.count(turn):
@@ -100,8 +124,10 @@ def interleave_laps(
                 break
             taken = {name: taken[name] + (laps[name] or 0.0) for name in taken}
         for name in entrants:
-            tick(f"{name}, round {turn + 1} of {rounds}")
+            tick(f"{name}, round {turn + 1}")
             samples[name].append(taken[name])
+        if effort.is_over(samples, baseline, sum(map(sum, samples.values()))):
+            break
     return samples
 
 

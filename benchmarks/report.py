@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from benchmarks.changes import LEAST, changes
 from benchmarks.harness import Benchmark, label
 
 Results = dict[str, Any]
@@ -58,9 +59,11 @@ def write(path: Path, text: str) -> None:
             raise
 
 
-def markdown(results: Results) -> str:
-    """The page docs/benchmarks.md."""
+def markdown(results: Results, released: Results | None = None) -> str:
+    """The page docs/benchmarks.md; with those of the last release, what changed since."""
     lines = ["# Benchmarks", "", *_HOW_TO_READ, ""]
+    if released and released["rows"]:
+        lines += [*_change_lines(results, released), ""]
     for name, about in results["about"].items():
         rows = [row for row in results["rows"] if row["name"] == name]
         goals = [goal for goal in results["goals"] if goal["name"] == name]
@@ -70,11 +73,28 @@ def markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
+def _change_lines(results: Results, released: Results) -> list[str]:
+    version = released.get("version", "the last release")
+    found = changes(results["rows"], released["rows"])
+    lines = [f"## Changes since {version}", ""]
+    if not found:
+        return [*lines, f"No ratio differs by {LEAST:.0%} or more."]
+    head = "benchmark", "size", "contestant", "baseline", f"time / baseline in {version}", "now", "now / then"
+    lines += [f"Ratios that differ by {LEAST:.0%} or more, the slower first.", "", _line(head)]
+    lines.append(_line(["---"] * 4 + ["---:"] * 3))
+    return lines + [
+        _line([*change[:4], _number(change.then), _number(change.now), _number(change.factor)])
+        for change in found
+    ]
+
+
 _HOW_TO_READ = [
     f"Written from benchmarks/results.json by `{COMMAND}`; `--only NAME` runs one benchmark and replaces its",
     "rows. A ratio compares with the named baseline in the same run: contestants take turns, the order",
-    "rotates from round to round, and the smallest time of each counts. The range beside it is the ratio's",
-    "smallest and largest value within a round. Peak memory is what one call holds at most above the level",
+    "rotates from round to round, and the smallest time of each counts. Beside it stands the median of the",
+    "rounds' own ratios with its 95 % interval; rounds go on until that is 5 % wide or the time is up. The",
+    "load is how many processes wanted one of the machine's cores meanwhile, the benchmark's own threads",
+    "included. Peak memory is what one call holds at most above the level",
     "before it, its result included, measured on the whole of a fresh process. Contestants of the same work",
     "are checked to agree before they are timed.",
 ]
@@ -87,7 +107,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "size",
         "contestant",
         f"time / {baseline}",
-        "by round",
+        "median, interval",
         "time",
         f"memory / {baseline}",
         "peak memory",
@@ -99,15 +119,21 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     name = [label(row["size"]), row["contestant"]]
     if row["unavailable"]:
         return [*name, f"not run: {row['unavailable']}".replace("|", "\\|"), "", "", "", ""]
-    by_round = row["ratio_by_round"] if row["contestant"] != row["baseline"] else None
     return [
         *name,
         _number(row["ratio"]),
-        f"{_number(by_round[0])} to {_number(by_round[1])}" if by_round else "",
+        _spread(row) if row["contestant"] != row["baseline"] else "",
         _scaled(row["seconds"], (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))),
         _number(row["peak_ratio"]),
         _scaled(row["peak_bytes"], (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))),
     ]
+
+
+def _spread(row: Mapping[str, Any]) -> str:
+    """The median with its interval, or the range of rounds where there were too few or none were kept."""
+    middle, interval = row.get("median_ratio"), row.get("interval") or row["ratio_by_round"]
+    span = f"{_number(interval[0])} to {_number(interval[1])}" if interval else ""
+    return span if middle is None else f"{_number(middle)}, {span}"
 
 
 def _conditions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -116,7 +142,8 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items())
         threads = f"{row['threads']} thread" + "s" * (row["threads"] > 1)
-        lines.append(f"{row['cpu']}, {threads}, {row['rounds']} rounds, {row['date']}; {versions}.")
+        load = f", load {row['load']:.0f}" if "load" in row else ""
+        lines.append(f"{row['cpu']}, {threads}, {row['rounds']} rounds{load}, {row['date']}; {versions}.")
     measured = [line for line, row in zip(lines, rows, strict=True) if not row["unavailable"]]
     return [line for line, _ in groupby(sorted(measured))]
 

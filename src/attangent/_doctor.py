@@ -73,13 +73,13 @@ def _threads() -> list[Fact]:
 
 def _compiled() -> Fact:
     from attangent.adapters.decoding.native import library
+    from attangent.attention.compiled.prepare import trusted
 
-    if library() is not None:
-        return Fact("compiled decoding", "loaded")
-    advice = (
-        "install a C compiler and attangent again: decoding behind a prefix gets faster, nothing else changes"
-    )
-    return Fact("compiled decoding", "not there, torch does its work", False, advice)
+    missing = [name for name, code in (("decoding", library()), ("attention", trusted())) if code is None]
+    if not missing:
+        return Fact("compiled code", "loaded")
+    advice = "install a C compiler and attangent again: it gets faster behind a prefix, nothing else changes"
+    return Fact("compiled code", f"none for {' and '.join(missing)}, torch does its work", False, advice)
 
 
 def _data() -> Fact:

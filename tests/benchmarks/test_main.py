@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from importlib.metadata import version
 
 import pytest
 import torch
@@ -56,8 +57,29 @@ def test_all_benchmarks_run_and_are_written(known, root, capsys):
 
 
 def test_more_rounds_may_take_longer_and_fewer_no_less():
-    assert program.full_effort(3 * FULL.rounds).enough_seconds == 3 * FULL.enough_seconds
-    assert program.full_effort(1).enough_seconds == FULL.enough_seconds
+    assert program.full_effort(3 * FULL.rounds, 1e9).enough_seconds == 3 * FULL.enough_seconds
+    assert program.full_effort(1, 1e9).enough_seconds == FULL.enough_seconds
+    assert program.full_effort(1, 2.0).enough_seconds == 2.0
+
+
+def test_the_minutes_are_shared_by_all_sizes(known, root, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        program, "_measured", lambda benchmark, effort: asked.append(effort.enough_seconds) or []
+    )
+    monkeypatch.setattr(program, "merge", lambda *_: {"about": {}, "rows": [], "goals": []})
+    program.main(["--minutes", "0.1"], root)
+    assert set(asked) == {6 / sum(len(benchmark.sizes) for benchmark in known.values())}
+
+
+def test_results_can_be_kept_as_those_of_a_release(known, root, capsys):
+    program.main([], root)
+    assert program.main(["--release"], root) == 0
+    kept = json.loads((root / "benchmarks/released.json").read_text())
+    assert kept["version"] == version("attangent")
+    assert [row["ratio"] for row in kept["rows"]] == [row["ratio"] for row in results(root)["rows"]]
+    program.main(["--only", "one"], root)
+    assert f"## Changes since {kept['version']}" in (root / "docs/benchmarks.md").read_text()
 
 
 def test_a_benchmark_may_ask_for_more_rounds(known, root, monkeypatch):

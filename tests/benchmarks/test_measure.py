@@ -93,6 +93,27 @@ def test_slow_work_is_measured_twice_and_then_sits_out(field):
     assert "".join(field.log) == "AB" + "AB" + "BA" + "BBBB"  # calls this long are not warmed up twice
 
 
+@pytest.mark.parametrize(("noise", "rounds"), [(0.0, 7), (0.5, 12)])
+def test_rounds_go_on_until_the_ratio_is_known_or_there_were_enough(field, noise, rounds):
+    entrants = {
+        "A": field.entrant("A", lambda call: 1.0),
+        "B": field.entrant("B", lambda call: 1.0 + noise * (call % 3)),
+    }
+    effort = Effort(rounds=7, least_seconds=0.1, most_rounds=12)
+    samples = interleave(entrants, effort, Excuses(), quiet, baseline="A")
+    assert {name: len(times) for name, times in samples.items()} == {"A": rounds, "B": rounds}
+
+
+def test_rounds_end_when_the_time_is_up(field):
+    entrants = {
+        "A": field.entrant("A", lambda call: 1.0),
+        "B": field.entrant("B", lambda call: 1.0 + call // 2 % 2),
+    }
+    effort = Effort(rounds=3, least_seconds=0.1, enough_seconds=12.0, most_rounds=99)
+    samples = interleave(entrants, effort, Excuses(), quiet, baseline="A")
+    assert 3 <= len(samples["A"]) < 9
+
+
 def test_no_entrant_gives_no_samples():
     assert interleave({}, Effort(rounds=2, least_seconds=0.1), Excuses(), quiet) == {}
 
@@ -105,7 +126,7 @@ def test_every_call_is_announced(field):
         Excuses(),
         steps.append,
     )
-    assert steps == ["A, warm-up", "A, round 1 of 2", "A, round 2 of 2"]
+    assert steps == ["A, warm-up", "A, round 1", "A, round 2"]
 
 
 def test_threads_and_cpus_are_fixed_within_and_restored_after():

@@ -112,7 +112,8 @@ def test_the_page_shows_ratios_times_memory_goals_and_the_command():
     ]
     page = markdown(merge(EMPTY, toy(goals=goals), rows, ["toy"]))
     assert "## toy\n\nAbout toy.\n" in page
-    assert "| size | contestant | time / base | by round | time | memory / base | peak memory |" in page
+    head = "| size | contestant | time / base | median, interval | time | memory / base | peak memory |"
+    assert head in page
     assert "| n=2 m=8 | base | 1 |  | 25 ms | 1 | 3 MiB |" in page
     assert "| n=2 m=8 | ours | 0.5 | 0.4 to 0.75 | 12.5 ms | 1.5 | 3 MiB |" in page
     assert "| n=2 m=8 | peer | 400 | 390 to 1,234 | 150 ms | not measured | not measured |" in page

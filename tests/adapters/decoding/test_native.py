@@ -16,9 +16,13 @@ from attangent.adapters.decoding.native import MergeRows, merge_anchors, merge_l
 from tests.attention.cases import normal
 
 ROOT = Path(__file__).parents[3]
-compile_library = runpy.run_path(str(ROOT / "hatch_build.py"))["compile_library"]
+BUILD = runpy.run_path(str(ROOT / "hatch_build.py"))
 compiled = pytest.mark.skipif(native.library() is None, reason="decoding.c is not compiled")
 sizes = st.tuples(*(st.integers(1, most) for most in (3, 4, 37, 35, 37)))
+
+
+def compiled_from(source, library):
+    return BUILD["compile_library"]([BUILD["Piece"](source)], library)
 
 
 def drawn(*shape, seed=0, scale=1.0):
@@ -209,7 +213,7 @@ def test_without_a_library_torch_is_taken(left, tmp_path, monkeypatch):
     if left == "older":
         older = tmp_path / "older.c"
         older.write_text("int decoding_version(void) { return 0; }")
-        assert not compile_library(older, path)
+        assert not compiled_from(older, path)
     monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
     assert native.library.__wrapped__() is None
 
@@ -219,7 +223,7 @@ def test_a_library_that_gives_wrong_numbers_is_left_alone_with_a_warning(tmp_pat
     source = (ROOT / "src/attangent/adapters/decoding/decoding.c").read_text()
     assert "1.0f / (1.0f + expf" in source
     (tmp_path / "wrong.c").write_text(source.replace("1.0f / (1.0f + expf", "1.1f / (1.0f + expf"))
-    assert not compile_library(tmp_path / "wrong.c", tmp_path / "decoding.lib")
+    assert not compiled_from(tmp_path / "wrong.c", tmp_path / "decoding.lib")
     monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
     with pytest.warns(RuntimeWarning, match="gives wrong numbers here and is not used"):
         assert native.library.__wrapped__() is None
@@ -228,10 +232,10 @@ def test_a_library_that_gives_wrong_numbers_is_left_alone_with_a_warning(tmp_pat
 def test_an_installation_without_a_compiler_goes_on(tmp_path, monkeypatch):
     source = ROOT / "src/attangent/adapters/decoding/decoding.c"
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert "no C compiler (no-such-compiler)" in compile_library(source, tmp_path / "one.so")
+    assert "no C compiler (no-such-compiler)" in compiled_from(source, tmp_path / "one.so")
     monkeypatch.delenv("CC")
     (tmp_path / "wrong.c").write_text("this is not C")
-    assert compile_library(tmp_path / "wrong.c", tmp_path / "two.so")
+    assert compiled_from(tmp_path / "wrong.c", tmp_path / "two.so")
     assert not list(tmp_path.glob("*.so"))
 
 

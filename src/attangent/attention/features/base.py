@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent.attention.features.affine import Affine
 
 
 class FeatureMap(nn.Module):
@@ -54,6 +55,17 @@ class FeatureMap(nn.Module):
         """Gradients of x and of `trained()` from that of w, as `evaluate` gave it; w may be overwritten."""
         raise NotImplementedError
 
+    def affine(self) -> Affine | None:
+        """The map in the form that compiled code knows; None for a map that has none."""
+        return None
+
+    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        """Gradients of `trained()`, from those of the form's weight and bias for each head.
+
+        Weight is (heads, rows, d), bias (heads, rows); a form without a bias ignores its gradient.
+        """
+        return ()
+
     def describe(self) -> dict[str, Any]:
         """The constructor arguments that are plain numbers or words; tensors are in `state_dict`."""
         return {"dim": self.dim}
@@ -81,6 +93,15 @@ class FeatureMap(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, size={self.size}"
+
+
+def summed_over_heads(grad: Tensor, own: Tensor) -> Tensor:
+    """The gradient of weights that several heads may share, from that of each head, in the weights' dtype."""
+    if own.ndim < grad.ndim:
+        grad = grad.sum(dim=0)
+    elif len(own) == 1 < len(grad):
+        grad = grad.sum(dim=0, keepdim=True)
+    return grad.to(own.dtype)
 
 
 def check_features(features: Any) -> FeatureMap:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
+from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap
 
 
@@ -51,6 +52,20 @@ class Calibrated(FeatureMap):
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         grad_x, of_map = self.inner.pullback(self._inputs(x), w, grad_w)
         return grad_x * self._factor(x), of_map
+
+    def affine(self) -> Affine | None:
+        """W/scale and b - W mean/scale in the place of W and b."""
+        inner = self.inner.affine()
+        if inner is None or inner.weight is None or inner.level is not None:
+            return None
+        weight = inner.weight * self._factor(inner.weight)
+        moved = -(weight @ self.mean.to(weight).unsqueeze(-1)).squeeze(-1)
+        bias = moved if inner.bias is None else moved + inner.bias
+        return Affine(inner.kind, weight, bias, self.level.to(weight))
+
+    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        moved = torch.baddbmm(weight, bias.unsqueeze(-1), self.mean.to(weight).unsqueeze(-2), alpha=-1)
+        return self.inner.affine_gradients(moved * self._factor(weight), bias)
 
     def describe(self) -> dict[str, Any]:
         return {"inner": self.inner.name, "settings": self.inner.describe()}

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap
 
 _LOG2_E = math.log2(math.e)
@@ -33,6 +34,9 @@ class Elu(FeatureMap):
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         return w.clamp_(max=1).mul_(grad_w).mul_(self._scale), ()
+
+    def affine(self) -> Affine | None:
+        return Affine("elu")
 
 
 class Printed(FeatureMap):

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.attention._inputs import check_softcap
-from attangent.attention.features.base import FeatureMap, check_weights
+from attangent.attention.features.affine import Affine
+from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads
 from attangent.attention.features.damping import checked_damping, damped
 
 _LARGEST = 1 << 27  # numbers of a projection, a gigabyte
@@ -138,6 +139,16 @@ class Anchors(Exponential):
         extra = tuple(range(grad_keys.ndim - self.keys.ndim))
         grad_keys = grad_keys.sum(dim=extra) if extra else grad_keys
         return grad_scores @ keys, (damped(grad_keys, self.damping).to(self.keys.dtype),)
+
+    def affine(self) -> Affine | None:
+        if self.softcap is not None:
+            return None
+        keys = self.acting_keys(torch.float32)
+        return Affine("exponential", (keys if keys.ndim == 3 else keys.unsqueeze(0)) / math.sqrt(self.dim))
+
+    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        own = summed_over_heads(weight, self.keys)
+        return (damped(own / math.sqrt(self.dim), self.damping),)
 
     def describe(self) -> dict[str, Any]:
         return {"softcap": self.softcap}

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from attangent._checks import check_not_negative, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
-from attangent.attention.features.base import FeatureMap, check_weights
+from attangent.attention.features.affine import Affine
+from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads
 from attangent.attention.features.damping import checked_damping, damped
 
 Activation = Literal["elu", "gelu"]
@@ -88,6 +89,16 @@ class Learned(FeatureMap):
             grad_weight, grad_bias = grad_weight.sum(dim=extra), grad_bias.sum(dim=extra)
         grads = damped(grad_weight, self.damping).to(self.weight.dtype), grad_bias.to(self.bias.dtype)
         return grad_y @ self.acting_weight(x.dtype), grads
+
+    def affine(self) -> Affine | None:
+        weight, bias = self.acting_weight(torch.float32), self.bias.to(torch.float32)
+        if weight.ndim == 2:
+            weight, bias = weight.unsqueeze(0), bias.unsqueeze(0)
+        return Affine("learned-elu" if self.activation == "elu" else "learned-gelu", weight, bias)
+
+    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        own = damped(summed_over_heads(weight, self.weight), self.damping)
+        return own, summed_over_heads(bias, self.bias)
 
     def describe(self) -> dict[str, Any]:
         return {"activation": self.activation}

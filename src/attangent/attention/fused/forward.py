@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from attangent.attention._inputs import autocast_off, compute_dtype
+from attangent.attention.compiled.call import Prepared
+from attangent.attention.compiled.prepare import prepare, takes
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.fused.backward import Rows, prefix_gradients
 from attangent.attention.fused.merge import Block, Divided, blocks_of, merge_weights, times, whole_mass
 from attangent.attention.fused.tokens import FusedTokens
 from attangent.attention.masks import Mask
 from attangent.attention.portable import portable_attention
-from attangent.attention.prefix import Prefix, Weights, largest_exponent
+from attangent.attention.prefix import Prefix, Weights, largest_exponent, query_gain
 
 
 class Call(NamedTuple):
@@ -80,7 +82,12 @@ def forward(
     what the fused forward pass saved.
     """
     out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
-    lse = lse.contiguous() if call.mask.empty is None else lse.masked_fill(call.mask.empty, -torch.inf)
+    if call.mask.empty is not None:
+        lse = lse.masked_fill(call.mask.empty, -torch.inf)
+    compiled = _compiled(call, Z, mass, q, out)
+    if compiled is not None:
+        return out, *compiled.forward(q, out, lse, for_backward), saved
+    lse = lse.contiguous()
     prefix = Divided.of(call.features, Z, mass, call.scale, call.cap)
     blocks = blocks_of(q, call.features.size)
     if len(blocks) == 1:
@@ -88,6 +95,14 @@ def forward(
     parts = [_merge_(prefix, q[block], out[block], lse[block], for_backward) for block in blocks]
     total, sign = (_assembled(lse, blocks, part) for part in zip(*parts, strict=True))
     return out, total, sign, saved
+
+
+def _compiled(call: Call, Z: Tensor, mass: Tensor, *rows: Tensor) -> Prepared | None:
+    """The prefix for compiled code, where there is such code and it can take these rows."""
+    if not takes(*rows):
+        return None
+    gain = query_gain(call.scale, call.features.dim)
+    return prepare(call.features, Z, mass, gain, call.cap)
 
 
 def _merge_(
@@ -149,12 +164,20 @@ def backward(
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
         grads = call.fused.backward(signed, q, k, v, out, total, call.mask, call.scale, saved)
     if wanted[0] or any(wanted[3:]):
-        prefix = Divided.of(call.features, Z, mass, call.scale, call.cap)
-        grad_q = grads[0] if wanted[0] else None
-        state_grads = prefix_gradients(prefix, Rows(q, out, total, sign, grad, grad_q))
+        rows = Rows(q, out, total, sign, grad, grads[0] if wanted[0] else None)
+        state_grads = _state_gradients(call, Z, mass, rows)
         if call.features.positive:
             state_grads[1] = torch.where(mass < 0, -state_grads[1], state_grads[1])
     return tuple(g if want else None for g, want in zip((*grads, *state_grads), wanted, strict=True))
+
+
+def _state_gradients(call: Call, Z: Tensor, mass: Tensor, rows: Rows) -> list[Tensor]:
+    """Those of Z, |mass| and the map's own weights; that of q is added to `rows.grad_q` in place."""
+    laid_out = (part for part in (rows.q, rows.out, rows.grad, rows.grad_q) if part is not None)
+    compiled = _compiled(call, Z, mass, *laid_out)
+    if compiled is not None:
+        return compiled.backward(*rows)
+    return prefix_gradients(Divided.of(call.features, Z, mass, call.scale, call.cap), rows)
 
 
 def _differentiable_backward(

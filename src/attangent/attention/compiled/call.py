@@ -1,0 +1,114 @@
+"""Both passes of a prefix over many queries, by the compiled code of rows.c.
+
+Forward, in place:
+
+    out = keep out + add phi(q) Z,  keep = e^(lse - t),  add = e^(-t),  t = log(e^lse + phi(q) k)
+
+Backward as in `fused.backward`. The maps it knows are those that have an `Affine` form:
+
+    phi(x) = e^level [1, act(W x + b)]  or  e^level exp(W x + b)  or  elu(x d^(-1/4)) + 1
+
+The code trusts its caller: `prepare` makes what it can read.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attangent.attention.compiled.library import CallFields, Compiled
+from attangent.attention.features.affine import Affine
+from attangent.attention.features.base import FeatureMap
+
+KINDS = {"elu": 0, "learned-elu": 1, "learned-gelu": 2, "exponential": 3}
+TYPES = {torch.float32: 0, torch.bfloat16: 1}
+_NONE = 0, 0, 0
+_FEWEST_ROWS = 96
+"""A task has at least as many rows: to make a prefix ready costs as much as a few of them."""
+
+
+class Prepared(NamedTuple):
+    """A prefix whose weights the compiled code can read."""
+
+    compiled: Compiled
+    features: FeatureMap
+    affine: Affine
+    Z: Tensor
+    mass: Tensor
+    gain: float
+    cap: float
+
+    def forward(
+        self, q: Tensor, out: Tensor, lse: Tensor, for_backward: bool
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Adds the prefix to `out` in place; log |whole mass| and its sign (None: positive) where wanted."""
+        total = torch.empty(lse.shape, dtype=lse.dtype) if for_backward else None
+        sign = torch.empty_like(total) if total is not None and not self.features.positive else None
+        steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
+        self._run(
+            self.compiled.forward, q, self._parts(q, for_gradients=False), steps, (out, lse, total, sign)
+        )
+        return total, sign
+
+    def backward(
+        self, q: Tensor, out: Tensor, total: Tensor, sign: Tensor | None, grad: Tensor, grad_q: Tensor | None
+    ) -> list[Tensor]:
+        """Gradients of Z, |mass| and the map's own weights; that of q is added to `grad_q` in place."""
+        parts = self._parts(q, for_gradients=True)
+        weights = [part for part in (self.affine.weight, self.affine.bias) if part is not None]
+        heads = len(self.Z)
+        sums = [torch.empty(parts, heads, *part.shape[1:]) for part in (self.Z, self.mass, *weights)]
+        steps = _steps(q), _steps(out), _NONE, _steps(grad), _NONE if grad_q is None else _steps(grad_q)
+        results = out, None, total, sign
+        self._run(self.compiled.backward, q, parts, steps, results, (grad, grad_q, *sums))
+        grad_Z, grad_mass, *of_form = (each[0] if parts == 1 else each.sum(dim=0) for each in sums)
+        if of_form:
+            of_form = self.features.affine_gradients(of_form[0], of_form[-1])
+        return [grad_Z, grad_mass, *of_form]
+
+    def _run(
+        self,
+        function: Any,
+        q: Tensor,
+        parts: int,
+        steps: tuple[Any, ...],
+        results: Sequence[Tensor | None],
+        gradients: Sequence[Tensor | None] = (),
+    ) -> None:
+        """Calls the code with the fields in their order: numbers, steps, out to sign, weights, gradients."""
+        batch, heads, rows, dim = q.shape
+        state_heads, size, values = self.Z.shape
+        kind, weight, bias, level = self.affine
+        call = CallFields(
+            *(KINDS[kind], TYPES[q.dtype], self.features.positive),
+            *(batch, heads, heads // state_heads, rows, dim, size, values),
+            *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1),
+            *steps,
+            *map(_address, (q, *results, self.Z, self.mass, weight, bias, level)),
+            *map(_address, gradients),
+            gain=self.gain,
+            cap=self.cap,
+        )
+        if function(ctypes.addressof(call), self.compiled.parallel):
+            raise MemoryError("the compiled attention found no memory for its scratch space")
+
+    def _parts(self, q: Tensor, for_gradients: bool) -> int:
+        """Into how many parts the rows of a head are cut: enough for all threads, none too short."""
+        heads, threads = len(self.Z), torch.get_num_threads()
+        rows = q.shape[0] * q.shape[1] * q.shape[2] // heads
+        enough = heads % threads == 0 or heads >= 4 * threads
+        if threads == 1 or enough:
+            return 1
+        wanted = threads if for_gradients else 2 * threads
+        return max(1, min(wanted, rows // _FEWEST_ROWS))
+
+
+def _steps(tensor: Tensor) -> tuple[int, int, int]:
+    batch, head, row, *_ = tensor.stride()
+    return batch, row, head
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

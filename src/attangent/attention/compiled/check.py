@@ -1,0 +1,71 @@
+"""Small examples on which compiled code must do what the formulas say before it is used."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attangent.attention.compiled.call import Prepared
+from attangent.attention.compiled.library import Compiled
+from attangent.attention.features.affine import Affine, Kind
+from attangent.attention.features.base import FeatureMap
+
+_KINDS: tuple[Kind, ...] = ("elu", "learned-elu", "learned-gelu", "exponential")
+_DIM, _VALUES, _ROWS = 5, 3, 7
+
+
+class _Plain(FeatureMap):
+    """Gives the gradients of its form as they are."""
+
+    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        return weight, bias
+
+
+def is_right(compiled: Compiled) -> bool:
+    """Whether both passes give the formulas' numbers for each kind of map."""
+    with torch.enable_grad():
+        return all(_agrees(compiled, kind) for kind in _KINDS)
+
+
+def _agrees(compiled: Compiled, kind: Kind) -> bool:
+    draw = torch.Generator().manual_seed(0)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=draw)
+
+    size = _DIM if kind == "elu" else 20
+    hidden = size - (kind in ("learned-elu", "learned-gelu"))
+    weights = [] if kind == "elu" else [drawn(2, hidden, _DIM), drawn(2, hidden)]
+    level = [] if kind == "elu" else [drawn(2)]
+    Z, mass = drawn(2, size, _VALUES), drawn(2, size).abs()
+    q, out, grad = drawn(1, 2, _ROWS, _DIM), drawn(1, 2, _ROWS, _VALUES), drawn(1, 2, _ROWS, _VALUES)
+    lse = drawn(1, 2, _ROWS)
+    inputs = [tensor.requires_grad_() for tensor in (q, Z, mass, *weights)]
+    expected = _formula(kind, out, lse, inputs, level)
+    slopes = torch.autograd.grad(expected, inputs, grad)
+    with torch.no_grad():
+        features = _Plain(_DIM, size)
+        features.positive = kind != "learned-gelu"
+        form = Affine(kind, *weights, *level)
+        prefix = Prepared(compiled, features, form, Z, mass, 1.0, 60.0)
+        found, grad_q = out.clone(), torch.zeros_like(q)
+        total, sign = prefix.forward(q, found, lse, for_backward=True)
+        assert total is not None
+        gradients = prefix.backward(q, found, total, sign, grad, grad_q)
+    pairs = zip([found, grad_q, *gradients], [expected, *slopes], strict=True)
+    return all(torch.allclose(have, want, rtol=1e-4, atol=1e-4) for have, want in pairs)
+
+
+def _formula(kind: Kind, out: Tensor, lse: Tensor, inputs: list[Tensor], level: list[Tensor]) -> Tensor:
+    q, Z, mass, *weights = inputs
+    if kind == "elu":
+        phi = F.elu(q * _DIM**-0.25) + 1
+    else:
+        y = q @ weights[0].mT + weights[1].unsqueeze(-2)
+        phi = {"learned-elu": lambda: F.elu(y) + 1, "learned-gelu": lambda: F.gelu(y), "exponential": y.exp}[
+            kind
+        ]()
+        if kind != "exponential":
+            phi = torch.cat([torch.ones_like(phi[..., :1]), phi], dim=-1)
+        phi = phi * level[0].exp()[:, None, None]
+    tokens = lse.exp().unsqueeze(-1)
+    return (tokens * out + phi @ Z) / (tokens + phi @ mass.unsqueeze(-1))

@@ -1,0 +1,80 @@
+/* The entries that call.py calls: the passes of rows.c for the processor at hand, on several threads.
+
+   Threads are those of the caller: `parallel` is GOMP_parallel of the library that torch itself has loaded, so that no
+   second set of threads stands in the way of the first. */
+
+#include <stddef.h>
+
+#include "prefix.h"
+
+Pass forward_plain, backward_plain;
+#ifdef HAS_KINDS
+Pass forward_fma, backward_fma, forward_wide, backward_wide;
+#endif
+
+typedef void Parallel(void (*work)(void *), void *given, unsigned threads, unsigned flags);
+
+typedef struct {
+    const Call *call;
+    Pass *pass;
+    int64_t next, failed;
+} Tasks;
+
+int attention_version(void) { return VERSION; }
+size_t attention_call_size(void) { return sizeof(Call); }
+
+static void work(void *given)
+{
+    Tasks *tasks = given;
+    const Call *call = tasks->call;
+    const int64_t heads = call->heads / call->sharing, count = heads * call->parts;
+    for (int64_t i; (i = __atomic_fetch_add(&tasks->next, 1, __ATOMIC_RELAXED)) < count;)
+        if (tasks->pass(call, i % heads, i / heads))
+            __atomic_store_n(&tasks->failed, 1, __ATOMIC_RELAXED);
+}
+
+static int run(const Call *call, Parallel *parallel, Pass *pass)
+{
+    Tasks tasks = {call, pass, 0, 0};
+    if (parallel && call->threads > 1)
+        parallel(work, &tasks, (unsigned)call->threads, 0);
+    else
+        work(&tasks);
+    return (int)tasks.failed;
+}
+
+/* 2: vectors of 64 bytes, 1: of 32 with fused multiplication, 0: what every processor has. */
+static int kind(void)
+{
+#ifdef HAS_KINDS
+    static int known = -1;
+    if (known < 0) {
+        __builtin_cpu_init();
+        const int fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
+                         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+        known = fma + (fma && wide);
+    }
+    return known;
+#else
+    return 0;
+#endif
+}
+
+int attention_forward(const Call *call, Parallel *parallel)
+{
+#ifdef HAS_KINDS
+    if (kind())
+        return run(call, parallel, kind() == 2 ? forward_wide : forward_fma);
+#endif
+    return run(call, parallel, kind() ? NULL : forward_plain);
+}
+
+int attention_backward(const Call *call, Parallel *parallel)
+{
+#ifdef HAS_KINDS
+    if (kind())
+        return run(call, parallel, kind() == 2 ? backward_wide : backward_fma);
+#endif
+    return run(call, parallel, kind() ? NULL : backward_plain);
+}

@@ -1,0 +1,36 @@
+/* What a prefix adds to the attention of many queries: shared by rows.c and choose.c. call.py fills the struct in. */
+
+#ifndef ATTANGENT_PREFIX_H
+#define ATTANGENT_PREFIX_H
+
+#include <stdint.h>
+
+#define VERSION 1
+#define LANES 16 /* numbers that one vector holds */
+
+enum { ELU, LEARNED_ELU, LEARNED_GELU, EXPONENTIAL };
+
+typedef struct {
+    int64_t batch, row, head; /* how far apart neighbours lie; the numbers of one row are beside each other */
+} Strides;
+
+/* Heads of the queries: `sharing` neighbours have one head of the prefix. Z (heads, size, values), mass (heads, size)
+   and weight (heads or 1, rows of the weight, dim) lie without gaps; weight_step is 0 where all heads have one weight.
+   The four gradients have room for `parts` of each, which the caller sums. */
+typedef struct {
+    int64_t kind, bfloat, positive;
+    int64_t batch, heads, sharing, rows, dim, size, values;
+    int64_t parts, threads, weight_step;
+    Strides q_step, out_step, lse_step, grad_step, grad_q_step;
+    void *q, *out; /* float32 or bfloat16 */
+    float *lse, *total, *sign; /* the last two (batch, heads, rows) or null */
+    float *Z, *mass, *weight, *bias, *level;
+    void *grad, *grad_q; /* as q */
+    float *grad_Z, *grad_mass, *grad_weight, *grad_bias;
+    double gain, cap;
+} Call;
+
+/* Both give 0, or 1 where there was no memory and nothing can be said of the results. */
+typedef int Pass(const Call *call, int64_t head, int64_t part);
+
+#endif

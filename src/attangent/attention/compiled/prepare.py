@@ -1,0 +1,71 @@
+"""Whether compiled code can take a prefix and its rows, and the prefix in the form it reads.
+
+The code trusts its caller, so what is handed to it is checked here, and it is taken only if it gives the
+right numbers on small examples.
+"""
+
+import warnings
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from attangent.attention.compiled.call import TYPES, Prepared
+from attangent.attention.compiled.check import is_right
+from attangent.attention.compiled.library import Compiled, load
+from attangent.attention.features.affine import Affine
+from attangent.attention.features.base import FeatureMap
+
+
+@cache
+def trusted() -> Compiled | None:
+    """The compiled code where there is any; code that gives wrong numbers is left alone, with a warning."""
+    found = load()
+    if found is None or is_right(found):
+        return found
+    warnings.warn(
+        "the compiled attention gives wrong numbers here and is not used, torch is: short sequences will be "
+        "slower; install attangent again to compile it anew",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def prepare(features: FeatureMap, Z: Tensor, mass: Tensor, gain: float, cap: float) -> Prepared | None:
+    """None where there is no compiled code, or none for such a prefix."""
+    compiled = trusted()
+    if compiled is None or torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return None
+    affine = features.affine()
+    if affine is None or not _fits(affine, Z) or not (_is_plain(Z) and _is_plain(mass)):
+        return None
+    if affine.weight is not None:
+        weights = [None if part is None else part.contiguous() for part in affine[1:]]
+        if not all(part is None or _is_plain(part) for part in weights):
+            return None
+        affine = Affine(affine.kind, *weights)
+    return Prepared(compiled, features, affine, Z.contiguous(), mass.contiguous(), gain, cap)
+
+
+def takes(q: Tensor, *others: Tensor) -> bool:
+    """Whether queries, and outputs and gradients of the same kind, are laid out as the code reads them."""
+    if q.dtype not in TYPES or q.device.type != "cpu" or type(q) is not Tensor:
+        return False
+    return all(tensor.dtype == q.dtype and tensor.stride(-1) == 1 for tensor in (q, *others))
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    plain = type(tensor) is Tensor or type(tensor) is nn.Parameter
+    return plain and tensor.dtype == torch.float32 and tensor.device.type == "cpu"
+
+
+def _fits(affine: Affine, Z: Tensor) -> bool:
+    heads, size, _ = Z.shape
+    if affine.kind == "elu":
+        return affine.weight is None and affine.bias is None and affine.level is None
+    weight, bias, level = affine.weight, affine.bias, affine.level
+    hidden = size - (affine.kind != "exponential")
+    if weight is None or weight.ndim != 3 or weight.shape[0] not in (1, heads) or weight.shape[1] != hidden:
+        return False
+    return (bias is None or bias.shape == weight.shape[:2]) and (level is None or level.shape == (heads,))

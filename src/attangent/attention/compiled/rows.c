@@ -1,0 +1,429 @@
+/* The forward and the backward pass of a prefix over many queries; call.py says what they compute.
+
+   A task is one head of the prefix with a part of the rows that have it. It copies the prefix into a form that suits
+   vectors, then walks over TILE rows at a time. Compiled once for each kind of processor, see choose.c. */
+
+#include <stdlib.h>
+
+#include "prefix.h"
+
+#ifndef AT_ONCE
+#define AT_ONCE 2 /* rows of a product whose sums fit into the registers */
+#define KIND(name) name##_plain
+#endif
+#define TILE 48 /* rows whose features exist at once; a multiple of AT_ONCE */
+#define OWN 65536 /* numbers of scratch space that every thread keeps */
+
+#include "vectors.h"
+
+/* A learned map's constant feature comes last here, so that its weights begin at a multiple of LANES. */
+typedef struct {
+    const Call *call;
+    int64_t head, hidden; /* features that have weights */
+    int64_t features, dim, values; /* steps between rows: the sizes padded to LANES, features to AT_ONCE too */
+    float *memory, level, *Z, *mass, *sizes, *W, *bias; /* W is (dim, features) */
+    float *x, *w, *terms, *share, *delta; /* a tile: inputs, features, what Z gives; then numbers of each row */
+    float *Zt, *Wt, *g, *t, *inner, *grad_Z, *grad_mass, *grad_W, *grad_bias; /* for the backward pass */
+} Task;
+
+INLINE int64_t in_lanes(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+INLINE int64_t in_rows(int64_t count) { return (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; }
+INLINE int64_t padded(int64_t count) { return in_lanes(count) > in_rows(count) ? in_lanes(count) : in_rows(count); }
+INLINE int is_learned(const Call *c) { return c->kind == LEARNED_ELU || c->kind == LEARNED_GELU; }
+
+/* Where the feature at this place of ours stands in the caller's order. */
+INLINE int64_t place(const Task *k, int64_t j) { return !is_learned(k->call) ? j : j == k->hidden ? 0 : j + 1; }
+
+/* Rooms of a task: `own` where they fit, so that no memory is asked for and given back in every call. */
+static _Thread_local float own[OWN];
+
+static void free_task(Task *k)
+{
+    if (k->memory != own)
+        free(k->memory);
+}
+
+/* Whether nothing in a room is read that was not written before: no padding then has to be 0. */
+INLINE int is_written_whole(const Task *k, float **room, int backward)
+{
+    const Call *c = k->call;
+    return (room == &k->Z && k->values == c->values) || (room == &k->x && k->dim == c->dim)
+           || (room == &k->W && !c->weight) || (room == &k->w && !backward) || room == &k->terms;
+}
+
+static int make_rooms(Task *k, int backward)
+{
+    const int64_t F = k->features, D = k->dim, V = k->values;
+    const int64_t counts[] = {F * V, F, F, D * F, F, TILE * D, TILE * F, TILE * V, TILE + LANES, TILE + LANES,
+                              V * F, F * D, TILE * V, TILE * F, TILE * F, F * V, F, F * D, F};
+    float **rooms[] = {&k->Z, &k->mass, &k->sizes, &k->W, &k->bias, &k->x, &k->w, &k->terms, &k->share, &k->delta,
+                       &k->Zt, &k->Wt, &k->g, &k->t, &k->inner, &k->grad_Z, &k->grad_mass, &k->grad_W, &k->grad_bias};
+    const int used = backward ? 19 : 10;
+    int64_t total = 0;
+    for (int i = 0; i < used; i++)
+        total += counts[i];
+    k->memory = total <= OWN ? own : malloc(total * sizeof *k->memory);
+    if (!k->memory)
+        return 1;
+    float *next = k->memory;
+    for (int i = 0; i < used; next += counts[i++]) {
+        *rooms[i] = next;
+        if (!is_written_whole(k, rooms[i], backward))
+            memset(next, 0, counts[i] * sizeof *next);
+    }
+    return 0;
+}
+
+/* The sizes that rows of [Z | mass] are divided by, so that exponentials stay within bounds: see `row_sizes`. */
+static void divide_rows(Task *k)
+{
+    const Call *c = k->call;
+    float largest = 0.0f;
+    for (int64_t j = 0; j < c->size; j++) {
+        float most = k->mass[j];
+        for (int64_t i = 0; i < c->values; i++) {
+            const float own = fabsf(k->Z[j * k->values + i]);
+            most = own > most ? own : most;
+        }
+        k->sizes[j] = most;
+        largest = most > largest ? most : largest;
+    }
+    const float least = largest > 0.0f ? 1e-20f * largest : 1.0f;
+    for (int64_t j = 0; j < c->size; j++) {
+        const float size = k->sizes[j] > least ? k->sizes[j] : least;
+        for (int64_t i = 0; i < c->values; i++)
+            k->Z[j * k->values + i] /= size;
+        k->mass[j] /= size;
+        k->sizes[j] = size;
+        k->bias[j] += logf(size);
+    }
+}
+
+static int make_task(Task *k, const Call *c, int64_t head, int backward)
+{
+    *k = (Task){.call = c, .head = head, .hidden = c->size - is_learned(c), .features = padded(c->size),
+                .dim = in_lanes(c->dim), .values = in_lanes(c->values), .level = c->level ? c->level[head] : 0.0f};
+    if (make_rooms(k, backward))
+        return 1;
+    for (int64_t j = 0; j < c->size; j++) {
+        const int64_t from = head * c->size + place(k, j);
+        k->mass[j] = c->positive ? fabsf(c->mass[from]) : c->mass[from];
+        k->sizes[j] = 1.0f;
+    }
+    if (c->kind == ELU && k->values == c->values)
+        k->Z = c->Z + head * c->size * c->values;
+    else
+        for (int64_t j = 0; j < c->size; j++) {
+            const int64_t from = head * c->size + place(k, j);
+            memcpy(k->Z + j * k->values, c->Z + from * c->values, c->values * sizeof *k->Z);
+        }
+    const float *weight = c->weight + head * c->weight_step * k->hidden * c->dim;
+    const float *bias = c->bias + head * c->weight_step * k->hidden;
+    for (int64_t j = 0; c->weight && j < k->hidden; j++) {
+        k->bias[j] = c->bias ? bias[j] : 0.0f;
+        for (int64_t i = 0; i < c->dim; i++)
+            k->W[i * k->features + j] = weight[j * c->dim + i];
+        if (backward)
+            memcpy(k->Wt + j * k->dim, weight + j * c->dim, c->dim * sizeof *k->Wt);
+    }
+    if (c->kind == EXPONENTIAL) {
+        divide_rows(k);
+        for (int64_t j = c->size; j < k->features; j++)
+            k->bias[j] = -INFINITY;
+    }
+    for (int64_t j = 0; backward && j < c->size; j++)
+        for (int64_t i = 0; i < c->values; i++)
+            k->Zt[i * k->features + j] = k->Z[j * k->values + i];
+    return 0;
+}
+
+typedef struct {
+    int64_t batch, head, row;
+} Place;
+
+INLINE Place place_of(const Task *k, int64_t i)
+{
+    const Call *c = k->call;
+    const int64_t line = i / c->rows;
+    return (Place){line / c->sharing, k->head * c->sharing + line % c->sharing, i % c->rows};
+}
+
+INLINE int64_t offset(Strides s, Place p) { return p.batch * s.batch + p.head * s.head + p.row * s.row; }
+
+INLINE int64_t flat(const Call *c, Place p) { return (p.batch * c->heads + p.head) * c->rows + p.row; }
+
+INLINE void read_row(float *to, const void *from, int64_t at, int64_t count, int bfloat, float gain)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = gain * (bfloat ? from_bfloat(((const uint16_t *)from)[at + i]) : ((const float *)from)[at + i]);
+}
+
+/* The inputs of the rows from `first` on; the others of the tile are 0. */
+INLINE void read_inputs(const Task *k, int64_t first, int64_t count)
+{
+    const Call *c = k->call;
+    for (int64_t r = 0; r < count; r++)
+        read_row(k->x + r * k->dim, c->q, offset(c->q_step, place_of(k, first + r)), c->dim, c->bfloat, c->gain);
+    memset(k->x + count * k->dim, 0, (in_rows(count) - count) * k->dim * sizeof *k->x);
+}
+
+INLINE lanes elu_plus_one(lanes y) { return where(y < all(0.0f), exponential(y), 1.0f + y); }
+INLINE lanes gelu(lanes y) { return 0.5f * y * (1.0f + error_function(y * 0.70710678f)); }
+
+INLINE lanes gelu_slope(lanes y)
+{
+    return 0.5f + 0.5f * error_function(y * 0.70710678f) + y * exponential(-0.5f * y * y) * 0.39894228f;
+}
+
+/* w = exp(t - shift) in place; gives the shift, the largest of t. */
+INLINE float exponentials(float *t, int64_t count)
+{
+    lanes top = all(-3.40282347e38f);
+    for (int64_t j = 0; j < count; j += LANES)
+        top = larger(load(t + j), top);
+    float shift = top[0];
+    for (int i = 1; i < LANES; i++)
+        shift = top[i] > shift ? top[i] : shift;
+    for (int64_t j = 0; j < count; j += LANES)
+        store(t + j, exponential(load(t + j) - shift));
+    return shift;
+}
+
+/* w: the features of a tile, and in `shift` what they are to be multiplied with in log space. `inner` gets what a
+   learned map is applied to, where it is not null. */
+INLINE void features(const Task *k, int64_t rows, float *shift, float *inner)
+{
+    const Call *c = k->call;
+    const int64_t F = k->features, wide = in_lanes(c->size);
+    const float scale = 1.0f / sqrtf(sqrtf((float)c->dim));
+    if (c->kind != ELU) {
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(k->w + r * F, k->bias, wide * sizeof *k->w);
+        add_product(k->w, F, k->x, k->dim, 1, k->W, F, rows, c->dim, wide);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        float *w = k->w + r * F;
+        shift[r] = k->level;
+        if (c->kind == EXPONENTIAL) {
+            shift[r] += exponentials(w, wide);
+            continue;
+        }
+        if (inner && c->kind == LEARNED_GELU)
+            memcpy(inner + r * F, w, wide * sizeof *w);
+        for (int64_t j = 0; j < wide; j += LANES)
+            store(w + j, c->kind == LEARNED_GELU ? gelu(load(w + j))
+                       : elu_plus_one(c->kind == ELU ? load(k->x + r * k->dim + j) * scale : load(w + j)));
+        if (is_learned(c))
+            w[k->hidden] = 1.0f;
+    }
+}
+
+INLINE float product_with(const float *a, const float *b, int64_t count)
+{
+    lanes total = {0};
+    for (int64_t j = 0; j < count; j += LANES)
+        total += load(a + j) * load(b + j);
+    return sum(total);
+}
+
+/* For LANES rows: which share of the tokens' output is kept, and what the prefix's is multiplied with; the logarithm
+   and the sign of the whole mass. As `merge_weights` and `whole_mass` have it. */
+typedef struct {
+    lanes keep, add, total, sign;
+} Merged;
+
+INLINE Merged merged(lanes lse, lanes mass, lanes shift, float cap, int positive)
+{
+    const lanes least = all(-3.40282347e38f), log_mass = logarithm(size_of(mass)) + shift;
+    Merged found;
+    if (positive) {
+        const lanes add = exponential(shift - larger(lse, shift - cap)), high = larger(lse, log_mass);
+        const lanes low = smaller(lse, log_mass), apart = where(low < least, least, low) - high;
+        found.keep = 1.0f / (mass * add + 1.0f);
+        found.add = add * found.keep;
+        found.total = larger(high + logarithm(1.0f + exponential(apart)), least);
+        found.sign = all(1.0f);
+        return found;
+    }
+    const lanes top = larger(larger(lse, log_mass), least);
+    const lanes tokens = exponential(lse - top), prefix = exponential(smaller(shift - top, all(cap)));
+    const lanes together = tokens + mass * prefix;
+    const lanes size = where(together == all(0.0f), all(1.0f), together);
+    found.keep = tokens / size;
+    found.add = prefix / size;
+    found.sign = where(together < all(0.0f), all(-1.0f), all(1.0f));
+    found.total = top + logarithm(size_of(size));
+    return found;
+}
+
+INLINE void blend(const Call *c, int64_t at, const float *terms, float keep, float add)
+{
+    if (c->bfloat) {
+        uint16_t *own = (uint16_t *)c->out + at;
+        for (int64_t j = 0; j < c->values; j++)
+            own[j] = to_bfloat(keep * from_bfloat(own[j]) + add * terms[j]);
+    } else {
+        float *own = (float *)c->out + at;
+        for (int64_t j = 0; j < c->values; j++)
+            own[j] = keep * own[j] + add * terms[j];
+    }
+}
+
+INLINE void merge_tile(const Task *k, int64_t first, int64_t count)
+{
+    const Call *c = k->call;
+    float shift[TILE + LANES] = {0}, mass[TILE + LANES] = {0}, lse[TILE + LANES] = {0};
+    const int64_t rows = in_rows(count);
+    read_inputs(k, first, count);
+    features(k, rows, shift, NULL);
+    memset(k->terms, 0, rows * k->values * sizeof *k->terms);
+    add_product(k->terms, k->values, k->w, k->features, 1, k->Z, k->values, rows, c->size, in_lanes(c->values));
+    for (int64_t r = 0; r < count; r++) {
+        mass[r] = product_with(k->w + r * k->features, k->mass, in_lanes(c->size));
+        lse[r] = c->lse[offset(c->lse_step, place_of(k, first + r))];
+    }
+    for (int64_t from = 0; from < count; from += LANES) {
+        const Merged m = merged(load(lse + from), load(mass + from), load(shift + from), c->cap, c->positive);
+        for (int64_t r = 0; r < LANES && from + r < count; r++) {
+            const Place p = place_of(k, first + from + r);
+            blend(c, offset(c->out_step, p), k->terms + (from + r) * k->values, m.keep[r], m.add[r]);
+            if (c->total)
+                c->total[flat(c, p)] = m.total[r];
+            if (c->sign)
+                c->sign[flat(c, p)] = m.sign[r];
+        }
+    }
+}
+
+/* share = sign e^(shift - total), 0 where there is no mass; delta = -grad . out; g the rows of grad. */
+INLINE void read_gradients(const Task *k, int64_t first, int64_t count, const float *shift)
+{
+    const Call *c = k->call;
+    const float lowest = -3.40282347e38f;
+    for (int64_t r = 0; r < count; r++) {
+        const Place p = place_of(k, first + r);
+        const float total = c->total[flat(c, p)];
+        read_row(k->g + r * k->values, c->grad, offset(c->grad_step, p), c->values, c->bfloat, 1.0f);
+        read_row(k->terms + r * k->values, c->out, offset(c->out_step, p), c->values, c->bfloat, 1.0f);
+        k->delta[r] = -product_with(k->g + r * k->values, k->terms + r * k->values, in_lanes(c->values));
+        k->share[r] = total <= lowest ? -INFINITY : shift[r] - total;
+    }
+    for (int64_t r = 0; r < count; r += LANES)
+        store(k->share + r, exponential(smaller(load(k->share + r), all(c->cap))));
+    for (int64_t r = 0; c->sign && r < count; r++)
+        k->share[r] *= c->sign[flat(c, place_of(k, first + r))];
+    for (int64_t r = count; r < in_rows(count); r++) {
+        k->share[r] = k->delta[r] = 0.0f;
+        memset(k->g + r * k->values, 0, k->values * sizeof *k->g);
+    }
+}
+
+/* t = share (g Z' + delta mass'), the gradient of w; then that of what w is computed from, while w becomes share w. */
+INLINE void pull_back(const Task *k, int64_t rows)
+{
+    const Call *c = k->call;
+    const int64_t F = k->features, wide = in_lanes(c->size);
+    const float scale = 1.0f / sqrtf(sqrtf((float)c->dim));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < wide; j += LANES) {
+            const lanes w = load(k->w + r * F + j), d = load(k->t + r * F + j) + k->delta[r] * load(k->mass + j);
+            const lanes slope = c->kind == EXPONENTIAL ? w
+                              : c->kind == LEARNED_GELU ? gelu_slope(load(k->inner + r * F + j))
+                              : smaller(w, all(1.0f)) * (c->kind == ELU ? scale : 1.0f);
+            store(k->t + r * F + j, d * k->share[r] * slope);
+            store(k->w + r * F + j, w * k->share[r]);
+        }
+    if (is_learned(c))
+        for (int64_t r = 0; r < rows; r++)
+            k->t[r * F + k->hidden] = 0.0f;
+}
+
+INLINE void add_to_queries(const Task *k, int64_t first, int64_t count, const float *grad_x, int64_t step)
+{
+    const Call *c = k->call;
+    for (int64_t r = 0; r < count; r++) {
+        const int64_t at = offset(c->grad_q_step, place_of(k, first + r));
+        const float *from = grad_x + r * step, gain = c->gain;
+        if (c->bfloat) {
+            uint16_t *own = (uint16_t *)c->grad_q + at;
+            for (int64_t i = 0; i < c->dim; i++)
+                own[i] = to_bfloat(from_bfloat(own[i]) + gain * from[i]);
+        } else {
+            float *own = (float *)c->grad_q + at;
+            for (int64_t i = 0; i < c->dim; i++)
+                own[i] += gain * from[i];
+        }
+    }
+}
+
+INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count)
+{
+    const Call *c = k->call;
+    float shift[TILE];
+    const int64_t rows = in_rows(count), F = k->features, D = k->dim, V = k->values, wide = in_lanes(c->size);
+    read_inputs(k, first, count);
+    features(k, rows, shift, k->inner);
+    read_gradients(k, first, count, shift);
+    memset(k->t, 0, rows * F * sizeof *k->t);
+    add_product(k->t, F, k->g, V, 1, k->Zt, F, rows, c->values, wide);
+    pull_back(k, rows);
+    add_product(k->grad_Z, V, k->w, 1, F, k->g, V, in_rows(c->size), rows, in_lanes(c->values));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < wide; j += LANES) {
+            store(k->grad_mass + j, load(k->grad_mass + j) + k->delta[r] * load(k->w + r * F + j));
+            store(k->grad_bias + j, load(k->grad_bias + j) + load(k->t + r * F + j));
+        }
+    if (c->grad_weight)
+        add_product(k->grad_W, D, k->t, 1, F, k->x, D, in_rows(k->hidden), rows, in_lanes(c->dim));
+    if (!c->grad_q)
+        return;
+    if (c->kind == ELU) {
+        add_to_queries(k, first, count, k->t, F);
+        return;
+    }
+    memset(k->x, 0, rows * D * sizeof *k->x);
+    add_product(k->x, D, k->t, F, 1, k->Wt, D, rows, k->hidden, in_lanes(c->dim));
+    add_to_queries(k, first, count, k->x, D);
+}
+
+static void write_gradients(const Task *k, int64_t part)
+{
+    const Call *c = k->call;
+    const int64_t heads = c->heads / c->sharing, at = part * heads + k->head;
+    for (int64_t j = 0; j < c->size; j++) {
+        const int64_t to = at * c->size + place(k, j);
+        c->grad_mass[to] = k->grad_mass[j] / k->sizes[j];
+        for (int64_t i = 0; i < c->values; i++)
+            c->grad_Z[to * c->values + i] = k->grad_Z[j * k->values + i] / k->sizes[j];
+    }
+    for (int64_t j = 0; c->grad_weight && j < k->hidden; j++) {
+        memcpy(c->grad_weight + (at * k->hidden + j) * c->dim, k->grad_W + j * k->dim, c->dim * sizeof *k->grad_W);
+        if (c->grad_bias)
+            c->grad_bias[at * k->hidden + j] = k->grad_bias[j];
+    }
+}
+
+INLINE int64_t bound(const Call *c, int64_t part) { return c->batch * c->sharing * c->rows * part / c->parts; }
+
+int KIND(forward)(const Call *c, int64_t head, int64_t part)
+{
+    Task k;
+    if (make_task(&k, c, head, 0))
+        return 1;
+    for (int64_t first = bound(c, part), last = bound(c, part + 1); first < last; first += TILE)
+        merge_tile(&k, first, last - first < TILE ? last - first : TILE);
+    free_task(&k);
+    return 0;
+}
+
+int KIND(backward)(const Call *c, int64_t head, int64_t part)
+{
+    Task k;
+    if (make_task(&k, c, head, 1))
+        return 1;
+    for (int64_t first = bound(c, part), last = bound(c, part + 1); first < last; first += TILE)
+        differentiate_tile(&k, first, last - first < TILE ? last - first : TILE);
+    write_gradients(&k, part);
+    free_task(&k);
+    return 0;
+}

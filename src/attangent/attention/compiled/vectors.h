@@ -1,0 +1,121 @@
+/* Arithmetic on vectors of LANES numbers, with exponentials and logarithms to a few units of the last place. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef int32_t whole __attribute__((vector_size(4 * LANES)));
+
+INLINE lanes load(const float *from)
+{
+    lanes found;
+    memcpy(&found, from, sizeof found);
+    return found;
+}
+
+INLINE void store(float *to, lanes given) { memcpy(to, &given, sizeof given); }
+
+INLINE lanes all(float given) { return (lanes){0} + given; }
+
+INLINE lanes where(whole chosen, lanes yes, lanes no)
+{
+    return (lanes)((chosen & (whole)yes) | (~chosen & (whole)no));
+}
+
+INLINE lanes larger(lanes a, lanes b) { return where(a > b, a, b); }
+INLINE lanes smaller(lanes a, lanes b) { return where(a < b, a, b); }
+INLINE lanes size_of(lanes x) { return (lanes)((whole)x & 0x7fffffff); }
+
+INLINE float sum(lanes x)
+{
+    float total = 0.0f;
+    for (int i = 0; i < LANES; i++)
+        total += x[i];
+    return total;
+}
+
+/* e^x for x up to 88; 0 below -87. With n the nearest whole number to x log2 e, e^x = 2^n e^(x - n log 2). */
+INLINE lanes exponential(lanes x)
+{
+    const lanes magic = all(12582912.0f), bounded = smaller(larger(x, all(-87.0f)), all(88.0f));
+    const lanes n = (bounded * 1.44269504f + magic) - magic;
+    const lanes f = bounded - n * 0.693359375f - n * -2.12194440e-4f;
+    const lanes p = 1.0f + f + f * f * (0.5f + f * (0.16666665f + f * (0.041665795f + f * (0.008333452f
+                    + f * (0.0013981999f + f * 0.00019875691f)))));
+    const whole power = (__builtin_convertvector(n, whole) + 127) << 23;
+    return where(x < all(-87.0f), all(0.0f), p * (lanes)power);
+}
+
+/* log x for x of at least the smallest normal number; -inf for those below. x = 2^n m with m from sqrt 1/2 on. */
+INLINE lanes logarithm(lanes x)
+{
+    const whole bits = (whole)x;
+    whole n = (bits >> 23) - 126;
+    lanes m = (lanes)((bits & 0x007fffff) | 0x3f000000);
+    const whole low = m < all(0.707106781f);
+    n += low;
+    m = m + where(low, m, all(0.0f)) - 1.0f;
+    const lanes z = m * m, scale = __builtin_convertvector(n, lanes);
+    const lanes p = 3.3333331174e-1f + m * (-2.4999993993e-1f + m * (2.0000714765e-1f + m * (-1.6668057665e-1f
+                    + m * (1.4249322787e-1f + m * (-1.2420140846e-1f + m * (1.1676998740e-1f
+                    + m * (-1.1514610310e-1f + m * 7.0376836292e-2f)))))));
+    const lanes found = m - 0.5f * z + m * z * p + scale * -2.12194440e-4f + scale * 0.693359375f;
+    const lanes known = where(x >= all(INFINITY), x, found);
+    return where(x < all(1.17549435e-38f), all(-INFINITY), known);
+}
+
+/* erf to 5e-7: x p(x^2) / q(x^2), fitted to the least relative error on [0, 3.92]; 1 in float32 beyond. */
+INLINE lanes error_function(lanes x)
+{
+    const lanes near = smaller(larger(x, all(-3.92f)), all(3.92f)), z = near * near;
+    const lanes p = 1.1283791f + z * (0.1904067f + z * (0.052748758f + z * (0.0037656277f
+                    + z * (0.00028488314f + z * 2.0500879e-06f))));
+    const lanes q = 1.0f + z * (0.50207627f + z * (0.11410921f + z * (0.014969238f
+                    + z * (0.0011625384f + z * 3.8091741e-05f))));
+    return near * p / q;
+}
+
+INLINE float from_bfloat(uint16_t given)
+{
+    const uint32_t bits = (uint32_t)given << 16;
+    float found;
+    memcpy(&found, &bits, sizeof found);
+    return found;
+}
+
+/* The nearest, of two as near the even one. */
+INLINE uint16_t to_bfloat(float given)
+{
+    uint32_t bits;
+    memcpy(&bits, &given, sizeof bits);
+    return given != given ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+/* y (AT_ONCE, columns) += x W, where W is (inner, columns) and columns a multiple of LANES. */
+INLINE void add_rows(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
+                     int64_t W_step, int64_t inner, int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c += LANES) {
+        lanes sums[AT_ONCE];
+        for (int r = 0; r < AT_ONCE; r++)
+            sums[r] = load(y + r * y_step + c);
+        for (int64_t j = 0; j < inner; j++) {
+            const lanes w = load(W + j * W_step + c);
+            for (int r = 0; r < AT_ONCE; r++)
+                sums[r] += x[r * x_step + j * x_inner] * w;
+        }
+        for (int r = 0; r < AT_ONCE; r++)
+            store(y + r * y_step + c, sums[r]);
+    }
+}
+
+/* The same for any number of rows that is a multiple of AT_ONCE. */
+INLINE void add_product(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
+                        int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r += AT_ONCE)
+        add_rows(y + r * y_step, y_step, x + r * x_step, x_step, x_inner, W, W_step, inner, columns);
+}
