@@ -7,6 +7,7 @@
 True
 """
 
+from attangent._gate import guard_arrays
 from attangent.forecast.data.dataset import Dataset, from_frame, load_csv
 from attangent.forecast.data.frames import Table, read_frame
 from attangent.forecast.models.attention_forecasters import (
@@ -63,3 +64,5 @@ __all__ = [
     "read_frame",
     "train_attention",
 ]
+
+guard_arrays(globals())
