@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from drill.outcomes import DIED, HANG
+from drill.outcomes import DIED, HANG, STARTED
 
 LIMIT = 10.0
 _FIRST = 90.0
@@ -22,7 +22,7 @@ class Ended(NamedTuple):
     entry: str
     changed: list[str]
     kind: str
-    detail: str
+    detail: str = ""
 
 
 def fuzz(worker: str, seed: int, start: int, stop: int, scratch: Path) -> Iterator[Ended]:
@@ -49,18 +49,16 @@ def _spawn(worker: str, seed: int, start: int, stop: int, scratch: Path) -> subp
 
 def _outcomes(process: subprocess.Popen[bytes], first: int) -> Iterator[Ended]:
     """What a worker says until it is done, hangs or dies; the last is an outcome as well."""
-    running = first
+    last = Ended(first, "before the first call", [], STARTED)
     for line in _lines(process):
         if line is None:
-            yield Ended(running, "", [], HANG, "")
+            yield last._replace(kind=HANG)
             return
-        if line.startswith("start"):
-            running = int(line.split()[1])
-        elif line:
-            yield Ended(*json.loads(line))
-            running += 1
+        last = Ended(*json.loads(line))
+        if last.kind != STARTED:
+            yield last
     if process.wait() != 0:
-        yield Ended(running, "", [], DIED, f"exit code {process.returncode}")
+        yield last._replace(kind=DIED, detail=f"exit code {process.returncode}")
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str | None]:

@@ -278,11 +278,11 @@ def _relu_attention() -> Any:
 def two_stage_data() -> Any:
     from attangent.stages import TwoStageData
 
-    return TwoStageData(6, 4)
+    return TwoStageData(6, 4, p_only=0.25, q_only=0.25)
 
 
 def _prompts() -> Any:
-    return two_stage_data().sample(4)
+    return two_stage_data().sample(16)
 
 
 def _noisy_sgd() -> Any:

@@ -13,6 +13,7 @@ import torch
 from attangent import AttangentError
 
 ANSWERED, REFUSED, FOREIGN, NAN, HANG, DIED = "answered", "refused", "foreign", "nan", "hang", "died"
+STARTED = "started"
 _DEEP = 4
 
 

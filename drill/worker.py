@@ -1,7 +1,7 @@
 """A process that makes the calls of a range of cases: `python -m drill.worker SEED START STOP`.
 
-Case i of a seed is always the same call. A line "start i" goes before the call and one with its outcome
-after it, so that the parent knows what a hung or dead worker was doing.
+Case i of a seed is always the same call. A line goes before the call and one with its outcome after it, so
+that the parent knows what a hung or dead worker was doing.
 """
 
 import json
@@ -10,11 +10,11 @@ import random
 import resource
 import sys
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 from drill import hostile
 from drill.examples import example, parameters
-from drill.outcomes import Outcome, outcome_of
+from drill.outcomes import STARTED, Outcome, outcome_of
 from drill.public import Entry, entries
 
 MEMORY = 2 * 2**30
@@ -22,8 +22,17 @@ _UNTOUCHED = 0.05
 """The share of calls that are made as they should be."""
 
 
-def case(seed: int, index: int, public: list[Entry]) -> tuple[Entry, Any, dict[str, Any], list[str]]:
-    """The entry of a case, its instance and arguments, and what was put in place of which arguments."""
+class Case(NamedTuple):
+    """A call to be made, and which arguments were replaced by what."""
+
+    entry: Entry
+    owner: Any
+    given: dict[str, Any]
+    changed: list[str]
+
+
+def case(seed: int, index: int, public: list[Entry]) -> Case:
+    """The case of a number: always the same for a seed and a public list."""
     rng = random.Random(f"{seed}:{index}")
     entry = public[index % len(public)]
     owner, given = example(entry)
@@ -33,16 +42,14 @@ def case(seed: int, index: int, public: list[Entry]) -> tuple[Entry, Any, dict[s
         for name in rng.sample(names, min(len(names), rng.choice((1, 1, 1, 2)))):
             words, given[name] = hostile.draw(rng)
             changed.append(f"{name}={words}")
-    return entry, owner, given, changed
+    return Case(entry, owner, given, changed)
 
 
-def call(seed: int, index: int, public: list[Entry]) -> tuple[str, list[str], Outcome]:
-    """The name of the entry, what was changed, and how it ended."""
-    entry, owner, given, changed = case(seed, index, public)
-    function = entry.function
-    finite = all(map(hostile.is_finite, changed))
-    made = (lambda: function(owner, **given)) if entry.owner else (lambda: function(**given))
-    return entry.name, changed, outcome_of(made, finite)
+def call(made: Case) -> Outcome:
+    """How the call of a case ends."""
+    function, first = made.entry.function, (made.owner,) if made.entry.owner else ()
+    finite = all(map(hostile.is_finite, made.changed))
+    return outcome_of(lambda: function(*first, **made.given), finite)
 
 
 def limit_memory(extra: int = MEMORY) -> None:
@@ -59,12 +66,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     public = entries()
     for index in range(min(20, len(public))):
-        call(seed, index, public)
+        call(case(seed, index, public))
     limit_memory()
     for index in range(start, stop):
-        out.write(f"start {index}\n")
-        name, changed, outcome = call(seed, index, public)
-        out.write(json.dumps([index, name, changed, *outcome]) + "\n")
+        made = case(seed, index, public)
+        about = [index, made.entry.name, made.changed]
+        out.write(json.dumps([*about, STARTED]) + "\n")
+        out.write(json.dumps([*about, *call(made)]) + "\n")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ _TENSORS = frozenset({Tensor, torch.nn.Parameter})
 _TENSOR = Kind("a tensor", _TENSORS, lambda value: isinstance(value, Tensor))
 _NUMBERS = Kind("a tensor or an array of numbers", _TENSORS, _TENSOR.admits, _as_tensor)
 _ARRAY = Kind("an array of numbers", frozenset(), lambda value: isinstance(value, np.ndarray), _as_array)
-KINDS = {Tensor: (_TENSOR, _NUMBERS), np.ndarray: (_ARRAY, _ARRAY)}
+_MODULE = Kind("a torch.nn.Module", frozenset(), lambda value: isinstance(value, torch.nn.Module))
+KINDS = {Tensor: (_TENSOR, _NUMBERS), np.ndarray: (_ARRAY, _ARRAY), torch.nn.Module: (_MODULE, _MODULE)}
 """What is asked of a tensor or an array where nothing is converted, and where array-likes are."""
 
 

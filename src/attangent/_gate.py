@@ -6,14 +6,16 @@ the annotations cannot say (shapes, ranges, what fits together) is checked behin
 
 import functools
 import inspect
+import operator
 import sys
 import typing
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar, cast, get_args
 
 from attangent._errors import AttangentError
 from attangent._kinds import Kind, describe, is_tensor, kind_of
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK = "__attangent_guarded__"
 _DO_NOT_FIT = (
     "size",
@@ -24,6 +26,9 @@ _DO_NOT_FIT = (
     "same number of",
     "out of range",
     "index ",
+    "need to be",
+    "0-d tensor",
+    "bool tensor",
 )
 """Words of torch and numpy about arrays that do not fit together."""
 _FROM_BELOW = (RuntimeError, IndexError, ValueError, TypeError)
@@ -48,8 +53,11 @@ def guard_arrays(room: dict[str, Any]) -> None:
     _guard(room, arrays=True)
 
 
-def checked(function: Callable[..., Any], arrays: bool = False) -> Any:
-    """`function` behind the gate; the annotations are read when it is first called."""
+def checked(function: _Function, arrays: bool = False, owner: type | None = None) -> _Function:
+    """`function` behind the gate; the annotations are read when it is first called.
+
+    `owner` is the class of a method: what `Self` stands for.
+    """
     plan: _Plan | None = None
     compiling = _compiling()
 
@@ -59,7 +67,7 @@ def checked(function: Callable[..., Any], arrays: bool = False) -> Any:
             return function(*args, **named)
         nonlocal plan
         if plan is None:
-            plan = _plan(function, arrays)
+            plan = _plan(function, arrays, owner)
         for kind, value in zip(plan.kinds, args, strict=False):
             if kind is not None and type(value) not in kind.exact and not kind.admits(value):
                 args = _admitted(plan, args)
@@ -79,7 +87,7 @@ def checked(function: Callable[..., Any], arrays: bool = False) -> Any:
             raise
 
     setattr(entry, _MARK, True)
-    return entry
+    return cast(_Function, entry)
 
 
 def _compiling() -> Callable[[], bool]:
@@ -117,7 +125,7 @@ def _guard_member(home: type, name: str, member: Any, arrays: bool) -> None:
     function = member.__func__ if wrap else member
     if not inspect.isfunction(function) or hasattr(function, _MARK) or not _has_arguments(function):
         return
-    guarded = checked(function, arrays)
+    guarded = checked(function, arrays, home)
     setattr(home, name, wrap(guarded) if wrap else guarded)
 
 
@@ -125,8 +133,8 @@ def _has_arguments(function: Any) -> bool:
     return any(name != "return" for name in function.__annotations__)
 
 
-def _plan(function: Callable[..., Any], arrays: bool) -> _Plan:
-    hints = _hints(function)
+def _plan(function: Callable[..., Any], arrays: bool, owner: type | None) -> _Plan:
+    hints = {name: _without_self(hint, owner) for name, hint in _hints(function).items()}
     names: list[str] = []
     named: dict[str, Kind | None] = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -136,6 +144,14 @@ def _plan(function: Callable[..., Any], arrays: bool) -> _Plan:
         if parameter.kind is not parameter.KEYWORD_ONLY:
             names.append(name)
     return _Plan(tuple(names), tuple(named[name] for name in names), named)
+
+
+def _without_self(hint: Any, owner: type | None) -> Any:
+    """The annotation with the class in the place of Self, also beside None."""
+    if owner is not None and (hint is Self or Self in get_args(hint)):
+        parts = [owner if part is Self else part for part in get_args(hint)]
+        return functools.reduce(operator.or_, parts) if parts else owner
+    return hint
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -96,6 +96,7 @@ _PLAIN: dict[Any, Kind | None] = {
     int: Kind("a whole number of at most 64 bits", frozenset(), _whole),
     float: Kind("a number", frozenset({float}), _number),
     str: Kind("a text", frozenset({str}), lambda value: isinstance(value, str)),
+    Callable: Kind("a function", frozenset(), callable),
     Path: _PATH,
     PathLike: _PATH,
 }
@@ -138,8 +139,7 @@ def _container(annotation: Any, origin: Any, arrays: bool) -> Kind | None:
     if origin in (Mapping, dict):
         return _mapping(origin, kind_of(parts[0], arrays), kind_of(parts[1], arrays))
     if isinstance(origin, type) and issubclass(origin, Iterable):
-        wanted = _many_texts if parts == (str,) else _many
-        return Kind("things to go through, such as a list", frozenset(), wanted)
+        return _iterable(kind_of(parts[0], arrays) if parts else None, parts == (str,))
     return _class(origin)
 
 
@@ -147,8 +147,16 @@ def _many(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_tensor(value)
 
 
-def _many_texts(value: Any) -> bool:
-    return isinstance(value, str) or _many(value)
+def _iterable(part: Kind | None, texts: bool) -> Kind:
+    """What is there already is looked at; what is made on the way is not touched before its time."""
+
+    def admits(value: Any) -> bool:
+        if texts and isinstance(value, str):
+            return True
+        held = value if isinstance(value, list | tuple | set | frozenset) and part else ()
+        return _many(value) and all(part is None or part.admits(one) for one in held)
+
+    return Kind(f"a list, every entry {part.words}" if part else "a list", frozenset(), admits)
 
 
 def _sequence(origin: Any, parts: tuple[Any, ...], arrays: bool) -> Kind:
@@ -171,7 +179,7 @@ def _sequence(origin: Any, parts: tuple[Any, ...], arrays: bool) -> Kind:
             raise TypeError
         return listed
 
-    return Kind(f"a list of {inner}", frozenset(), admits, convert)
+    return Kind(f"a list, every entry {inner}", frozenset(), admits, convert)
 
 
 def _mapping(origin: Any, key: Kind | None, entry: Kind | None) -> Kind:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._gate import checked
 from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
@@ -58,6 +59,7 @@ _REPETITIONS = 48
 _FIRST_SIZE = 16
 
 
+@checked
 def compress(
     model: Any,
     tokenizer: Any,

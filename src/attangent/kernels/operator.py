@@ -9,7 +9,7 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 from torch import Tensor
 
-from attangent._checks import check_positive
+from attangent._checks import check_not_negative, check_positive
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.kernels.krylov import KrylovSpace
@@ -125,8 +125,7 @@ def solve(
     """
     check_positive("tolerance", tolerance)
     check_square(operator)
-    if not isinstance(ridge, int | float) or not ridge >= 0:
-        raise AttangentError(f"ridge is {ridge!r}, expected a number of at least 0")
+    check_not_negative("ridge", ridge)
     b = np.asarray(right_side, dtype=np.float64)
     if b.shape != (operator.shape[0],) or not np.isfinite(b).all():
         raise AttangentError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent._gate import checked
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from attangent.tuning.folders.description import FILE, Description, read_description
 from attangent.tuning.kinds import NEEDS, TaskKind
@@ -47,6 +48,7 @@ class Prediction:
         return self.probabilities[self.label]
 
 
+@checked
 def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
     """The model and tokenizer that `attangent tune` saved, from a run's folder or the weights' own.
 
