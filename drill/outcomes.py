@@ -15,6 +15,7 @@ from attangent import AttangentError
 ANSWERED, REFUSED, FOREIGN, NAN, HANG, DIED = "answered", "refused", "foreign", "nan", "hang", "died"
 STARTED = "started"
 _DEEP = 4
+_LARGE = 2**28
 
 
 class Outcome(NamedTuple):
@@ -51,6 +52,8 @@ def _numbers(value: Any, depth: int) -> Iterator[Any]:
 
 
 def _is_nan(value: Any) -> bool:
+    if isinstance(value, torch.Tensor | np.ndarray) and value.nbytes > _LARGE:
+        return False
     if isinstance(value, torch.Tensor):
         return value.is_floating_point() and not value.is_meta and bool(value.double().isnan().any())
     if isinstance(value, np.ndarray):

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self, TypeVar, cast, get_args
 
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, in_words
 from attangent._kinds import Kind, describe, is_tensor, kind_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -80,6 +80,8 @@ def checked(function: _Function, arrays: bool = False, owner: type | None = None
             return function(*args, **named)
         except AttangentError:
             raise
+        except OSError as error:
+            raise AttangentError(f"{function.__qualname__}: {in_words(error)}") from error
         except Exception as error:
             _refuse_tensors(plan, args, named, error)
             _refuse_size(function, error)

@@ -11,6 +11,10 @@ from attangent._checks import check_not_negative
 from attangent._errors import AttangentError
 
 
+class _WrongKind(AttangentError, TypeError):
+    """What scikit-learn's conventions want to be a TypeError."""
+
+
 class InContextRidge(RegressorMixin, BaseEstimator):
     """What trained attention answers outside its prompt: ridge regression with alpha = m tau, no intercept.
 
@@ -40,10 +44,12 @@ class InContextRidge(RegressorMixin, BaseEstimator):
         return self._features(X) @ self.coef_
 
     def _validated(self, *data: Any, **options: Any) -> Any:
-        """The data as scikit-learn wants them; wrong kinds stay the TypeError that it asks for."""
+        """The data as scikit-learn wants them."""
         try:
             return validate_data(self, *data, **options)
-        except ValueError as error:
+        except TypeError as error:
+            raise _WrongKind(str(error)) from error
+        except (ValueError, OverflowError) as error:
             raise AttangentError(str(error)) from error
 
     def _features(self, X: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 from torch import Tensor
 
+from attangent._arrays import as_double
 from attangent._checks import check_not_negative, check_positive
 from attangent._errors import AttangentError
 from attangent._random import generator
@@ -126,7 +127,7 @@ def solve(
     check_positive("tolerance", tolerance)
     check_square(operator)
     check_not_negative("ridge", ridge)
-    b = np.asarray(right_side, dtype=np.float64)
+    b = as_double("right_side", right_side).numpy()
     if b.shape != (operator.shape[0],) or not np.isfinite(b).all():
         raise AttangentError(
             f"right_side has shape {b.shape}, expected {operator.shape[0]} finite numbers: vectorise(R)"

@@ -36,7 +36,9 @@ def measure_effect(edit: SpectrumEdit, tokenizer: Any, texts: Iterable[str]) -> 
         raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
     if not given or not all(isinstance(text, str) and text.strip() for text in given):
         raise AttangentError("texts are empty or no strings, expected one or more texts with words in them")
-    inputs = [tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given]
+    inputs: list[Any] = [
+        tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given
+    ]
     training = model.training
     model.eval()
     try:
