@@ -11,25 +11,19 @@ from drill.jobs import jobs
 from drill.report import Report
 
 ROOT = Path(__file__).parents[1]
-FUZZERS = {
-    "entries": "drill.entries_worker",
-    "commands": "drill.commands_worker",
-    "files": "drill.files_worker",
-}
+FUZZERS = {part: f"drill.{part}_worker" for part in ("entries", "commands", "files")}
 _SHARES = {"entries": 1.0, "commands": 0.07, "files": 0.07}
 
 
 def main() -> None:
     options = _options()
-    options.out.mkdir(parents=True, exist_ok=True)
-    scratch = (options.out / "scratch").resolve()
-    scratch.mkdir(exist_ok=True)
-    sandbox.enter(options.out.resolve())
-    closed = sandbox.is_closed(ROOT)
-    print(
-        f"seed {options.seed}; {'nothing outside can be written' if closed else 'NO SANDBOX HERE'}",
-        flush=True,
-    )
+    scratch = options.out / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    sandbox.enter(options.out)
+    closed = "nothing outside can be written" if sandbox.is_closed(ROOT) else "NO SANDBOX HERE"
+    print(f"seed {options.seed}; {closed}", flush=True)
+    os.chdir(scratch)
     report = Report(options.seed)
     for part in options.parts:
         print(f"drill: {part}", flush=True)
@@ -42,9 +36,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="drill", description=__doc__)
     parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument(
-        "--out", type=Path, required=True, help="a new folder: all that is written goes there"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="a folder for all that is written")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=30_000, help="calls of public entries")
     parser.add_argument("--first", type=int, default=0, help="the first case, to go on from there")
