@@ -1,6 +1,7 @@
 """`python -m drill`: all parts, or those named; exit code 1 where a bar is missed."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -42,7 +42,7 @@ def _path(kind: type, value: Any) -> Any:
     """Paths, which are texts in files."""
     if kind is Path and isinstance(value, str):
         return Path(value)
-    raise NotImplementedError(f"settings of the type {kind.__name__}")
+    raise TypeError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
 
 
 def _read(path: Path, form: str, parse: Callable[[str], Any], largest: int) -> dict[str, Any]:
