@@ -11,7 +11,7 @@ from typing import NamedTuple
 from drill.outcomes import DIED, HANG, STARTED
 
 LIMIT = 10.0
-_FIRST = 90.0
+_FIRST = 300.0
 """Seconds until a worker's first line: it imports everything."""
 
 
