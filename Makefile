@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*.[ch])
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench drill clean
 
 setup: $(INSTALLED_DEV)
 
@@ -33,8 +33,11 @@ lint: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python src
 
+drill: $(INSTALLED_DEV)
+	$(BIN)/python -m drill $(PARTS) --out drill-report $(ARGS)
+
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf $(VENV) audit-quick audit-full
+	rm -rf $(VENV) audit-quick audit-full drill-report

@@ -1,5 +1,6 @@
 """Arrays of any kind as finite float64 tensors, refused before any work is done."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,44 @@ import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
+from attangent._kinds import Kind
+
+_CALCULABLE = {
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool),
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+}
+"""Types of numbers that torch calculates with; others it only stores."""
+
+
+def has_numbers(tensor: Tensor) -> bool:
+    """Whether a tensor is dense, of a type that can be calculated with, and more than a shape."""
+    return not tensor.is_meta and tensor.dtype in _CALCULABLE and tensor.layout is torch.strided
+
+
+def _as_array(value: Any) -> np.ndarray:
+    if value is None or isinstance(value, str | bytes | bool | Mapping):
+        raise TypeError
+    if isinstance(value, Tensor):
+        if not has_numbers(value):
+            raise TypeError
+        value = value.detach().cpu()
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError
+    return array
+
+
+def _as_tensor(value: Any) -> Tensor:
+    return torch.as_tensor(_as_array(value))
+
+
+_TENSORS = frozenset({Tensor, torch.nn.Parameter})
+_TENSOR = Kind("a tensor", _TENSORS, lambda value: isinstance(value, Tensor))
+_NUMBERS = Kind("a tensor or an array of numbers", _TENSORS, _TENSOR.admits, _as_tensor)
+_ARRAY = Kind("an array of numbers", frozenset(), lambda value: isinstance(value, np.ndarray), _as_array)
+_MODULE = Kind("a torch.nn.Module", frozenset(), lambda value: isinstance(value, torch.nn.Module))
+KINDS = {Tensor: (_TENSOR, _NUMBERS), np.ndarray: (_ARRAY, _ARRAY), torch.nn.Module: (_MODULE, _MODULE)}
+"""What is asked of a tensor or an array where nothing is converted, and where array-likes are."""
 
 
 def as_double(name: str, value: Any) -> Tensor:

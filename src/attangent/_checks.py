@@ -8,6 +8,7 @@ from typing import Any
 from attangent._errors import AttangentError
 
 _UNCOUNTABLE = 1 << 62
+_MOST_STEPS = 10**9
 
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
@@ -18,6 +19,13 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
         raise AttangentError(
             f"{name} is larger than anything can be, expected a number below {_UNCOUNTABLE:,}"
         )
+    return int(value)
+
+
+def check_steps(name: str, value: Any) -> int:
+    """`value` as a number of steps, from 0 to what a machine can make in a lifetime."""
+    if check_size(name, value, 0) > _MOST_STEPS:
+        raise AttangentError(f"{name} is {value:,}, expected at most {_MOST_STEPS:,}: these would never end")
     return int(value)
 
 

@@ -3,3 +3,10 @@
 
 class AttangentError(ValueError):
     """Something given cannot be used; the message says what was given, what was expected, what to do."""
+
+
+def in_words(error: OSError) -> str:
+    """What the system refused, of which file, and what to do about it."""
+    what = error.strerror or str(error) or type(error).__name__
+    which = f" ({error.filename})" if error.filename else ""
+    return f"{what}{which}: name another place, or make room or leave to use this one"

@@ -21,7 +21,7 @@ def test_ridge_of_scikit_learn_is_ridge():
     found = compare_to_ridge(predictor, DICTIONARY, prompts=20)
     assert found.nearest == "ridge"
     assert found.distance["ridge"] < 1e-20
-    with pytest.raises(AttangentError, match="expected a function without arguments"):
+    with pytest.raises(AttangentError, match="make is Ridge, expected a function"):
         sklearn_predictor(Ridge())
 
 

@@ -189,7 +189,7 @@ def test_transformers_models(which, attention):
         ({"module": nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))}, "BatchNorm1d in training mode"),
         ({"module": nn.ReLU()}, "no trainable parameter"),
         ({"params": "third.*"}, r"params 'third.*' matches no parameter; there"),
-        ({"x1": [1.0]}, "x1 is list"),
+        ({"x1": ["a"]}, "x1 is list"),
         ({"x1": X[:0]}, r"x1 has \[0\] points"),
         ({"x1": {"points": X, "scale": X[:2]}}, r"x1 has \[2, 7\] points"),
         ({"x1": X * float("nan")}, "x1 has NaN"),

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from attangent._gate import guard
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.calibration import calibrate
 from attangent.adapters.config import NTKConfig
@@ -27,6 +28,8 @@ __all__ = [
     "save_adapter",
     "states_of",
 ]
+
+guard(globals())
 
 
 def __getattr__(name: str) -> Any:

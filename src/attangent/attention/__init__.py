@@ -1,5 +1,6 @@
 """Softmax attention with a prefix: exact, and as NTK-Attention with a state of constant size."""
 
+from attangent._gate import guard
 from attangent.attention.error import PrefixError
 from attangent.attention.exact import prefix_attention
 from attangent.attention.ntk import ntk_attention
@@ -18,3 +19,5 @@ __all__ = [
     "ntk_attention",
     "prefix_attention",
 ]
+
+guard(globals())

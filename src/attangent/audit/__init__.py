@@ -1,5 +1,6 @@
 """Executable claims: run them, load their findings, render the report."""
 
+from attangent._gate import guard
 from attangent.audit.claims import Claim, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Trend, Verdict
 from attangent.audit.registry import all_claims, claim, get
@@ -26,3 +27,5 @@ __all__ = [
     "load",
     "run",
 ]
+
+guard(globals())

@@ -27,7 +27,10 @@ class Series:
     @classmethod
     def of(cls, label: str, x: Any, y: Any, kind: SeriesKind = "line") -> "Series":
         """A series from anything array-like."""
-        series = cls(label, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), kind)
+        try:
+            series = cls(label, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), kind)
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            raise AttangentError(f"series {label!r} has x or y that are no numbers: {error}") from None
         if series.x.ndim != 1 or series.x.shape != series.y.shape:
             raise AttangentError(
                 f"series {label!r} has x of shape {series.x.shape} and y of shape {series.y.shape}, "

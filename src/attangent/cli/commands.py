@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attangent import __version__
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, in_words
 from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
@@ -37,6 +37,11 @@ def main() -> None:
         sys.exit(EXIT_CODE)
     except AttangentError as error:
         typer.echo(f"attangent: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        typer.echo(f"attangent: {in_words(error)}", err=True)
         sys.exit(2)
 
 

@@ -228,16 +228,11 @@ def _columns(text: list[str] | None, label: str | None) -> Any:
 
 
 def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:
-    import tomllib
+    from attangent._settings import read_toml
 
     if path is None:
         return {}
-    if not path.is_file():
-        raise AttangentError(f"there is no file {path}; give a TOML file")
-    try:
-        found = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise AttangentError(f"{path} is not TOML: {error}") from None
+    found = read_toml(path)
     if set(found) - known:
         raise AttangentError(
             f"{path} has {', '.join(sorted(set(found) - known))}, expected {', '.join(sorted(known))}"

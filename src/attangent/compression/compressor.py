@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._gate import checked
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way, answer_all
@@ -60,6 +61,7 @@ _REPETITIONS = 48
 _FIRST_SIZE = 16
 
 
+@checked
 def compress(
     model: Any,
     tokenizer: Any,

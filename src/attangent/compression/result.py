@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent._files import write_json
+from attangent._settings import read_json
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE
@@ -153,7 +154,7 @@ def read_notes(folder: str | PathLike[str]) -> dict[str, Any]:
     if not path.is_file() or path.stat().st_size > _LARGEST_NOTES:
         raise AttangentError(f"there is no file {path}, expected a folder that `attangent compress` wrote")
     try:
-        notes = json.loads(path.read_text())
+        notes = read_json(path)
         whole = isinstance(notes["tokenizer"], str) and all(isinstance(role, str) for role in notes["roles"])
         whole = whole and all(isinstance(notes[name], int) for name in ("size", "prompt_tokens"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -1,5 +1,6 @@
 """Diffusion with a softmax score estimator: processes, known targets, estimators, samplers, error terms."""
 
+from attangent._gate import guard_arrays
 from attangent.diffusion.dataset import ScoreData, draw_data, noised_data
 from attangent.diffusion.errors import ErrorTerms, Estimate, error_terms, hilbert_function
 from attangent.diffusion.estimator import ExactScore, ScoreEstimator, label_loss, relative_error, score_error
@@ -61,3 +62,5 @@ __all__ = [
     "score_error",
     "sliced_wasserstein",
 ]
+
+guard_arrays(globals())

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.diffusion._inputs import as_points, as_times
@@ -51,7 +51,7 @@ class ScoreData:
 
     def split(self, share: float = 0.2) -> tuple[Self, Self]:
         """The first 1 - share of the rows for training, the rest for validation."""
-        cut = round((1 - share) * len(self))
+        cut = round((1 - check_between("share", share, 0, 1)) * len(self))
         if not 0 < cut < len(self):
             raise AttangentError(
                 f"share {share!r} of {len(self)} rows leaves nothing to train or to validate on"

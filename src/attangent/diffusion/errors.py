@@ -25,6 +25,8 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Tensor) -> "Estimate":
+        if values.ndim != 1 or len(values) < 2:
+            raise AttangentError(f"values have shape {tuple(values.shape)}, expected two or more numbers")
         return cls(values.mean().item(), (values.std() / len(values) ** 0.5).item())
 
 

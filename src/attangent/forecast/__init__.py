@@ -12,6 +12,8 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from attangent._gate import guard_arrays
+
 if TYPE_CHECKING:
     from attangent.forecast.data.dataset import Dataset, from_frame, load_csv
     from attangent.forecast.data.frames import Table, read_frame
@@ -108,7 +110,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        loaded = {"__all__": [name], name: getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)}
+        guard_arrays(loaded)
+        globals()[name] = loaded[name]
+        return loaded[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

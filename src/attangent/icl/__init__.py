@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from attangent._gate import guard_arrays
 from attangent.icl.attention import OneLayerAttention
 from attangent.icl.certificate import Certificate
 from attangent.icl.compare import Comparison, RepresentationWarning, compare_to_ridge, predictor_of
@@ -41,6 +42,8 @@ __all__ = [
     "sklearn_predictor",
     "text_predictor",
 ]
+
+guard_arrays(globals())
 
 
 def __getattr__(name: str) -> Any:

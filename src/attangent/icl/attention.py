@@ -38,10 +38,6 @@ class OneLayerAttention:
     """
 
     def __init__(self, dictionary: Dictionary, heads: int, logit_std: float = 2.0, seed: int = 0):
-        if not isinstance(dictionary, Dictionary):
-            raise AttangentError(
-                f"dictionary is {type(dictionary).__name__}, expected an attangent.icl.Dictionary"
-            )
         self.dictionary = dictionary
         self.heads = check_size("heads", heads)
         self.limit = RidgeLimit(dictionary)

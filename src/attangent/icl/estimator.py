@@ -8,6 +8,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from attangent._checks import check_not_negative
+from attangent._errors import AttangentError
+
+
+class _WrongKind(AttangentError, TypeError):
+    """What scikit-learn's conventions want to be a TypeError."""
 
 
 class InContextRidge(RegressorMixin, BaseEstimator):
@@ -24,7 +29,7 @@ class InContextRidge(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "InContextRidge":
         """Learn lambda_hat = (m tau I + Z Z')^-1 Z y from a prompt (Eq. 67)."""
         check_not_negative("tau", self.tau)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._validated(X, y, dtype=np.float64, y_numeric=True)
         U, s, Vh = np.linalg.svd(self._features(X), full_matrices=False)
         alpha = Vh.shape[1] * self.tau
         kept = s > s[0] * max(len(U), Vh.shape[1]) * np.finfo(np.float64).eps
@@ -35,8 +40,17 @@ class InContextRidge(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """lambda_hat'f(x) for each row."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._validated(X, dtype=np.float64, reset=False)
         return self._features(X) @ self.coef_
+
+    def _validated(self, *data: Any, **options: Any) -> Any:
+        """The data as scikit-learn wants them."""
+        try:
+            return validate_data(self, *data, **options)
+        except TypeError as error:
+            raise _WrongKind(str(error)) from error
+        except (ValueError, OverflowError) as error:
+            raise AttangentError(str(error)) from error
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         if self.representation is None:

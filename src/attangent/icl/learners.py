@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
-
 _NUMBER = re.compile(r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -19,10 +17,6 @@ def sklearn_predictor(make: Callable[[], Any]) -> Callable[[Tensor, Tensor, Tens
     >>> from sklearn.linear_model import Ridge
     >>> predictor = sklearn_predictor(lambda: Ridge(alpha=0.1, fit_intercept=False))
     """
-    if not callable(make):
-        raise AttangentError(
-            f"make is {type(make).__name__}, expected a function without arguments that returns a learner"
-        )
 
     def predictor(tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
         X, new = tokens.numpy(), queries.numpy()

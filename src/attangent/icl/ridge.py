@@ -26,10 +26,6 @@ class RidgeLimit:
     """
 
     def __init__(self, dictionary: Dictionary, alpha: float | None = None):
-        if not isinstance(dictionary, Dictionary):
-            raise AttangentError(
-                f"dictionary is {type(dictionary).__name__}, expected an attangent.icl.Dictionary"
-            )
         self.dictionary = dictionary
         self.alpha = dictionary.ridge if alpha is None else check_not_negative("alpha", alpha)
 

@@ -1,5 +1,6 @@
 """Two-layer networks with closed-form gradient and kernel, kernels of any module, what kernels predict."""
 
+from attangent._gate import guard_arrays
 from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
@@ -47,3 +48,5 @@ __all__ = [
     "unit_data",
     "vectorise",
 ]
+
+guard_arrays(globals())

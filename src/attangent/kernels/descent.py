@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive
+from attangent._checks import check_positive, check_steps
 from attangent._errors import AttangentError
 from attangent.kernels._inputs import as_points, as_targets
 
@@ -87,8 +87,7 @@ def descend(
 
 
 def _steps(name: str, wanted: Iterable[int], steps: int) -> frozenset[int]:
-    if not isinstance(steps, int) or steps < 0:
-        raise AttangentError(f"steps is {steps!r}, expected a whole number of at least 0")
+    check_steps("steps", steps)
     chosen = frozenset(wanted)
     beyond = sorted(step for step in chosen if not 0 <= step <= steps)
     if beyond:

@@ -29,8 +29,6 @@ class Functional:
 
     @classmethod
     def of(cls, module: Any, params: str | Sequence[str] | None, output: Output | None) -> "Functional":
-        if not isinstance(module, nn.Module):
-            raise AttangentError(f"module is {type(module).__name__}, expected a torch.nn.Module")
         _refuse_randomness(module)
         return cls(module, choose_parameters(module, params), output or first_tensor)
 

@@ -9,7 +9,8 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 from torch import Tensor
 
-from attangent._checks import check_positive
+from attangent._arrays import as_double
+from attangent._checks import check_not_negative, check_positive
 from attangent._errors import AttangentError
 from attangent._random import generator
 from attangent.kernels.krylov import KrylovSpace
@@ -125,9 +126,8 @@ def solve(
     """
     check_positive("tolerance", tolerance)
     check_square(operator)
-    if not isinstance(ridge, int | float) or not ridge >= 0:
-        raise AttangentError(f"ridge is {ridge!r}, expected a number of at least 0")
-    b = np.asarray(right_side, dtype=np.float64)
+    check_not_negative("ridge", ridge)
+    b = as_double("right_side", right_side).numpy()
     if b.shape != (operator.shape[0],) or not np.isfinite(b).all():
         raise AttangentError(
             f"right_side has shape {b.shape}, expected {operator.shape[0]} finite numbers: vectorise(R)"

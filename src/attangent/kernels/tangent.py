@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from attangent._errors import AttangentError
 from attangent.kernels.factors import Factor, Rows, block_size, blocks
 
 _BLOCK_BYTES = 8 * 2**20
@@ -91,7 +92,8 @@ class Tangent:
 
     def direct_features(self, block: slice) -> Tensor:
         """A[i, r] = s_r P[i, r] (n, block), where there is a direct part."""
-        assert self.direct is not None
+        if self.direct is None:
+            raise AttangentError("this tangent has no direct part: only its features contribute")
         return self.gate(block) * self.direct[block]
 
     def pull(self, V: Tensor, block: slice) -> Tensor:

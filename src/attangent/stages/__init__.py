@@ -1,5 +1,6 @@
 """Two-stage learning: the model of P3, stages in a run of your own, and editing an attention spectrum."""
 
+from attangent._gate import guard_arrays
 from attangent.stages.detector.callback import stage_callback
 from attangent.stages.detector.detector import StageDetector, find_stages
 from attangent.stages.detector.sources import read_metrics
@@ -29,3 +30,5 @@ __all__ = [
     "stage_callback",
     "train",
 ]
+
+guard_arrays(globals())

@@ -41,7 +41,7 @@ def test_quarter_hours_make_longer_months():
 
 
 def test_refusals(dataset):
-    with pytest.raises(AttangentError, match="part is 'dev'"):
+    with pytest.raises(AttangentError, match="which is 'dev', expected one of train"):
         dataset.part("dev")
     with pytest.raises(AttangentError, match="look-back of 400 reaches before"):
         dataset.part("validation", 400)

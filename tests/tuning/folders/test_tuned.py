@@ -166,10 +166,10 @@ def test_folders_written_before_load(tmp_path, monkeypatch):
     [
         ({"format": "other"}, "does not say"),
         ({"method": "magic"}, "unknown"),
-        ({"labels": "cat"}, "must be lists"),
-        ({"labels": [1]}, "not whole"),
+        ({"labels": "cat"}, r"Expected `array`, got `str` - at `\$.labels`"),
+        ({"labels": [1]}, r"Expected `str`, got `int` - at `\$.labels"),
         ({"pooling": "max"}, "pooling is 'max'"),
-        ({"script": "x"}, "unknown keys script"),
+        ({"script": "x"}, "unknown settings script"),
         ({"max_tokens": 0}, "not whole"),
     ],
 )

@@ -1,6 +1,5 @@
 """Adapter files read with suspicion: nothing in them is believed before it is checked against the model."""
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
+from attangent._settings import read_json
 from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state
@@ -75,17 +75,7 @@ def read_description(path: Path) -> dict[str, Any]:
     """What the adapter_config.json of an adapter of any kind says."""
     if not path.is_file():
         raise AttangentError(f"there is no file {path}: save an adapter there first")
-    if path.stat().st_size > _LARGEST_CONFIG:
-        raise AttangentError(
-            f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST_CONFIG:,}"
-        )
-    try:
-        described = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AttangentError(f"{path} is not JSON: {error}") from None
-    if not isinstance(described, dict):
-        raise AttangentError(f"{path} has a {type(described).__name__}, expected the settings of an adapter")
-    return described
+    return read_json(path, _LARGEST_CONFIG)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

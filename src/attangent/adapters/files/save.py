@@ -16,7 +16,7 @@ from attangent.adapters.files.card import is_our_card, model_card
 from attangent.adapters.files.describe import describe_state
 from attangent.adapters.files.format import CARD, CONFIG, FORMAT, PEFT_TYPE, ROOT, TENSOR, WEIGHTS
 from attangent.adapters.files.read import read_adapter
-from attangent.adapters.layers import bare
+from attangent.adapters.layers import attention_layers, bare
 from attangent.adapters.record import record_of, states_of
 from attangent.adapters.saved_modules import fill_saved, saved_of
 from attangent.attention.files import check_path, save_tensors
@@ -63,6 +63,7 @@ def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
     Everything in the files is checked against the model before the model is touched; a refusal names the
     layer that differs.
     """
+    attention_layers(bare(model))
     adapter = read_adapter(bare(model), folder)
     attach(model, adapter.config, name, states=adapter.states)
     fill_saved(model, name, adapter.modules)

@@ -19,6 +19,11 @@ class FeatureMap(nn.Module):
     """
 
     name: ClassVar[str]
+    UNGUARDED: ClassVar[frozenset[str]] = frozenset(
+        {"acting_keys", "acting_weight", "encode", "evaluate", "joined", "pullback", "rebuild"}
+        | {"row_sizes", "same_as", "scores"}
+    )
+    """What attention and its files ask of a map for every call: not for users, and not checked again."""
     positive: bool = True
     """Whether every feature is at least 0, so that phi(q) k > 0 for masses k > 0."""
 

@@ -124,6 +124,10 @@ def taylor_error(order: int, bound: float) -> float:
     integral form of the remainder the two ends are (1/g!) int_0^bound u^g e^(-+u) du, and the one at -bound,
     sum_i bound^(g+1+i) / (g! i! (g+1+i)), is the larger.
     """
+    if check_size("order", order, 0) > _FARTHEST or not 0 < bound <= _FARTHEST:
+        raise AttangentError(
+            f"order and bound are {order!r} and {bound!r}, expected at most {_FARTHEST:g} and a bound above 0"
+        )
     log_first = (order + 1) * math.log(bound) - math.lgamma(order + 1)
     total, i = 0.0, 0
     while True:

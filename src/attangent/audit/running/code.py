@@ -10,6 +10,9 @@ from pathlib import Path
 _ROOT = "attangent"
 _UNUSED = ("attangent.audit.registry",)
 """How a claim is registered does not change what it measures."""
+_GUARDED = ("guard(globals())", "guard_arrays(globals())")
+_GATE = "attangent._gate"
+"""Refuses arguments of the wrong kind; what it lets through is what was given."""
 
 
 def code_version(module: str) -> str:
@@ -83,7 +86,7 @@ def _only_passes_on(module: str) -> bool:
     public: set[str] = set()
     passed: set[str] = set()
     for node in _tree(module).body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module != _GATE:
             passed.update(alias.asname or alias.name for alias in node.names if _is_followed(node, module))
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             public.update(ast.literal_eval(node.value))
@@ -97,9 +100,12 @@ def _is_followed(node: ast.ImportFrom, module: str) -> bool:
 
 
 def _is_harmless(node: ast.stmt) -> bool:
-    """A docstring, what only type checkers read, or the hook for names that are imported when asked for."""
+    """A docstring, what only type checkers read, the gate before the names, or the hook for names that are
+    imported when asked for."""
     if isinstance(node, ast.If):
         return ast.unparse(node.test) == "TYPE_CHECKING"
+    if isinstance(node, ast.ImportFrom) or ast.unparse(node) in _GUARDED:
+        return True
     is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return is_docstring or (isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__"))
 

@@ -1,5 +1,6 @@
 """CSV files as people have them: read, put on a regular grid of times, filled, with notes on all of it."""
 
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attangent._errors import AttangentError
+from attangent._tables import check_header
 from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
 
 MOST_MISSING = 0.5
@@ -115,6 +117,7 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, str]:
 
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
+    check_header(path)
     try:
         widths = {separator: _width(path, separator) for separator in _SEPARATORS}
         separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
@@ -128,7 +131,13 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
         )
     except pd.errors.EmptyDataError:
         raise AttangentError(f"{path} is empty, expected a CSV with a header and rows of numbers") from None
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, ValueError) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        zlib.error,
+        MemoryError,
+    ) as error:
         raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {str(error).strip()}") from None
     return frame, separator
 

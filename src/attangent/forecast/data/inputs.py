@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 def as_values(name: str, data: Any) -> Array:
     """Finite numbers as float64, from anything array-like."""
     try:
-        values = np.asarray(data, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        values = np.asarray(data.detach() if hasattr(data, "detach") else data, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise AttangentError(f"{name} cannot be read as numbers: {error}") from None
     if not np.isfinite(values).all():
         bad = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])

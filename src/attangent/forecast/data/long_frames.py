@@ -126,7 +126,7 @@ def as_frame(source: Any) -> pd.DataFrame:
         return source.to_pandas()
     if isinstance(source, str | Path):
         return read_table(Path(source))
-    if isinstance(source, Sequence) and source:
+    if isinstance(source, Sequence) and source and all(isinstance(path, str | Path) for path in source):
         return pd.concat([read_table(Path(path)) for path in source], ignore_index=True)
     raise AttangentError(f"{type(source).__name__} cannot be read as series: give a frame or a file")
 

@@ -73,7 +73,7 @@ class Forecaster(BaseEstimator):
     def forecast(self, series: Any, *, exactly: bool = False) -> Any:
         """The `horizon` values after the end of a series; a frame gives a frame with its index continued."""
         self._check_fitted()
-        length = len(series)
+        length = len(series) if np.ndim(series) else 0
         if length < self.lookback or (exactly and length != self.lookback):
             raise AttangentError(f"the series has {length} times, expected the look-back of {self.lookback}")
         if not isinstance(series, pd.DataFrame | pd.Series):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from attangent._errors import AttangentError
+from attangent._tables import check_header
 
 _STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
 _NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")
@@ -42,8 +44,11 @@ def read_metrics(
 
 def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.DataFrame:
     try:
+        check_header(place)
         frame = pd.read_csv(place, dtype=str, keep_default_na=False)
-    except (ValueError, UnicodeDecodeError, OSError) as error:
+    except AttangentError:
+        raise
+    except (ValueError, OSError, EOFError, zlib.error) as error:
         raise AttangentError(f"{place} cannot be read as a CSV: {error}") from None
     if set(_LONG) <= set(frame.columns) and step is None:
         long = frame[[*_LONG]].assign(row=range(2, len(frame) + 2))

@@ -32,9 +32,13 @@ class Effect:
 def measure_effect(edit: SpectrumEdit, tokenizer: Any, texts: Iterable[str]) -> Effect:
     """Run the texts through the model as it is and as edited, one by one; the model comes back as it was."""
     model, given = edit.model, list(texts)
+    if not callable(tokenizer):
+        raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
     if not given or not all(isinstance(text, str) and text.strip() for text in given):
         raise AttangentError("texts are empty or no strings, expected one or more texts with words in them")
-    inputs = [tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given]
+    inputs: list[Any] = [
+        tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given
+    ]
     training = model.training
     model.eval()
     try:

@@ -1,13 +1,13 @@
 """What a comparison of tuning methods consists of: entrants, tasks and their splits, how long to train."""
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from attangent._checks import check_names, check_size
 from attangent._errors import AttangentError
+from attangent._settings import read_toml, settings_of
 from attangent.tuning.methods import Method
 from attangent.tuning.pooling import Pooling, check_pooling
 from attangent.tuning.recipe import PLAIN, Recipe
@@ -102,13 +102,7 @@ class Comparison:
 
 def read_comparison(path: Path) -> Comparison:
     """A comparison from a TOML file; its files are sought beside it. See docs/tuning.md."""
-    if not path.is_file():
-        raise AttangentError(f"there is no file {path}; give a TOML file with model, entrants and tasks")
-    try:
-        content = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise AttangentError(f"{path} is not TOML: {error}") from None
-    return comparison_of(content, path.parent)
+    return comparison_of(read_toml(path), path.parent)
 
 
 def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
@@ -120,8 +114,8 @@ def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
     model = content["model"]
     return Comparison(
         model=str(folder / model) if (folder / model).is_dir() else model,
-        entrants=tuple(_entrant(label, given) for label, given in content.get("entrants", {}).items()),
-        trials=tuple(_trial(name, given, folder) for name, given in content.get("tasks", {}).items()),
+        entrants=tuple(_entrant(label, given) for label, given in _tables(content, "entrants")),
+        trials=tuple(_trial(name, given, folder) for name, given in _tables(content, "tasks")),
         training=training_of(content.get("training", {})),
         seeds=content.get("seeds", 5),
         top=content.get("top"),
@@ -133,27 +127,41 @@ def comparison_of(content: Mapping[str, Any], folder: Path) -> Comparison:
 
 def _recipe(given: Mapping[str, Any] | None) -> Recipe:
     """Training and nothing else where there is no table `recipe`, else what it says."""
-    if given is None:
-        return PLAIN
-    check_names(given, {field.name for field in fields(Recipe)}, "a recipe")
-    return Recipe(**given)
+    return PLAIN if given is None else settings_of(Recipe, given, "a recipe")
 
 
 def training_of(given: Mapping[str, Any]) -> Training:
     """The training with these settings; an unknown one is refused."""
-    check_names(given, {field.name for field in fields(Training)}, "a training")
-    return Training(**given)
+    return settings_of(Training, given, "a training")
 
 
 def _entrant(label: str, given: Mapping[str, Any]) -> Entrant:
+    given = _table(given, f"entrant {label}")
     method = {name: value for name, value in given.items() if name != "rates"}
     return Entrant(label, Method.from_dict(method), tuple(given.get("rates", ())))
 
 
 def _trial(name: str, given: Mapping[str, Any], folder: Path) -> Trial:
-    check_names(given, {field.name for field in fields(Trial)} - {"name"}, f"task {name}")
-    paths = {key: tuple(folder / path for path in given.get(key, ())) for key in ("files", "eval_files")}
+    given = _table(given, f"task {name}")
     missing = {"files", "train", "validation", "test"} - set(given)
     if missing:
         raise AttangentError(f"task {name} lacks {', '.join(sorted(missing))}")
-    return Trial(name, **{**given, **paths})
+    paths = {key: [str(folder / path) for path in _texts(given, key)] for key in ("files", "eval_files")}
+    return settings_of(Trial, {**given, "name": name, **paths}, f"task {name}")
+
+
+def _tables(content: Mapping[str, Any], name: str) -> Iterable[tuple[str, Any]]:
+    return _table(content.get(name, {}), name).items()
+
+
+def _table(content: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(content, Mapping):
+        raise AttangentError(f"{what} is {content!r:.60}, expected a table")
+    return content
+
+
+def _texts(given: Mapping[str, Any], key: str) -> list[str]:
+    found = given.get(key, [])
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str | Path) for one in found):
+        raise AttangentError(f"{key} is {found!r:.60}, expected a list of file names")
+    return [str(one) for one in found]

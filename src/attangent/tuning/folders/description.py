@@ -1,14 +1,14 @@
 """What a tuned folder says of itself: enough to load it without the command that made it."""
 
-import json
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from attangent._checks import check_between, check_positive
 from attangent._errors import AttangentError
 from attangent._files import write_json
+from attangent._settings import read_json, settings_of
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.values import ValueUnits
 from attangent.tuning.kinds import TaskKind
@@ -47,9 +47,7 @@ class Description:
 
     def __post_init__(self) -> None:
         texts = {"base_model": self.base_model, "kind": self.kind, "method": self.method}
-        whole = all(isinstance(value, str) and value for value in texts.values())
-        named = all(isinstance(name, str) for name in (*self.labels, *self.text_columns))
-        if not whole or not named or not isinstance(self.max_tokens, int) or self.max_tokens < 1:
+        if not all(texts.values()) or self.max_tokens < 1:
             raise AttangentError(f"the description of a tuned model is not whole: {asdict(self)}")
         if self.kind not in get_args(TaskKind) or self.method not in TECHNIQUES:
             raise AttangentError(f"the tuned model is of the kind {self.kind!r} by {self.method!r}: unknown")
@@ -77,25 +75,7 @@ class Description:
 def read_description(place: Path) -> Description:
     """The description in a folder; one that is not ours or not whole is refused."""
     path = place / FILE
-    if path.stat().st_size > _LARGEST:
-        raise AttangentError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}")
-    try:
-        content = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AttangentError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+    content = read_json(path, _LARGEST)
+    if content.pop("format", None) != FORMAT:
         raise AttangentError(f"{path} does not say {FORMAT!r}: was it written by a newer version?")
-    unknown = sorted(set(content) - {field.name for field in fields(Description)})
-    if unknown:
-        raise AttangentError(f"{path} has unknown keys {', '.join(unknown)}")
-    return _of(content, path)
-
-
-def _of(content: dict[str, Any], path: Path) -> Description:
-    lists = {name: content.get(name, []) for name in ("labels", "text_columns")}
-    if not all(isinstance(value, list) for value in lists.values()):
-        raise AttangentError(f"{path}: labels and text_columns must be lists")
-    try:
-        return Description(**{**content, **{name: tuple(value) for name, value in lists.items()}})
-    except (AttangentError, TypeError) as error:
-        raise AttangentError(f"{path}: {error}") from None
+    return settings_of(Description, content, str(path))

@@ -1,6 +1,5 @@
 """A tuned model from its folder, ready to answer."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent._gate import checked
+from attangent._settings import read_json
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from attangent.tuning.beside import with_beside
 from attangent.tuning.folders.description import FILE, Description, read_description
@@ -70,6 +71,7 @@ class Prediction:
         return self.probabilities[self.label]
 
 
+@checked
 def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
     """The model and tokenizer that `attangent tune` saved, from a run's folder or the weights' own.
 
@@ -122,14 +124,14 @@ def _older(place: Path) -> Description:
     if not settings.is_file():
         raise AttangentError(f"{place} has no {FILE}: load it with attangent.load_adapter or peft")
     try:
-        content = json.loads(settings.read_text())
+        content = read_json(settings)
         kind: TaskKind = "image-classification" if Path(content["train"]).is_dir() else content["task"]
         count = _label_count(place) if NEEDS[kind].classifier else 0
         labels = tuple(f"LABEL_{number}" for number in range(count))
         return Description(
             content["model"], kind, content["method"]["name"], labels, max_tokens=content["max_tokens"]
         )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise AttangentError(f"{settings} cannot be understood: {error!r}") from None
 
 

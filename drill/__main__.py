@@ -1,0 +1,92 @@
+"""`python -m drill`: all parts, or those named; exit code 1 where a bar is missed."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from drill import compiled, deaths, disk, kills, sandbox
+from drill.fuzz import fuzz
+from drill.jobs import jobs
+from drill.report import Report
+
+ROOT = Path(__file__).parents[1]
+FUZZERS = {part: f"drill.{part}_worker" for part in ("entries", "commands", "files")}
+_SHARES = {"entries": 1.0, "commands": 0.07, "files": 0.07}
+
+
+def main() -> None:
+    options = _options()
+    scratch = options.out / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    sandbox.enter(options.out)
+    closed = "nothing outside can be written" if sandbox.is_closed(ROOT) else "NO SANDBOX HERE"
+    print(f"seed {options.seed}; {closed}", flush=True)
+    os.chdir(scratch)
+    report = Report(options.seed)
+    for part in options.parts:
+        print(f"drill: {part}", flush=True)
+        PARTS[part](report, part, options, scratch)
+        report.write(options.out)
+    print(report.markdown())
+    sys.exit(0 if report.passed else 1)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="drill", description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--out", type=Path, required=True, help="a folder for all that is written")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--inputs", type=int, default=30_000, help="calls of public entries")
+    parser.add_argument("--first", type=int, default=0, help="the first case, to go on from there")
+    parser.add_argument("--kills", type=int, default=10, help="of every command")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown parts {', '.join(sorted(unknown))}, expected some of {', '.join(PARTS)}")
+    options.out = options.out.resolve()
+    return options
+
+
+def _fuzz(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    folder = scratch / part
+    folder.mkdir(exist_ok=True)
+    stop = options.first + max(1, round(options.inputs * _SHARES[part]))
+    for ended in fuzz(FUZZERS[part], options.seed, options.first, stop, folder):
+        report.count(part, ended)
+
+
+def _kills(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    for name, job in jobs().items():
+        found = kills.drill(name, job, options.kills, options.seed, scratch)
+        report.add(part, found.equal, **found._asdict())
+
+
+def _disk(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    for name, job in jobs().items():
+        for found in disk.drill(name, job, scratch):
+            report.add(part, found.well, job=name, where=found.where, said=found.said)
+
+
+def _deaths(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    for found in deaths.drill(jobs()["audit"], options.seed, scratch):
+        report.add(part, found.well, what=found.what, said=found.said)
+
+
+def _compiled(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    found = compiled.drill(ROOT, scratch)
+    report.add(part, found.clean is not False, said=found.said)
+
+
+PARTS: dict[str, Callable[[Report, str, argparse.Namespace, Path], None]] = {
+    **dict.fromkeys(FUZZERS, _fuzz),
+    "kills": _kills,
+    "deaths": _deaths,
+    "disk": _disk,
+    "compiled": _compiled,
+}
+
+if __name__ == "__main__":
+    main()

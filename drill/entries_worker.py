@@ -1,0 +1,34 @@
+"""Calls of public entries with hostile arguments: `python -m drill.entries_worker SEED START STOP`."""
+
+import random
+from functools import cache
+
+from drill import hostile
+from drill.examples import example, parameters
+from drill.public import Entry, entries
+from drill.serving import Case, serve
+
+_UNTOUCHED = 0.05
+"""The share of calls that are made as they should be."""
+
+public = cache(entries)
+
+
+def case(seed: int, index: int) -> Case:
+    """An entry with one argument, sometimes two, that nobody expects."""
+    rng = random.Random(f"{seed}:{index}")
+    entry: Entry = public()[index % len(public())]
+    owner, given = example(entry)
+    names = [name for name, _, _ in parameters(entry)]
+    changed = []
+    if names and rng.random() > _UNTOUCHED:
+        for name in rng.sample(names, min(len(names), rng.choice((1, 1, 1, 2)))):
+            words, given[name] = hostile.draw(rng)
+            changed.append(f"{name}={words}")
+    first = (owner,) if entry.owner else ()
+    finite = all(map(hostile.is_finite, changed))
+    return Case(entry.name, changed, lambda: entry.function(*first, **given), finite)
+
+
+if __name__ == "__main__":
+    serve(case, warm_up=20)

@@ -1,0 +1,95 @@
+"""Commands killed at random moments: after the same command once more, nothing is lost and all is equal."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from drill.jobs import Job
+
+_LONGEST = 300.0
+
+
+class Killed(NamedTuple):
+    """What ten kills of a command came to."""
+
+    job: str
+    kills: int
+    landed: int
+    """Kills that met the command at work; the others came after its end."""
+    equal: bool
+    problem: str = ""
+
+
+def drill(name: str, job: Job, kills: int, seed: int, scratch: Path) -> Killed:
+    """Kill a command so many times, each time a random moment into its work, and let it finish at last.
+
+    A run that came to its end is begun anew in a new folder, so that every kill has something to spoil.
+    """
+    rng = random.Random(f"{seed}:{name}")
+    whole = _folder(scratch / f"{name}-whole")
+    begun, took = _timed(job, whole)
+    wanted = job.results(whole / job.out)
+    folder, landed, problems = _folder(scratch / f"{name}-killed-0"), 0, []
+    for number in range(kills):
+        landed += _kill_within(job, folder, rng.uniform(0.9 * begun, took))
+        if rng.random() < 0.3 or number == kills - 1:
+            problems += _finished(job, folder, wanted)
+            folder = _folder(scratch / f"{name}-killed-{number + 1}")
+    return Killed(name, kills, landed, not problems, "; ".join(problems))
+
+
+def _finished(job: Job, folder: Path, wanted: object) -> list[str]:
+    """What is wrong once the command has been given again and came to its end; nothing if all is well."""
+    done = _start(job, folder)
+    _, errors = done.communicate(timeout=_LONGEST)
+    if done.returncode:
+        return [f"exit code {done.returncode}: {errors.decode(errors='replace')[-300:]}"]
+    found = [] if job.results(folder / job.out) == wanted else ["results differ"]
+    left = [path.name for path in folder.rglob("*") if ".partial" in path.name]
+    return found + ([f"left behind: {left}"] if left else [])
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
+
+
+def _timed(job: Job, folder: Path) -> tuple[float, float]:
+    """Seconds until a command first wrote something, and until its end."""
+    start, begun = time.monotonic(), None
+    process = _start(job, folder)
+    while process.poll() is None:
+        if begun is None and any(folder.iterdir()):
+            begun = time.monotonic() - start
+        time.sleep(0.02)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(job.arguments[:2])} failed: {process.stderr.read().decode()[-500:]}")
+    took = time.monotonic() - start
+    return begun or took, took
+
+
+def _kill_within(job: Job, folder: Path, seconds: float) -> bool:
+    """Kill the command and its processes so long after its start; whether it was still at work."""
+    process = _start(job, folder)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=seconds)
+    at_work = process.poll() is None
+    if at_work:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    return at_work
+
+
+def _start(job: Job, folder: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        job.command(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )

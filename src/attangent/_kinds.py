@@ -1,0 +1,230 @@
+"""The kind of value that an annotation declares: what it admits, what it converts, how it is named."""
+
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+_LARGEST = 1 << 63
+
+
+class Kind(NamedTuple):
+    """What an argument may be.
+
+    `exact` are types that are admitted without a further look. `convert` makes the kind out of something near
+    it, or raises TypeError or ValueError.
+    """
+
+    words: str
+    exact: frozenset[type]
+    admits: Callable[[Any], bool]
+    convert: Callable[[Any], Any] | None = None
+
+
+def kind_of(annotation: Any, arrays: bool) -> Kind | None:
+    """The kind an annotation declares, None where it says nothing that can be checked.
+
+    With `arrays` whatever holds numbers is converted where a tensor is declared.
+    """
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        return _union([kind_of(part, arrays) for part in get_args(annotation)])
+    if origin is Literal:
+        return _choice(get_args(annotation))
+    if (origin or annotation) in _PLAIN:
+        return _PLAIN[origin or annotation]
+    if (origin or annotation) in _array_kinds():
+        return _array_kinds()[origin or annotation][arrays]
+    return _container(annotation, origin, arrays) if origin else _class(annotation)
+
+
+def describe(value: Any) -> str:
+    """Short values as they are, tensors by dtype and shape, anything else by its type."""
+    if is_tensor(value):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)} on {value.device}"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a whole number of {value.bit_length()} bits"
+    if value is None or isinstance(value, str | int | float):
+        shown = repr(value)
+        return shown if len(shown) <= 60 else f"{shown[:50]}... ({type(value).__name__})"
+    return type(value).__name__
+
+
+def is_tensor(value: Any) -> bool:
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
+
+
+def _array_kinds() -> dict[Any, tuple[Kind, Kind]]:
+    """Kinds of tensors and arrays, by what is annotated: none as long as nobody has imported torch."""
+    if "torch" not in sys.modules:
+        return {}
+    from attangent._arrays import KINDS
+
+    return KINDS
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and -_LARGEST <= int(value) < _LARGEST
+
+
+def _number(value: Any) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() < 1024
+    return isinstance(value, Real)
+
+
+def _switch(value: Any) -> bool:
+    return isinstance(value, int) or type(value).__name__ in ("bool", "bool_")  # numpy's own
+
+
+def _place(value: Any) -> bool:
+    return isinstance(value, str | PathLike) and "\0" not in str(value)
+
+
+_NONE = Kind("None", frozenset({type(None)}), lambda value: value is None)
+_PATH = Kind("a path", frozenset(), _place)
+_PLAIN: dict[Any, Kind | None] = {
+    Any: None,
+    object: None,
+    None: _NONE,
+    type(None): _NONE,
+    bool: Kind("True or False", frozenset({bool}), _switch),
+    int: Kind("a whole number of at most 64 bits", frozenset(), _whole),
+    float: Kind("a number", frozenset({float}), _number),
+    str: Kind("a text", frozenset({str}), lambda value: isinstance(value, str)),
+    Callable: Kind("a function", frozenset(), callable),
+    Path: _PATH,
+    PathLike: _PATH,
+}
+
+
+def _union(kinds: list[Kind | None]) -> Kind | None:
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) < len(kinds):
+        return None
+    ways = [kind.convert for kind in known if kind.convert]
+    return Kind(
+        " or ".join(dict.fromkeys(kind.words for kind in known)),
+        frozenset().union(*(kind.exact for kind in known)),
+        lambda value: any(kind.admits(value) for kind in known),
+        (lambda value: _first(ways, value)) if ways else None,
+    )
+
+
+def _first(ways: list[Callable[[Any], Any]], value: Any) -> Any:
+    for way in ways[:-1]:
+        try:
+            return way(value)
+        except (TypeError, ValueError):
+            continue
+    return ways[-1](value)
+
+
+def _choice(options: tuple[Any, ...]) -> Kind:
+    return Kind(
+        f"one of {', '.join(map(str, options))}",
+        frozenset(),
+        lambda value: (value is None or isinstance(value, str | int)) and value in options,
+    )
+
+
+def _container(annotation: Any, origin: Any, arrays: bool) -> Kind | None:
+    parts = get_args(annotation)
+    if origin in (Sequence, list, tuple):
+        return _sequence(origin, parts, arrays)
+    if origin in (Mapping, dict):
+        return _mapping(origin, kind_of(parts[0], arrays), kind_of(parts[1], arrays))
+    if isinstance(origin, type) and issubclass(origin, Iterable):
+        return _iterable(kind_of(parts[0], arrays) if parts else None, parts == (str,))
+    return _class(origin)
+
+
+def _many(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_tensor(value)
+
+
+def _iterable(part: Kind | None, texts: bool) -> Kind:
+    """What is there already is looked at; what is made on the way is not touched before its time."""
+
+    def admits(value: Any) -> bool:
+        if texts and isinstance(value, str):
+            return True
+        held = value if isinstance(value, list | tuple | set | frozenset) and part else ()
+        return _many(value) and all(part is None or part.admits(one) for one in held)
+
+    return Kind(f"a list, every entry {part.words}" if part else "a list", frozenset(), admits)
+
+
+def _sequence(origin: Any, parts: tuple[Any, ...], arrays: bool) -> Kind:
+    fixed = origin is tuple and parts[-1:] != (...,)
+    kinds = [kind_of(part, arrays) for part in parts if part is not ...]
+    wanted = (tuple, list) if origin is tuple else Sequence
+    inner = " and ".join(dict.fromkeys(kind.words if kind else "anything" for kind in kinds))
+
+    def admits(value: Any) -> bool:
+        if not isinstance(value, wanted) or isinstance(value, str | bytes):
+            return False
+        if fixed and len(value) != len(kinds):
+            return False
+        own = kinds if fixed else kinds * len(value)
+        return all(kind is None or kind.admits(part) for kind, part in zip(own, value, strict=True))
+
+    def convert(value: Any) -> Any:
+        listed = value.tolist() if hasattr(value, "tolist") else None
+        if listed is None or not admits(listed):
+            raise TypeError
+        return listed
+
+    return Kind(f"a list, every entry {inner}", frozenset(), admits, convert)
+
+
+def _mapping(origin: Any, key: Kind | None, entry: Kind | None) -> Kind:
+    def admits(value: Any) -> bool:
+        return isinstance(value, origin) and all(
+            (key is None or key.admits(name)) and (entry is None or entry.admits(content))
+            for name, content in value.items()
+        )
+
+    words = f"a {origin.__name__.lower()} from {key.words if key else 'names'}"
+    return Kind(f"{words} to {entry.words if entry else 'values'}", frozenset(), admits)
+
+
+@cache
+def _class(annotation: Any) -> Kind | None:
+    if not isinstance(annotation, type):
+        return None
+    if getattr(annotation, "_is_protocol", False):
+        return _protocol(annotation)
+    return Kind(_named(annotation), frozenset({annotation}), lambda value: isinstance(value, annotation))
+
+
+def _protocol(protocol: type) -> Kind:
+    """Anything that has some of what the protocol asks for: an entry need not use all of it.
+
+    What was seen of a type holds for the next of it.
+    """
+    members = [name for name in vars(protocol) if not name.startswith("_")]
+    members += [name for name in getattr(protocol, "__annotations__", {}) if name not in members]
+    seen: set[type] = set()
+
+    def admits(value: Any) -> bool:
+        if type(value) in seen:
+            return True
+        fits = not isinstance(value, type) and any(_has(value, name) for name in members)
+        if fits:
+            seen.add(type(value))
+        return fits
+
+    return Kind(f"{_named(protocol)} (something with {' or '.join(members)})", frozenset(), admits)
+
+
+def _has(value: Any, name: str) -> bool:
+    return hasattr(type(value), name) or hasattr(value, name)
+
+
+def _named(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
