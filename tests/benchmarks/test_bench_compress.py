@@ -121,5 +121,6 @@ def test_work_that_was_done_before_has_no_seconds(tmp_path):
     content = [{"role": "system", "content": "a text that is long enough, I think. " * 2}]
     for counted in (True, False):
         job = Compressor(tiny_llama(layers=1), ChatLetters(), content, folder=tmp_path)
-        (row,) = measure_prompt(job, Prompt("t", content), [9], known=[("full prompt", len(job.ids))], only=["recall"])
+        known = [("full prompt", len(job.ids))]
+        (row,) = measure_prompt(job, Prompt("t", content), [9], known=known, only=["recall"])
         assert (row["seconds"] is not None) is counted
