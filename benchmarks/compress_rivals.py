@@ -30,11 +30,14 @@ _SUMMARY = "Summarise the text above. Keep every name and number."
 
 @dataclass(frozen=True)
 class Entry:
-    """What one rival made of a prompt: states by layer, or a text in its place; processor seconds."""
+    """What one rival made of a prompt: states by layer, or a text in its place; processor seconds.
+
+    seconds: None where the work was done before this run.
+    """
 
     method: str
     size: int
-    seconds: float
+    seconds: float | None
     states: dict[str, Any] | None = None
     text: str | None = None
 

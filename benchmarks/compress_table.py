@@ -5,7 +5,7 @@ Seconds are those of the processor, so that a busy machine does not change them.
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,10 @@ def _plans(job: Compressor, sizes: Sequence[int], distilled: bool) -> list[Plan]
 
 def _ours(job: Compressor, method: str, size: int) -> Entry:
     """Our own method; reading counts, and so do scoring and sampling where they were not kept from before."""
-    return timed(method, size, lambda: job.fit(size, method).states)
+    path = job.work.path(f"states-{method}-{size}.safetensors")
+    done = path is not None and path.is_file()
+    entry = timed(method, size, lambda: job.fit(size, method).states)
+    return replace(entry, seconds=None) if done else entry
 
 
 def _distilled(job: Compressor, size: int) -> Entry:
@@ -133,7 +136,8 @@ class Ratio:
 
 
 def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio) -> dict[str, Any]:
-    about: dict[str, Any] = {"method": entry.method, "size": entry.size, "seconds": round(entry.seconds, 1)}
+    seconds = None if entry.seconds is None else round(entry.seconds, 1)
+    about: dict[str, Any] = {"method": entry.method, "size": entry.size, "seconds": seconds}
     if entry.states is None:
         cache = summarised(job, entry.text or "")
         way = Way.full(cache)

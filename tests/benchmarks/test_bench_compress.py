@@ -115,3 +115,12 @@ def test_a_missing_model_or_environment_is_a_reason(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(Unavailable, match="could not be installed"):
         kvpress_python()
+
+
+def test_work_that_was_done_before_has_no_seconds(tmp_path):
+    content = [{"role": "system", "content": "a text that is long enough, I think. " * 2}]
+    for counted in (True, False):
+        job = Compressor(tiny_llama(layers=1), ChatLetters(), content, folder=tmp_path)
+        known = [("full prompt", len(job.ids))]
+        (row,) = measure_prompt(job, Prompt("t", content), [9], known=known, only=["recall"])
+        assert (row["seconds"] is not None) is counted
