@@ -39,7 +39,7 @@ ENTRANTS = (
     Entrant("ntk", Method("ntk"), (1e-2, 2e-2)),
     Entrant("ntk as published", Method("ntk", ntk=NTKConfig(features="elu", units="authors")), (1e-3, 3e-2)),
 )
-RIVALS = ("lora r=8", "prefix 16", "ntk as published", "head", "ntk undamped")
+RIVALS = ("lora r=8", "prefix 16", "ntk as published", "head", "ntk undamped", "probe", "ntk+lora")
 WITHOUT_HEAD = ENTRANTS[1:]
 NO_PREFIX = tuple(entrant for entrant in ENTRANTS if entrant.method.name != "prefix")
 """For vision models, for which peft has no prefix tuning."""
@@ -150,7 +150,8 @@ def gaps(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
     """How far ntk is ahead of each rival, mean over tasks with its standard error, by number of examples."""
     parts = list(comparisons)
     trials = tuple(trial for part in parts for trial in part.trials)
-    whole = replace(parts[0], entrants=(*ENTRANTS, UNDAMPED), trials=trials)
+    entrants = {entrant.label: entrant for part in parts for entrant in part.entrants}
+    whole = replace(parts[0], entrants=tuple(entrants.values()), trials=trials)
     sizes = {
         "1000 examples or more": [trial.name for trial in trials if trial.train >= 1000],
         "300 examples or fewer": [trial.name for trial in trials if trial.train <= 300],
