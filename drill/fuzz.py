@@ -36,6 +36,8 @@ def fuzz(worker: str, seed: int, start: int, stop: int, scratch: Path) -> Iterat
         finally:
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _spawn(worker: str, seed: int, start: int, stop: int, scratch: Path) -> subprocess.Popen[bytes]:

@@ -29,6 +29,7 @@ class Report:
 
     def add(self, part: str, well: bool, **what: Any) -> None:
         """Note one thing that was done and whether it went well."""
+        print(f"{part}: {'well' if well else 'NOT WELL'}, {_words(what)}", flush=True)
         self.done.setdefault(part, []).append({"well": well, **what})
 
     @property

@@ -8,6 +8,7 @@ from attangent._checks import (
     check_not_negative,
     check_positive,
     check_size,
+    check_steps,
 )
 
 
@@ -56,3 +57,11 @@ def test_numbers_that_no_machine_holds_are_refused():
     for check in (check_positive, check_not_negative):
         with pytest.raises(AttangentError, match="expected a finite number"):
             check("x", 10**400)
+
+
+def test_step_counts_end_where_no_machine_gets():
+    assert check_steps("steps", 0) == 0
+    assert check_steps("steps", 10**9) == 10**9
+    for bad in (-1, 10**9 + 1, 1.5, "3", True):
+        with pytest.raises(AttangentError, match="steps is"):
+            check_steps("steps", bad)

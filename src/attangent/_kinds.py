@@ -227,4 +227,6 @@ def _has(value: Any, name: str) -> bool:
 
 
 def _named(kind: type) -> str:
-    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+    name = kind.__name__
+    vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIOU"  # an NTKConfig: letters are spelt out
+    return f"{'an' if name[0] in vowels else 'a'} {name}"

@@ -26,10 +26,10 @@ from tests.adapters.models import inputs, logits, tiny
         ({"prompt": {}}, "belong together"),
         ({"config": NTKConfig(features="elu", init="text")}, "belong together"),
         ({"states": {}}, "no layer"),
-        ({"states": {"nowhere": None}}, "nowhere"),
+        ({"states": {"nowhere": None}}, "states is dict, expected a mapping from a text to a Prefix"),
         ({"config": NTKConfig(modules_to_save=("nothing",))}, "modules_to_save names 'nothing'"),
         ({"calibration": []}, "no batch"),
-        ({"calibration": [3]}, "a batch is int"),
+        ({"calibration": [3]}, "calibration is list, expected a mapping from a text"),
     ],
 )
 def test_bad_arguments_leave_the_model_as_it_was(arguments, says):

@@ -52,8 +52,8 @@ def test_what_is_not_said_follows_from_the_features(given, units, size, share):
         ({"seed": 1.5}, "seed is 1.5"),
         ({"layers": "("}, "no regular expression"),
         ({"layers": ()}, "expected a regular expression"),
-        ({"layers": 3}, "expected a regular expression"),
-        ({"modules_to_save": "classifier"}, "expected names of modules"),
+        ({"layers": 3}, "layers is 3, expected a text or a list"),
+        ({"modules_to_save": "classifier"}, "modules_to_save is 'classifier', expected a list"),
         ({"prefix_length": 0}, "prefix_length is 0"),
     ],
 )

@@ -204,7 +204,7 @@ def test_another_number_of_rows_is_refused(rows):
         (["one", "three"], "no adapter 'three', expected one of 'one', 'two'"),
         ([], "expected a list"),
         ("one", "expected a list"),
-        (["one", 3], "a row's adapter is int"),
+        (["one", 3], "adapters is list, expected a list, every entry a text or"),
         (None, "expected a list"),
     ],
 )

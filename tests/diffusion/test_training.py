@@ -52,3 +52,11 @@ def test_checkpoints_span_the_run(steps):
     assert found[-1] == steps
     assert found == sorted(set(found))
     assert len(found) <= 14
+
+
+@pytest.mark.parametrize("kind", [Adam, Descent])
+def test_rates_and_steps_beyond_reason_are_refused(kind):
+    with pytest.raises(AttangentError, match=r"rate is 1e\+300, expected at most 1e\+06"):
+        kind(rate=1e300)
+    with pytest.raises(AttangentError, match="steps is 17,592,186,044,416, expected at most"):
+        kind(steps=2**44)

@@ -8,9 +8,9 @@ from drill.spoil import OTHER_THINGS, WAYS, put_something_else
 GOOD = b'{\n  "a": 1,\n  "b": "x"\n}\n'
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("truncated", "line lost", "surrogates")])
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "surrogates"])
 def test_every_way_changes_the_file(way):
-    assert WAYS[way](GOOD, random.Random(0)) != GOOD
+    assert any(WAYS[way](GOOD, random.Random(number)) != GOOD for number in range(20))
 
 
 def test_the_same_number_spoils_in_the_same_way():

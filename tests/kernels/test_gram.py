@@ -9,7 +9,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.kernels import PrefixNetwork, ReLUNetwork, SoftmaxNetwork, unit_data
-from attangent.kernels.gram import choose, estimate
+from attangent.kernels.gram import _is_inside_a_pool, choose, estimate
 
 
 def layout(d_out, points=8, network=SoftmaxNetwork):
@@ -113,3 +113,19 @@ def test_sums_do_not_depend_on_the_tangent_being_held():
     network = SoftmaxNetwork(3, 7, 300, init="independent")
     tangent = network.tangent(X)
     assert torch.equal(tangent.held().features(slice(0, 300)), tangent.features(slice(0, 300)))
+
+
+def test_work_can_be_spread_from_within_threads_and_processes(monkeypatch):
+    """Processes started inside another pool would wait for each other: threads take over there."""
+    import multiprocessing
+    from concurrent.futures import ThreadPoolExecutor
+
+    X, _ = unit_data(6, 3, 1, seed=0)
+    network = SoftmaxNetwork(3, 2, 64)
+    assert not _is_inside_a_pool()
+    with ThreadPoolExecutor(2) as threads:
+        assert threads.submit(_is_inside_a_pool).result()
+        for found in threads.map(lambda jobs: network.kernel(X, jobs=jobs), [2, 2, 2]):
+            torch.testing.assert_close(found, network.kernel(X))
+    monkeypatch.setattr(multiprocessing, "parent_process", object)  # as in a worker of somebody's pool
+    torch.testing.assert_close(network.kernel(X, jobs=2), network.kernel(X))

@@ -7,11 +7,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive, check_size
+from attangent._checks import check_positive, check_size, check_steps
 from attangent._errors import AttangentError
 from attangent._progress import track
 
 Weights = list[Tensor]
+
+
+_HIGHEST_RATE = 1e6
+"""Stable rates are of the size of 1; far above, weights stay finite while answers do not."""
 
 
 class Trainer(Protocol):
@@ -35,8 +39,9 @@ class _Settings:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        check_size("steps", self.steps)
-        check_positive("rate", self.rate)
+        check_steps("steps", check_size("steps", self.steps))
+        if check_positive("rate", self.rate) > _HIGHEST_RATE:
+            raise AttangentError(f"rate is {self.rate!r}, expected at most {_HIGHEST_RATE:g}")
         if self.patience is not None:
             check_size("patience", self.patience)
 

@@ -12,6 +12,8 @@ In units of one bare GEMM (rows x m)(m x rows), rows = points x outputs:
 each pair of outputs: both kinds of pairs are unordered, hence the quarter. docs/kernels.md has measurements.
 """
 
+import multiprocessing
+import threading
 from collections.abc import Iterable
 from typing import Literal, Protocol, cast, get_args
 
@@ -102,7 +104,15 @@ def _spread(algorithm: Algorithm, left: Tangent, right: Tangent | None, jobs: in
         for span in spans
     )
     total: list[Tensor] = []
-    results = cast(Iterable[list[Tensor]], Parallel(n_jobs=jobs, return_as="generator")(tasks))
+    nested = {"backend": "threading"} if _is_inside_a_pool() else {}
+    results = cast(Iterable[list[Tensor]], Parallel(n_jobs=jobs, return_as="generator", **nested)(tasks))
     for sums in results:
         total = [have.add_(more) for have, more in zip(total, sums, strict=True)] if total else sums
     return total
+
+
+def _is_inside_a_pool() -> bool:
+    """Whether somebody spreads work already, by processes or threads: processes of ours could wait for each
+    other there."""
+    in_thread = threading.current_thread() is not threading.main_thread()
+    return in_thread or multiprocessing.parent_process() is not None
