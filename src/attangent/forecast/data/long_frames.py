@@ -92,6 +92,8 @@ def read_long(
             raise AttangentError(
                 f"there is no column {name!r}, there are {listed}: name the columns of ids, times and values"
             )
+    if len(frame) == 0:
+        raise AttangentError("there are no rows, expected at least three for each series")
     notes: list[str] = []
     rows = _rows(frame, columns, notes)
     _refuse_repeated(rows)
