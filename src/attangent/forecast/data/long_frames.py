@@ -109,7 +109,7 @@ def _categories(frame: pd.DataFrame, columns: Columns, ids: list[Any]) -> NDArra
     """The number of each series' category; refused where a series has two, or none."""
     pairs = frame[[columns.id, columns.category]].assign(row=np.arange(len(frame)) + 1)
     pairs = pairs.drop_duplicates([columns.id, columns.category])
-    wrong = pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)]
+    wrong = pd.DataFrame(pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)])
     if len(wrong):
         id, category, row = next(wrong.itertuples(index=False))
         raise AttangentError(
