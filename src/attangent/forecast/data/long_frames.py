@@ -111,7 +111,7 @@ def _categories(frame: pd.DataFrame, columns: Columns, ids: list[Any]) -> NDArra
     pairs = pairs.drop_duplicates([columns.id, columns.category])
     wrong = pd.DataFrame(pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)])
     if len(wrong):
-        id, category, row = next(wrong.itertuples(index=False))
+        id, category, row = next(iter(wrong.itertuples(index=False, name=None)))
         raise AttangentError(
             f"column {columns.category!r} should hold one category for each series: row {row} of id {id!r} "
             f"holds {category!r}"
