@@ -97,3 +97,8 @@ def test_a_series_full_of_gaps_is_refused():
     frame = pd.concat([long_frame(), long_frame("c", DAYS[[0, 1, 19]])], ignore_index=True)
     with pytest.raises(AttangentError, match=r"17 of 20 values of id 'c'.*too full of gaps"):
         read_long(frame)
+
+
+def test_a_frame_without_rows_is_refused():
+    with pytest.raises(AttangentError, match="there are no rows"):
+        read_long(pd.DataFrame({"unique_id": [], "ds": [], "y": []}))

@@ -30,3 +30,17 @@ def test_too_short_or_out_of_order(series):
         Panel.of(series, 1)
     with pytest.raises(AttangentError, match="finite"):
         Panel.of([np.array([1.0, np.nan, 2.0])], 1)
+
+
+def test_values_whose_squares_are_no_numbers_are_refused():
+    with pytest.raises(AttangentError, match="a value is 1e\\+120, expected at most 1e\\+100"):
+        Panel.of([np.array([1.0, 2.0, 1e120])], 1)
+
+
+def test_categories_follow_their_series():
+    panel = Panel.of([np.arange(9.0), np.arange(6.0), np.arange(4.0)], 1, np.array([2, 0, 1]))
+    assert panel.before(2).category.tolist() == [2, 0]
+    assert panel.rows(1, 3).category.tolist() == [0, 1]
+    assert panel.latest(3).with_values(panel.latest(3).values).category.tolist() == [2, 0, 1]
+    with pytest.raises(AttangentError, match="2 categories were given for 1 series"):
+        Panel.of([np.arange(4.0)], 1, np.array([0, 1]))

@@ -92,6 +92,8 @@ def read_long(
             raise AttangentError(
                 f"there is no column {name!r}, there are {listed}: name the columns of ids, times and values"
             )
+    if len(frame) == 0:
+        raise AttangentError("there are no rows, expected at least three for each series")
     notes: list[str] = []
     rows = _rows(frame, columns, notes)
     _refuse_repeated(rows)
@@ -107,9 +109,9 @@ def _categories(frame: pd.DataFrame, columns: Columns, ids: list[Any]) -> NDArra
     """The number of each series' category; refused where a series has two, or none."""
     pairs = frame[[columns.id, columns.category]].assign(row=np.arange(len(frame)) + 1)
     pairs = pairs.drop_duplicates([columns.id, columns.category])
-    wrong = pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)]
+    wrong = pd.DataFrame(pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)])
     if len(wrong):
-        id, category, row = next(wrong.itertuples(index=False))
+        id, category, row = next(iter(wrong.itertuples(index=False, name=None)))
         raise AttangentError(
             f"column {columns.category!r} should hold one category for each series: row {row} of id {id!r} "
             f"holds {category!r}"

@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 
 SHORTEST = 3
 """A series of fewer values is not forecast."""
+LARGEST = 1e100
+"""Squares of larger values, summed and multiplied, are no longer numbers."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Panel:
             row[len(row) - len(one) :] = one
         if np.isfinite(values).sum() != lengths.sum():
             raise AttangentError("expected finite values: fill or drop missing ones first")
+        if np.nanmax(np.abs(values)) > LARGEST:
+            raise AttangentError(
+                f"a value is {np.nanmax(np.abs(values)):g}, expected at most {LARGEST:g}: give the series in "
+                "larger units"
+            )
         if category is not None and len(category) != len(series):
             raise AttangentError(f"{len(category)} categories were given for {len(series)} series")
         return cls(values, lengths, period, category)

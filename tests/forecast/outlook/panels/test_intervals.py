@@ -39,12 +39,17 @@ def test_few_errors_and_short_series_give_wider_intervals():
 def test_a_spread_of_few_errors_is_shrunk_towards_the_usual_one():
     from scipy.stats import t
 
-    q = Spread(np.array([[0.1, 0.2, np.nan]]), period=4).quantiles(P, np.array([30]))[0]
+    q = Spread(np.array([[0.2, 0.4, np.nan]]), period=4).quantiles(P, np.array([30]))[0]
     growth = np.sqrt(np.array([1, 2, 3]) + 1.5)
-    own, freedom = [(0.1 / growth[0]) ** 2, (0.2 / growth[1]) ** 2], 4 + 2 / 6
+    own, freedom = [(0.2 / growth[0]) ** 2, (0.4 / growth[1]) ** 2], 4 + 2 / 6
     variance = (4 * usual_spread(4) ** 2 + sum(own) / 6) / freedom
     np.testing.assert_allclose(q, np.sqrt(variance) * growth[:, None] * t.ppf(P, freedom), atol=1e-12)
-    assert q[0, 4] > 5 * 0.1  # two lucky forecasts do not make a narrow interval
+    assert q[0, 4] > 5 * 0.2  # two lucky forecasts do not make a narrow interval
+
+
+def test_series_that_were_forecast_exactly_have_narrow_intervals():
+    exact, unknown = (Spread(rows).quantiles(P, np.array([30]))[0] for rows in (errors(1) / 1e6, errors(0)))
+    assert exact[-1, 4] < 1e-4 < unknown[-1, 4]
 
 
 def test_steps_that_nothing_is_known_of_are_covered_too():

@@ -30,7 +30,7 @@ def test_a_report_needs_nothing_else_and_runs_nothing(tmp_path):
     write_report(model.series_, found, tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     assert "Forecast of 3 series" in text
-    assert "<td>combination</td>" in text
+    assert "<td>combination, used</td>" in text
     assert "data:image/png;base64," in text
     assert "&lt;b&gt;bold" in text
     assert "<script" not in text

@@ -13,6 +13,8 @@ OVERLAP = 6.0
 """Residuals of one forecast at neighbouring steps are alike: so many count as one."""
 USUAL_COUNTS_FOR = 4.0
 """What is usual for series of this period counts as much as so many residuals that are not alike."""
+FAR_BELOW = 30.0
+"""The usual variance is held to so many times that of the residuals: intervals of exact series are narrow."""
 
 
 def usual_spread(period: int) -> float:
@@ -54,7 +56,10 @@ class Spread:
         squares = np.square(self.residuals / growth)[np.isfinite(self.residuals)]
         own = len(squares) / OVERLAP
         usual = np.clip(lengths - 1.0, 2.0, USUAL_COUNTS_FOR)  # (N,)
-        total = usual * usual_spread(self.period) ** 2 + squares.sum() / OVERLAP
+        variance = usual_spread(self.period) ** 2
+        if len(squares) > 1:
+            variance = min(variance, FAR_BELOW * float(squares.mean()))
+        total = usual * variance + squares.sum() / OVERLAP
         tails = student((usual + own)[:, None], probabilities[None, :])  # (N, Q)
         spread = np.sqrt(total / (usual + own))
         return spread[:, None, None] * growth[None, :, None] * tails[:, None, :]

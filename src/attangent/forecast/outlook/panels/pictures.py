@@ -78,9 +78,10 @@ def _past_and_values(given: SeriesSet, found: SetForecast, k: int) -> tuple[pd.S
 
 
 def _page(given: SeriesSet, found: SetForecast, picture: str) -> str:
-    best = min(found.errors, key=lambda name: found.errors[name])
+    best, used = min(found.errors, key=lambda name: found.errors[name]), set(found.models)
     rows = "".join(
-        f"<tr{' class=best' if name == best else ''}><td>{escape(name)}</td><td>{error:.4g}</td></tr>"
+        f"<tr{' class=best' if name == best else ''}>"
+        f"<td>{escape(name)}{', used' if name in used else ''}</td><td>{error:.4g}</td></tr>"
         for name, error in sorted(found.errors.items(), key=lambda item: item[1])
     )
     notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes) or "<li>none</li>"
@@ -91,7 +92,7 @@ def _page(given: SeriesSet, found: SetForecast, picture: str) -> str:
 <style>{STYLE}</style></head><body>
 <h1>Forecast of {len(given.ids)} series</h1>
 <p>{len(found.frame) // len(given.ids)} steps of {escape(given.step.describe())}. Model: {taken}.
-{escape(". ".join(found.why[:3]))}.</p>
+{escape(". ".join(why[:1].upper() + why[1:] for why in found.why[:3]))}.</p>
 <h2>Errors on the past</h2>
 <p>Mean absolute errors of forecasts from earlier ends, in units of each series' mean seasonal step.</p>
 <table><tr><th>model</th><th>error</th></tr>{rows}</table>
