@@ -29,7 +29,7 @@ PLACE = Path(__file__).with_name("language_stages.json")
 PICTURES = Path(__file__).parents[1] / "docs" / "images"
 FILES = [f"counterfact/counterfact-{part}.json.gz" for part in ("train", "edit", "val")]
 FACTS = {"facts": 2000, "epochs": 24, "readings_per_epoch": 8, "width": 64, "layers": 2, "heads": 4}
-TEXT = {"width": 64, "layers": 2, "heads": 4, "batch": 16, "steps": 2000, "every": 10, "read": 64}
+TEXT = {"width": 64, "layers": 2, "heads": 4, "batch": 16, "steps": 1200, "every": 8, "read": 64}
 WORDS, WINDOW, HELD_OUT, RATE = 1500, 64, 150, 3e-3
 
 Heard = list[str]
