@@ -28,17 +28,18 @@ from benchmarks.prose import Prose, passages, train
 PLACE = Path(__file__).with_name("language_stages.json")
 PICTURES = Path(__file__).parents[1] / "docs" / "images"
 FILES = [f"counterfact/counterfact-{part}.json.gz" for part in ("train", "edit", "val")]
-FACTS = {"facts": 2000, "epochs": 24, "readings_per_epoch": 8, "width": 64, "layers": 2, "heads": 4}
-TEXT = {"width": 64, "layers": 2, "heads": 4, "batch": 16, "steps": 2000, "every": 10, "read": 64}
+FACTS = {"facts": 1000, "epochs": 24, "readings_per_epoch": 6, "most_examples": 250}
+FACT_MODEL = {"width": 64, "layers": 2, "heads": 4}
+TEXT = {"width": 64, "layers": 2, "heads": 4, "batch": 16, "steps": 1200, "every": 8, "read": 64}
 WORDS, WINDOW, HELD_OUT, RATE = 1500, 64, 150, 3e-3
 
 Heard = list[str]
 
 
 def facts(seed: int, say: Callable[[str], None]) -> StageDetector:
-    """Types and answers of CounterFact; a step is an eighth of an epoch."""
+    """Types and answers of CounterFact; a step is a sixth of an epoch."""
     data = [Path(os.environ["ATTANGENT_DATA"], file) for file in FILES]
-    sizes = {name: value for name, value in FACTS.items() if name != "facts"}
+    sizes = {name: value for name, value in FACTS.items() if name != "facts"} | FACT_MODEL
     detector, count = StageDetector(["type", "answer"]), FACTS["readings_per_epoch"]
 
     def read(epoch: float, reading: Reading) -> None:

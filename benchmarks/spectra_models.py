@@ -1,12 +1,13 @@
 """What edits of the spectrum do to SmolLM2-135M and MiniLM: their outputs, their size on disk, and a search.
 
-    python -m benchmarks.spectra_models
+    python -m benchmarks.spectra_models [minilm] [smollm2] [search]
 
 writes `benchmarks/spectra_models.json`. Effects are on passages of BoolQ; the search is LASER's, by the mean
 log-probability of the answers to CounterFact prompts, chosen on 40 and judged on 80 others. Needs the
 packages that carry the models (benchmarks/bench_compress.py, benchmarks/accuracy_data.py) and ATTANGENT_DATA.
 """
 
+import argparse
 import json
 import os
 import tempfile
@@ -109,13 +110,20 @@ def search(model: Any, tokenizer: Any) -> dict[str, Any]:
     return row
 
 
+PARTS: dict[str, Callable[[], Any]] = {
+    "minilm": lambda: effects("MiniLM", *load_minilm()),
+    "smollm2": lambda: effects("SmolLM2", *smollm2()),
+    "search": lambda: search(*smollm2()),
+}
+
+
 def main() -> None:
-    rows = effects("MiniLM", *load_minilm())
-    model, tokenizer = smollm2()
-    write_json(PLACE, {"search": search(model, tokenizer), "effects": rows})
-    rows += effects("SmolLM2", model, tokenizer)
-    found = json.loads(PLACE.read_text())["search"]
-    write_json(PLACE, {"search": found, "effects": rows})
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    for part in parser.parse_args().parts:
+        found = PARTS[part]()
+        before = json.loads(PLACE.read_text()) if PLACE.exists() else {}
+        write_json(PLACE, {**before, part: found})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from attangent.stages.detector.callback import stage_callback
 from attangent.stages.detector.detector import StageDetector, find_stages
 from attangent.stages.detector.sources import read_metrics
 from attangent.stages.spectra.edit import edit_spectrum
-from attangent.stages.spectra.effect import measure_effect
+from attangent.stages.spectra.effect import measure_effect, minus_loss
 from attangent.stages.spectra.low_rank import load_low_rank
 from attangent.stages.spectra.search import search_spectrum
 from attangent.stages.spectra.singular_values import spectrum
@@ -23,6 +23,7 @@ __all__ = [
     "find_stages",
     "load_low_rank",
     "measure_effect",
+    "minus_loss",
     "q_loss_bounds",
     "read_metrics",
     "search_spectrum",

@@ -84,3 +84,16 @@ def test_losses_of_any_size():
         (stage,) = examine("a", STEPS, scale * noisy(1 + logistic(80))).stages
         assert stage.onset == pytest.approx(69, abs=2)
         assert stage.plateau == pytest.approx(2 * scale, rel=0.05)
+
+
+def test_a_bend_in_the_start_up_is_no_stage():
+    """Two rates of decay with a bend between them fall without a plateau; after one, the same fall counts."""
+    steps = np.arange(150.0)
+    noise = 0.004 * np.random.default_rng(0).normal(size=150)
+    fast, slow = np.clip(1 - steps / 8, 0, 1), np.clip(1 - (steps - 8) / 12, 0, 1)
+    bent = examine("a", steps, 2 + 1.5 * fast + 0.6 * slow + noise)
+    assert bent.stages == ()
+    assert bent.startup > 0.9
+    later = np.clip(1 - (steps - 60) / 12, 0, 1)
+    (stage,) = examine("a", steps, 2 + 1.5 * fast + 0.6 * later + noise).stages
+    assert stage.onset == pytest.approx(61.2, abs=3)

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from attangent import AttangentError
-from attangent.stages import edit_spectrum, measure_effect
+from attangent.stages import edit_spectrum, measure_effect, minus_loss
 from tests.stages.models import WORDS, made
 
 
@@ -30,6 +30,7 @@ def test_loss_and_kl_are_those_of_the_texts():
         count += ids.shape[1] - 1
         kl += functional.kl_div(edited, logs, log_target=True, reduction="none").sum(-1).tolist()
     assert effect.loss_before == pytest.approx(lost / count, rel=1e-5)
+    assert minus_loss(tokenizer, ["some text", "more"])(model) == pytest.approx(-lost / count, rel=1e-5)
     assert effect.kl == pytest.approx(sum(kl) / len(kl), rel=1e-3)
     assert effect.kl > 0
     assert effect.loss_after != effect.loss_before
@@ -42,6 +43,8 @@ def test_an_encoder_has_no_loss_but_a_cosine():
     effect = measure_effect(edit_spectrum(made("bert"), "largest", k=1), tokenizer, ["words"])
     assert effect.cosine < 1
     assert effect.kl != effect.kl
+    with pytest.raises(AttangentError, match="BertModel predicts no words"):
+        minus_loss(tokenizer, ["words"])(made("bert"))
 
 
 @pytest.mark.parametrize("texts", [[], [""], [None]])

@@ -3,12 +3,14 @@
 import json
 
 import pytest
+import tokenizers
 import torch
 import transformers
 
 from attangent import AttangentError
 from attangent.stages import edit_spectrum, load_low_rank, spectrum
 from attangent.stages.spectra.low_rank import CODE_FILE
+from attangent.stages.spectra.summary import load_model
 from tests.stages.models import made, output
 
 READERS = {
@@ -29,8 +31,10 @@ def own_modules(tmp_path_factory, monkeypatch):
     monkeypatch.syspath_prepend(place)
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("name", ["llama", "bert", "distilbert", "opt", "vit"])
+PAIRS = [("vit", "ours"), *((name, reader) for name in ("llama", "bert", "opt") for reader in READERS)]
+
+
+@pytest.mark.parametrize(("name", "reader"), PAIRS)
 def test_factors_answer_as_the_edited_model_does(name, reader, tmp_path):
     model = made(name)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -39,7 +43,6 @@ def test_factors_answer_as_the_edited_model_does(name, reader, tmp_path):
     report = edit.save_factors(tmp_path / "factors")
     assert size(tmp_path / "factors") < size(tmp_path / "whole")
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert not hasattr(model.config, "low_rank")
     loaded = READERS[reader](tmp_path / "factors").eval()
     with edit:
         torch.testing.assert_close(output(loaded), output(model), rtol=0, atol=1e-5)
@@ -58,6 +61,30 @@ def test_only_what_is_smaller_is_in_factors(tmp_path):
         torch.testing.assert_close(output(loaded), output(model), rtol=0, atol=1e-5)
     values = spectrum(loaded, ["o"])
     assert (values.query("index >= 4")["value"] < 1e-6).all()
+
+
+def test_who_does_not_run_its_code_is_refused_and_the_command_reads_it(tmp_path):
+    """The known class would read the model without its factors: the type of the configuration forbids it."""
+    edit_spectrum(made("llama"), "largest", k=2, targets="o").save_factors(tmp_path)
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        transformers.AutoModelForCausalLM.from_pretrained(tmp_path, trust_remote_code=False)
+    values = spectrum(load_model(str(tmp_path)), ["o"])
+    assert (values.query("index >= 2")["value"] < 1e-6).all()
+
+
+def test_the_tokenizer_goes_along(tmp_path):
+    letters = {letter: number for number, letter in enumerate("abcdefgh?")}
+    core = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters, unk_token="?"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, unk_token="?")
+    made("llama").save_pretrained(tmp_path / "first")
+    tokenizer.save_pretrained(tmp_path / "first")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "first")
+    for name, save in (("whole", "save"), ("factors", "save_factors")):
+        getattr(edit_spectrum(model, "largest", k=2, targets="o"), save)(tmp_path / name)
+        found = transformers.AutoTokenizer.from_pretrained(
+            tmp_path / name, trust_remote_code=name == "factors"
+        )
+        assert found("c")["input_ids"] == [2]
 
 
 def test_what_is_not_smaller_is_refused(tmp_path):

@@ -136,7 +136,7 @@ def _stages(name: str, course: LossCourse, false_alarms: float, least: float) ->
     found, startup = [], float(fitted[_SKIPPED] - fitted[-1])
     for number in np.argsort([change.place for change in course.changes]):
         change, height = course.changes[number], float(course.heights[number])
-        if change.sign > 0 and _has_no_plateau(change):
+        if change.sign > 0 and _has_no_plateau(mean, change):
             startup += height
         elif change.sign > 0 and _progress(mean, change) >= max(least * whole, _smallest(course, change)):
             found.append(_stage(name, course, int(number), height / whole))
@@ -155,9 +155,17 @@ def _decays(course: LossCourse, false_alarms: float) -> bool:
     return bool(gain > price(false_alarms, n).first)
 
 
-def _has_no_plateau(change: Shift) -> bool:
-    """Whether a fall begins so soon after the first reading that nothing shows a plateau before it."""
-    return change.place < max(3.0, change.length / 3)
+def _has_no_plateau(mean: Array, change: Shift) -> bool:
+    """Whether a fall begins so soon that nothing shows a plateau before it, or out of a fall as fast.
+
+    The second compares its first nine tenths with half its length before: a bend in the start-up is no stage.
+    """
+    if change.place < max(3.0, change.length / 3):
+        return True
+    ahead = max(change.length / 2, 2.0)
+    places = [change.place - ahead, change.place, change.place + change.length]
+    before, onset, end = np.interp(places, np.arange(len(mean)), mean)
+    return bool((before - onset) / ahead >= (onset - end) / change.length > 0)
 
 
 def _progress(mean: Array, change: Shift) -> float:

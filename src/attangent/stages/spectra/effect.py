@@ -1,6 +1,6 @@
 """What an edit does to the function of a model: its outputs and its loss on texts, layer by layer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,14 +31,7 @@ class Effect:
 
 def measure_effect(edit: SpectrumEdit, tokenizer: Any, texts: Iterable[str]) -> Effect:
     """Run the texts through the model as it is and as edited, one by one; the model comes back as it was."""
-    model, given = edit.model, list(texts)
-    if not callable(tokenizer):
-        raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
-    if not given or not all(isinstance(text, str) and text.strip() for text in given):
-        raise AttangentError("texts are empty or no strings, expected one or more texts with words in them")
-    inputs: list[Any] = [
-        tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given
-    ]
+    model, inputs = edit.model, _inputs(tokenizer, texts)
     training = model.training
     model.eval()
     try:
@@ -48,6 +41,30 @@ def measure_effect(edit: SpectrumEdit, tokenizer: Any, texts: Iterable[str]) -> 
     finally:
         model.train(training)
     return _effect(inputs, before, after)
+
+
+def minus_loss(tokenizer: Any, texts: Iterable[str]) -> Callable[[nn.Module], float]:
+    """Minus the mean loss of the next word on these texts: a metric for `search_spectrum`."""
+    inputs = _inputs(tokenizer, texts)
+
+    def metric(model: nn.Module) -> float:
+        found = [_run(model, each) for each in inputs]
+        if not found[0][2]:
+            raise AttangentError(f"{type(model).__name__} predicts no words: give a metric of your own")
+        logits = torch.cat([run[0][:-1] for run in found])
+        words = torch.cat([each["input_ids"][0, 1:] for each in inputs])
+        return -functional.cross_entropy(logits, words.to(logits.device)).item()
+
+    return metric
+
+
+def _inputs(tokenizer: Any, texts: Iterable[str]) -> list[Any]:
+    given = list(texts)
+    if not callable(tokenizer):
+        raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
+    if not given or not all(isinstance(text, str) and text.strip() for text in given):
+        raise AttangentError("texts are empty or no strings, expected one or more texts with words in them")
+    return [tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given]
 
 
 @torch.no_grad()

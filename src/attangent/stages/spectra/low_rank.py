@@ -1,6 +1,7 @@
 """Edited models on disk as factors: W = A B of few columns takes less room than W and less time to apply."""
 
 import inspect
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
-from attangent._files import write_whole
+from attangent._files import write_json, write_whole
 
 CODE_FILE = "low_rank.py"
 _AUTO = {
@@ -82,28 +83,31 @@ def smaller_as_factors(weight: Tensor, rank: int) -> bool:
 
 
 def write_low_rank(model: Any, ranks: Mapping[str, int], folder: Path) -> None:
-    """The model with these modules as factors, and the code by which plain transformers reads them."""
-    kind = type(model).__name__
-    auto = {name: f"{Path(CODE_FILE).stem}.LowRank{kind}" for name in ("AutoModel", _auto(kind))}
-    config = model.config
-    had = getattr(config, "auto_map", None)
-    config.low_rank, config.auto_map = dict(ranks), auto
-    try:
-        with in_factors(model, ranks):
-            model.save_pretrained(folder, save_original_format=False)
-    finally:
-        del config.low_rank
-        config.auto_map = had
-        if had is None:
-            del config.auto_map
-    write_whole(folder / CODE_FILE, _code(kind))
+    """The model with these modules as factors, and the code by which plain transformers reads them.
+
+    The configuration has a type of its own: who does not run that code is refused, where the known type would
+    read the model without its factors.
+    """
+    with in_factors(model, ranks):
+        model.save_pretrained(folder, save_original_format=False)
+    kind, file = type(model).__name__, folder / "config.json"
+    classes = {"AutoConfig": "LowRankConfig", "AutoModel": f"LowRank{kind}", _auto(kind): f"LowRank{kind}"}
+    config = json.loads(file.read_text())
+    own = {
+        "model_type": f"low_rank_{config['model_type']}",
+        "base_model_type": config["model_type"],
+        "low_rank": dict(ranks),
+        "auto_map": {auto: f"{Path(CODE_FILE).stem}.{name}" for auto, name in classes.items()},
+    }
+    write_json(file, config | own)
+    write_whole(folder / CODE_FILE, _code(kind, type(model.config).__name__, own["model_type"]))
 
 
 def _auto(kind: str) -> str:
     return next((auto for ending, auto in _AUTO.items() if kind.endswith(ending)), "AutoModel")
 
 
-def _code(kind: str) -> str:
+def _code(kind: str, config: str, model_type: str) -> str:
     return f'''"""A model with some weights as factors; read it with trust_remote_code=True."""
 
 from collections.abc import Mapping
@@ -111,32 +115,53 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import {kind}
+from transformers import {config}, {kind}
 
 
 {inspect.getsource(LowRank)}
 
 {inspect.getsource(make_low_rank)}
 
+class LowRankConfig({config}):
+    model_type = "{model_type}"
+
+
 class LowRank{kind}({kind}):
+    config_class = LowRankConfig
+
     def __init__(self, config, *args, **options):
         super().__init__(config, *args, **options)
         make_low_rank(self, config.low_rank)
 '''
 
 
+def is_low_rank(folder: str | Path) -> bool:
+    """Whether a folder was written by `save_factors`."""
+    return "low_rank" in _config(Path(folder))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def load_low_rank(folder: str | Path) -> Any:
     """The model that `save_factors` wrote, its factors as they are; no code in the folder is run."""
     import transformers
 
-    config: Any = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    ranks, kind = getattr(config, "low_rank", None), (config.architectures or [""])[0]
-    base = getattr(transformers, kind, None)
-    if not isinstance(base, type) or not issubclass(base, transformers.PreTrainedModel):
-        raise AttangentError(f"{folder} names the model {kind!r}, which transformers does not have")
+    given = _config(Path(folder))
+    ranks, kind = given.get("low_rank"), str((given.get("architectures") or [""])[0])
     if not isinstance(ranks, dict) or not all(isinstance(rank, int) and rank > 0 for rank in ranks.values()):
         raise AttangentError(f"{folder} has the ranks {ranks}, expected a folder written by save_factors")
-    return _low_rank_kind(base, ranks).from_pretrained(folder).eval()
+    base: Any = getattr(transformers, kind, None)
+    if not isinstance(base, type) or not issubclass(base, transformers.PreTrainedModel):
+        raise AttangentError(f"{folder} names the model {kind!r}, which transformers does not have")
+    fields = {name: value for name, value in given.items() if name not in ("auto_map", "model_type")}
+    config = base.config_class.from_dict(fields)  # type: ignore[union-attr]
+    return _low_rank_kind(base, ranks).from_pretrained(folder, config=config).eval()
 
 
 def _low_rank_kind(base: Any, ranks: Mapping[str, int]) -> Any:

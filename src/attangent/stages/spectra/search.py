@@ -43,7 +43,8 @@ def search_spectrum(
     """Keep the largest share rho of the singular values of one target in one layer at a time; take the best.
 
     validate, test: functions of the model that return a finite number, higher is better, on examples of
-    their own: the edit is chosen by the first and judged by the second.
+    their own: the edit is chosen by the first and judged by the second. `minus_loss(tokenizer, texts)` makes
+    one of texts.
     """
     numbers = [block.layer for block in attention_weights(model, layers)]
     if not targets or not rhos:

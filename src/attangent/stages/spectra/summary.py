@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from attangent._errors import AttangentError
+from attangent.stages.spectra.low_rank import is_low_rank, load_low_rank
 
 
 def summarised(values: pd.DataFrame) -> pd.DataFrame:
@@ -30,9 +31,14 @@ def _figures(values: Any) -> dict[str, float]:
 
 
 def load_model(name: str) -> Any:
-    """The model of a folder or of the hub, with the head it was saved with where transformers knows it."""
+    """The model of a folder or of the hub, with the head it was saved with where transformers knows it.
+
+    A folder of factors is read as such.
+    """
     import transformers
 
+    if is_low_rank(name):
+        return load_low_rank(name)
     try:
         config = transformers.AutoConfig.from_pretrained(name)
         kind = (config.architectures or ["AutoModel"])[0]
