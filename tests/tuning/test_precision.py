@@ -1,6 +1,7 @@
 """Bases of few bits carry what is tuned, or are refused."""
 
 import json
+import types
 
 import pytest
 import torch
@@ -96,3 +97,30 @@ def test_a_base_in_bfloat16_trains_its_classifier_in_float32(bert, tmp_path, met
     trained = load_tuned(tmp_path / "out").model
     heads = {p.dtype for n, p in trained.named_parameters() if "classifier" in n}
     assert heads == {torch.float32}
+
+
+class Marked(torch.Tensor):
+    """A tensor of another type, as quantised weights are."""
+
+
+class Below(torch.nn.Module):
+    """A state below a classifier, with or without a gradient that passes from one to the other."""
+
+    def __init__(self, passes):
+        super().__init__()
+        self.passes = passes
+        self.frozen = torch.nn.Parameter(torch.ones(3).as_subclass(Marked), requires_grad=False)
+        self.state = torch.nn.Parameter(torch.zeros(3))
+        self.classifier = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        hidden = x + self.state
+        logits = self.classifier(hidden if self.passes else hidden.detach())
+        return types.SimpleNamespace(logits=logits)
+
+
+def test_a_classifier_that_gets_a_gradient_does_not_hide_that_the_state_gets_none():
+    batch = {"x": torch.ones(1, 3), "labels": torch.zeros(1)}
+    check_gradients(Below(passes=True), batch)
+    with pytest.raises(AttangentError, match="no gradient passes through this quantised model"):
+        check_gradients(Below(passes=False), batch)

@@ -55,13 +55,21 @@ def _in_its_dtype(module: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def check_gradients(model: nn.Module, batch: dict[str, Tensor]) -> None:
-    """Refuse a quantised model through which no gradient passes, by one forward pass of this batch."""
+    """Refuse a quantised model through which no gradient passes, by one pass of this batch.
+
+    A classifier above may get one all the same; what is trained below it must.
+    """
     if all(type(parameter.data) is Tensor for parameter in model.parameters()):
         return
     inputs = {name: value for name, value in batch.items() if name != "labels"}
+    trained = [p for name, p in model.named_parameters() if p.requires_grad and not is_head(name)]
     with torch.enable_grad():
-        if not model(**inputs).logits.requires_grad:
-            raise AttangentError(
-                "no gradient passes through this quantised model: its activations are quantised too; give "
-                "one whose weights alone are, or the model as it was"
-            )
+        logits = model(**inputs).logits
+        reached = logits.requires_grad
+        if reached and trained:
+            reached = None not in torch.autograd.grad(logits.float().sum(), trained, allow_unused=True)
+    if not reached:
+        raise AttangentError(
+            "no gradient passes through this quantised model: its activations are quantised too; give "
+            "one whose weights alone are, or the model as it was"
+        )
