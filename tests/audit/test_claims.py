@@ -78,7 +78,7 @@ def test_the_kind_of_a_statement_follows_from_its_name(id, kind):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "guess"}, "of kind 'guess', expected one of theorem, identity, experiment, misprint, ours"),
+        ({"kind": "guess"}, "kind is 'guess', expected one of theorem, identity, experiment, misprint, ours"),
         ({"quote": "long " * 100}, "has 500 letters, expected at most 300"),
         ({"rests_on": ("lemma 3",)}, "claim id 'lemma 3' should look like"),
     ],

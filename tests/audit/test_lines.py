@@ -32,7 +32,7 @@ def test_missing_decades():
 
 
 def test_other_relations_and_thresholds_are_refused():
-    with pytest.raises(AttangentError, match="relation of 'c' is '<', expected <=, >= or =="):
+    with pytest.raises(AttangentError, match="relation is '<', expected one of <=, >=, =="):
         Conclusion("c", "<", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(AttangentError, match="relation of 'h'"):
         Hypothesis("h", "!", 1.0, 0.5)  # pyright: ignore[reportArgumentType]

@@ -97,7 +97,7 @@ def test_changed_copies():
         ({"tau": float("nan")}, "tau is nan"),
         ({"d": 0}, "d is 0"),
         ({"tokens": "round"}, "tokens is 'round', expected one of unit, gaussian"),
-        ({"representation": "round"}, "representation is 'round', expected one of linear, independent"),
+        ({"representation": "round"}, "representation is 'round', expected .* one of linear, independent"),
         ({"representation": torch.ones(4, 5)}, "representation has shape"),
         ({"representation": lambda v: v[:3]}, "10 tokens but 3 features"),
     ],

@@ -49,5 +49,7 @@ def test_rows_say_where_they_come_from():
 
 @pytest.mark.parametrize("targets", [[], ["x"], ["q", "q"], [None]])
 def test_unknown_targets_are_refused(targets):
-    with pytest.raises(AttangentError, match=r"expected one or more of q|are named 'x'|each one once"):
+    with pytest.raises(
+        AttangentError, match=r"expected one or more of q|are named 'x'|each one once|every entry a text"
+    ):
         spectrum(made("gpt2"), targets)

@@ -34,8 +34,10 @@ def trusted() -> Compiled | None:
 
 def prepare(features: FeatureMap, Z: Tensor, mass: Tensor, gain: float, cap: float) -> Prepared | None:
     """None where there is no compiled code, or none for such a prefix."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return None
     compiled = trusted()
-    if compiled is None or torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+    if compiled is None:
         return None
     affine = features.affine()
     if affine is None or not _fits(affine, Z) or not (_is_plain(Z) and _is_plain(mass)):
