@@ -34,9 +34,9 @@ def test_missing_decades():
 def test_other_relations_and_thresholds_are_refused():
     with pytest.raises(AttangentError, match="relation is '<', expected one of <=, >=, =="):
         Conclusion("c", "<", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(AttangentError, match="relation of 'h'"):
+    with pytest.raises(AttangentError, match="relation is '!'"):
         Hypothesis("h", "!", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(AttangentError, match="threshold of 'c' is 'mine'"):
+    with pytest.raises(AttangentError, match="threshold is 'mine'"):
         Conclusion("c", "<=", 1.0, 0.5, threshold="mine")  # pyright: ignore[reportArgumentType]
 
 
