@@ -79,7 +79,7 @@ def test_quiet_prints_nothing(invoke):
 def test_report_again(invoke):
     invoke("audit", "P1/lemma-1", "--jobs", "1", "--quiet", "--out", "r")
     code, output, _ = invoke("report", "r", "--out", "elsewhere.html")
-    assert (code, output) == (0, "report: elsewhere.html\n")
+    assert (code, output) == (0, "report: elsewhere.html\nnext: open elsewhere.html in a browser\n")
 
 
 def test_a_page_beside_another_run(invoke, tmp_path):

@@ -9,6 +9,7 @@ import typer
 
 from attangent._cores import available_cores
 from attangent._errors import AttangentError
+from attangent.cli.grammar import INTERRUPTED, AsJson, Quiet, hint
 
 if TYPE_CHECKING:
     from attangent.audit import Result, Run
@@ -20,17 +21,19 @@ def audit(
     ] = None,
     paper: Annotated[str | None, typer.Option(help="Only the claims of this paper (P2).")] = None,
     profile: Annotated[str, typer.Option(help="quick (minutes) or full (hours).")] = "quick",
-    seeds: Annotated[int | None, typer.Option(help="Seeds a claim; each claim has its own default.")] = None,
-    first_seed: Annotated[
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds for each claim; every claim has its own default.")
+    ] = None,
+    seed: Annotated[
         int | None, typer.Option(help="The first seed; 0 by default, 1000 in the full profile.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Checks that run at once; by default one a core.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Checks that run at once; one for each core.")] = None,
     dask: Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; audit-PROFILE by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Compute findings again that are there.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no table.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the papers' statements as executable claims and write a report.
 
@@ -40,7 +43,7 @@ def audit(
     is 0. It is 1 if a check crashed and 2 if something given cannot be used.
     """
     if ids and ids[0] == "new":
-        _write_skeleton(ids[1:], out)
+        _write_skeleton(ids[1:], out, json_, quiet)
         return
     if list_:
         _print_claims(ids or [], paper, json_)
@@ -54,7 +57,7 @@ def audit(
             paper=paper,
             profile=profile,
             seeds=seeds,
-            first_seed=first_seed,
+            first_seed=seed,
             jobs=jobs if jobs is not None else available_cores(),
             dask=dask,
             out=out,
@@ -63,7 +66,7 @@ def audit(
         )
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     _show(found, whole, json_, quiet)
     if found.failures:
         raise typer.Exit(1)
@@ -81,6 +84,8 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="A folder for the experiments' figures, which the .md page shows.")
     ] = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Render the report of a run again, from its findings."""
     for name, given in (("against", against), ("figures", figures)):
@@ -102,16 +107,25 @@ def report(
         place = write_markdown(found, out, other, write_pictures(found, figures) if figures else ())
     else:
         place = write_csv(found, out) if out and out.suffix == ".csv" else write_report(found, out)
-    typer.echo(f"report: {place}")
+    if json_:
+        passed_over = {path.name: reason for path, reason in found.problems.items()}
+        typer.echo(json.dumps({"report": str(place), "passed_over": passed_over}, indent=1))
+    elif not quiet:
+        typer.echo(f"report: {place}")
+        hint(f"open {place} in a browser" if place.suffix == ".html" else f"read {place}")
 
 
-def _write_skeleton(names: list[str], out: Path | None) -> None:
+def _write_skeleton(names: list[str], out: Path | None, json_: bool, quiet: bool) -> None:
     from attangent.audit.skeleton import write_skeleton
 
     if len(names) != 1:
         raise AttangentError(f"new is given {len(names)} names, expected one: attangent audit new MyPaper")
     folder = write_skeleton(names[0], out)
-    typer.echo(f"a package of claims: {folder}; install it with pip install -e {folder}")
+    if json_:
+        typer.echo(json.dumps({"folder": str(folder)}))
+    elif not quiet:
+        typer.echo(f"a package of claims: {folder}")
+        hint(f"pip install -e {folder}, then attangent audit --paper {names[0]}")
 
 
 def _name_left_out() -> None:
@@ -193,6 +207,17 @@ def _print_run(found: "Run", report_path: Path) -> None:
     if any(summary["ours"].values()):
         typer.echo(f"statements of ours: {_counts(summary['ours'])}")
     typer.echo(f"report: {report_path}")
+    _say_what_is_missing(found)
+    hint(f"open {report_path} in a browser")
+
+
+def _say_what_is_missing(found: "Run") -> None:
+    """Name the claims that are open because something is not here, and what would settle them."""
+    lacking = [result for result in found.results() if result.deciding.finding.lacks]
+    extras = sorted({result.deciding.finding.lacks for result in lacking})
+    for extra in extras:
+        count = sum(result.deciding.finding.lacks == extra for result in lacking)
+        typer.echo(f"{count} need packages that are not here: pip install 'attangent[{extra}]'")
 
 
 def _counts(totals: dict[str, int]) -> str:

@@ -11,15 +11,17 @@ from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
-from attangent.cli.forecasting import diagnose, evaluate, forecast
+from attangent.cli.forecasting import forecast
+from attangent.cli.grammar import spoken
 from attangent.cli.instruments import spectrum, stages
+from attangent.cli.judging import diagnose, evaluate
 from attangent.cli.tuning import compare, predict, solve, tune
 
 app = typer.Typer(
     name="attangent",
     help="Softmax attention seen through its tangent kernel.",
+    epilog="attangent COMMAND --help says what a command takes; docs/cli.md has exit codes.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -54,7 +56,8 @@ def _version(shown: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True, metavar=""),
     ] = False,
 ) -> None:
     """Softmax attention seen through its tangent kernel: tune, predict, audit."""
@@ -63,9 +66,9 @@ def options(
 for job, commands in {
     "Audit the papers": (audit, report),
     "Tune a model": (tune, predict, compare, solve),
-    "Squeeze a prompt": (compress, generate, chat),
+    "Compress a prompt": (compress, generate, chat),
     "Forecast": (forecast, evaluate, diagnose),
     "Look inside": (stages, spectrum, doctor),
 }.items():
     for command in commands:
-        app.command(rich_help_panel=job)(command)
+        app.command(rich_help_panel=job)(spoken(command))

@@ -10,6 +10,7 @@ import typer
 from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._progress import Bars
+from attangent.cli.grammar import AsJson, Quiet, Seed, hint
 
 if TYPE_CHECKING:
     from attangent.compression.report import Report
@@ -54,9 +55,9 @@ def compress(
     plain: Annotated[
         bool, typer.Option("--plain", help="Take a text file as it is, not as the system message of a chat.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
-    json_: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
+    seed: Seed = 0,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Turn a long prompt into a small adapter that still answers, and say how many answers were kept.
 
@@ -91,7 +92,7 @@ def compress(
             export=export,
             progress=bars.show,
         )
-    _show(report, out, json_, quiet)
+    _show(report, model, out, json_, quiet)
     if report.goal and not report.goal["met"]:
         raise typer.Exit(GOAL_NOT_MET)
 
@@ -104,7 +105,9 @@ def generate(
     temperature: Annotated[
         float, typer.Option(help="0 takes the likeliest tokens; above, tokens are drawn.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Seed = 0,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Answer behind a compressed prompt, at the cost of no prompt."""
     if tokens < 1 or temperature < 0:
@@ -116,14 +119,15 @@ def generate(
     if is_tuned(adapter):
         from attangent.tuning.folders.generating import continue_text
 
-        typer.echo(continue_text(adapter, text, tokens, temperature, seed, model))
-        return
-    network, tokenizer = _load(model)
-    from attangent.compression.folder import answer_behind
-    from attangent.compression.result import load_compressed
+        answer = continue_text(adapter, text, tokens, temperature, seed, model)
+    else:
+        network, tokenizer = _load(model)
+        from attangent.compression.folder import answer_behind
+        from attangent.compression.result import load_compressed
 
-    reader = load_compressed(network, tokenizer, adapter)
-    typer.echo(answer_behind(network, tokenizer, reader, text, tokens, temperature, seed))
+        reader = load_compressed(network, tokenizer, adapter)
+        answer = answer_behind(network, tokenizer, reader, text, tokens, temperature, seed)
+    typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
 
 
 def chat(
@@ -134,18 +138,27 @@ def chat(
         int | None,
         typer.Option(help="Fold old turns into the state when more tokens than this have been said."),
     ] = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Talk behind a compressed prompt, or with a tuned model; an empty line ends it."""
+    """Talk behind a compressed prompt, or with a tuned model; an empty line ends it.
+
+    With --json every turn is one line, an object with `asked` and `answer`.
+    """
     check_size("tokens", tokens)
     session = _session(model, adapter, budget)
+    interactive = sys.stdin.isatty() and not json_
+    if interactive and not quiet:
+        typer.echo("ask; an empty line ends it", err=True)
     while True:
         try:
-            text = input("> " if sys.stdin.isatty() else "")
+            text = input("> " if interactive else "")
         except EOFError:
             return
         if not text.strip():
             return
-        typer.echo(session.say(text, tokens))
+        answer = session.say(text, tokens)
+        typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
 
 
 def _session(model: str, adapter: Path, budget: int | None) -> Any:
@@ -162,13 +175,14 @@ def _session(model: str, adapter: Path, budget: int | None) -> Any:
     return TunedChat.load(adapter, model)
 
 
-def _show(report: "Report", out: Path, json_: bool, quiet: bool) -> None:
+def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> None:
     if json_:
         typer.echo(json.dumps(report.as_json(), indent=1))
     elif not quiet:
         typer.echo(report.headline)
         _print_report(report)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
+        hint(f"attangent chat --model {model} --adapter {out}")
     for warning in report.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

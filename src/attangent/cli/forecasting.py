@@ -1,4 +1,4 @@
-"""The commands `forecast`, `evaluate` and `diagnose`. Heavy imports wait until one of them runs."""
+"""The command `forecast`. Heavy imports wait until it runs."""
 
 import json
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ import typer
 from attangent._errors import AttangentError
 from attangent._files import writing
 from attangent._progress import Bars
+from attangent.cli.grammar import AsJson, Quiet, check_file
+from attangent.cli.judging import print_notes, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from attangent.forecast.outlook.diagnosis import Diagnosis
     from attangent.forecast.outlook.outlooks import Outlook
-    from attangent.forecast.outlook.panels.forecaster import SeriesForecaster
+    from attangent.forecast.outlook.panels.forecaster import SeriesForecaster, SetForecast
 
 
 def forecast(
@@ -25,7 +26,9 @@ def forecast(
         typer.Argument(help="A CSV with a header (.gz and the like are fine) or Parquet; more with --id."),
     ],
     horizon: Annotated[int, typer.Option(help="How many steps ahead.")],
-    out: Annotated[Path, typer.Option(help="Where to write the forecast, a CSV or Parquet file.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the forecast: .csv or .parquet; printed without it.")
+    ] = None,
     target: Annotated[
         list[str] | None, typer.Option(help="A column to forecast; repeat for more; all by default.")
     ] = None,
@@ -60,11 +63,12 @@ def forecast(
     drop_short: Annotated[
         bool, typer.Option("--drop-short", help="With --id: leave out series of fewer than three values.")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="With --id: groups of series that are forecast at once.")] = 1,
+    jobs: Annotated[int, typer.Option(help="How many cores to use at once; matters with --id.")] = 1,
     dask: Annotated[
         str | None, typer.Option(help="With --id: run on the Dask cluster at this address.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Forecast columns of a CSV, or every series of a long one, with intervals and the reason for the model.
 
@@ -73,29 +77,70 @@ def forecast(
     levels = _levels(intervals)
     for path in (out, plot, report):
         if path is not None:
-            _check_folder(path)
+            check_file(path)
+    files = _Files(out, plot, report)
     id_ = id_ or _usual_id(file)
     if id_ is not None:
         known = _Known(tuple(covariate or ()), future, holidays, category)
         asked = _Asked(horizon, period, model, levels, drop_short, jobs, dask, known)
-        _forecast_many(file, id_, date, target, asked, out, plot, report, quiet)
+        _forecast_many(file, id_, date, target, asked, files, json_, quiet)
         return
     if len(file) > 1:
         raise AttangentError(
             f"{len(file)} files were given, expected one, or --id for series below each other"
         )
+    silent = quiet or json_
     outlooks = _forecast_table(
-        file[0], horizon, out, target, lookback, period, model, levels, date, plot, quiet
+        file[0], horizon, out, target, lookback, period, model, levels, date, plot, silent
     )
+    if json_:
+        _print_json({"targets": [_outlook_as_json(outlook) for outlook in outlooks]}, files)
+        return
     _print_outlooks(outlooks, levels, quiet)
-    if not quiet:
-        typer.echo(f"forecast: {out}" + (f", picture: {plot}" if plot else ""))
+    if out is None:
+        from attangent.forecast.outlook.outlooks import tidy
+
+        typer.echo(tidy(outlooks).to_string(index=False))
+    files.name(quiet)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What was asked to be written."""
+
+    out: Path | None
+    plot: Path | None
+    report: Path | None = None
+
+    def written(self) -> dict[str, str]:
+        places = {"forecast": self.out, "picture": self.plot, "report": self.report}
+        return {name: str(place) for name, place in places.items() if place is not None}
+
+    def name(self, quiet: bool) -> None:
+        """Say where the files are."""
+        if self.written() and not quiet:
+            typer.echo(", ".join(f"{name}: {place}" for name, place in self.written().items()))
+
+
+def _print_json(content: dict[str, Any], files: _Files) -> None:
+    typer.echo(json.dumps(content | {"files": files.written()}, indent=1, default=str))
+
+
+def _outlook_as_json(outlook: "Outlook") -> dict[str, Any]:
+    return {
+        "target": outlook.target,
+        "model": outlook.model,
+        "why": outlook.why,
+        "expected": outlook.expected,
+        "warning": outlook.warning(),
+        "values": records(outlook.values.rename_axis("time").reset_index()),
+    }
 
 
 def _forecast_table(
     file: Path,
     horizon: int,
-    out: Path,
+    out: Path | None,
     target: list[str] | None,
     lookback: int | None,
     period: int | None,
@@ -111,7 +156,7 @@ def _forecast_table(
     from attangent.forecast.outlook.targets import forecast_frame
 
     table = read_frame(file, date, tuple(target or ()))
-    _print_notes(table.notes, quiet)
+    print_notes(table.notes, quiet)
     targets = target or [str(column) for column in table.frame.columns]
     with Bars(quiet) as bars:
         waiting = iter(range(len(targets)))
@@ -120,7 +165,8 @@ def _forecast_table(
             bars.show("forecasting", next(waiting), len(targets), note=name)
 
         outlooks = forecast_frame(table.frame, targets, horizon, lookback, model, levels, report, period)
-    _write(tidy(outlooks), out)
+    if out is not None:
+        _write(tidy(outlooks), out)
     if plot is not None:
         from attangent.forecast.outlook.plot import plot_outlooks
 
@@ -171,22 +217,21 @@ def _usual_id(files: list[Path]) -> str | None:
 
 
 def _forecast_many(
-    files: list[Path],
+    sources: list[Path],
     id_: str,
     date: str | None,
     target: list[str] | None,
     asked: _Asked,
-    out: Path,
-    plot: Path | None,
-    report: Path | None,
+    files: _Files,
+    json_: bool,
     quiet: bool,
 ) -> None:
     from attangent.forecast.outlook.panels.groups import clear
 
-    made = _series_forecaster(id_, date, target, asked).fit(files)
-    _print_notes(made.notes_, quiet)
-    kept = out.with_name(f".{out.name}.parts")
-    with Bars(quiet) as bars:
+    made = _series_forecaster(id_, date, target, asked).fit(sources)
+    print_notes(made.notes_, quiet or json_)
+    kept = None if files.out is None else files.out.with_name(f".{files.out.name}.parts")
+    with Bars(quiet or json_) as bars:
         found = made.outlook(
             asked.horizon,
             [100 * level for level in asked.levels],
@@ -196,20 +241,37 @@ def _forecast_many(
                 "forecasting", done, total, note=f"{len(made.series_.ids)} series"
             ),
         )
-    _write(found.plain(), out)
-    clear(kept)
-    if plot is not None or report is not None:
+    if files.out is not None and kept is not None:
+        _write(found.plain(), files.out)
+        clear(kept)
+    if files.plot is not None or files.report is not None:
         from attangent.forecast.outlook.panels.pictures import plot_set, write_report
 
-        if plot is not None:
-            plot_set(made.series_, found, plot)
-        if report is not None:
-            write_report(made.series_, found, report)
+        if files.plot is not None:
+            plot_set(made.series_, found, files.plot)
+        if files.report is not None:
+            write_report(made.series_, found, files.report)
+    if json_:
+        _print_json(_set_as_json(made, found), files)
+        return
     if not quiet:
         typer.echo(f"{len(made.series_.ids)} series, period {made.period_}: {found.why[0]}.")
         for name, error in sorted(found.errors.items(), key=lambda item: item[1]):
             typer.echo(f"  error on the past of {name}: {error:.4g} seasonal steps")
-        typer.echo(f"forecast: {out}" + "".join(f", {path}" for path in (plot, report) if path))
+    if files.out is None:
+        typer.echo(found.plain().to_string(index=False))
+    files.name(quiet)
+
+
+def _set_as_json(made: "SeriesForecaster", found: "SetForecast") -> dict[str, Any]:
+    return {
+        "series": len(made.series_.ids),
+        "period": made.period_,
+        "why": found.why,
+        "errors": found.errors,
+        "notes": found.notes,
+        "values": records(found.plain()),
+    }
 
 
 def _series_forecaster(
@@ -234,76 +296,12 @@ def _series_forecaster(
     )
 
 
-def evaluate(
-    file: Annotated[
-        list[Path], typer.Argument(help="CSV or Parquet files with one row for each series and time.")
-    ],
-    horizon: Annotated[int, typer.Option(help="How many steps ahead.")],
-    id_: Annotated[str, typer.Option("--id", help="The column of ids.")] = "unique_id",
-    target: Annotated[str, typer.Option(help="The column of values.")] = "y",
-    date: Annotated[str, typer.Option(help="The column of times.")] = "ds",
-    period: Annotated[int | None, typer.Option(help="Steps after which the calendar repeats.")] = None,
-    windows: Annotated[
-        int, typer.Option(help="How many earlier ends to forecast from, a horizon apart.")
-    ] = 1,
-    drop_short: Annotated[
-        bool, typer.Option("--drop-short", help="Leave out series of fewer than three values.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the table here, a CSV.")] = None,
-) -> None:
-    """Compare all models on the ends of many series: MASE, sMAPE, quantile loss, shares within intervals."""
-    if out is not None:
-        _check_folder(out)
-    from attangent.forecast.data.long_frames import Columns, read_long
-    from attangent.forecast.data.periods import period_of
-    from attangent.forecast.outlook.panels.evaluation import evaluate_models
-
-    given = read_long(file, Columns(id_, date, target), drop_short=drop_short)
-    _print_notes(given.notes, quiet=False)
-    found = evaluate_models(given, horizon, period or period_of(given.series, given.step), windows)
-    typer.echo(found.table.round(4).to_string())
-    typer.echo(f"best by MASE over {found.series} series and {windows} windows: {found.winner}")
-    if found.left_out:
-        typer.echo(f"{found.left_out} series were too short to hold {horizon} values out")
-    if out is not None:
-        with writing(out) as temporary:
-            found.table.to_csv(temporary)
-
-
-def _print_notes(notes: list[str], quiet: bool) -> None:
-    for note in notes if not quiet else []:
-        typer.echo(f"note: {note}")
-
-
 def _write(frame: "DataFrame", out: Path) -> None:
     with writing(out) as temporary:
         if out.suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
             frame.to_csv(temporary, index=False)
-
-
-def diagnose(
-    file: Annotated[Path, typer.Argument(help="A CSV with a header; .gz and the like are fine.")],
-    target: Annotated[list[str] | None, typer.Option(help="Only this column; repeat for more.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="How many steps ahead.")] = None,
-    lookback: Annotated[int | None, typer.Option(help="How many past values a model sees.")] = None,
-    date: Annotated[str | None, typer.Option(help="The column of times; looked for by default.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-) -> None:
-    """Say what kind of series a CSV holds and which kind of model it rewards."""
-    from attangent.forecast.data.frames import read_frame
-    from attangent.forecast.outlook.diagnosis import diagnose as examine
-
-    table = read_frame(file, date, tuple(target or ()))
-    frame = table.frame[target] if target else table.frame
-    found = examine(frame, horizon=horizon, lookback=lookback)
-    if json_:
-        typer.echo(json.dumps(_as_json(found) | {"notes": table.notes}, indent=1))
-        return
-    for note in table.notes:
-        typer.echo(f"note: {note}")
-    _print_diagnosis(found)
 
 
 def _levels(text: str) -> list[float]:
@@ -316,13 +314,6 @@ def _levels(text: str) -> list[float]:
     return sorted(set(levels))
 
 
-def _check_folder(path: Path) -> None:
-    if not path.resolve().parent.is_dir():
-        raise AttangentError(f"cannot write {path}: there is no folder {path.resolve().parent}")
-    if path.is_dir():
-        raise AttangentError(f"cannot write {path}: it is a folder")
-
-
 def _print_outlook(outlook: "Outlook", levels: list[float]) -> None:
     typer.echo(f"{outlook.target}: {outlook.why}.")
     typer.echo(f"  {outlook.sentence()}.")
@@ -332,22 +323,3 @@ def _print_outlook(outlook: "Outlook", levels: list[float]) -> None:
         f"{outlook.expected[f'coverage at {level:g}']:.0%} for {level:.3g}" for level in levels
     )
     typer.echo(f"  share of values inside the intervals there: {covered}.")
-
-
-def _as_json(found: "Diagnosis") -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(found)
-
-
-def _print_diagnosis(found: "Diagnosis") -> None:
-    typer.echo(
-        f"{found.times} times, {found.channels} channels; look-back {found.lookback}, "
-        f"horizon {found.horizon}, period {found.period}"
-    )
-    for name, error in sorted(found.errors.items(), key=lambda item: item[1]):
-        typer.echo(f"  mean squared error of {name}: {error:.4g}")
-    low, high = found.headroom.interval
-    typer.echo(f"  head-room for non-linear models: {found.headroom.share:.1%} ({low:.1%} to {high:.1%})")
-    typer.echo(f"  shift of mean {found.shift.mean:.2f}, of spread {found.shift.spread:.2f}")
-    typer.echo(found.verdict)

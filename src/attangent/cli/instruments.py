@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attangent.cli.grammar import AsJson, Quiet
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -25,7 +27,8 @@ def stages(
     least: Annotated[float, typer.Option(help="Falls below this share of the whole are passed over.")] = 0.05,
     warmup: Annotated[float | None, typer.Option(help="Leave out readings before this step.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find the stages of a training run in its losses: where each falls after a plateau, and how surely."""
     from attangent.stages._pictures import check_picture
@@ -45,6 +48,7 @@ def stages(
         typer.echo(json.dumps({"stages": _records(found.table), "order": order}, indent=1))
     else:
         typer.echo(found.summary())
+        _name_picture(plot, quiet)
 
 
 def spectrum(
@@ -55,7 +59,8 @@ def spectrum(
     ] = None,
     layer: Annotated[list[int] | None, typer.Option(help="A layer from 0; all by default.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Singular values of a model's weights: for each matrix the largest, and how many carry most of it."""
     from attangent.stages._pictures import check_picture
@@ -73,6 +78,12 @@ def spectrum(
         typer.echo(json.dumps(_records(found), indent=1))
     else:
         typer.echo(found.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+        _name_picture(plot, quiet)
+
+
+def _name_picture(plot: Path | None, quiet: bool) -> None:
+    if plot is not None and not quiet:
+        typer.echo(f"picture: {plot}")
 
 
 def _records(frame: "pd.DataFrame") -> list[dict[str, object]]:

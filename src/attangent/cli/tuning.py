@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from attangent._errors import AttangentError
 from attangent._files import write_whole
 from attangent.cli import tuning_options as options
+from attangent.cli.grammar import AsJson, Quiet, hint
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
@@ -39,9 +41,10 @@ def tune(
     learning_rate: options.Rate = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
+    seed: Annotated[int | None, typer.Option(help="The first seed; 0 by default.")] = None,
     seeds: options.Seeds = 1,
-    json_: options.AsJson = False,
-    quiet: options.Quiet = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tune a model on files and save the adapter, its metrics and settings.
 
@@ -63,7 +66,7 @@ def tune(
         layout=layout,
         max_tokens=max_tokens,
         method=Method.from_dict(chosen),
-        training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch)),
+        training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch, seed=seed)),
         columns=_columns(text_column, label_column),
         pooling=pooling,  # pyright: ignore[reportArgumentType]
         recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
@@ -101,8 +104,11 @@ def compare(
     seeds: Annotated[
         int | None, typer.Option(help="How many seeds, each with a split; 5 by default.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each run, only the table.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="The first seed; 0, or what --config says, by default.")
+    ] = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare tuning methods: mean and spread of accuracy over seeds, parameters, seconds and memory.
 
@@ -122,11 +128,13 @@ def compare(
         comparison = read_comparison(config)
     else:
         comparison = _from_options(model, train, eval_, methods, max_tokens, epochs, top)
-    comparison = comparison if seeds is None else replace(comparison, seeds=seeds)
+    comparison = replace(comparison, **_set(seeds=seeds, first_seed=seed))
     runs = run_all(comparison, out, (lambda run: None) if quiet or json_ else _print_run)
     table = table_text(comparison, runs)
     write_whole(out / "table.md", table + "\n")
     typer.echo(json.dumps(summary(comparison, runs), indent=1) if json_ else table)
+    if not json_:
+        hint(f"the table is in {out / 'table.md'}, every run in {out / 'runs.jsonl'}", quiet)
 
 
 def predict(
@@ -137,10 +145,12 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="A .csv file; without it the answers are printed.")] = None,
     model: Annotated[str | None, typer.Option(help="Where the base model is, if it has moved.")] = None,
     batch: Annotated[int, typer.Option(help="Rows answered at once.")] = 32,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Label new rows with a tuned model: the label and the probability of each label, or a number, as CSV."""
     from attangent._checks import check_size
-    from attangent.tuning.folders.predicting import predict_file
+    from attangent.tuning.folders.predicting import answers_table, rows_to_predict
     from attangent.tuning.folders.tuned import load_tuned
 
     check_size("batch", batch)
@@ -148,8 +158,16 @@ def predict(
         raise AttangentError(f"there is no {rows}; give a file of rows, or lines on standard input")
     if out is not None:
         _check_parent(out)
-    table = predict_file(load_tuned(adapter, model), rows or sys.stdin, out, batch)
-    typer.echo(f"{table.count(chr(10)) - 1} answers in {out}" if out else table, nl=out is not None)
+    tuned = load_tuned(adapter, model)
+    found = tuned.predict(rows_to_predict(tuned, rows or sys.stdin), batch)
+    if out is not None:
+        write_whole(out, answers_table(found))
+    if json_:
+        typer.echo(json.dumps([asdict(one) for one in found], indent=1))
+    elif out is None:
+        typer.echo(answers_table(found), nl=False)
+    elif not quiet:
+        typer.echo(f"{len(found)} answers in {out}")
 
 
 def _check_parent(out: Path) -> None:
@@ -165,15 +183,15 @@ def solve(
         list[Path] | None, typer.Option(help="The folder of an adapter; for ntk+lora give both.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="At most so many tokens a solution.")] = 256,
+    tokens: Annotated[int, typer.Option(help="At most so many new tokens in a solution.")] = 256,
     batch: Annotated[int, typer.Option(help="Problems answered at once.")] = 8,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Answer math problems greedily and score the answers by exact match."""
     from attangent.tuning.solving import Solving, solve_file
 
-    solving = Solving(model, problems, tuple(adapter or ()), limit, max_new_tokens, batch)
+    solving = Solving(model, problems, tuple(adapter or ()), limit, tokens, batch)
     silent = quiet or json_
     found = solve_file(solving, out, (lambda done: None) if silent else _print_done)
     if json_:
@@ -287,6 +305,9 @@ def _print_mean(found: list[dict[str, Any]], out: Path) -> None:
         f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
         f"saved in {out}"
     )
+    place = out / f"seed-{found[0]['seed']}"
+    use = "chat --model MODEL" if name == "eval_loss" else "predict ROWS"
+    hint(f"attangent {use} --adapter {place}")
 
 
 def _print_run(run: dict[str, Any]) -> None:

@@ -52,5 +52,3 @@ Rate = Annotated[float | None, typer.Option(help="By default the method's own.")
 Epochs = Annotated[float | None, typer.Option(help="Passes over the training data; 4 by default.")]
 Batch = Annotated[int | None, typer.Option(help="Examples for each step and process; 16 by default.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds to run.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
