@@ -1,6 +1,7 @@
 """The commands compress and generate, as a user types them."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -253,7 +254,10 @@ def test_chat_answers_line_by_line_until_an_empty_one(folder, prompt, tmp_path):
 
 
 def test_a_prompt_beyond_the_context_is_compressed_in_pieces(folder, tmp_path):
-    (tmp_path / "long.txt").write_text(TEXT * 80)
+    folder = shutil.copytree(folder, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 512}))
+    (tmp_path / "long.txt").write_text(TEXT * 10)
     done = run(
         *("compress", "--model", folder, "--prompt", tmp_path / "long.txt", "--out", tmp_path / "a"),
         *("--size", 8, "--plain"),
