@@ -3,16 +3,18 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from drill import compiled, deaths, disk, kills, sandbox
-from drill.fuzz import fuzz
+from drill.fuzz import fuzz_side_by_side
 from drill.jobs import jobs
 from drill.report import Report
 
 ROOT = Path(__file__).parents[1]
 FUZZERS = {part: f"drill.{part}_worker" for part in ("entries", "commands", "files")}
+_OFTEN = 1000
 _SHARES = {"entries": 1.0, "commands": 0.07, "files": 0.07}
 
 
@@ -28,7 +30,9 @@ def main() -> None:
     report = Report(options.seed)
     for part in options.parts:
         print(f"drill: {part}", flush=True)
+        start = time.monotonic()
         PARTS[part](report, part, options, scratch)
+        report.seconds[part] = time.monotonic() - start
         report.write(options.out)
     print(report.markdown())
     sys.exit(0 if report.passed else 1)
@@ -41,6 +45,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=30_000, help="calls of public entries")
     parser.add_argument("--first", type=int, default=0, help="the first case, to go on from there")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="fuzzers side by side")
     parser.add_argument("--kills", type=int, default=10, help="of every command")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
@@ -51,11 +56,14 @@ def _options() -> argparse.Namespace:
 
 
 def _fuzz(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    folder = scratch / part
-    folder.mkdir(exist_ok=True)
-    stop = options.first + max(1, round(options.inputs * _SHARES[part]))
-    for ended in fuzz(FUZZERS[part], options.seed, options.first, stop, folder):
+    inputs = max(1, round(options.inputs * _SHARES[part]))
+    cases = range(options.first, options.first + inputs)
+    outcomes = fuzz_side_by_side(FUZZERS[part], options.seed, cases, options.jobs, scratch)
+    for number, ended in enumerate(outcomes, start=1):
         report.count(part, ended)
+        if number % _OFTEN == 0:
+            print(f"drill: {part}, {number:,} of {inputs:,}", flush=True)
+            report.write(options.out)
 
 
 def _kills(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
@@ -76,8 +84,8 @@ def _deaths(report: Report, part: str, options: argparse.Namespace, scratch: Pat
 
 
 def _compiled(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    found = compiled.drill(ROOT, scratch)
-    report.add(part, found.clean is not False, said=found.said)
+    for found in compiled.drill(ROOT, scratch):
+        report.add(part, found.clean is not False, library=found.library, said=found.said)
 
 
 PARTS: dict[str, Callable[[Report, str, argparse.Namespace, Path], None]] = {

@@ -1,4 +1,4 @@
-"""The compiled piece under the address and undefined-behaviour sanitizers, its own tests as the fuzzer.
+"""The compiled pieces under the address and undefined-behaviour sanitizers, their own tests as the fuzzer.
 
 These draw shapes, strides, dtypes and threads, and compare every answer with torch's.
 """
@@ -9,52 +9,64 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
-_SOURCE = Path("src/attangent/adapters/decoding/decoding.c")
-_FLAGS = ("-std=gnu11", "-O1", "-g", "-shared", "-fPIC", "-fno-sanitize-recover=undefined")
-_SANITIZERS = ("-fsanitize=address,undefined",)
+_COMPILER = "gcc -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+TESTS = {"decoding": "tests/adapters/decoding", "attention": "tests/attention/compiled"}
 
 
 class Sanitized(NamedTuple):
-    """What the sanitizers said; `clean` is None where there is no compiler that has them."""
+    """What the sanitizers said of a library; `clean` is None where there is no compiler that has them."""
 
+    library: str
     clean: bool | None
     said: str
 
 
-def drill(root: Path, scratch: Path) -> Sanitized:
-    """Build a copy of the package with sanitizers and run the tests of the compiled piece on it."""
-    libraries = [_library(name) for name in ("libasan.so", "libubsan.so")]
-    if None in libraries:
-        return Sanitized(None, "no compiler with sanitizers here")
+def drill(root: Path, scratch: Path) -> list[Sanitized]:
+    """Build a copy of the package with sanitizers and run the tests of every compiled piece on it."""
+    runtimes = [_runtime(name) for name in ("libasan.so", "libubsan.so")]
+    if None in runtimes:
+        return [Sanitized("all", None, "no compiler with sanitizers here")]
     copy = scratch / "sanitized"
     for part in ("src", "tests"):
         shutil.copytree(root / part, copy / part, ignore=shutil.ignore_patterns("*.lib", "__pycache__"))
     shutil.copy(root / "pyproject.toml", copy)
-    source = copy / _SOURCE
-    subprocess.run(
-        ["gcc", *_FLAGS, *_SANITIZERS, str(source), "-o", str(source.with_name("decoding.lib")), "-lm"],
-        check=True,
-    )
     own = {
-        "LD_PRELOAD": " ".join(map(str, libraries)),
+        "LD_PRELOAD": " ".join(map(str, runtimes)),
         "ASAN_OPTIONS": "detect_leaks=0,verify_asan_link_order=0",
         "PYTHONPATH": f"{copy / 'src'}:{copy}",
     }
-    tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    complaints = _build(root, copy)
+    return [
+        Sanitized(name, False, complaints[name]) if complaints[name] else _tested(name, tests, copy, own)
+        for name, tests in TESTS.items()
+    ]
+
+
+def _build(root: Path, copy: Path) -> dict[str, str]:
+    """What the compiler complained about, by library: nothing where all went well."""
+    sys.path.insert(0, str(root))
+    from hatch_build import compile_library, libraries
+
+    with mock.patch.dict(os.environ, {"CC": _COMPILER}):
+        return {Path(name).stem: compile_library(p, copy / name) for name, p in libraries(copy).items()}
+
+
+def _tested(name: str, tests: str, copy: Path, own: dict[str, str]) -> Sanitized:
     done = subprocess.run(
-        [*tests, "tests/adapters/decoding/test_native.py"],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", tests],
         cwd=copy,
         env={**os.environ, **own},
         capture_output=True,
         text=True,
     )
     report = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    bad = any("runtime error" in line or "AddressSanitizer" in line for line in report)
-    return Sanitized(done.returncode == 0 and not bad, " / ".join(report[-3:])[-400:])
+    bad = [line for line in report if "runtime error" in line or "AddressSanitizer" in line]
+    return Sanitized(name, done.returncode == 0 and not bad, " / ".join(bad[:3] or report[-1:])[-400:])
 
 
-def _library(name: str) -> Path | None:
+def _runtime(name: str) -> Path | None:
     """A sanitizer's library, as the compiler knows it."""
     if not shutil.which("gcc"):
         return None

@@ -19,15 +19,16 @@ def case(seed: int, index: int) -> Case:
     rng = random.Random(f"{seed}:{index}")
     entry: Entry = public()[index % len(public())]
     owner, given = example(entry)
-    names = [name for name, _, _ in parameters(entry)]
-    changed = []
-    if names and rng.random() > _UNTOUCHED:
-        for name in rng.sample(names, min(len(names), rng.choice((1, 1, 1, 2)))):
+    kinds = {name: str(annotation) for name, annotation, _ in parameters(entry)}
+    changed, own = [], False
+    if kinds and rng.random() > _UNTOUCHED:
+        for name in rng.sample(list(kinds), min(len(kinds), rng.choice((1, 1, 1, 2)))):
             words, given[name] = hostile.draw(rng)
             changed.append(f"{name}={words}")
+            own = own or (callable(given[name]) and "Callable" in kinds[name])
     first = (owner,) if entry.owner else ()
     finite = all(map(hostile.is_finite, changed))
-    return Case(entry.name, changed, lambda: entry.function(*first, **given), finite)
+    return Case(entry.name, changed, lambda: entry.function(*first, **given), finite, own)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import torch
 
 from attangent import AttangentError
 
-ANSWERED, REFUSED, FOREIGN, NAN, HANG, DIED = "answered", "refused", "foreign", "nan", "hang", "died"
+ANSWERED, REFUSED, OWN, FOREIGN = "answered", "refused", "caller's", "foreign"
+NAN, HANG, DIED = "nan", "hang", "died"
 STARTED = "started"
 _DEEP = 4
 _LARGE = 2**28
@@ -25,15 +26,20 @@ class Outcome(NamedTuple):
     detail: str = ""
 
 
-def outcome_of(call: Callable[[], Any], finite: bool) -> Outcome:
-    """Make the call; NaN in the answer counts where nothing given was NaN or infinite."""
+def outcome_of(call: Callable[[], Any], finite: bool, own: bool = False) -> Outcome:
+    """Make the call; NaN in the answer counts where nothing given was NaN or infinite.
+
+    `own`: a function was given that nobody would give; what it raises is the caller's own.
+    """
     try:
         answer = call()
         bad = finite and any(map(_is_nan, _numbers(answer, _DEEP)))
     except AttangentError:
         return Outcome(REFUSED)
     except Exception as error:
-        return Outcome(FOREIGN, f"{type(error).__name__}: {_place(error)}: {str(error)[:100]}")
+        return Outcome(
+            OWN if own else FOREIGN, f"{type(error).__name__}: {_place(error)}: {str(error)[:100]}"
+        )
     return Outcome(NAN, type(answer).__name__) if bad else Outcome(ANSWERED)
 
 
@@ -52,6 +58,8 @@ def _numbers(value: Any, depth: int) -> Iterator[Any]:
 
 
 def _is_nan(value: Any) -> bool:
+    if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+        return False
     if isinstance(value, torch.Tensor | np.ndarray) and value.nbytes > _LARGE:
         return False
     if isinstance(value, torch.Tensor):

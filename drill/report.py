@@ -3,13 +3,21 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from drill.fuzz import Ended
-from drill.outcomes import ANSWERED, DIED, FOREIGN, HANG, NAN, REFUSED
+from drill.outcomes import ANSWERED, DIED, FOREIGN, HANG, NAN, OWN, REFUSED
 
-KINDS = (ANSWERED, REFUSED, FOREIGN, NAN, HANG, DIED)
+KINDS = (ANSWERED, REFUSED, OWN, FOREIGN, NAN, HANG, DIED)
 _MOST_FOREIGN = 0.001
+
+
+class Bar(NamedTuple):
+    """What was to be reached, what was found, and whether it is enough."""
+
+    target: str
+    found: str
+    met: bool
 
 
 class Report:
@@ -17,6 +25,7 @@ class Report:
 
     def __init__(self, seed: int):
         self.seed = seed
+        self.seconds: dict[str, float] = {}
         self.counts: dict[str, Counter[str]] = {}
         self.to_explain: dict[str, list[Ended]] = {}
         self.done: dict[str, list[dict[str, Any]]] = {}
@@ -24,7 +33,7 @@ class Report:
     def count(self, part: str, ended: Ended) -> None:
         """Count one case of a fuzzer."""
         self.counts.setdefault(part, Counter())[ended.kind] += 1
-        if ended.kind not in (ANSWERED, REFUSED):
+        if ended.kind not in (ANSWERED, REFUSED, OWN):
             self.to_explain.setdefault(part, []).append(ended)
 
     def add(self, part: str, well: bool, **what: Any) -> None:
@@ -35,16 +44,33 @@ class Report:
     @property
     def passed(self) -> bool:
         """No hang, no death, no NaN, few exceptions of others, and everything else went well."""
+        return all(bar.met for bar in self.bars())
+
+    def bars(self) -> list[Bar]:
+        """The bars of the parts that were run."""
         total = sum((Counter(counts) for counts in self.counts.values()), Counter())
-        bad = total[HANG] + total[NAN] + total[DIED]
-        few = total[FOREIGN] <= _MOST_FOREIGN * max(1, total.total())
-        return not bad and few and all(one["well"] for part in self.done.values() for one in part)
+        inputs = total.total()
+        bars = [
+            Bar(f"{word}: none in {inputs:,} inputs", f"{total[kind]:,}", not total[kind])
+            for kind, word in ((HANG, "hangs (10 s)"), (NAN, "NaN"), (DIED, "deaths (2 GiB)"))
+            if inputs
+        ]
+        if inputs:
+            share = total[FOREIGN] / inputs
+            found = f"{total[FOREIGN]:,} ({share:.3%})"
+            bars.append(Bar("exceptions of others: at most .1 %", found, share <= _MOST_FOREIGN))
+        for part, done in self.done.items():
+            well = sum(one["well"] for one in done)
+            bars.append(Bar(f"{part}: all well", f"{well} of {len(done)}", well == len(done)))
+        return bars
 
     def write(self, folder: Path) -> None:
         """drill.json and drill.md below a folder."""
         content = {
             "seed": self.seed,
             "passed": self.passed,
+            "bars": [bar._asdict() for bar in self.bars()],
+            "seconds": self.seconds,
             "counts": self.counts,
             "to_explain": {part: [one._asdict() for one in found] for part, found in self.to_explain.items()},
             "done": self.done,
@@ -55,6 +81,13 @@ class Report:
     def markdown(self) -> str:
         """The same for people."""
         lines = [f"# Drill with seed {self.seed}: {'passed' if self.passed else 'not passed'}", ""]
+        lines += ["| bar | found | |", "|---|---|---|"]
+        lines += [f"| {bar.target} | {bar.found} | {'met' if bar.met else 'MISSED'} |" for bar in self.bars()]
+        lines += [
+            "",
+            "seconds: " + ", ".join(f"{part} {took:.0f}" for part, took in self.seconds.items()),
+            "",
+        ]
         if self.counts:
             lines += [f"| part | {' | '.join(KINDS)} | inputs |", "|---" * (len(KINDS) + 2) + "|"]
         for part, counts in self.counts.items():

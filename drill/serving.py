@@ -24,6 +24,7 @@ class Case(NamedTuple):
     changed: list[str]
     call: Callable[[], Any]
     finite: bool = True
+    own: bool = False
 
 
 def serve(case: Callable[[int, int], Case], warm_up: int) -> None:
@@ -34,13 +35,13 @@ def serve(case: Callable[[int, int], Case], warm_up: int) -> None:
     warnings.simplefilter("ignore")
     for index in range(warm_up):
         made = case(seed, index)
-        outcome_of(made.call, made.finite)
+        outcome_of(made.call, made.finite, made.own)
     limit_memory()
     for index in range(start, stop):
         made = case(seed, index)
         about = [index, made.name, made.changed]
         out.write(json.dumps([*about, STARTED]) + "\n")
-        out.write(json.dumps([*about, *outcome_of(made.call, made.finite)]) + "\n")
+        out.write(json.dumps([*about, *outcome_of(*made[2:])]) + "\n")
 
 
 def limit_memory(extra: int = MEMORY) -> None:

@@ -2,10 +2,11 @@
 
 import gzip
 
+import pandas as pd
 import pytest
 
 from attangent import AttangentError
-from attangent._tables import MOST_COLUMNS, check_header
+from attangent._tables import MOST_COLUMNS, check_header, harmless, harmless_frame
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -31,3 +32,18 @@ def test_cut_archives_are_refused(tmp_path):
     with pytest.raises(AttangentError, match="cannot be read"):
         check_header(path)
     check_header(tmp_path / "no such file")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "+cmd|x", "-2+3", "\t=1", "\r=1"])
+def test_texts_that_a_spreadsheet_would_run_get_an_apostrophe(text):
+    assert harmless(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("cell", ["cat", "", "-1.5", "+3e4", "a=b", -2, None, 0.5])
+def test_other_cells_stay_as_they_are(cell):
+    assert harmless(cell) == cell
+
+
+def test_column_names_are_made_harmless_too():
+    frame = pd.DataFrame({"=a": ["=b", "c"], "n": [-1.0, 2.0], "self": ["x", "y"]})
+    assert harmless_frame(frame).to_csv(index=False) == "'=a,n,self\n'=b,-1.0,x\nc,2.0,y\n"

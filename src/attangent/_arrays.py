@@ -66,3 +66,22 @@ def as_matrix(name: str, value: Any, columns: int | None = None) -> Tensor:
         wanted = f"(rows, {columns})" if columns is not None else "(rows, columns)"
         raise AttangentError(f"{name} has shape {tuple(tensor.shape)}, expected {wanted}, none of them zero")
     return tensor
+
+
+def fitted(name: str, tensor: Tensor, like: Tensor, *shape: int | str) -> Tensor:
+    """`tensor` in the dtype of `like`, refused where its shape is another; a word stands for any size."""
+    check_shape(name, tensor, *shape)
+    if tensor.is_complex() or tensor.dtype not in _CALCULABLE:
+        raise AttangentError(f"{name} has dtype {tensor.dtype}, expected ordinary numbers")
+    return tensor.to(dtype=like.dtype, device=like.device)
+
+
+def check_shape(name: str, tensor: Tensor, *shape: int | str) -> None:
+    """Refuse a tensor of another shape; a word stands for any size, "..." in front for any axes before."""
+    wanted = shape[1:] if shape[:1] == ("...",) else shape
+    found = tensor.shape[len(tensor.shape) - len(wanted) :] if wanted is not shape else tensor.shape
+    fits = len(found) == len(wanted) <= tensor.ndim
+    if not fits or any(size != one for one, size in zip(wanted, found, strict=True) if isinstance(one, int)):
+        raise AttangentError(
+            f"{name} has shape {tuple(tensor.shape)}, expected ({', '.join(map(str, shape))})"
+        )

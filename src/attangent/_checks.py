@@ -22,9 +22,9 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def check_steps(name: str, value: Any) -> int:
-    """`value` as a number of steps, from 0 to what a machine can make in a lifetime."""
-    if check_size(name, value, 0) > _MOST_STEPS:
+def check_steps(name: str, value: Any, least: int = 0) -> int:
+    """`value` as a number of steps, from `least` to what a machine can make in a lifetime."""
+    if check_size(name, value, least) > _MOST_STEPS:
         raise AttangentError(f"{name} is {value:,}, expected at most {_MOST_STEPS:,}: these would never end")
     return int(value)
 

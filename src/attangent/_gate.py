@@ -1,7 +1,8 @@
 """The gate at every public entry: arguments of the kinds that the annotations declare, or an AttangentError.
 
 A room calls `guard(globals())` in its `__init__`, so that a name is guarded from the day it is public. What
-the annotations cannot say (shapes, ranges, what fits together) is checked behind the gate.
+the annotations cannot say (shapes, ranges, what fits together) is checked behind the gate; an exception
+that comes from there is ours, and stays what it is.
 """
 
 import functools
@@ -17,22 +18,8 @@ from attangent._kinds import Kind, describe, is_tensor, kind_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK = "__attangent_guarded__"
-_DO_NOT_FIT = (
-    "size",
-    "shape",
-    "dimension",
-    "dtype",
-    "scalar type",
-    "same number of",
-    "out of range",
-    "index ",
-    "need to be",
-    "0-d tensor",
-    "bool tensor",
-)
-"""Words of torch and numpy about arrays that do not fit together."""
-_FROM_BELOW = (RuntimeError, IndexError, ValueError, TypeError)
-_OUT_OF_MEMORY = ("alloc", "out of memory", "invalid argument size", "storage size", "numel: integer")
+_OUT_OF_MEMORY = ("allocate memory", "unable to allocate", "out of memory", "storage size", "numel: integer")
+"""Words of the allocators, and of torch about sizes beyond any memory."""
 
 
 class _Plan(NamedTuple):
@@ -85,7 +72,6 @@ def checked(function: _Function, arrays: bool = False, owner: type | None = None
         except Exception as error:
             _refuse_tensors(plan, args, named, error)
             _refuse_size(function, error)
-            _refuse_shapes(function, plan, args, named, error)
             raise
 
     setattr(entry, _MARK, True)
@@ -205,21 +191,3 @@ def _refuse_size(function: Callable[..., Any], error: BaseException) -> None:
         raise AttangentError(
             f"{function.__qualname__} needs more memory than there is: give it smaller sizes or less data"
         ) from error
-
-
-def _refuse_shapes(
-    function: Callable[..., Any], plan: _Plan, args: tuple[Any, ...], named: dict[str, Any], error: Exception
-) -> None:
-    """Arrays that do not fit together, in the words of the library below and with what was given."""
-    given = {**dict(zip(plan.names, args, strict=False)), **named}
-    arrays = {name: value for name, value in given.items() if hasattr(value, "shape")}
-    text = str(error).lower()
-    if arrays and isinstance(error, _FROM_BELOW) and any(words in text for words in _DO_NOT_FIT):
-        shown = ", ".join(f"{name} {_shown(value)}" for name, value in arrays.items())
-        raise AttangentError(
-            f"{function.__qualname__} was given {shown}, expected arrays that fit together: {error}"
-        ) from error
-
-
-def _shown(array: Any) -> str:
-    return describe(array) if is_tensor(array) else f"{type(array).__name__} {tuple(array.shape)}"

@@ -1,5 +1,6 @@
 """The kind of value that an annotation declares: what it admits, what it converts, how it is named."""
 
+import math
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 _LARGEST = 1 << 63
+_MOST = 10**7
+"""Entries of an array that are made into a list where one is declared."""
 
 
 class Kind(NamedTuple):
@@ -174,7 +177,7 @@ def _sequence(origin: Any, parts: tuple[Any, ...], arrays: bool) -> Kind:
         return all(kind is None or kind.admits(part) for kind, part in zip(own, value, strict=True))
 
     def convert(value: Any) -> Any:
-        listed = value.tolist() if hasattr(value, "tolist") else None
+        listed = value.tolist() if hasattr(value, "tolist") and math.prod(value.shape) <= _MOST else None
         if listed is None or not admits(listed):
             raise TypeError
         return listed

@@ -1,15 +1,20 @@
-"""A look at the first line of a table, before a reader takes it in."""
+"""Tables from and for elsewhere: a look at the first line before a reader takes it in, harmless cells."""
 
 import bz2
 import gzip
 import lzma
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attangent._errors import AttangentError
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 MOST_COLUMNS = 20_000
 _LONGEST = 4 * 2**20
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -32,3 +37,23 @@ def check_header(path: Path) -> None:
             f"{path} has {columns:,} columns or more in its first line, expected at most {MOST_COLUMNS:,}: "
             "put long tables below each other, with a column that names the series"
         )
+
+
+def harmless(cell: Any) -> Any:
+    """The cell, with an apostrophe before a text that a spreadsheet would run as a formula."""
+    runs = isinstance(cell, str) and cell.startswith(_FORMULA) and not _is_number(cell)
+    return f"'{cell}" if runs else cell
+
+
+def harmless_frame(frame: "DataFrame") -> "DataFrame":
+    """The frame with harmless texts and column names."""
+    cells = frame.apply(lambda column: column.map(harmless) if column.dtype.kind == "O" else column)
+    return cells.rename(columns=harmless)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

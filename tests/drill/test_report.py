@@ -36,6 +36,9 @@ def test_something_that_went_wrong_fails_the_drill(tmp_path):
     assert content["seed"] == 3
     assert content["counts"]["entries"] == {ANSWERED: 1, FOREIGN: 1}
     text = (tmp_path / "drill.md").read_text()
-    assert "| entries | 1 | 0 | 1 | 0 | 0 | 0 | 2 |" in text
+    assert "| entries | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 2 |" in text
     assert "NOT WELL: job tune" in text
+    assert "| kills: all well | 1 of 1 | met |" in text
+    assert "| disk: all well | 0 of 1 | MISSED |" in text
+    assert "| exceptions of others: at most .1 % | 1 (50.000%) | MISSED |" in text
     assert "case 1, f ['x=None']: foreign why" in text

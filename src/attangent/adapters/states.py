@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
@@ -150,6 +151,7 @@ def new_state(config: NTKConfig, layer: Layer, place: int) -> Any:
     if config.init == "gaussian":
         draw = generator(seed, "gaussian prefix")
         shape = heads, config.prefix_length
+        check_memory("a prefix", 4, heads=heads, prefix_length=config.prefix_length, dim=layer.key_size)
         keys = torch.randn(*shape, layer.key_size, generator=draw)
         return kind.from_prefix(features, keys, torch.randn(*shape, layer.value_size, generator=draw))
     return kind.zero(features, heads, layer.value_size)
@@ -168,6 +170,7 @@ def _features(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Feature
         return PositiveRandom(dim, size, seed)
     calibrated, damping = config.resolved_units == "calibrated", _damping(config, heads, dim)
     if config.features == "anchors":
+        check_memory("anchors", 4, heads=heads, size=size, dim=dim)
         drawn = torch.randn(heads, size, dim, generator=generator(seed, "anchors"))
         return Anchors(dim**-0.5 * drawn if calibrated else drawn, damping=damping)
     learned = Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")

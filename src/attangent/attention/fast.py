@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.attention._inputs import check_scale, check_state, check_tokens
 from attangent.attention.features.taylor import Taylor
@@ -107,6 +108,8 @@ class HyperAttention:
         blocks = k.shape[2] // self.block
         if blocks < 2 or q.shape[2] < blocks:
             return token_part(q, k, v, Mask(), scale)
+        batch, heads, _, dim = k.shape
+        check_memory("sampled keys", batch=batch, heads=heads, samples=self.samples, dim=dim)
         planes = torch.randn(q.shape[-1], self.bits, generator=rng, dtype=torch.float64).to(q)
         q_order, k_order = (_hash(tensor, planes).argsort(dim=-1, stable=True) for tensor in (q, k))
         near = _within_blocks(q, k, v, q_order, k_order, blocks, scale)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from attangent._arrays import check_shape
 from attangent._checks import check_positive
 from attangent._errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
@@ -35,7 +36,9 @@ def fit_state(
     `ridge` is relative to the mean square of each feature. Masses are non-negative for a positive map; for a
     signed one phi(q) k is held above a tenth of the true mass on every sample, or the fit is refused.
     """
-    keys, values = check_prefix("keys", keys), check_prefix("values", values)
+    keys = check_prefix("keys", keys)
+    values = check_prefix("values", values, heads=keys.shape[0])
+    check_shape("values", values, len(keys), keys.shape[1], "size")
     queries = check_prefix("queries", queries, heads=keys.shape[0], columns=keys.shape[2])
     check_features(features)
     check_positive("ridge", ridge)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.attention._inputs import check_prefix, describe
 from attangent.attention.features.base import FeatureMap, check_features
@@ -58,6 +59,7 @@ class PrefixState(nn.Module):
         _check_dtype(dtype)
         dim = features.dim if value_dim is None else check_size("value_dim", value_dim)
         shape = check_size("heads", heads), features.size
+        check_memory("a prefix state", heads=heads, size=features.size, value_dim=dim)
         return cls(features, torch.zeros(*shape, dim, dtype=dtype), torch.zeros(shape, dtype=dtype))
 
     @classmethod
@@ -75,6 +77,7 @@ class PrefixState(nn.Module):
         _check_dtype(dtype)
         dim = features.dim if value_dim is None else check_size("value_dim", value_dim)
         shape = check_size("heads", heads), features.size, check_size("rank", rank)
+        check_memory("a prefix state", heads=heads, rank=rank, size_and_value_dim=features.size + dim)
         drawn = torch.randn(shape, generator=generator(seed, "low rank Z"), dtype=torch.float64)
         factors = drawn.to(dtype), torch.zeros(heads, rank, dim, dtype=dtype)
         return cls(features, factors, torch.zeros(shape[:2], dtype=dtype))
@@ -96,8 +99,10 @@ class PrefixState(nn.Module):
         """`from_prefix` for a prefix that arrives in pieces (keys, values) and need not fit into memory."""
         Z = k = None
         with torch.no_grad():
-            for keys, values in chunks:
-                keys, values = _checked_pair(features, keys, values)
+            for chunk in chunks:
+                if not isinstance(chunk, tuple | list) or len(chunk) != 2:
+                    raise AttangentError(f"a chunk is {type(chunk).__name__}, expected a pair (keys, values)")
+                keys, values = _checked_pair(features, *chunk)
                 phi = features.encode(keys)
                 Z = phi.mT @ values if Z is None else torch.baddbmm(Z, phi.mT, values)
                 k = phi.sum(dim=1) if k is None else k + phi.sum(dim=1)

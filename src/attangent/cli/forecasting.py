@@ -10,6 +10,7 @@ import typer
 from attangent._errors import AttangentError
 from attangent._files import writing
 from attangent._progress import Bars
+from attangent._tables import harmless_frame
 from attangent.cli.grammar import AsJson, Quiet, check_file
 from attangent.cli.judging import print_notes, records
 
@@ -301,7 +302,7 @@ def _write(frame: "DataFrame", out: Path) -> None:
         if out.suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
-            frame.to_csv(temporary, index=False)
+            harmless_frame(frame).to_csv(temporary, index=False)
 
 
 def _levels(text: str) -> list[float]:

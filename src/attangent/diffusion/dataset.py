@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.diffusion._inputs import as_points, as_times
 from attangent.diffusion.mixture import Target
@@ -68,7 +69,9 @@ def noised_data(
 
     With several copies, validate on other points: `split` would set copies of the same points aside.
     """
-    x0 = as_points("points", points).repeat(check_size("copies", copies), 1)
+    x0 = as_points("points", points)
+    check_memory("the noised points", points=len(x0), copies=check_size("copies", copies), d=x0.shape[1])
+    x0 = x0.repeat(copies, 1)
     rng = generator(seed, "diffusion data")
     t = process.draw_times(len(x0), rng, spacing)
     return ScoreData(t, process.noised(x0, t, rng), x0)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.diffusion.dataset import ScoreData
 from attangent.diffusion.estimator import ScoreEstimator
 from attangent.diffusion.kernel import KernelScore
@@ -27,6 +28,7 @@ class Estimate:
     def of(cls, values: Tensor) -> "Estimate":
         if values.ndim != 1 or len(values) < 2:
             raise AttangentError(f"values have shape {tuple(values.shape)}, expected two or more numbers")
+        check_memory("values", values=len(values))
         return cls(values.mean().item(), (values.std() / len(values) ** 0.5).item())
 
 

@@ -10,6 +10,7 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import aslinearoperator
 from torch import Tensor
 
+from attangent._arrays import fitted
 from attangent._checks import check_positive, check_size
 from attangent.diffusion.dataset import ScoreData
 from attangent.diffusion.estimator import ScoreEstimator, label_loss
@@ -70,6 +71,7 @@ class KernelScore(ScoreEstimator):
     def relabelled(self, y: Tensor) -> Self:
         """The estimator for other labels of the same points, without another eigendecomposition."""
         other = self.at(self.step)
+        y = fitted("y", y, self._fitted.X, len(self._fitted.X), self.d)
         other._fitted = self._fitted.relabelled(y)
         return other._use(self.step)
 

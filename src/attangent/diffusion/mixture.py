@@ -7,8 +7,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from attangent._arrays import check_shape
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.diffusion._inputs import as_double, as_points, as_times
 from attangent.diffusion.process import ForwardProcess
 
@@ -45,6 +47,7 @@ class GaussianMixture:
     """(k, d, d) orthogonal matrices; None means the coordinate axes."""
 
     def __post_init__(self) -> None:
+        check_shape("means", self.means, "k", "d")
         k, d = self.means.shape
         if self.weights.shape != (k,) or (self.weights <= 0).any():
             raise AttangentError(
@@ -65,7 +68,8 @@ class GaussianMixture:
     def ring(cls, modes: int = 4, radius: float = 0.7, sd: float = 0.1) -> "GaussianMixture":
         """Equal modes evenly spaced on a circle in the plane; the defaults are the data of the audit."""
         check_positive("radius", radius)
-        angles = (torch.arange(check_size("modes", modes)).double() + 0.5) * (2 * math.pi / modes)
+        check_memory("the modes", modes=check_size("modes", modes), d=2)
+        angles = (torch.arange(modes).double() + 0.5) * (2 * math.pi / modes)
         return cls.spherical(radius * torch.stack([angles.cos(), angles.sin()], dim=1), sd)
 
     @classmethod
@@ -95,7 +99,8 @@ class GaussianMixture:
 
     def draw(self, n: int, rng: torch.Generator) -> Tensor:
         """n points of x(0)."""
-        component = torch.multinomial(self.weights, check_size("n", n), replacement=True, generator=rng)
+        check_memory("the points", n=check_size("n", n), d=self.d if self.axes is None else self.d**2)
+        component = torch.multinomial(self.weights, n, replacement=True, generator=rng)
         spread = self.variances[component].sqrt() * torch.randn(n, self.d, generator=rng, dtype=torch.float64)
         if self.axes is not None:
             spread = torch.einsum("nij,nj->ni", self.axes[component], spread)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_size
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.diffusion.dataset import ScoreData
 from attangent.diffusion.estimator import ScoreEstimator
@@ -30,7 +31,7 @@ class MLPScore(ScoreEstimator):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_size("hidden", self.hidden)
+        check_memory("the hidden layer", hidden=check_size("hidden", self.hidden))
 
     @classmethod
     def sized_like(cls, softmax: SoftmaxScore, d: int, trainer: Adam) -> Self:
@@ -76,6 +77,7 @@ class MLPScore(ScoreEstimator):
         def normal(rows: int, into: int, deviation: float) -> Tensor:
             return deviation * torch.randn(rows, into, generator=rng, dtype=torch.float64)
 
+        check_memory("the weights", hidden=self.hidden, columns=columns + d)
         U = normal(self.hidden, columns, math.sqrt(2 / columns))
         V = normal(d, self.hidden, math.sqrt(1 / self.hidden))
         return [U, U.new_zeros(self.hidden), V, V.new_zeros(d)]

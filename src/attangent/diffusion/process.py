@@ -7,8 +7,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from attangent._arrays import fitted
 from attangent._checks import check_choice, check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.diffusion._inputs import as_points, as_times
 from attangent.diffusion.schedule import ConstantSchedule, Schedule
 
@@ -54,6 +56,8 @@ class ForwardProcess:
 
     def score(self, posterior_mean: Tensor, t: Any, x: Tensor) -> Tensor:
         """grad log p_t(x) = (alpha E[x(0) | x(t) = x] - x) / (1 - alpha^2)."""
+        x = as_points("x", x)
+        posterior_mean = fitted("posterior_mean", posterior_mean, x, *x.shape)
         t = as_times(t, len(x))
         return (self.alpha(t)[:, None] * posterior_mean - x) / self.variance(t)[:, None]
 
@@ -66,10 +70,10 @@ class ForwardProcess:
 
     def grid(self, steps: int, spacing: Spacing = "log") -> Tensor:
         """steps + 1 times from T down to T0, as the samplers walk them."""
-        check_size("steps", steps)
+        check_memory("the times", steps=check_size("steps", steps))
         return self.place(torch.linspace(1, 0, steps + 1, dtype=torch.float64), spacing)
 
     def draw_times(self, n: int, rng: torch.Generator, spacing: Spacing = "log") -> Tensor:
         """n random times. The paper draws them uniformly; log-uniform ones see the small times too."""
-        check_size("n", n)
+        check_memory("the times", n=check_size("n", n))
         return self.place(torch.rand(n, generator=rng, dtype=torch.float64), spacing)

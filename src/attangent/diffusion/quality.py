@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.diffusion._inputs import as_points
 from attangent.diffusion.mixture import GaussianMixture
@@ -32,6 +33,7 @@ def sliced_wasserstein(a: Any, b: Any, projections: int = 64, seed: int = 0) -> 
 def _projected(x: Tensor, projections: int = 64, seed: int = 0) -> Tensor:
     """The points along random directions, sorted (projections, points)."""
     rng = generator(seed, "slices")
+    check_memory("the projections", projections=projections, points=max(x.shape))
     directions = torch.randn(projections, x.shape[1], generator=rng, dtype=torch.float64)
     return (directions / directions.norm(dim=1, keepdim=True) @ x.T).sort(dim=1).values
 

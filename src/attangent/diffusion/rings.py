@@ -10,6 +10,7 @@ from torch.special import i0e, i1e
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.diffusion._inputs import as_points, as_times
 from attangent.diffusion.process import ForwardProcess
 
@@ -39,7 +40,7 @@ class Rings:
 
     def draw(self, n: int, rng: torch.Generator) -> Tensor:
         """n points of x(0)."""
-        check_size("n", n)
+        check_memory("the points", n=check_size("n", n), d=2)
         angle = 2 * math.pi * torch.rand(n, generator=rng, dtype=torch.float64)
         which = torch.randint(0, len(self.radii), (n,), generator=rng)
         circle = torch.stack([angle.cos(), angle.sin()], dim=1) * self._radii[which, None]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_choice, check_size
+from attangent._memory import check_memory
 from attangent._progress import track
 from attangent._random import generator
 from attangent.diffusion.process import ForwardProcess, Spacing
@@ -46,7 +47,7 @@ def sample(
     What is returned still carries the noise of time T0: `estimator.posterior_mean(process.T0, samples)` is
     the best guess of the clean points, less spread out than they are.
     """
-    check_size("n", n)
+    check_memory("the samples", n=check_size("n", n), d=score.d)
     check_size("batch", batch)
     check_choice("method", method, get_args(Method))
     times = process.grid(steps, spacing)

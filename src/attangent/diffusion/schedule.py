@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 
 
 class Schedule(Protocol):
@@ -54,6 +55,7 @@ class LinearSchedule:
         return self.first + (self.last - self.first) * t.clamp(max=self.T) / self.T
 
     def integral(self, t: Tensor) -> Tensor:
+        t = t.double()
         rising = t.clamp(max=self.T)
         slope = (self.last - self.first) / self.T
         return self.first * rising + slope * rising.square() / 2 + self.last * (t - rising)
@@ -75,7 +77,7 @@ class NumericSchedule:
 
     def __post_init__(self) -> None:
         check_positive("T", self.T)
-        check_size("panels", self.panels)
+        check_memory("the integral's table", panels=check_size("panels", self.panels), nodes=12)
         nodes, weights = np.polynomial.legendre.leggauss(12)
         object.__setattr__(self, "_nodes", torch.as_tensor(nodes + 1) / 2)
         object.__setattr__(self, "_weights", torch.as_tensor(weights) / 2)
@@ -89,6 +91,9 @@ class NumericSchedule:
         return torch.as_tensor(self.function(t)).double().expand_as(t)
 
     def integral(self, t: Tensor) -> Tensor:
+        t = t.double()
+        if t.numel() == 0:
+            return t
         if (t > self.T * (1 + 1e-12)).any():
             raise AttangentError(f"t goes up to {t.max():g}, but this schedule was given up to T={self.T:g}")
         edges, sums = self._table

@@ -39,7 +39,7 @@ class _Settings:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        check_steps("steps", check_size("steps", self.steps))
+        check_steps("steps", self.steps, least=1)
         if check_positive("rate", self.rate) > _HIGHEST_RATE:
             raise AttangentError(f"rate is {self.rate!r}, expected at most {_HIGHEST_RATE:g}")
         if self.patience is not None:
@@ -51,6 +51,7 @@ class Descent(_Settings):
     """Gradient descent on 1/2 sum |F - y|^2 at the rate `rate` / lambda_max(J J'); stable below 2."""
 
     def optimiser(self, weights: Weights, curvature: Callable[[], float], width: int) -> Any:
+        _check_weights(weights)
         return torch.optim.SGD(weights, lr=self.rate / curvature())
 
 
@@ -59,7 +60,14 @@ class Adam(_Settings):
     """Adam on the same loss at the rate `rate` / width: outputs carry a factor m, so that rates must fall."""
 
     def optimiser(self, weights: Weights, curvature: Callable[[], float], width: int) -> Any:
+        _check_weights(weights)
+        check_size("width", width)
         return torch.optim.Adam(weights, lr=self.rate / width)
+
+
+def _check_weights(weights: Weights) -> None:
+    if not weights:
+        raise AttangentError("weights is empty, expected at least one tensor to train")
 
 
 def checkpoints(steps: int, count: int = 24) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attangent._checks import check_not_negative, check_positive, check_size
+from attangent._checks import check_not_negative, check_positive, check_size, check_steps
 from attangent._progress import Bars
 from attangent._random import generator
 from attangent.icl.tasks import IN_DOMAIN, Tasks
@@ -40,7 +40,7 @@ class Adam:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "record_every"):
-            check_size(name, getattr(self, name))
+            check_steps(name, getattr(self, name), least=1)
         check_positive("rate", self.rate)
         check_not_negative("target", self.target)
         if self.prompts is not None:

@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._arrays import fitted
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.icl._inputs import as_labels, as_tensor
 from attangent.icl.certificate import Certificate, certify
@@ -44,6 +46,8 @@ class OneLayerAttention:
         spread = check_positive("logit_std", logit_std) / logit_scale(dictionary)
         rng = generator(seed, "icl heads")
         d = dictionary.d
+        check_memory("the heads", heads=self.heads, d=d, d_again=d)
+        check_memory("the values of the heads", heads=self.heads, K=dictionary.K)
         self.Q = spread * torch.randn(heads, d, d, generator=rng, dtype=torch.float64)
         self.w = torch.zeros(heads, dictionary.K, dtype=torch.float64)
         if complaints := self.health().complaints:
@@ -91,6 +95,7 @@ class OneLayerAttention:
     def sampled_gradient(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The gradient of the mean of (1/2K)|yhat - y|^2 over prompts with these labels (count, K)."""
         S = self.attention()
+        labels = fitted("labels", labels, self.w, "count", self.dictionary.K)
         shown = labels[:, : self.dictionary.N]
         G = shown.T @ (shown @ mixture(S, self.w) - labels) / len(labels)
         return gradient(self.dictionary, S, self.w, G)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.icl._inputs import as_tensor
 from attangent.icl.dictionary import Dictionary
@@ -29,6 +30,7 @@ Predictor = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 NONE = "none of these"
+_RESAMPLED = 1000
 
 
 class RepresentationWarning(UserWarning):
@@ -108,7 +110,8 @@ def compare_to_ridge(
             RepresentationWarning,
             stacklevel=2,
         )
-    drawn = dictionary.prompts(check_size("prompts", prompts), tasks, seed)
+    check_memory("resampled prompts", prompts=check_size("prompts", prompts), times=_RESAMPLED)
+    drawn = dictionary.prompts(prompts, tasks, seed)
     clean = drawn.clean[:, dictionary.N :]
     said = {"predictor": _ask(predictor, dictionary, drawn.shown)}
     said |= {name: RULES[name](dictionary, drawn.shown) for name in chosen}
@@ -138,7 +141,7 @@ def _chosen(rules: Iterable[str] | None) -> tuple[str, ...]:
     return names
 
 
-def _resampled(apart: Tensor, seed: int, times: int = 1000) -> Tensor:
+def _resampled(apart: Tensor, seed: int, times: int = _RESAMPLED) -> Tensor:
     """(times, rules): mean distances over prompts drawn from the prompts with replacement."""
     count = apart.shape[1]
     rows = torch.randint(count, (times, count), generator=generator(seed, "icl comparison"))

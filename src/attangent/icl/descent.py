@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attangent._checks import check_not_negative, check_positive, check_size
+from attangent._checks import check_not_negative, check_positive, check_steps
 from attangent._errors import AttangentError
 from attangent._progress import Bars
 from attangent.icl.heads import gradient, logit_scale, mixture, softmax_vectors
@@ -31,7 +31,7 @@ class GradientDescent:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        check_size("steps", self.steps)
+        check_steps("steps", self.steps, least=1)
         check_not_negative("target", self.target)
         for name in ("rate_Q", "rate_w"):
             if getattr(self, name) is not None:

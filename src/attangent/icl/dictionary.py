@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attangent._checks import check_choice, check_not_negative, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.icl._inputs import as_matrix, as_tensor
 from attangent.icl.tasks import IN_DOMAIN, Tasks
@@ -85,6 +86,8 @@ class Dictionary:
         """
         for name, size in (("K", K), ("d", d), ("m", m)):
             check_size(name, size)
+        check_memory("tokens and their features", K=K, d_and_m=d + m)
+        check_memory("a linear representation", d=d, m=m)
         check_choice("tokens", tokens, ("unit", "gaussian"))
         v = torch.randn(K, d, generator=generator(seed, "icl tokens"), dtype=torch.float64)
         v = v / v.norm(dim=1, keepdim=True) if tokens == "unit" else v
@@ -171,6 +174,7 @@ class Dictionary:
 
         lambda'eps_k is drawn as |lambda| sqrt(tau) g_k, which has its distribution given lambda.
         """
+        check_memory("prompts", count=count, m_and_K=self.m + self.K)
         vectors = tasks.draw(count, self.m, rng)
         clean = vectors @ self.features.T
         g = torch.randn(count, self.K, generator=rng, dtype=torch.float64)

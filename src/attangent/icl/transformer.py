@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attangent._checks import check_positive, check_size
+from attangent._arrays import fitted
+from attangent._checks import check_positive, check_size, check_steps
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._progress import Bars
 from attangent._random import generator
 from attangent.icl._inputs import as_labels
@@ -34,6 +36,12 @@ class TransformerConfig:
         if self.d_model % self.heads:
             raise AttangentError(f"d_model is {self.d_model}, expected a multiple of heads={self.heads}")
 
+    def check_memory(self, d: int) -> None:
+        """Refuse sizes whose weights no memory holds, for tokens of d numbers."""
+        check_memory("the embedding", 4, d=d + 1, d_model=self.d_model)
+        each = 4 * self.d_model + 2 * self.d_ff
+        check_memory("the layers", 4, layers=self.layers, d_model=self.d_model, weights_for_each=each)
+
     def operations(self, K: int, N: int) -> float:
         """Elementary operations of one forward pass over a prompt: products, and 20 for an exponential.
 
@@ -55,7 +63,8 @@ class InContextTransformer(nn.Module):
         super().__init__()
         self.config = config or TransformerConfig()
         self.label_scale = math.sqrt(check_size("m", m))
-        self.embed = nn.Linear(check_size("d", d) + 1, self.config.d_model)
+        self.config.check_memory(check_size("d", d))
+        self.embed = nn.Linear(d + 1, self.config.d_model)
         self.layers = nn.ModuleList(Layer(self.config) for _ in range(self.config.layers))
         self.read = nn.Linear(self.config.d_model, 1)
         self._initialise(generator(seed, "icl transformer"))
@@ -70,6 +79,10 @@ class InContextTransformer(nn.Module):
 
     def forward(self, tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
         """Answers (batch, N + Q) for prompt tokens (N, d) with labels (batch, N), then queries (Q, d)."""
+        d, like = self.embed.in_features - 1, self.embed.weight
+        tokens = fitted("tokens", tokens, like, "N", d)
+        labels = fitted("labels", labels, like, "batch", len(tokens))
+        queries = fitted("queries", queries, like, "Q", d)
         N = len(tokens)
         shown = F.pad(labels / self.label_scale, (0, len(queries)))  # (batch, N + Q)
         inputs = torch.cat([tokens, queries]).expand(len(labels), -1, -1)
@@ -132,7 +145,7 @@ class TransformerTrainer:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "record_every"):
-            check_size(name, getattr(self, name))
+            check_steps(name, getattr(self, name), least=1)
         check_positive("rate", self.rate)
 
     def train(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attangent._checks import check_not_negative, check_size
+from attangent._checks import check_not_negative, check_size, check_steps
 from attangent._progress import Bars
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.heads import logit_gradient, mixture
@@ -35,7 +35,7 @@ class VariableProjection:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        check_size("steps", self.steps)
+        check_steps("steps", self.steps, least=1)
         check_size("memory", self.memory)
         check_not_negative("target", self.target)
 

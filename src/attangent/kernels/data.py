@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_size
+from attangent._memory import check_memory
 from attangent._random import generator
 
 
@@ -11,6 +12,7 @@ def unit_data(n: int, d_in: int, d_out: int, seed: int) -> tuple[Tensor, Tensor]
     """n points X (n, d_in) uniform on the unit sphere, targets Y (n, d_out) uniform in the unit ball."""
     for name, size in (("n", n), ("d_in", d_in), ("d_out", d_out)):
         check_size(name, size)
+    check_memory("points and targets", n=n, columns=d_in + d_out)
     rng = generator(seed, "unit_data")
     X = _directions(n, d_in, rng)
     radius = torch.rand(n, 1, generator=rng, dtype=torch.float64) ** (1 / d_out)

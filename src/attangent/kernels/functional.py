@@ -32,10 +32,23 @@ class Functional:
         _refuse_randomness(module)
         return cls(module, choose_parameters(module, params), output or first_tensor)
 
+    def check_points(self, name: str, x: Points) -> int:
+        """How many points there are; refused where the module does not take the first of them."""
+        count = count_points(name, x)
+        try:
+            with torch.no_grad():
+                self._call(self.parameters, take(x, slice(0, 1)))
+        except Exception as error:
+            raise AttangentError(f"the module cannot be called with {name}: {error}") from error
+        return count
+
+    def _call(self, parameters: Parameters, x: Points) -> Any:
+        arguments, keywords = ((), dict(x)) if isinstance(x, Mapping) else ((x,), {})
+        return functional_call(self.module, parameters, arguments, keywords)
+
     def batch(self, parameters: Parameters, x: Points) -> Tensor:
         """F (n, O) at all points at once."""
-        arguments, keywords = ((), dict(x)) if isinstance(x, Mapping) else ((x,), {})
-        given = self.output(functional_call(self.module, parameters, arguments, keywords))
+        given = self.output(self._call(parameters, x))
         if not isinstance(given, Tensor) or not given.is_floating_point():
             raise AttangentError(
                 f"the module's output is {type(given).__name__}, expected a floating tensor (points, ...): "

@@ -29,6 +29,7 @@ from attangent.kernels.tangent import Layout, Tangent
 Method = Literal["auto", "gemm", "syrk", "pairs"]
 _SPANS = 8
 """Into how many spans of neurons the work is cut when it is spread over workers."""
+_MOST_JOBS = 4096
 _OVERHEAD = 32 * 2**20
 """Bytes for gates that are held and for the buffers of the BLAS."""
 _WORK_FOR_SYRK, _WORK_FOR_PAIRS = 2**25, 2**27
@@ -98,6 +99,8 @@ def _spread(algorithm: Algorithm, left: Tangent, right: Tangent | None, jobs: in
     """The sums with spans of neurons on joblib's workers, added in the order of the spans."""
     from joblib import Parallel, delayed
 
+    if jobs is not None and not -_MOST_JOBS <= jobs <= _MOST_JOBS:
+        raise AttangentError(f"jobs is {jobs}, expected at most {_MOST_JOBS} workers")
     spans = list(blocks(left.m, -(-left.m // _SPANS)))
     tasks = (
         delayed(algorithm.sums)(left.part(span), None if right is None else right.part(span))

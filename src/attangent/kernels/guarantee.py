@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._arrays import check_shape
 from attangent._checks import check_positive
 from attangent._errors import AttangentError
 from attangent.kernels._inputs import as_points, as_targets
@@ -71,7 +72,8 @@ def prefix_guarantee(
 
 def require_unit_ball(name: str, values: Tensor) -> None:
     """Refuse rows longer than 1, which the theorems of P1 and P2 exclude."""
-    longest = values.norm(dim=1).max().item()
+    check_shape(name, values, "rows", "columns")
+    longest = values.double().norm(dim=1).max().item()
     if longest > 1 + 1e-9:
         raise AttangentError(
             f"{name} has a row of norm {longest:.3g}, expected at most 1 as the theorem does: "

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 
 Init = Literal["symmetric", "independent"]
@@ -23,6 +24,7 @@ def draw_weights(
         raise AttangentError(f"init is {init!r}, expected one of {', '.join(get_args(Init))}")
     if init == "symmetric" and m % 2:
         raise AttangentError(f"m is {m}, expected an even number: symmetric neurons come in pairs")
+    check_memory("the weights", rows=d_in + d_out, m=m)
     drawn = m // 2 if init == "symmetric" else m
     rng = generator(seed, "weights")
     W = sigma * torch.randn(d_in, drawn, generator=rng, dtype=torch.float64)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.kernels._inputs import as_points
 from attangent.kernels.network import Kind
 
@@ -68,4 +69,6 @@ def _points(X: Any, X2: Any) -> tuple[Tensor, Tensor]:
 
 def _each_output(block: Tensor, d_out: int) -> Tensor:
     """The same n x n2 block for each output, nothing between outputs."""
-    return torch.kron(torch.eye(check_size("d_out", d_out), dtype=block.dtype), block)
+    rows, columns = (check_size("d_out", d_out) * size for size in block.shape)
+    check_memory("a kernel for every output", rows=rows, columns=columns)
+    return torch.kron(torch.eye(d_out, dtype=block.dtype), block)

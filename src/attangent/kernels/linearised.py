@@ -17,7 +17,6 @@ from attangent.kernels.functional import (
     Output,
     Parameters,
     Points,
-    count_points,
     differentiable_attention,
 )
 
@@ -33,7 +32,7 @@ class LinearisedRun:
 
     def outputs(self, x: Points) -> Tensor:
         """F0(x) + J(x) delta (n, O) at any points."""
-        count_points("x", x)
+        self.function.check_points("x", x)
         with differentiable_attention():
             first, moved = _tangent_line(self.function, x, self.change)
             return first + moved
@@ -54,7 +53,7 @@ def train_linearised(
     `predict_training(tangent_kernel(module, x), F0 - y, rate)` foresees.
     """
     function = Functional.of(copy.deepcopy(module), params, output)
-    count_points("x", x)
+    function.check_points("x", x)
     check_positive("rate", rate)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
         raise AttangentError(f"steps is {steps!r}, expected a whole number of at least 0")

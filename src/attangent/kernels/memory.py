@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent._memory import readable
 
 DEFAULT_MEMORY_LIMIT = 2 * 2**30
 """Bytes a kernel may take unless the caller says otherwise: 2 GiB."""
@@ -25,12 +26,3 @@ def refuse_above(limit: float, needed: float, what: str, way_out: str) -> None:
         raise AttangentError(
             f"{what} would take {readable(needed)} but memory_limit is {readable(limit)}: {way_out}"
         )
-
-
-def readable(size: float) -> str:
-    """Bytes in words: 3.2e9 gives '2.98 GiB'."""
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"

@@ -44,8 +44,8 @@ def tangent_kernel(
     torch.Size([6, 6])
     """
     function = Functional.of(module, params, output)
-    n1 = count_points("x1", x1)
-    n2 = n1 if x2 is None else count_points("x2", x2)
+    n1 = function.check_points("x1", x1)
+    n2 = n1 if x2 is None else function.check_points("x2", x2)
     limit = check_limit(memory_limit)
     with differentiable_attention():
         outputs = function.batch(function.parameters, take(x1, slice(0, 1))).shape[1]

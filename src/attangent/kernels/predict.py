@@ -8,6 +8,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
+from attangent._arrays import check_shape, fitted
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent.kernels._inputs import as_tensor
@@ -98,6 +99,9 @@ class Prediction:
         d_out: int,
         whole: bool,
     ):
+        check_shape("eigenvalues", eigenvalues, "rank")
+        check_shape("eigenvectors", eigenvectors, "rows", len(eigenvalues))
+        residual = fitted("residual", residual, eigenvectors, len(eigenvectors))
         self.eigenvalues = eigenvalues
         self.eigenvectors = eigenvectors
         self.width = width
@@ -208,7 +212,8 @@ def _shape(steps: Steps) -> tuple[int, ...]:
 
 def log_gap(measured: Tensor, predicted: Tensor) -> float:
     """The largest |log measured - log predicted| of two loss curves."""
-    if measured.shape != predicted.shape:
-        raise AttangentError(f"curves of {len(measured)} and {len(predicted)} steps cannot be compared")
+    if measured.shape != predicted.shape or measured.ndim == 0:
+        shapes = f"{tuple(measured.shape)} and {tuple(predicted.shape)}"
+        raise AttangentError(f"curves of shapes {shapes} cannot be compared, expected two of the same")
     gap = (measured.log() - predicted.log()).abs().max().item()
     return gap if not math.isnan(gap) else math.inf

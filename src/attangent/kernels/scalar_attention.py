@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_size
+from attangent.kernels._inputs import as_points
 from attangent.kernels.factors import Rows, VarianceGate
 from attangent.kernels.initial import Init
 from attangent.kernels.network import TwoLayerNetwork
@@ -41,7 +42,7 @@ class ScalarAttention(TwoLayerNetwork):
 
     def attention(self, X: Tensor) -> Tensor:
         """S (n, m, d): the attention of each neuron over the coordinates of each point."""
-        return self._gate(X).attention(slice(0, self.m))
+        return self._gate(as_points("X", X, self.d_in, self.W)).attention(slice(0, self.m))
 
     def _gate(self, X: Tensor) -> VarianceGate:
         return VarianceGate(X, self.W, 1 / math.sqrt(self.m))

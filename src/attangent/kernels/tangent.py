@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from attangent._arrays import check_shape, fitted
 from attangent._errors import AttangentError
 from attangent.kernels.factors import Factor, Rows, block_size, blocks
 
@@ -98,6 +99,7 @@ class Tangent:
 
     def pull(self, V: Tensor, block: slice) -> Tensor:
         """J'V for the neurons of a block (p, block), V (n, d_out)."""
+        V = fitted("V", V, self.outputs, *self.outputs.shape)
         gate = self.gate(block)
         along = V @ self.values(block)
         if self.centre is not None:
@@ -108,6 +110,7 @@ class Tangent:
     def push(self, U: Tensor, block: slice) -> Tensor:
         """J U (n, d_out) of a change U (p, block) in the neurons of a block."""
         gate = self.gate(block)
+        U = fitted("U", U, self.inputs, self.inputs.shape[1], gate.shape[1])
         flow = (self.inputs @ U).mul_(gate)
         pushed = flow @ self.values(block).T
         if self.centre is not None:
@@ -120,6 +123,7 @@ class Tangent:
 
     def push_forward(self, U: Tensor) -> Tensor:
         """J U (n, d_out): the first-order change of the outputs when the weights change by U (p, m)."""
+        check_shape("U", U, self.inputs.shape[1], self.m)
         return torch.stack([self.push(U[:, block], block) for block in self.blocks()]).sum(dim=0)
 
     def blocks(self) -> list[slice]:

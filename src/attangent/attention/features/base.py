@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._kinds import describe
 from attangent.attention.features.affine import Affine
 
 
@@ -20,8 +21,8 @@ class FeatureMap(nn.Module):
 
     name: ClassVar[str]
     UNGUARDED: ClassVar[frozenset[str]] = frozenset(
-        {"acting_keys", "acting_weight", "encode", "evaluate", "joined", "pullback", "rebuild"}
-        | {"row_sizes", "same_as", "scores"}
+        {"acting_keys", "acting_weight", "affine", "affine_gradients", "check_input", "encode", "evaluate"}
+        | {"joined", "pullback", "rebuild", "row_sizes", "same_as", "scores"}
     )
     """What attention and its files ask of a map for every call: not for users, and not checked again."""
     positive: bool = True
@@ -35,6 +36,13 @@ class FeatureMap(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """phi(x), (..., d) to (..., r), in the dtype of x."""
         raise NotImplementedError
+
+    def check_input(self, x: Tensor) -> None:
+        """Refuse what is not (..., d) floating point numbers."""
+        if x.ndim == 0 or x.shape[-1] != self.dim or not x.is_floating_point():
+            raise AttangentError(
+                f"x is {describe(x)}, expected (..., {self.dim}) floating point numbers: a row for each key"
+            )
 
     def encode(self, keys: Tensor) -> Tensor:
         """What each key adds to the masses of a prefix state, (..., d) to (..., r)."""

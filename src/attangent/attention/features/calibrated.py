@@ -39,6 +39,12 @@ class Calibrated(FeatureMap):
         return self.inner.trained()
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        if x.ndim > 2 and x.shape[-3] not in (1, len(self.scale)):
+            raise AttangentError(
+                f"x has shape {tuple(x.shape)}, expected (..., {len(self.scale)}, rows, {self.dim}): these "
+                f"units are for {len(self.scale)} heads"
+            )
         return self.inner(self._inputs(x)) * self._level(x).exp()
 
     def row_sizes(self, Z: Tensor, k: Tensor) -> Tensor | None:

@@ -27,6 +27,7 @@ class Elu(FeatureMap):
         self._scale = dim**-0.25
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
         below = x.clamp(max=0).mul_(self._scale * _LOG2_E).exp2_()  # exp2 costs half of exp on a CPU
         if torch.is_grad_enabled() and x.requires_grad:
             return torch.add(below, x.relu(), alpha=self._scale)
@@ -55,6 +56,7 @@ class Printed(FeatureMap):
         self._scale = dim**-0.25
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
         return torch.where(x < 0, x.clamp(max=0).exp(), x) * self._scale + 1
 
     def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:

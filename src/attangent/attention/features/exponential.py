@@ -25,6 +25,7 @@ class Exponential(FeatureMap):
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
         return self.scores(x).exp()
 
     def row_sizes(self, Z: Tensor, k: Tensor) -> Tensor | None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_not_negative, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads
@@ -68,6 +69,7 @@ class Learned(FeatureMap):
         rows = check_size("size", size, least=2) - 1
         check_not_negative("gain", gain)
         shape = (rows, check_size("dim", dim)) if heads is None else (check_size("heads", heads), rows, dim)
+        check_memory("learned features", heads=heads or 1, size=rows, dim=dim)
         weight = torch.randn(shape, generator=generator(seed, "learned features"), dtype=torch.float64)
         weight = (gain * dim**-0.5 * weight).to(dtype)
         return cls(weight, torch.zeros(shape[:-1], dtype=dtype), activation)
@@ -76,6 +78,7 @@ class Learned(FeatureMap):
         return self.weight, self.bias
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
         y = self._inner(x)
         hidden = F.elu(y) + 1 if self.activation == "elu" else F.gelu(y)
         return torch.cat([torch.ones_like(hidden[..., :1]), hidden], dim=-1)

@@ -53,6 +53,7 @@ class Taylor(FeatureMap):
         return taylor_error(self.order, _largest_logit(self.dim, entry_bound))
 
     def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
         levels = [torch.ones_like(x[..., :1])]
         for parent, last, factor in self._tables(x):
             levels.append(levels[-1][..., parent] * x[..., last] * factor)

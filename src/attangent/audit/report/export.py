@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from attangent._files import write_whole
+from attangent._tables import harmless_frame
 from attangent.audit.results import Run
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_csv(run: Run, path: Path) -> Path:
@@ -16,11 +15,4 @@ def write_csv(run: Run, path: Path) -> Path:
 
 def render_csv(run: Run) -> str:
     """The rows of `Run.frame` as CSV; text that a spreadsheet would run as a formula begins with a quote."""
-    frame = run.frame()
-    for column in frame.columns:
-        frame[column] = frame[column].map(_harmless)
-    return frame.to_csv(index=False, lineterminator="\n")
-
-
-def _harmless(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return harmless_frame(run.frame()).to_csv(index=False, lineterminator="\n")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.forecast.models.linear_sgd import standardise
 from attangent.forecast.models.training import TrainedForecaster, Training
 
@@ -30,6 +31,7 @@ class Encoder:
             raise AttangentError(f"width is {self.width}, expected a multiple of heads = {self.heads}")
 
     def build(self) -> nn.Module:
+        check_memory("the encoder", 4, layers=self.layers, width=self.width, weights_for_each=8 * self.width)
         layer = nn.TransformerEncoderLayer(
             self.width, self.heads, 2 * self.width, self.dropout, "gelu", batch_first=True
         )

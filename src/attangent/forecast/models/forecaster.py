@@ -73,11 +73,13 @@ class Forecaster(BaseEstimator):
     def forecast(self, series: Any, *, exactly: bool = False) -> Any:
         """The `horizon` values after the end of a series; a frame gives a frame with its index continued."""
         self._check_fitted()
-        length = len(series) if np.ndim(series) else 0
+        if not isinstance(series, pd.DataFrame | pd.Series):
+            series = as_values("series", series)
+        length = len(series) if series.ndim else 0
         if length < self.lookback or (exactly and length != self.lookback):
             raise AttangentError(f"the series has {length} times, expected the look-back of {self.lookback}")
         if not isinstance(series, pd.DataFrame | pd.Series):
-            return self.predict(np.asarray(series)[-self.lookback :])
+            return self.predict(series[-self.lookback :])
         values = self.predict(series.to_numpy()[-self.lookback :])
         index = continued_index(series.index, self.horizon)
         if isinstance(series, pd.Series):

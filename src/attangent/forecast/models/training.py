@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attangent._checks import check_between, check_size
+from attangent._checks import check_between, check_size, check_steps
 from attangent._errors import AttangentError
 from attangent._progress import track
 from attangent._random import generator
@@ -47,7 +47,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "patience"):
-            check_size(name, getattr(self, name))
+            check_steps(name, getattr(self, name), least=1)
         for name in ("batches", "validation_windows"):
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name))

@@ -7,8 +7,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from attangent._checks import check_between, check_size
+from attangent._arrays import fitted
+from attangent._checks import check_between, check_not_negative, check_positive, check_size, check_steps
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 
 Optimiser = Literal["descent", "adam", "signs"]
@@ -48,6 +50,7 @@ class AttentionModel(nn.Module):
         if check_size("m", m, least=2) % 2:
             raise AttangentError(f"m is {m}, expected an even number: neurons come in pairs")
         self.remedies = remedies or Remedies()
+        check_memory("the neurons", m=m, biases=d if self.remedies.position_bias else 1)
         if self.remedies.patch > d:
             raise AttangentError(f"patch is {self.remedies.patch}, expected at most d = {d}")
         half = torch.randn(m // 2, generator=generator(seed, "hidden"), dtype=torch.float64)
@@ -64,6 +67,11 @@ class AttentionModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, d) -> (n,)."""
+        x = fitted("x", x, self.w, "n", "d")
+        if x.shape[1] < self.remedies.patch:
+            raise AttangentError(
+                f"x has {x.shape[1]} columns, expected patch = {self.remedies.patch} or more"
+            )
         tokens = x.unfold(1, self.remedies.patch, 1)  # (n, k, patch)
         match = torch.einsum("nkp,np->nk", tokens, tokens[:, -1])
         values = tokens[..., -1]
@@ -101,6 +109,10 @@ def train_attention(
     """
     if optimiser not in get_args(Optimiser):
         raise AttangentError(f"optimiser is {optimiser!r}, expected one of {', '.join(get_args(Optimiser))}")
+    check_steps("steps", steps)
+    check_positive("rate", rate)
+    check_not_negative("weight_decay", weight_decay)
+    y = fitted("y", y, model.w, len(x))
     parameters = [p for p in model.parameters() if p.requires_grad]
     kind = torch.optim.Adam if optimiser == "adam" else torch.optim.SGD
     stepper = kind(parameters, lr=rate, weight_decay=weight_decay)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_between, check_size
+from attangent._memory import check_memory
 from attangent._random import generator
 
 
@@ -31,7 +32,7 @@ class ResidualSSM:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_size("d", self.d, least=2)
+        check_memory("the state space", d=check_size("d", self.d, least=2), d_again=self.d)
         check_between("sigma", self.sigma, 0.0, 1e6)
 
     @property
@@ -62,6 +63,7 @@ class ResidualSSM:
 
     def sample(self, n: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """x (n, d) and y (n,) of Definition 4.3, with noise N(0, sigma^2) on every value."""
+        check_memory("a sample", n=check_size("n", n), d=self.d)
         u = torch.randn(n, self.d, generator=rng, dtype=torch.float64)
         return self._observe(u, rng)
 
@@ -71,6 +73,7 @@ class ResidualSSM:
         Only u_d and the mean direction of the others enter u_(d+1); in that plane the condition is a pair of
         opposite wedges, so that the angle is uniform in them and the radius is as ever.
         """
+        check_memory("a sample", n=check_size("n", n), d=self.d)
         background = torch.randn(n, self.d - 1, generator=rng, dtype=torch.float64)
         plane = torch.randn(n, 2, generator=rng, dtype=torch.float64)
         turn = torch.rand(n, generator=rng, dtype=torch.float64) * self.wedge - math.pi / 2

@@ -7,6 +7,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
+from attangent._arrays import fitted
 from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._random import generator
@@ -28,14 +29,19 @@ class LowRank:
 
     def times(self, x: Tensor) -> Tensor:
         """K_hat x."""
-        return self._scaled(x.double(), self.values)
+        return self._scaled(self._fitted("x", x), self.values)
 
     def solve(self, right_side: Tensor, ridge: float) -> Tensor:
         """(K_hat + ridge I)^-1 b."""
         if not ridge > 0:
             raise AttangentError(f"ridge is {ridge!r}, expected a number above 0: K_hat has no full rank")
-        b = right_side.double()
+        b = self._fitted("right_side", right_side)
         return (b - self._scaled(b, self.values / (self.values + ridge))) / ridge
+
+    def _fitted(self, name: str, x: Tensor) -> Tensor:
+        """A vector, or columns, of as many numbers as K has rows."""
+        shape = (len(self.vectors),) if x.ndim == 1 else (len(self.vectors), "columns")
+        return fitted(name, x, self.vectors, *shape)
 
     def _scaled(self, x: Tensor, factors: Tensor) -> Tensor:
         """V diag(factors) V' x for a vector or columns."""

@@ -16,7 +16,6 @@ from attangent.kernels.functional import (
     Functional,
     Output,
     Points,
-    count_points,
     differentiable_attention,
     take,
 )
@@ -44,7 +43,7 @@ def tangent_operator(
     True
     """
     function = Functional.of(module, params, output)
-    count = count_points("x", x)
+    count = function.check_points("x", x)
     check_size("batch", batch)
     with differentiable_attention(), torch.no_grad():
         outputs = function.batch(function.parameters, take(x, slice(0, 1))).shape[1]

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from attangent._checks import check_between, check_choice, check_not_negative, check_positive, check_size
+from attangent._checks import check_between, check_choice, check_not_negative, check_positive, check_steps
 from attangent._errors import AttangentError
 
 Kind = Literal["sgd", "adam", "adamw"]
@@ -34,7 +34,7 @@ class Optimiser:
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        check_size("steps", self.steps)
+        check_steps("steps", self.steps, least=1)
         check_choice("kind", self.kind, get_args(Kind))
         check_choice("decay", self.decay, get_args(Decay))
         check_between("momentum", self.momentum, 0, 1)

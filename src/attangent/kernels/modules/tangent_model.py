@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
-from attangent._checks import check_positive
+from attangent._arrays import check_shape, fitted
+from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.kernels.functional import Functional, Output, Points, count_points
+from attangent.kernels.functional import Functional, Output, Points
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
 from attangent.kernels.modules.jacobian import flattened, jacobian_rows
 from attangent.kernels.modules.optimiser import Optimiser, OptimiserState
@@ -62,7 +63,7 @@ class TangentModel:
         that does not fit either.
         """
         function = Functional.of(module, params, output)
-        count = count_points("x", x)
+        count = function.check_points("x", x)
         rows = jacobian_rows(function, x, batch)
         first = next(rows)
         jacobian = _room(first.jacobian, count, check_limit(memory_limit))
@@ -86,6 +87,10 @@ class TangentModel:
         state is kept.
         """
         _check_order(order, optimiser.steps, len(self.outputs))
+        if targets.ndim == 0 or len(targets) != len(self.outputs):
+            raise AttangentError(
+                f"targets has shape {tuple(targets.shape)}, expected {len(self.outputs)} rows: one a point"
+            )
         state = OptimiserState(optimiser, self.theta, _as_rates(rates))
         slope = vmap(grad(loss), in_dims=(0, None))
         kept, losses = {0: state.theta.clone()} if 0 in record else {}, []
@@ -108,20 +113,25 @@ class TangentModel:
 
     def along(self, x: Points, theta: Tensor, batch: int = 16) -> Tensor:
         """The tangent's outputs (..., n, O) at other points for parameters (..., P); J there is not kept."""
-        change = (theta - self.theta).flatten(0, -2)
+        self.function.check_points("x", x)
+        check_size("batch", batch)
+        theta = fitted("theta", theta, self.theta, "...", len(self.theta))
+        change = (theta - self.theta).reshape(-1, len(self.theta))
         parts = []
         for rows in jacobian_rows(self.function, x, batch):
             moved = torch.einsum("rp,nop->rno", change, rows.jacobian.float())
             parts.append(rows.outputs.float() + moved)
-        return torch.cat(parts, dim=1).unflatten(0, theta.shape[:-1])
+        return torch.cat(parts, dim=1).reshape(*theta.shape[:-1], -1, parts[0].shape[-1])
 
     def true_outputs(self, x: Points, theta: Tensor) -> Tensor:
         """The module's own outputs (n, O) with parameters theta (P): what the tangent stands for."""
+        self.function.check_points("x", x)
         with torch.no_grad():
             return self.function.batch(self.named(theta), x).float()
 
     def named(self, theta: Tensor) -> dict[str, Tensor]:
         """A flat vector as parameters by name."""
+        theta = fitted("theta", theta, self.theta, len(self.theta))
         sizes = [value.numel() for value in self.function.parameters.values()]
         parts = zip(self.function.parameters.items(), theta.split(sizes), strict=True)
         return {name: part.reshape(value.shape).to(value.dtype) for (name, value), part in parts}
@@ -129,6 +139,9 @@ class TangentModel:
 
 def departure(true: Tensor, tangent: Tensor, start: Tensor) -> float:
     """|F - F_tangent| / |F - F0|: 0 in the lazy regime, about 1 where the tangent says nothing."""
+    for name, given in (("tangent", tangent), ("start", start)):
+        check_shape(name, given, *true.shape)
+    true, tangent, start = true.double(), tangent.double(), start.double()
     moved = (true - start).norm().item()
     return (true - tangent).norm().item() / moved if moved > 0 else 0.0
 

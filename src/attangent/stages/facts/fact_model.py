@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from attangent._checks import check_size
+from attangent._memory import check_memory
 from attangent.stages.facts.tokens import Batch, Vocabulary
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ class FactModel:
         """GPT-2 of this size, initialised as transformers does, without dropout."""
         from transformers import GPT2Config, GPT2LMHeadModel
 
+        for name, size in (("longest", longest), ("width", width), ("layers", layers), ("heads", heads)):
+            check_size(name, size)
+        check_memory("the layers", 4, layers=layers, width=width, weights_for_each=12 * width)
+        check_memory("the embeddings", 4, words=len(vocabulary) + longest, width=width)
         config = GPT2Config(
             vocab_size=len(vocabulary),
             n_positions=longest,

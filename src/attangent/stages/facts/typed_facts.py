@@ -5,7 +5,9 @@ from itertools import product
 
 import torch
 
+from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.stages.facts.corpus import Example, FactCorpus
 
@@ -45,8 +47,7 @@ class TypedFacts:
 
     def __post_init__(self) -> None:
         for name in ("relations", "answers", "subjects", "facts_per_subject"):
-            if getattr(self, name) < 1:
-                raise AttangentError(f"{name} is {getattr(self, name)}, expected at least 1")
+            check_size(name, getattr(self, name))
         if self.facts_per_subject > self.relations * max(self.links, 1):
             raise AttangentError(
                 f"{self.facts_per_subject} facts a subject need as many relations (times links), "
@@ -59,6 +60,9 @@ class TypedFacts:
 
     def corpus(self) -> FactCorpus:
         """The corpus of these sizes and this seed."""
+        check_memory("the words drawn from", 8 * len(_SYLLABLES), words=2 * self._words_needed)
+        check_memory("questions", 100, relations=self.relations, links=max(self.links, 1))
+        check_memory("facts", 1000, subjects=self.subjects, facts_per_subject=self.facts_per_subject)
         random = generator(self.seed, "typed facts")
         words = _distinct_words(self._words_needed, random)
         relations, links = _take(words, self.relations), _take(words, max(self.links, 1))

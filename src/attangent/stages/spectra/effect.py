@@ -60,7 +60,7 @@ def minus_loss(tokenizer: Any, texts: Iterable[str]) -> Callable[[nn.Module], fl
 
 def _inputs(tokenizer: Any, texts: Iterable[str]) -> list[Any]:
     given = list(texts)
-    if not callable(tokenizer):
+    if not callable(tokenizer) or isinstance(tokenizer, nn.Module):
         raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
     if not given or not all(isinstance(text, str) and text.strip() for text in given):
         raise AttangentError("texts are empty or no strings, expected one or more texts with words in them")

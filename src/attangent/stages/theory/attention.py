@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from attangent._checks import check_between, check_choice, check_size
+from attangent._memory import check_memory
 from attangent._random import generator
 from attangent.stages.theory.data import Part, Prompts, QPrompts
 
@@ -70,6 +71,7 @@ class ReluAttention:
         rng = seed if isinstance(seed, torch.Generator) else generator(seed, "weights")
         batch = () if runs is None else (check_size("runs", runs),)
         shape = (*batch, len(VALUES[variant]), d, d)
+        check_memory("the weights", runs=runs or 1, maps=2 * len(VALUES[variant]), d=d, d_again=d)
         self.variant: Variant = variant
         self.values = torch.tensor(VALUES[variant], dtype=torch.float64)
         self.weights = Weights(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attangent._checks import check_between, check_choice, check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._random import generator
 
 PROTOTYPE_LABELS = (1.0, -1.0, -1.0)
@@ -198,6 +199,7 @@ class TwoStageData:
         """n prompts, or n for each of `runs` independent runs."""
         rng = _as_generator(seed, "prompts")
         batch = _batch(n, runs)
+        check_memory("prompts", n=n, runs=runs or 1, L=self.L, d=self.d)
         y, kinds = self._labels((*batch, self.L), rng)
         e = torch.randn(*batch, self.L, self.d, generator=rng, dtype=torch.float64) / math.sqrt(self.d)
         e *= torch.where((e @ self.w_star) * y < 0, -1.0, 1.0)[..., None]
@@ -211,6 +213,7 @@ class TwoStageData:
         """The Q parts of n prompts with equal tokens gathered, at a cost that does not grow with L."""
         rng = _as_generator(seed, "Q parts")
         batch = _batch(n, runs)
+        check_memory("Q parts", n=n, runs=runs or 1, kinds=3)
         tokens = torch.full(batch, float(self.L - 1), dtype=torch.float64)
         positive = torch.binomial(tokens, torch.full_like(tokens, self.p), generator=rng)
         plus = torch.binomial(tokens - positive, torch.full_like(tokens, 0.5), generator=rng)
@@ -223,8 +226,9 @@ class TwoStageData:
         return y, torch.where(y > 0, 0, torch.randint(1, 3, shape, generator=rng))
 
     def _axes(self, stream: str) -> Tensor:
+        check_memory("two directions", d=self.d, directions=2)
         if self.frame == "axes":
-            return torch.eye(self.d, dtype=torch.float64)[:2]
+            return torch.eye(2, self.d, dtype=torch.float64)
         drawn = torch.randn(self.d, 2, generator=generator(self.seed, stream), dtype=torch.float64)
         return torch.linalg.qr(drawn).Q.T
 

@@ -9,6 +9,7 @@ from torch.nn.functional import softplus
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent.stages.theory.attention import VALUES, Variant, Weights
 from attangent.stages.theory.data import PROTOTYPE_LABELS, TwoStageData
 
@@ -61,6 +62,7 @@ def best_common_part(p: float, L: int) -> float:
     """The a of the upper bound: 0 for p <= 1/2, else the least of a convex function."""
     if p <= 0.5:
         return 0.0
+    check_memory("the numbers of tokens", L=L)
     from scipy.optimize import minimize_scalar
 
     found: Any = minimize_scalar(_limit_loss, bounds=(0.0, 1e4), args=(p, L), method="bounded")

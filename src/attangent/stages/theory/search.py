@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent._checks import check_choice, check_positive, check_size
+from attangent._checks import check_choice, check_positive, check_steps
 from attangent._random import generator
 from attangent.stages.theory.attention import ReluAttention, Variant, Weights
 from attangent.stages.theory.data import QPrompts, TwoStageData
@@ -33,7 +33,7 @@ def minimise_q_loss(
     are returned, along a leading axis. `steps` counts steps of Adam at `rate`, or iterations of L-BFGS.
     """
     check_choice("method", method, ("adam", "lbfgs"))
-    check_size("steps", steps)
+    check_steps("steps", steps, least=1)
     check_positive("rate", rate)
     drawn = data.sample_q(prompts, seed=generator(seed, "prompts of the search"))
     begin = ReluAttention(data.d, variant, std=std, runs=starts, seed=seed).weights

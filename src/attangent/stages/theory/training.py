@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent._checks import check_between, check_positive, check_size
+from attangent._checks import check_between, check_positive, check_size, check_steps
 from attangent._errors import AttangentError
 from attangent._progress import Bars
 from attangent._random import generator
@@ -24,7 +24,7 @@ class ConstantRate:
 
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)
-        check_size("steps", self.steps, least=0)
+        check_steps("steps", self.steps)
 
 
 @dataclass(frozen=True)

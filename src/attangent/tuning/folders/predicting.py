@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._errors import AttangentError
 from attangent._files import write_whole
+from attangent._tables import harmless
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
 from attangent.tuning.data.records import KINDS
 from attangent.tuning.data.text import read_features
@@ -99,13 +100,8 @@ def answers_table(found: Sequence[Any]) -> str:
     writer.writerow(["label", "probability", *(f"probability of {name}" for name in labels)])
     for one in found:
         shares = [one.probability, *one.probabilities.values()]
-        writer.writerow([_cell(one.label), *(f"{share:.6f}" for share in shares)])
+        writer.writerow([harmless(one.label), *(f"{share:.6f}" for share in shares)])
     return file.getvalue()
-
-
-def _cell(text: str) -> str:
-    """A label that a spreadsheet would run as a formula gets an apostrophe in front."""
-    return f"'{text}" if text[:1] in ("=", "@", "\t", "\r") else text
 
 
 def predict_file(tuned: "Tuned", source: Path | Iterable[str], out: Path | None, batch: int = 32) -> str:

@@ -1,0 +1,47 @@
+"""Memory estimated before it is taken."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from attangent import AttangentError, _memory
+from attangent._memory import check_memory, free_memory, readable
+
+
+def test_what_fits_passes_without_a_look(monkeypatch):
+    monkeypatch.setattr(_memory, "free_memory", lambda: pytest.fail("looked"))
+    check_memory("a matrix", rows=1000, columns=1000)
+
+
+def test_the_numbers_and_the_way_out_are_named(monkeypatch):
+    monkeypatch.setattr(_memory, "free_memory", lambda: 2.0**30)
+    with pytest.raises(AttangentError, match=r"a state \(heads 4 x size 1,000,000,000\) would take 14.9 GiB"):
+        check_memory("a state", 4, heads=4, size=10**9)
+    check_memory("a state", heads=4, size=10**7)
+
+
+def test_no_number_is_too_large_to_be_estimated():
+    with pytest.raises(AttangentError, match="TiB"):
+        check_memory("a cube", n=2**62, m=2**62, k=2**62)
+
+
+def test_the_least_of_all_limits_counts(monkeypatch):
+    for least in ("_of_machine", "_of_container", "_of_process"):
+        for name in ("_of_machine", "_of_container", "_of_process"):
+            monkeypatch.setattr(_memory, name, lambda size=1e9 if name == least else math.inf: size)
+        assert free_memory() == 1e9
+
+
+def test_a_limit_of_the_process_is_seen():
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))\n"
+        "from attangent._memory import free_memory; assert 0 < free_memory() < 2**29, free_memory()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(("size", "words"), [(5, "5 B"), (3.2e9, "2.98 GiB"), (2.0**52, "4.1e+03 TiB")])
+def test_sizes_in_words(size, words):
+    assert readable(size) == words
