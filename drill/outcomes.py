@@ -37,9 +37,8 @@ def outcome_of(call: Callable[[], Any], finite: bool, own: bool = False) -> Outc
     except AttangentError:
         return Outcome(REFUSED)
     except Exception as error:
-        return Outcome(
-            OWN if own else FOREIGN, f"{type(error).__name__}: {_place(error)}: {str(error)[:100]}"
-        )
+        detail = f"{type(error).__name__}: {_place(error)}: {str(error)[:100]}"
+        return Outcome(OWN if own else FOREIGN, detail)
     return Outcome(NAN, type(answer).__name__) if bad else Outcome(ANSWERED)
 
 

@@ -83,11 +83,7 @@ class Report:
         lines = [f"# Drill with seed {self.seed}: {'passed' if self.passed else 'not passed'}", ""]
         lines += ["| bar | found | |", "|---|---|---|"]
         lines += [f"| {bar.target} | {bar.found} | {'met' if bar.met else 'MISSED'} |" for bar in self.bars()]
-        lines += [
-            "",
-            "seconds: " + ", ".join(f"{part} {took:.0f}" for part, took in self.seconds.items()),
-            "",
-        ]
+        lines += ["", *(f"{part} took {took:.0f} s." for part, took in self.seconds.items()), ""]
         if self.counts:
             lines += [f"| part | {' | '.join(KINDS)} | inputs |", "|---" * (len(KINDS) + 2) + "|"]
         for part, counts in self.counts.items():

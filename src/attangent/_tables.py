@@ -48,7 +48,7 @@ def harmless(cell: Any) -> Any:
 def harmless_frame(frame: "DataFrame") -> "DataFrame":
     """The frame with harmless texts and column names."""
     cells = frame.apply(lambda column: column.map(harmless) if column.dtype.kind == "O" else column)
-    return cells.rename(columns=harmless)
+    return cells.set_axis([harmless(name) for name in cells.columns], axis="columns")
 
 
 def _is_number(text: str) -> bool:

@@ -74,7 +74,7 @@ def check_model(model: Any, tokenizer: Any) -> None:
         raise AttangentError(
             f"{name} is an encoder, whose tokens see those behind them: expected a causal language model"
         )
-    if not callable(tokenizer) or not hasattr(tokenizer, "get_vocab"):
+    if not hasattr(tokenizer, "get_vocab"):
         raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
     rows, words = model.get_input_embeddings().num_embeddings, len(tokenizer)
     if words > rows:
