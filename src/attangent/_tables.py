@@ -47,7 +47,10 @@ def harmless(cell: Any) -> Any:
 
 def harmless_frame(frame: "DataFrame") -> "DataFrame":
     """The frame with harmless texts and column names."""
-    cells = frame.apply(lambda column: column.map(harmless) if column.dtype.kind == "O" else column)
+    cells = frame.copy()
+    for place, (_, column) in enumerate(frame.items()):
+        if column.dtype.kind == "O":
+            cells.isetitem(place, column.map(harmless))
     return cells.set_axis([harmless(name) for name in cells.columns], axis="columns")
 
 
