@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("suite")
+os.environ["ATTANGENT_CONFIG"] = os.devnull  # no folder that somebody added
 
 _MANY_MODULES = 150
 _set_aside = 0

@@ -17,15 +17,16 @@ ALLOWED = {
     "icl": set(),
     "stages": set(),
     "forecast": set(),
+    "data": set(),
     "diffusion": {"kernels"},
     "adapters": {"attention"},
     "compression": {"adapters", "attention"},
     "tuning": {"adapters", "attention", "kernels"},
     "audit": {
         *("attention", "kernels", "icl", "stages", "forecast", "diffusion"),
-        *("adapters", "compression", "tuning"),
+        *("adapters", "compression", "data", "tuning"),
     },
-    "cli": {"compression", "tuning", "forecast", "stages", "icl", "audit", "adapters", "kernels"},
+    "cli": {"compression", "data", "tuning", "forecast", "stages", "icl", "audit", "adapters", "kernels"},
 }
 """Who may import whom: the map in CONTRIBUTING.md."""
 

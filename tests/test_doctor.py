@@ -2,6 +2,7 @@ import torch
 
 from attangent import _doctor
 from attangent._version import __version__
+from attangent.data import get_set
 
 
 def facts() -> dict[str, _doctor.Fact]:
@@ -31,7 +32,18 @@ def test_more_threads_than_cores_are_warned_of(monkeypatch):
 
 
 def test_data_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.delenv("ATTANGENT_DATA", raising=False)
+    assert facts()["data"].found == "the samples that come along"
     monkeypatch.setenv("ATTANGENT_DATA", str(tmp_path / "gone"))
-    assert not facts()["data"].fine
+    assert facts()["data"].found.endswith("gone is no folder")
     monkeypatch.setenv("ATTANGENT_DATA", str(tmp_path))
-    assert facts()["data"].fine
+    assert not facts()["data"].fine
+    for file in get_set("ett").files:
+        (tmp_path / file.path).parent.mkdir(exist_ok=True)
+        (tmp_path / file.path).write_text("x")
+    assert facts()["data"].found == f"ett in {tmp_path}"
+
+
+def test_packages_are_traced_to_their_extras():
+    assert _doctor.extra_with("peft") == _doctor.extra_with("huggingface_hub") == "adapters"
+    assert _doctor.extra_with("nonesuch") is None

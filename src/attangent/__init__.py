@@ -53,8 +53,8 @@ __all__ = [
 
 
 _ROOMS = (
-    *("adapters", "attention", "audit", "compression", "diffusion", "forecast"),
-    *("icl", "kernels", "stages", "tuning"),
+    *("adapters", "attention", "audit", "compression", "data", "diffusion"),
+    *("forecast", "icl", "kernels", "stages", "tuning"),
 )
 
 

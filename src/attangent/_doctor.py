@@ -4,7 +4,6 @@ import os
 import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from attangent._cores import available_cores, container_quota
 from attangent._version import __version__
@@ -15,7 +14,11 @@ EXTRAS = {
         "tune, compress, claims on language models",
     ),
     "cluster": (("distributed",), "audits and kernels on a Dask cluster (--dask)"),
+    "forecast": (("holidays", "pyarrow"), "holidays and Parquet files in forecasts"),
+    "logs": (("tensorboard",), "stages of TensorBoard's events"),
+    "quantised": (("torchao",), "tune --quantised int8"),
 }
+_BROUGHT_ALONG = {"huggingface_hub": "adapters", "tokenizers": "adapters"}
 _ALWAYS = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib")
 
 
@@ -40,6 +43,12 @@ def examine() -> list[Fact]:
         _compiled(),
         _data(),
     ]
+
+
+def extra_with(package: str) -> str | None:
+    """The extra that brings a package, None where no extra does."""
+    found = [name for name, (packages, _) in EXTRAS.items() if package in packages]
+    return found[0] if found else _BROUGHT_ALONG.get(package)
 
 
 def _installed(package: str) -> str | None:
@@ -83,8 +92,14 @@ def _compiled() -> Fact:
 
 
 def _data() -> Fact:
-    folder = os.environ.get("ATTANGENT_DATA")
-    if folder and Path(folder).is_dir():
-        return Fact("data", folder)
-    found = f"ATTANGENT_DATA names {folder}, which is no folder" if folder else "ATTANGENT_DATA is not set"
-    return Fact("data", found, False, "claims and benchmarks on public data sets are left open without it")
+    from attangent.data import all_sets, folders, look
+
+    places = folders()
+    missing = [str(place) for place in places if not place.is_dir()]
+    if missing:
+        return Fact("data", f"{missing[0]} is no folder", False, "attangent data path shows who names it")
+    here = [one.name for one in all_sets() if all(state.fine for state in look(one))]
+    if here:
+        return Fact("data", f"{', '.join(here)} in {', '.join(map(str, places))}")
+    found = f"no data set in {places[0]}" if places else "the samples that come along"
+    return Fact("data", found, False, "attangent data list says what others give and where they are from")

@@ -1,7 +1,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from attangent import __version__
+from attangent.cli import commands
 
 
 def test_version_and_help_do_without_torch():
@@ -17,3 +20,32 @@ def test_version_and_help_do_without_torch():
             [sys.executable, "-c", script.format(option)], capture_output=True, text=True, check=True
         )
         assert expected in done.stdout
+
+
+def run_main(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["attangent", *words])
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    return ended.value.code, capsys.readouterr()
+
+
+def test_a_missing_package_of_an_extra_is_named_with_the_extra(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    (tmp_path / "p.txt").write_text("a prompt")
+    words = ("compress", "--model", "a/b", "--prompt", str(tmp_path / "p.txt"), "--out", str(tmp_path / "o"))
+    code, said = run_main(monkeypatch, capsys, *words)
+    assert code == 2
+    assert "huggingface_hub, which is not here: pip install 'attangent[adapters]'" in said.err
+
+
+def test_what_no_extra_brings_is_raised(monkeypatch):
+    with pytest.raises(ModuleNotFoundError):
+        commands._name_extra(ModuleNotFoundError("no", name="nonesuch"))
+
+
+def test_a_shell_completes_the_names_of_commands(monkeypatch, capsys):
+    monkeypatch.setenv("_ATTANGENT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "attangent fore")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    _, said = run_main(monkeypatch, capsys)
+    assert said.out.split() == ["forecast"]

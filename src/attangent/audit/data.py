@@ -1,18 +1,14 @@
-"""Data files that a claim reads: below the folder that the environment variable ATTANGENT_DATA names."""
+"""Data files that a claim reads, below the folders that `attangent data path` shows."""
 
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from attangent.data.places import data_file
+
+__all__ = ["ABSENT", "data_digests", "data_file"]
+
 ABSENT = "absent"
-
-
-def data_file(name: str) -> Path | None:
-    """The file of this name below ATTANGENT_DATA; None where it is not there."""
-    folder = os.environ.get("ATTANGENT_DATA")
-    path = Path(folder or ".") / name
-    return path if folder and path.is_file() else None
 
 
 def data_digests(names: Iterable[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import typer
 from attangent import __version__
 from attangent._errors import AttangentError, in_words
 from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
+from attangent.cli import data
 from attangent.cli.auditing import audit, report
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
@@ -33,18 +34,34 @@ def main() -> None:
     """
     try:
         with ending_on_signals():
-            app()
+            app(prog_name="attangent")
     except Terminated:
         typer.echo("ended on request; what was finished is kept", err=True)
         sys.exit(EXIT_CODE)
     except AttangentError as error:
         typer.echo(f"attangent: {error}", err=True)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        _name_extra(error)
     except BrokenPipeError:
         raise
     except OSError as error:
         typer.echo(f"attangent: {in_words(error)}", err=True)
         sys.exit(2)
+
+
+def _name_extra(error: ModuleNotFoundError) -> None:
+    """Say which extra brings a package that is not here; what no extra brings is a defect and is raised."""
+    from attangent._doctor import extra_with
+
+    package = (error.name or "").partition(".")[0]
+    extra = extra_with(package)
+    if extra is None:
+        raise error
+    typer.echo(
+        f"attangent: this needs {package}, which is not here: pip install 'attangent[{extra}]'", err=True
+    )
+    sys.exit(2)
 
 
 def _version(shown: bool) -> None:
@@ -72,3 +89,14 @@ for job, commands in {
 }.items():
     for command in commands:
         app.command(rich_help_panel=job)(spoken(command))
+
+data_app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, where it is, what is missing.")
+app.add_typer(data_app, name="data", rich_help_panel="Look inside")
+for name, command in {
+    "list": data.list_,
+    "path": data.path,
+    "check": data.check,
+    "add": data.add,
+    "get": data.get,
+}.items():
+    data_app.command(name)(spoken(command))

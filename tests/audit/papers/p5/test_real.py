@@ -12,16 +12,19 @@ from attangent.forecast import LinearForecaster, Persistence
 from tests.audit.papers.harness import checking
 
 REAL = {"P5/figure-1a": "measured", "P5/sign-inconsistency-real": "holds"}
+WANTED = {"P5/figure-1a": "ETTh1 and ETTh2", "P5/sign-inconsistency-real": "ETTh1"}
 
 check = checking(seed=1)
 
 
-def test_real_claims_are_open_without_data(monkeypatch):
-    monkeypatch.delenv("ATTANGENT_DATA", raising=False)
-    for id in REAL:
-        finding = check(id)
-        assert finding.verdict is Verdict.OPEN
-        assert "ATTANGENT_DATA" in finding.remark
+def test_without_the_series_of_the_paper_the_weather_stands_in_and_says_so(monkeypatch):
+    monkeypatch.setenv("ATTANGENT_DATA", "/nowhere")
+    monkeypatch.setattr(real, "_forecasters", lambda s, seed: {"x": Persistence(s.lookback, s.horizon)})
+    for id, options in (("P5/figure-1a", {"models": {"x": 1}}), ("P5/sign-inconsistency-real", {})):
+        finding = check(id, **options)
+        assert finding.verdict in (Verdict.MEASURED, Verdict.NOT_REPRODUCED, Verdict.OPEN)
+        assert finding.differs[-1] == f"1,461 days of weather in Seattle where the paper has {WANTED[id]}"
+        assert "attangent data get ett" in finding.remark
 
 
 @pytest.fixture

@@ -1,0 +1,28 @@
+import re
+
+import pytest
+
+from attangent import AttangentError
+from attangent.audit.registry import all_claims
+from attangent.data import all_sets, get_set
+
+
+def test_every_set_says_what_it_is_and_names_its_files_once():
+    files = [file for one in all_sets() for file in one.files]
+    assert len({file.path for file in files}) == len(files) > 30
+    assert all(re.fullmatch("([0-9a-f]{64})?", file.content) for file in files)
+    assert all(file.content for file in files if file.url)
+    assert all(one.licence and one.source and one.used_by for one in all_sets())
+    assert all(file.url.startswith("https://") for file in files if file.url)
+
+
+def test_every_file_that_a_claim_reads_is_in_the_catalogue():
+    listed = {file.path for one in all_sets() for file in one.files}
+    wanted = {name for claim in all_claims().values() for name in claim.data}
+    assert wanted
+    assert wanted <= listed
+
+
+def test_a_misspelt_name_is_refused_with_a_guess():
+    with pytest.raises(AttangentError, match="did you mean gsm8k"):
+        get_set("gsm8")
