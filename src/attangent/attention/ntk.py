@@ -17,6 +17,7 @@ from attangent.attention._inputs import (
     check_tokens,
 )
 from attangent.attention.fused.forward import fused_attention
+from attangent.attention.fused.quick import quick_attention
 from attangent.attention.fused.tokens import fused_for
 from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import resolve_mask
@@ -59,6 +60,10 @@ def ntk_attention(
     """
     options = mask, causal, scale, dropout, softcap, generator
     check_is_prefix(state)
+    if mask is None and softcap is None and dropout == 0 and not isinstance(state, Ragged):
+        out = quick_attention(q, k, v, state, causal, scale)
+        if out is not None:
+            return out
     if isinstance(q, Tensor) and not q.is_meta and torch.is_autocast_enabled(q.device.type):
         lower = torch.get_autocast_dtype(q.device.type)
         q, k, v = (tensor if tensor.dtype == torch.float64 else tensor.to(lower) for tensor in (q, k, v))

@@ -69,9 +69,9 @@ class _Attend(torch.nn.Module):
 
 
 @compiled
-def test_code_that_gives_wrong_numbers_is_left_alone_with_a_warning(monkeypatch):
-    right = library.load()
-    nothing = library.Compiled(lambda call, parallel: 0, right.backward, None)
+@pytest.mark.parametrize("entry", ["forward", "backward", "add"])
+def test_code_that_gives_wrong_numbers_is_left_alone_with_a_warning(monkeypatch, entry):
+    nothing = library.load()._replace(**{entry: lambda *given: 0})
     monkeypatch.setattr(prepare, "load", lambda: nothing)
     with pytest.warns(RuntimeWarning, match="gives wrong numbers here and is not used"):
         assert prepare.trusted.__wrapped__() is None

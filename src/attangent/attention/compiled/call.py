@@ -77,22 +77,31 @@ class Prepared(NamedTuple):
         results: Sequence[Tensor | None],
         gradients: Sequence[Tensor | None] = (),
     ) -> None:
-        """Calls the code with the fields in their order: numbers, steps, out to sign, weights, gradients."""
+        call = self._filled(q, parts, steps, (q, *results, self.Z, self.mass, *self.affine[1:], *gradients))
+        if function(ctypes.addressof(call), self.compiled.parallel):
+            raise MemoryError("the compiled attention found no memory for its scratch space")
+
+    def fields(self, q: Tensor, out: Tensor, lse: Tensor) -> CallFields:
+        """Those of a forward pass, without addresses."""
+        steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
+        return self._filled(q, self._parts(q, for_gradients=False), steps, ())
+
+    def _filled(
+        self, q: Tensor, parts: int, steps: tuple[Any, ...], tensors: Sequence[Tensor | None]
+    ) -> CallFields:
+        """In their order: numbers, steps, then the addresses of q, out to sign, weights, gradients."""
         batch, heads, rows, dim = q.shape
         state_heads, size, values = self.Z.shape
-        kind, weight, bias, level = self.affine
-        call = CallFields(
+        kind, weight, *_ = self.affine
+        return CallFields(
             *(KINDS[kind], TYPES[q.dtype], self.features.positive),
             *(batch, heads, heads // state_heads, rows, dim, size, values),
             *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1),
             *steps,
-            *map(_address, (q, *results, self.Z, self.mass, weight, bias, level)),
-            *map(_address, gradients),
+            *map(_address, tensors),
             gain=self.gain,
             cap=self.cap,
         )
-        if function(ctypes.addressof(call), self.compiled.parallel):
-            raise MemoryError("the compiled attention found no memory for its scratch space")
 
     def _parts(self, q: Tensor, for_gradients: bool) -> int:
         """Into how many parts the rows of a head are cut: enough for all threads, none too short."""

@@ -70,6 +70,22 @@ int attention_forward(const Call *call, Parallel *parallel)
     return run(call, parallel, kind() ? NULL : forward_plain);
 }
 
+/* The forward pass without what a backward pass wants, of a call whose numbers were filled in before. */
+int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, float *mass, float *weight, float *bias,
+                  float *level, Parallel *parallel)
+{
+    Call call = *known;
+    call.q = q;
+    call.out = out;
+    call.lse = lse;
+    call.Z = Z;
+    call.mass = mass;
+    call.weight = weight;
+    call.bias = bias;
+    call.level = level;
+    return attention_forward(&call, parallel);
+}
+
 int attention_backward(const Call *call, Parallel *parallel)
 {
 #ifdef HAS_KINDS

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-VERSION = 1
+VERSION = 2
 
 
 class Strides(ctypes.Structure):
@@ -40,10 +40,14 @@ class CallFields(ctypes.Structure):
 
 
 class Compiled(NamedTuple):
-    """The two passes, each called with a `CallFields` and the function that runs work on threads."""
+    """The two passes, each called with a `CallFields` and the function that runs work on threads.
+
+    `add` is the forward pass alone, called with the fields and then the addresses from q to level.
+    """
 
     forward: Callable[[Any, Any], int]
     backward: Callable[[Any, Any], int]
+    add: Callable[..., int]
     parallel: Any
     """GOMP_parallel of the library whose threads torch uses; None where there is none."""
 
@@ -60,11 +64,11 @@ def load() -> Compiled | None:
         same = found.attention_version() == VERSION
         if not same or found.attention_call_size() != ctypes.sizeof(CallFields):
             return None
-        passes = found.attention_forward, found.attention_backward
+        passes = found.attention_forward, found.attention_backward, found.attention_add
     except (OSError, AttributeError):
         return None
-    for each in passes:
-        each.argtypes, each.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int
+    for each, pointers in zip(passes, (2, 2, 10), strict=True):
+        each.argtypes, each.restype = [ctypes.c_void_p] * pointers, ctypes.c_int
     return Compiled(*passes, _torch_parallel())
 
 

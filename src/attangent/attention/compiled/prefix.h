@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define VERSION 1
+#define VERSION 2
 #define LANES 16 /* numbers that one vector holds */
 
 enum { ELU, LEARNED_ELU, LEARNED_GELU, EXPONENTIAL };

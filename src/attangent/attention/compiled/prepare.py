@@ -39,15 +39,23 @@ def prepare(features: FeatureMap, Z: Tensor, mass: Tensor, gain: float, cap: flo
     compiled = trusted()
     if compiled is None:
         return None
-    affine = features.affine()
-    if affine is None or not _fits(affine, Z) or not (_is_plain(Z) and _is_plain(mass)):
+    affine = readable(features, Z)
+    if affine is None or not (_is_plain(Z) and _is_plain(mass)):
         return None
-    if affine.weight is not None:
-        weights = [None if part is None else part.contiguous() for part in affine[1:]]
-        if not all(part is None or _is_plain(part) for part in weights):
-            return None
-        affine = Affine(affine.kind, *weights)
     return Prepared(compiled, features, affine, Z.contiguous(), mass.contiguous(), gain, cap)
+
+
+def readable(features: FeatureMap, Z: Tensor) -> Affine | None:
+    """The map's form with weights that the code can read and that fit Z; None where there is none."""
+    affine = features.affine()
+    if affine is None or not _fits(affine, Z):
+        return None
+    if affine.weight is None:
+        return affine
+    weights = [None if part is None else part.contiguous() for part in affine[1:]]
+    if not all(part is None or _is_plain(part) for part in weights):
+        return None
+    return Affine(affine.kind, *weights)
 
 
 def takes(q: Tensor, *others: Tensor) -> bool:
