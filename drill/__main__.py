@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from drill import compiled, deaths, disk, kills, sandbox
+from drill.deaths_afar import drill_rank
 from drill.fuzz import fuzz_side_by_side
 from drill.jobs import jobs
 from drill.report import Report
@@ -15,7 +16,7 @@ from drill.report import Report
 ROOT = Path(__file__).parents[1]
 FUZZERS = {part: f"drill.{part}_worker" for part in ("entries", "commands", "files")}
 _OFTEN = 1000
-_SHARES = {"entries": 1.0, "commands": 0.07, "files": 0.07}
+_SHARES = {"entries": 1.0, "commands": 0.02, "files": 0.05}
 
 
 def main() -> None:
@@ -79,7 +80,8 @@ def _disk(report: Report, part: str, options: argparse.Namespace, scratch: Path)
 
 
 def _deaths(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    for found in deaths.drill(jobs()["audit"], options.seed, scratch):
+    given = jobs()
+    for found in (*deaths.drill(given["audit"], options.seed, scratch), drill_rank(given["tune"], scratch)):
         report.add(part, found.well, what=found.what, said=found.said)
 
 

@@ -61,6 +61,8 @@ def case(seed: int, index: int) -> Case:
     options = [p for p in commands()[name].params if isinstance(p, click.Option) and p.name != "help"]
     if words and rng.random() < 0.4:
         words[rng.randrange(len(words))] = rng.choice(VALUES)
+    elif not options:
+        words.append(rng.choice(VALUES))
     else:
         option = rng.choice(options)
         words += [option.opts[0]] if option.is_flag else [option.opts[0], rng.choice(VALUES)]

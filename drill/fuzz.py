@@ -78,6 +78,7 @@ def _spawn(worker: str, seed: int, start: int, stop: int, scratch: Path) -> subp
     return subprocess.Popen(
         [sys.executable, "-P", "-m", worker, str(seed), str(start), str(stop)],
         stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=scratch,
     )

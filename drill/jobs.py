@@ -28,7 +28,10 @@ def jobs() -> dict[str, Job]:
     return {
         "audit": Job(("audit", *CLAIMS, "--seeds", "4", "--quiet"), "run", _findings),
         "tune": Job(
-            ("tune", "--model", small_encoder(), "--train", str(rows()), "--epochs", "6", "--batch", "4"),
+            (
+                *("tune", "--model", small_encoder(), "--train", str(rows()), "--config", str(settings())),
+                *("--epochs", "6", "--batch", "4"),
+            ),
             "run",
             _tuned,
         ),
@@ -77,6 +80,13 @@ def rows() -> Path:
     from tests.adapters.tiny import write_rows
 
     return write_rows(_made("data") / "rows.jsonl", 60)
+
+
+@cache
+def settings() -> Path:
+    path = _made("data") / "tune.toml"
+    path.write_text("[training]\ncheckpoint_steps = 10\n")
+    return path
 
 
 @cache

@@ -78,6 +78,11 @@ def checked(function: _Function, arrays: bool = False, owner: type | None = None
     return cast(_Function, entry)
 
 
+def is_guarded(thing: Any) -> bool:
+    """Whether a function stands behind the gate; `__wrapped__` is what is behind it."""
+    return hasattr(thing, _MARK)
+
+
 def _compiling() -> Callable[[], bool]:
     """Whether torch.compile is tracing, which the gate stays out of; never in a room without torch."""
     return sys.modules["torch"].compiler.is_compiling if "torch" in sys.modules else lambda: False
@@ -88,7 +93,7 @@ def _guard(room: dict[str, Any], arrays: bool) -> None:
         thing = room.get(name)
         if inspect.isclass(thing):
             _guard_class(thing, arrays)
-        elif inspect.isfunction(thing) and not hasattr(thing, _MARK) and _has_arguments(thing):
+        elif inspect.isfunction(thing) and not is_guarded(thing) and _has_arguments(thing):
             room[name] = checked(thing, arrays)
             home = sys.modules[thing.__module__]
             if getattr(home, name, None) is thing:
@@ -111,7 +116,7 @@ def _guard_class(kind: type, arrays: bool) -> None:
 def _guard_member(home: type, name: str, member: Any, arrays: bool) -> None:
     wrap = type(member) if isinstance(member, classmethod | staticmethod) else None
     function = member.__func__ if wrap else member
-    if not inspect.isfunction(function) or hasattr(function, _MARK) or not _has_arguments(function):
+    if not inspect.isfunction(function) or is_guarded(function) or not _has_arguments(function):
         return
     guarded = checked(function, arrays, home)
     setattr(home, name, wrap(guarded) if wrap else guarded)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
+from attangent.tuning import checkpoints
 from attangent.tuning.checkpoints import put_tensors, trained_tensors
 from attangent.tuning.data.text import read_task
 from attangent.tuning.encoding import Padding, encode_task
@@ -87,8 +88,12 @@ class Killed(Exception):
     pass
 
 
-def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path):
-    training = Training(epochs=4, batch=8, checkpoint_steps=5)
+@pytest.mark.parametrize("every", [5, 0])
+def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path, monkeypatch, every):
+    """Also without a word about checkpoints: here one is due with every step."""
+    for pause in ("EVERY_SECONDS", "LEAST_SHARE"):
+        monkeypatch.setattr(checkpoints, pause, 0.0)
+    training = Training(epochs=4, batch=8, checkpoint_steps=every)
     whole = job(data, tmp_path / "whole")
     _, expected = train(whole, training)
     cut = job(data, tmp_path / "cut")
@@ -103,8 +108,10 @@ def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path):
     trainer.training_step = fails
     with pytest.raises(Killed):
         trainer.train()
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"checkpoint-5", "checkpoint-10"}
-    (tmp_path / "cut/checkpoint-10/trainer_state.json").unlink()  # as a kill while it was written leaves it
+    kept = sorted((tmp_path / "cut").iterdir(), key=lambda path: int(path.name.partition("-")[2]))
+    assert len(kept) == 2
+    assert every == 0 or [path.name for path in kept] == ["checkpoint-5", "checkpoint-10"]
+    (kept[1] / "trainer_state.json").unlink()  # as a kill while it was written leaves it
     resumed = job(data, tmp_path / "cut")
     _, numbers = train(resumed, training)
     assert numbers["steps"] == 24

@@ -2,7 +2,10 @@
 
 import json
 import shutil
+import time
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +15,8 @@ from attangent._errors import AttangentError
 TENSORS, LOSS = "trained.safetensors", "loss.json"
 _PARTS = (TENSORS, LOSS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
 """What a whole checkpoint holds; the last is written last."""
+EVERY_SECONDS, LEAST_SHARE = 60.0, 20.0
+"""The pause between checkpoints: so long, and so many times as long as the last one took to write."""
 
 
 def last_whole_checkpoint(folder: Path) -> Path | None:
@@ -72,3 +77,32 @@ def drop_checkpoints(folder: Path) -> None:
     """Remove what only a cut-off run needs."""
     for path in (found for name in ("checkpoint-*", "trying-*", "rate-*") for found in folder.glob(name)):
         shutil.rmtree(path)
+
+
+@cache
+def keeper_class() -> type[Any]:
+    """A callback that has a checkpoint written now and then, where the settings name no steps for it."""
+    from transformers import TrainerCallback
+
+    class Keeper(TrainerCallback):
+        """Every minute, and less often where writing takes long; tenths of a run that has several processes,
+        whose clocks do not agree."""
+
+        def __init__(self) -> None:
+            self.last = time.monotonic()
+            self.pause = EVERY_SECONDS
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
+            if args.world_size > 1:
+                control.should_save = state.global_step % -(-state.max_steps // 10) == 0
+            else:
+                control.should_save = time.monotonic() - self.last > self.pause
+            self.began = time.monotonic()
+            return control
+
+        def on_save(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
+            self.last = time.monotonic()
+            self.pause = max(EVERY_SECONDS, LEAST_SHARE * (self.last - self.began))
+            return control
+
+    return Keeper

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attangent._files import write_whole
-from attangent.tuning.checkpoints import LOSS, TENSORS, put_tensors, trained_tensors
+from attangent.tuning.checkpoints import LOSS, TENSORS, keeper_class, put_tensors, trained_tensors
 from attangent.tuning.encoding import token_counts
 from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import is_head
@@ -61,6 +61,8 @@ def make_trainer(job: "Job", training: "Training") -> Any:
     trainer.remove_callback(PrinterCallback)
     if job.guard is not None:
         trainer.add_callback(job.guard(trainer))
+    elif not training.checkpoint_steps:
+        trainer.add_callback(keeper_class()())
     if job.kind != "causal-lm":
         trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
     return trainer

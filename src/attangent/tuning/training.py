@@ -34,7 +34,8 @@ class Training:
     batch: examples a step and process; the optimiser steps after `accumulate` of them.
     head_rate: learning rate of a classifier beside the method's own; None is the method's.
     by_length: examples of like length share a batch, which saves padding where lengths differ.
-    checkpoint_steps: write a checkpoint every so many steps, to resume from; 0 is never.
+    checkpoint_steps: write a checkpoint every so many steps, to resume from; 0 is about every minute, or
+        ten times in a run of several processes.
     """
 
     epochs: float = 4.0

@@ -1,6 +1,7 @@
 """Readings from CSVs, Trainer states and TensorBoard, and what is refused."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -73,6 +74,9 @@ def test_what_is_wrong_is_named_with_its_row(tmp_path, text):
 def test_other_files_are_refused(tmp_path):
     with pytest.raises(AttangentError, match="no file or folder"):
         read_metrics(tmp_path / "none.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(AttangentError, match="or it is a pipe"):
+        read_metrics(tmp_path / "pipe.csv")
     for content in ("[]", "{", '{"log_history": 3}', '{"log_history": [1]}'):
         with pytest.raises(AttangentError, match=r"no trainer_state\.json"):
             read_metrics(written(tmp_path, content, "state.json"))

@@ -29,8 +29,8 @@ def read_metrics(
     events a step that goes back is a run that was resumed, and replaces what came after that step.
     """
     place = Path(path)
-    if not place.exists():
-        raise AttangentError(f"there is no file or folder {place}")
+    if not place.is_file() and not place.is_dir():
+        raise AttangentError(f"there is no file or folder {place}, or it is a pipe or a device")
     wanted = None if groups is None else [*groups]
     if place.is_dir() or "tfevents" in place.name:
         frame = _from_tensorboard(place, wanted)
