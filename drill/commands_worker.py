@@ -1,10 +1,11 @@
 """Command lines with hostile values: `python -m drill.commands_worker SEED START STOP`."""
 
 import random
+import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-import click
 import typer.main
 
 from drill.jobs import prompt, rows, series, small_decoder, small_encoder
@@ -47,10 +48,18 @@ def _examples() -> dict[str, list[str]]:
             *(str(series()), "--horizon", "2", "--out", "f.csv"),
             *("--id", "unique_id", "--model", "theta"),
         ],
-        "evaluate": [str(series())],
-        "diagnose": [str(series())],
-        "stages": [str(series())],
+        "evaluate": [str(series()), "--horizon", "2", "--id", "unique_id"],
+        "diagnose": [str(_metrics()), "--target", "loss"],
+        "stages": [str(_metrics())],
+        "spectrum": [small_decoder()],
+        "generate": ["--model", small_decoder(), "--prompt", "the cat"],
     }
+
+
+def _metrics() -> Path:
+    path = Path.cwd() / "inputs" / "metrics.csv"
+    path.write_text("\n".join(["step,loss", *(f"{step},{1 / (1 + step)}" for step in range(60))]))
+    return path
 
 
 def case(seed: int, index: int) -> Case:
@@ -58,7 +67,7 @@ def case(seed: int, index: int) -> Case:
     rng = random.Random(f"{seed}:{index}")
     name = list(commands())[index % len(commands())]
     words = list(_examples().get(name, []))
-    options = [p for p in commands()[name].params if isinstance(p, click.Option) and p.name != "help"]
+    options = [p for p in commands()[name].params if p.param_type_name == "option" and p.name != "help"]
     if words and rng.random() < 0.4:
         words[rng.randrange(len(words))] = rng.choice(VALUES)
     elif not options:
@@ -69,18 +78,17 @@ def case(seed: int, index: int) -> Case:
     return Case(f"attangent {name}", [" ".join(words)[:300]], lambda: _run(name, words), finite=False)
 
 
-def _run(name: str, words: list[str]) -> Any:
-    """What click refuses itself is as good as an AttangentError."""
+def _run(name: str, words: list[str]) -> None:
+    """The whole of `attangent`, with the border that says errors in words; other exceptions come through."""
     from attangent import AttangentError
+    from attangent.cli import main
 
+    sys.argv = ["attangent", name, *words]
     try:
-        return commands()[name].main(words, standalone_mode=False)
-    except (click.ClickException, click.exceptions.Exit, click.Abort) as error:
-        raise AttangentError(str(error)) from error
+        main()
     except SystemExit as error:
-        raise AttangentError(f"exit {error.code}") from error
-    except OSError as error:  # `main` says these in words
-        raise AttangentError(str(error)) from error
+        if error.code:
+            raise AttangentError(f"exit {error.code}") from None
 
 
 if __name__ == "__main__":
