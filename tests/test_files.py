@@ -1,11 +1,21 @@
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from attangent import AttangentError
-from attangent._files import only_writer, real_folder, remove_leftovers, write_json, write_whole, writing
+from attangent import AttangentError, _files
+from attangent._files import (
+    check_file,
+    only_writer,
+    real_folder,
+    remove_leftovers,
+    write_json,
+    write_whole,
+    writing,
+)
 
 
 def test_write_replaces_whole_and_leaves_nothing_else(tmp_path):
@@ -101,3 +111,28 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_json_is_written_to_be_read(tmp_path):
     write_json(tmp_path / "a.json", {"size": 3})
     assert (tmp_path / "a.json").read_text() == '{\n  "size": 3\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("none/out.csv", "there is no folder"), (".", "it is a folder")]
+)
+def test_places_for_files_are_refused_before_the_work(tmp_path, name, message):
+    with pytest.raises(AttangentError, match=message):
+        check_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("check", [lambda path: check_file(path / "out.csv"), real_folder])
+def test_a_folder_without_room_is_named_before_the_work(tmp_path, monkeypatch, check):
+    def full(**given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    check(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(_files.tempfile, "TemporaryFile", full)
+    with pytest.raises(AttangentError, match="No space left on device; free some room"):
+        check(tmp_path)
+
+
+def test_devices_are_not_tried_out():
+    check_file(Path("/dev/stdout"))
+    check_file(Path("/dev/null"))

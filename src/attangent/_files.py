@@ -17,6 +17,7 @@ except ImportError:  # not a POSIX system: no lock, everything else works
     fcntl = None
 
 TEMPORARY = ".partial"
+_PAGE = 4096
 
 
 @contextlib.contextmanager
@@ -70,9 +71,26 @@ def real_folder(path: Path) -> Path:
         ) from None
     if path.is_symlink():
         raise AttangentError(f"{path} is a symbolic link, expected a plain folder: remove the link")
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise AttangentError(f"cannot write to the folder {path}: permission denied; name another folder")
+    _try_out(path, path)
     return path
+
+
+def check_file(path: Path) -> None:
+    """Refuse a place where no file can be written, before any work."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise AttangentError(f"cannot write {path}: there is no folder {folder}")
+    if path.is_dir():
+        raise AttangentError(f"cannot write {path}: it is a folder, expected the name of a file")
+    if not path.exists() or path.is_file():  # what is printed to a device or a pipe is its own affair
+        _try_out(folder, path)
+
+
+def _try_out(folder: Path, path: Path) -> None:
+    """Write a page to a file that nobody sees, so that a folder without leave or room is named at once."""
+    with _refusals(path), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=TEMPORARY) as file:
+        file.write(bytes(_PAGE))
+        file.flush()
 
 
 @contextlib.contextmanager

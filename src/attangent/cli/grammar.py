@@ -18,8 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._files import write_whole
+from attangent._files import check_file, write_whole
 
 INTERRUPTED = 130
 
@@ -137,14 +136,6 @@ def _into(out: Path | None) -> Iterator[None]:
     with contextlib.redirect_stdout(printed):
         yield
     write_whole(out, printed.getvalue())
-
-
-def check_file(path: Path) -> None:
-    """Refuse a place where no file can be written, before any work."""
-    if not path.resolve().parent.is_dir():
-        raise AttangentError(f"cannot write {path}: there is no folder {path.resolve().parent}")
-    if path.is_dir():
-        raise AttangentError(f"cannot write {path}: it is a folder, expected the name of a file")
 
 
 def hint(text: str, quiet: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
-from attangent._files import write_whole
+from attangent._files import check_file, write_whole
 from attangent.cli import tuning_options as options
 from attangent.cli.grammar import AsJson, Quiet, hint
 
@@ -157,7 +157,7 @@ def predict(
     if rows is not None and not rows.exists():
         raise AttangentError(f"there is no {rows}; give a file of rows, or lines on standard input")
     if out is not None:
-        _check_parent(out)
+        check_file(out)
     tuned = load_tuned(adapter, model)
     found = tuned.predict(rows_to_predict(tuned, rows or sys.stdin), batch)
     if out is not None:
@@ -168,11 +168,6 @@ def predict(
         typer.echo(answers_table(found), nl=False)
     elif not quiet:
         typer.echo(f"{len(found)} answers in {out}")
-
-
-def _check_parent(out: Path) -> None:
-    if out.is_dir() or not out.resolve().parent.is_dir():
-        raise AttangentError(f"cannot write {out}; name a .csv file in a folder that is there")
 
 
 def solve(

@@ -8,7 +8,7 @@ from typing import Any
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent._files import write_whole
+from attangent._files import check_file, write_whole
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
 from attangent.adapters.files.read import read_description
 from attangent.adapters.files.save import load_adapter
@@ -45,7 +45,7 @@ def solve_file(
     """Write a line for each problem to `out` (.jsonl); how many were answered right."""
     problems = read_problems(solving.problems)[: solving.limit]
     theirs, ours = _sorted_out(solving.adapters)
-    _check_out(out)
+    check_file(out)
     tokenizer, model = load_tokenizer(solving.model), load_model(solving.model, "causal-lm")
     model = _with_adapters(model, theirs, ours)
     texts = solve(
@@ -68,13 +68,6 @@ def _sorted_out(folders: Sequence[Path]) -> tuple[Path | None, Path | None]:
             "expected at most one of each"
         )
     return (theirs or [None])[0], (ours or [None])[0]
-
-
-def _check_out(out: Path) -> None:
-    if out.is_dir():
-        raise AttangentError(f"cannot write to {out}: it is a folder, expected a .jsonl file")
-    if not out.resolve().parent.is_dir():
-        raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
 
 
 def _with_adapters(model: Any, theirs: Path | None, ours: Path | None) -> Any:
