@@ -20,6 +20,7 @@ OF_SEVERAL_FILES = {
     "forecast/test_rooms.py",
     "stages/detector/test_rates.py",
     "stages/test_public_names.py",
+    "test_displays.py",
     "test_docs.py",
     "test_house.py",
     "tuning/folders/test_old_runs.py",

@@ -1,14 +1,19 @@
 """What a check measured: hypotheses, conclusions, numbers, figures, and the verdict they add up to."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
+from attangent._show import brief, brief_fields
 from attangent.audit.lines import Conclusion, Hypothesis, Trend
 from attangent.audit.verdicts import Judgement, Verdict, judge_parts, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 SeriesKind = Literal["line", "bound", "points", "bars"]
 
@@ -23,6 +28,8 @@ class Series:
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     kind: SeriesKind = "line"
+
+    __repr__ = brief_fields
 
     @classmethod
     def of(cls, label: str, x: Any, y: Any, kind: SeriesKind = "line") -> "Series":
@@ -52,8 +59,10 @@ class Figure:
     ticks: tuple[str, ...] = ()
     """Names of the positions 0, 1, ... on the x axis, for bars."""
 
+    __repr__ = brief_fields
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Finding:
     """What one check measured with one seed. The runner adds where it comes from (see `store.Record`)."""
 
@@ -74,6 +83,21 @@ class Finding:
     def __post_init__(self) -> None:
         if not self.crash and not any(conclusion.claimed for conclusion in self.conclusions):
             raise AttangentError("a finding needs at least one conclusion that the statement claims")
+
+    def __repr__(self) -> str:
+        counts = {name: len(getattr(self, name)) for name in ("conclusions", "hypotheses", "figures")}
+        return brief(self, verdict=self.verdict.value, **counts)
+
+    def _repr_html_(self) -> str:
+        from attangent.audit.report.notebook import finding_html
+
+        return finding_html(self)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw its figures, one panel for each; also to a file, where one is named."""
+        from attangent.audit.report.notebook import plot_figures
+
+        return plot_figures(self.figures, path)
 
     @property
     def hypotheses_met(self) -> bool:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attangent._errors import AttangentError
+from attangent._show import brief
 from attangent.audit.claims import claim_order
 from attangent.audit.finding import Finding, Verdict
 from attangent.audit.storing.record import Origin, Record, plain
@@ -15,6 +17,7 @@ from attangent.audit.storing.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure as Picture
 
 
 SEEDS_OF_A_TREND = 3
@@ -46,11 +49,25 @@ class Spread:
         return float(np.max(self.values))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run says of one claim: one finding per seed, in the order of the seeds."""
 
     records: tuple[Record, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, claim=self.claim, verdict=self.verdict.value, seeds=len(self.records))
+
+    def _repr_html_(self) -> str:
+        from attangent.audit.report.notebook import result_html
+
+        return result_html(self)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw the figures of the finding that decides; also to a file, where one is named."""
+        from attangent.audit.report.notebook import plot_result
+
+        return plot_result(self, path)
 
     @property
     def origin(self) -> Origin:
@@ -152,7 +169,7 @@ class Result:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """The findings of a run folder, the checks that crashed, and files that could not be trusted."""
 
@@ -161,6 +178,22 @@ class Run:
     records: tuple[Record, ...]
     failures: tuple[dict[str, Any], ...]
     problems: dict[Path, str]
+
+    def __repr__(self) -> str:
+        found = totals(self.results())
+        shown = {verdict.replace(" ", "_"): count for verdict, count in found.items() if count}
+        return brief(self, folder=str(self.folder), profile=self.profile, **shown)
+
+    def _repr_html_(self) -> str:
+        from attangent.audit.report.notebook import run_html
+
+        return run_html(self)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw how the claims of each paper came out; also to a file, where one is named."""
+        from attangent.audit.report.notebook import plot_run
+
+        return plot_run(self, path)
 
     def results(self) -> list[Result]:
         """One result per claim, in the order of papers and claims; a check that crashed has one too."""

@@ -31,7 +31,7 @@ def stages(
     quiet: Quiet = False,
 ) -> None:
     """Find the stages of a training run in its losses: where each falls after a plateau, and how surely."""
-    from attangent.stages._pictures import check_picture
+    from attangent._plots import check_picture
     from attangent.stages.detector.detector import find_stages
     from attangent.stages.detector.plots import plot_findings
     from attangent.stages.detector.sources import read_metrics
@@ -63,7 +63,7 @@ def spectrum(
     quiet: Quiet = False,
 ) -> None:
     """Singular values of a model's weights: for each matrix the largest, and how many carry most of it."""
-    from attangent.stages._pictures import check_picture
+    from attangent._plots import check_picture
     from attangent.stages.spectra.plots import plot_spectrum
     from attangent.stages.spectra.singular_values import spectrum as values_of
     from attangent.stages.spectra.summary import load_model, summarised

@@ -389,6 +389,7 @@ class Compressor:
             bytes_of_cache=self.cache.number_of_bytes,
             bytes_of_states=compressed.number_of_bytes,
             answers=answers,
+            distilled=compressed.distilled,
         )
 
     def _whole(self) -> dict[str, PromptState]:

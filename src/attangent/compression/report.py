@@ -1,13 +1,20 @@
 """What compression kept and what it costs, as a table, as JSON and as warnings."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
+from attangent._plots import finished
+from attangent._show import brief, table_html
 from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
+from attangent.compression.goal import Attempt
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What compression kept and what it costs. Sizes are in tokens of a KV cache, times in seconds."""
 
@@ -30,6 +37,23 @@ class Report:
     """How many pieces the prompt was read in."""
     decode: dict[str, float] = field(default_factory=dict)
     """Seconds of one decoding step with the full prompt, the compressed one and none."""
+    distilled: int = 0
+    """Steps of training after the closed form."""
+
+    def __repr__(self) -> str:
+        tokens = f"{self.prompt_tokens} -> {self.size}"
+        return brief(self, tokens=tokens, kept=self.kept, asked=len(self.own), ratio=self.fidelity.ratio)
+
+    def _repr_html_(self) -> str:
+        columns = ("", "full prompt", "compressed", "no prompt")
+        return table_html(self.headline, columns, self.rows(), self.warnings)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw the sizes that were tried, else the shares kept; also to a file, where one is named."""
+        from attangent.compression.curve import draw_curve, draw_shares
+
+        tried = [Attempt(**attempt) for attempt in self.goal.get("attempts", ())]
+        return finished(draw_curve(tried) if tried else draw_shares(self), path)
 
     @property
     def lost(self) -> list[Answer]:
@@ -48,19 +72,22 @@ class Report:
         return f"answers kept: {self.kept} of {len(self.own)}"
 
     @property
+    def _advice(self) -> str:
+        return "try a larger size" if self.distilled else "try a larger size or --distill 200"
+
+    @property
     def warnings(self) -> list[str]:
         found = []
         if self.goal and not self.goal["met"]:
             found.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
         if self.fidelity.ratio > 0.5:
             found.append(
-                f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: "
-                "try a larger size or distillation"
+                f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: {self._advice}"
             )
         if self.lost:
             found.append(
                 f"{len(self.lost)} of {len(self.answers)} answers were lost, the first to "
-                f"{self.lost[0].question!r}: try a larger size or distillation"
+                f"{self.lost[0].question!r}: {self._advice}"
             )
         return found
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from attangent._errors import AttangentError
 from attangent._files import write_json
 from attangent._settings import read_json
+from attangent._show import brief, facts_html
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE
@@ -29,7 +30,7 @@ NOTES = "compressed_prompt.json"
 _LARGEST_NOTES = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompressedPrompt:
     """A state for each layer, by name, and how text behind the prompt is read.
 
@@ -48,6 +49,20 @@ class CompressedPrompt:
     exact: bool = False
     distilled: int = 0
     rotation: Rotation | None = None
+
+    def __repr__(self) -> str:
+        tokens = f"{self.position_offset} -> {self.size}"
+        return brief(self, tokens=tokens, method=self.method, layers=len(self.states))
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "tokens of the prompt": self.position_offset,
+            "tokens for each head, in the mean": self.size,
+            "method": self.method,
+            "layers": len(self.states),
+            "bytes": f"{self.number_of_bytes:,}",
+        }
+        return facts_html("Compressed prompt", facts, ["attach(model) puts it in front, save keeps it"])
 
     @property
     def config(self) -> NTKConfig:

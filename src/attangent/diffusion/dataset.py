@@ -9,6 +9,7 @@ from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
 from attangent._random import generator
+from attangent._show import brief_fields
 from attangent.diffusion._inputs import as_points, as_times
 from attangent.diffusion.mixture import Target
 from attangent.diffusion.process import ForwardProcess, Spacing
@@ -21,6 +22,8 @@ class ScoreData:
     t: Tensor
     x: Tensor
     y: Tensor
+
+    __repr__ = brief_fields
 
     def __post_init__(self) -> None:
         x = as_points("x", self.x)

@@ -11,6 +11,7 @@ from attangent._arrays import check_shape
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
+from attangent._show import brief_fields
 from attangent.diffusion._inputs import as_double, as_points, as_times
 from attangent.diffusion.process import ForwardProcess
 
@@ -45,6 +46,8 @@ class GaussianMixture:
     """(k, d), along the columns of `axes`."""
     axes: Tensor | None = None
     """(k, d, d) orthogonal matrices; None means the coordinate axes."""
+
+    __repr__ = brief_fields
 
     def __post_init__(self) -> None:
         check_shape("means", self.means, "k", "d")

@@ -10,6 +10,7 @@ from torch import Tensor
 from attangent._checks import check_positive, check_size, check_steps
 from attangent._errors import AttangentError
 from attangent._progress import track
+from attangent._show import brief_fields
 
 Weights = list[Tensor]
 
@@ -83,6 +84,8 @@ class Course:
     snapshots: dict[int, Weights]
     validation: dict[int, float]
     """The mean of |F - y|^2 over the validation labels; empty where there were none."""
+
+    __repr__ = brief_fields
 
     @property
     def best_step(self) -> int:

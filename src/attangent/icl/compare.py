@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,6 +15,7 @@ from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
 from attangent._random import generator
+from attangent._show import brief, table_html
 from attangent.icl._inputs import as_tensor
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit
@@ -22,6 +23,8 @@ from attangent.icl.rules import RULES
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
     from attangent.icl.attention import OneLayerAttention
     from attangent.icl.transformer import InContextTransformer
 
@@ -37,7 +40,7 @@ class RepresentationWarning(UserWarning):
     """The predictor cannot know the representations: no rule on them can be what it does."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Mean squared figures over prompts and queries, each divided by the mean square of the clean labels.
 
@@ -68,11 +71,23 @@ class Comparison:
         ]
         return pd.DataFrame(rows).sort_values("distance", ignore_index=True)
 
-    def plot(self, path: str | Path) -> None:
+    def __repr__(self) -> str:
+        return brief(self, nearest=self.nearest, certainty=self.certainty, implied_alpha=self.implied_alpha)
+
+    def _repr_html_(self) -> str:
+        table = self.table
+        notes = [
+            f"certainty {self.certainty:.0%}; rules further than {self.most:g} are not what it does",
+            f"nearest ridge: alpha {self.implied_alpha:.4g}, at a distance of {self.implied_distance:.3g}",
+        ]
+        title = f"What the predictor does: {self.nearest}"
+        return table_html(title, [*map(str, table.columns)], map(tuple, table.to_numpy()), notes)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
         """The predictor's answers against those of the six nearest rules, one panel for each."""
         from attangent.icl.plots import plot_comparison
 
-        plot_comparison(self, path)
+        return plot_comparison(self, path)
 
 
 def compare_to_ridge(

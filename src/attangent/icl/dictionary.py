@@ -12,6 +12,7 @@ from attangent._checks import check_choice, check_not_negative, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
 from attangent._random import generator
+from attangent._show import brief_fields
 from attangent.icl._inputs import as_matrix, as_tensor
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 
@@ -29,6 +30,8 @@ class Prompts:
     clean: Tensor
     """(count, K): lambda'f(v_k), without noise."""
     N: int
+
+    __repr__ = brief_fields
 
     @property
     def shown(self) -> Tensor:
@@ -50,6 +53,8 @@ class Dictionary:
     tau: float
     apart: bool = False
     """Whether the representations were drawn without regard to the tokens: the tokens do not tell them."""
+
+    __repr__ = brief_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", as_matrix("tokens", self.tokens))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attangent._progress import Bars
+from attangent._show import brief_fields
 
 if TYPE_CHECKING:
     from attangent.icl.attention import OneLayerAttention
@@ -26,6 +27,8 @@ class Training:
     gaps: Tensor
     stopped: Stop
     watched: dict[str, Tensor] = field(default_factory=dict)
+
+    __repr__ = brief_fields
 
     @property
     def gap(self) -> float:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attangent._checks import check_positive, check_steps
 from attangent._errors import AttangentError
+from attangent._show import brief_fields
 from attangent.kernels._inputs import as_points, as_targets
 
 
@@ -46,6 +47,8 @@ class Trajectory:
     kernel_drift: dict[int, float]
     """|H(t) - H(0)|_F at the steps named in `drift_at`."""
     diverged: bool
+
+    __repr__ = brief_fields
 
     @property
     def steps(self) -> int:

@@ -11,6 +11,7 @@ from torch.func import jvp, vjp
 
 from attangent._checks import check_positive
 from attangent._errors import AttangentError
+from attangent._show import brief_fields
 from attangent.kernels._inputs import as_targets
 from attangent.kernels.functional import (
     Functional,
@@ -29,6 +30,8 @@ class LinearisedRun:
     change: Parameters
     """delta after the last step, by parameter."""
     function: Functional
+
+    __repr__ = brief_fields
 
     def outputs(self, x: Points) -> Tensor:
         """F0(x) + J(x) delta (n, O) at any points."""

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import torch
 from scipy.sparse.linalg import LinearOperator
@@ -11,8 +12,13 @@ from torch import Tensor
 from attangent._arrays import check_shape, fitted
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._plots import finished, in_style, one_panel
+from attangent._show import brief, table_html
 from attangent.kernels._inputs import as_tensor
 from attangent.kernels.krylov import krylov_spectrum
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 Steps = int | Sequence[int] | Tensor
 
@@ -109,6 +115,40 @@ class Prediction:
         self.whole = whole
         self._rate = step_rate
         self._coefficients = eigenvectors.T @ residual
+
+    def __repr__(self) -> str:
+        first, stable = float(self.loss(0)), self.largest_stable_rate
+        return brief(self, outputs=len(self.eigenvectors), rate=self.rate, stable_below=stable, loss=first)
+
+    def _repr_html_(self) -> str:
+        steps = [0, 1, 10, 100, 1000, 10_000]
+        rows = [(f"{step:,}", loss) for step, loss in zip(steps, self.loss(steps).tolist(), strict=True)]
+        note = f"rate {self.rate:.4g}; no component grows below {self.largest_stable_rate:.4g}"
+        return table_html("Predicted training", ("step", "loss"), rows, [note])
+
+    @in_style
+    def plot(
+        self, steps: int = 1000, path: str | PathLike[str] | None = None, *, trained: Any = None
+    ) -> "Picture":
+        """Draw the predicted loss over the first `steps` steps; also to a file, where one is named.
+
+        trained: the losses of a real training from step 0 on, drawn beside it.
+        """
+        times = torch.linspace(0, check_size("steps", steps), 201).round().unique()
+        figure, axes = one_panel()
+        axes.plot(times.tolist(), self.loss(times).tolist(), label="predicted")
+        if trained is not None:
+            real = as_tensor("trained", trained).double().flatten()[: steps + 1]
+            every = max(len(real) // 25, 1)
+            axes.plot(range(0, len(real), every), real[::every].tolist(), "o", mfc="none", label="trained")
+            axes.legend()
+        axes.set(yscale="log", xlabel="step", ylabel="loss", title="Loss if the kernel stays as it is")
+        return finished(figure, path)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate it was made for."""
+        return self._rate / self.width
 
     @property
     def largest_stable_rate(self) -> float:

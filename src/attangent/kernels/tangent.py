@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attangent._arrays import check_shape, fitted
 from attangent._errors import AttangentError
+from attangent._show import brief_fields
 from attangent.kernels.factors import Factor, Rows, block_size, blocks
 
 _BLOCK_BYTES = 8 * 2**20
@@ -48,6 +49,8 @@ class Tangent:
     width: float
     centre: Tensor | None = None
     direct: Tensor | None = None
+
+    __repr__ = brief_fields
 
     @property
     def points(self) -> int:

@@ -24,6 +24,7 @@ from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
 from attangent.tuning.request import Tuning, differences, settings_of
 from attangent.tuning.running import Outcome, Task, run_method
+from attangent.tuning.runs import TuningRuns
 from attangent.tuning.training import score
 from attangent.tuning.watching import Watch
 
@@ -36,14 +37,14 @@ def finetune(
     report: Callable[[dict[str, Any]], None] = lambda metrics: None,
     seeds: int = 1,
     quiet: bool = True,
-) -> list[dict[str, Any]]:
+) -> TuningRuns:
     """Tune with seeds s, s+1, ... (s that of the training) into `out`/seed-N; the metrics of each.
 
     A seed that is done is not computed again; one that was cut off goes on from its last checkpoint.
     """
     check_size("seeds", seeds)
     first = tuning.training.seed
-    found = []
+    found = TuningRuns()
     with Watch(quiet) as watch:
         for seed in range(first, first + seeds):
             own = replace(tuning, training=replace(tuning.training, seed=seed))

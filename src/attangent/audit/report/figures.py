@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from attangent._plots import styled
 from attangent.audit.finding import Figure, Series
 from attangent.audit.report.axes import Axis, Vector, masked, thin_curve, thin_points
 from attangent.audit.report.svg import inline
@@ -185,12 +186,12 @@ def _render(plot: _Plain | _Named, figures: Sequence[Figure]) -> bytes:
 
 @contextlib.contextmanager
 def _own_settings() -> Iterator[None]:
-    """Matplotlib as it comes, whatever the user has set: text stays text, equal figures give equal SVG."""
+    """Our style, whatever the user has set: text stays text, equal figures give equal SVG."""
     import matplotlib
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
+    with styled(), warnings.catch_warnings():
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "attangent"})
+        matplotlib.rcParams.update({"figure.constrained_layout.use": False, "axes.grid": False})
         matplotlib.rcParams.update({"text.parse_math": False, "font.family": ["DejaVu Sans"]})
         warnings.filterwarnings("ignore", message="Glyph")  # the page's font draws the text in the end
         yield

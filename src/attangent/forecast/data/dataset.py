@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
+from attangent._show import brief_fields
 from attangent.forecast.data.frames import read_frame
 
 Array = NDArray[np.float64]
@@ -34,6 +35,8 @@ class Dataset:
     scale: Array
     split: str
     digest: str
+
+    __repr__ = brief_fields
 
     def part(self, which: Part, lookback: int = 0) -> Array:
         """A part with `lookback` values before it, so that its first window forecasts its first value."""

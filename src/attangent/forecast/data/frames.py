@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attangent._errors import AttangentError
+from attangent._show import brief_fields
 from attangent._tables import check_header
 from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
 
@@ -29,6 +30,8 @@ class Table:
 
     frame: pd.DataFrame
     notes: list[str] = field(default_factory=list)
+
+    __repr__ = brief_fields
 
 
 def read_frame(path: str | Path, date: str | None = None, keep: tuple[str, ...] = ()) -> Table:

@@ -1,13 +1,16 @@
 """What kind of series this is, and which kind of model it rewards: numbers first, then a verdict in words."""
 
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._plots import bars, finished, in_style, one_panel
+from attangent._show import brief, table_html
 from attangent.forecast.data.inputs import as_series
 from attangent.forecast.models.baselines import Persistence, SeasonalNaive
 from attangent.forecast.models.forecaster import Forecaster
@@ -16,6 +19,9 @@ from attangent.forecast.models.statistics import Normalise
 from attangent.forecast.outlook.choose import default_lookback
 from attangent.forecast.outlook.headroom import Headroom, nonlinear_headroom
 from attangent.forecast.outlook.protocol import errors_by_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 Array = NDArray[np.float64]
 
@@ -35,7 +41,7 @@ class Shift:
     """The same ratio for the steps x_t - x_{t-1}."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Errors are mean squares over every held-out window, in units of the train variance of each channel."""
 
@@ -50,6 +56,24 @@ class Diagnosis:
     headroom: Headroom
     shift: Shift
     verdict: str
+
+    def __repr__(self) -> str:
+        best = min(self.errors, key=lambda name: self.errors[name])
+        return brief(self, times=self.times, channels=self.channels, best=best, headroom=self.headroom.share)
+
+    def _repr_html_(self) -> str:
+        rows = sorted(self.errors.items(), key=lambda item: item[1])
+        about = f"{self.times} times, {self.channels} channels, period {self.period}"
+        columns = ("model", "mean squared error")
+        return table_html(f"Diagnosis: {about}", columns, rows, self.verdict.split(". "))
+
+    @in_style
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw the errors of the models that were tried; also to a file, where one is named."""
+        figure, axes = one_panel((6.4, 1.0 + 0.32 * len(self.errors)))
+        errors = dict(sorted(self.errors.items(), key=lambda item: item[1]))
+        bars(axes, errors, "mean squared error in units of the variance", next(iter(errors)))
+        return finished(figure, path)
 
 
 def diagnose(

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from attangent._show import brief, table_html, times_of
+
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
     from attangent.forecast.outlook.choose import Choice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outlook:
     """The forecast of one target.
 
@@ -26,6 +31,22 @@ class Outlook:
     values: pd.DataFrame
     expected: dict[str, float]
     choice: "Choice | None" = None
+
+    def __repr__(self) -> str:
+        return brief(self, target=self.target, model=self.model, steps=len(self.values))
+
+    def _repr_html_(self) -> str:
+        columns = ["time", *map(str, self.values.columns)]
+        times = times_of(self.values.index)
+        rows = [(time, *row) for time, row in zip(times, self.values.to_numpy(), strict=True)]
+        title = f"Forecast of {self.target} by {self.model}"
+        return table_html(title, columns, rows, [self.why, self.sentence(), self.warning()])
+
+    def plot(self, past: "pd.Series | None" = None, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw the forecast and its intervals, behind the `past` where it is given; also to a file."""
+        from attangent.forecast.outlook.plot import plot_outlook
+
+        return plot_outlook(self, past, path)
 
     @property
     def skill(self) -> float:

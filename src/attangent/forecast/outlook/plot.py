@@ -1,59 +1,78 @@
 """A picture of forecasts: the recent past, the forecast, its intervals."""
 
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent._files import writing
+from attangent._plots import COLOURS, FAINT, PAST, check_picture, finished, in_style, panels
 from attangent.forecast.outlook.outlooks import Outlook
 
-COLOUR = "#1f5fa8"
-
-
-def plot_outlooks(frame: pd.DataFrame, outlooks: Sequence[Outlook], path: str | Path) -> None:
-    """Write one panel for each target, as png, svg or pdf by the ending of `path`."""
-    check_ending(path)
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 2.8 * len(outlooks)), layout="constrained")
-    panels = figure.subplots(len(outlooks), squeeze=False)[:, 0]
-    for panel, outlook in zip(panels, outlooks, strict=True):
-        past = pd.Series(frame[outlook.target]).iloc[-max(3 * len(outlook.values), 40) :]
-        draw(panel, past, outlook.values, outlook.model)
-        panel.set_title(outlook.target, loc="left", fontsize=10)
-        panel.legend(loc="upper left", frameon=False, fontsize=8)
-    with writing(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+COLOUR = COLOURS[0]
 
 
-def check_ending(path: str | Path) -> None:
-    """Refuse a picture that is none by its name."""
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise AttangentError(
-            f"the plot is to be written to {path}, expected a name ending in .png, .svg or .pdf"
-        )
+@in_style
+def plot_outlooks(frame: pd.DataFrame, outlooks: Sequence[Outlook], path: str | Path) -> None:
+    """Write one panel for each target, as png, svg or pdf by the ending of `path`."""
+    check_picture(path)
+    figure, axes = panels(len(outlooks), across=1, size=(9.0, 2.8))
+    for panel, outlook in zip(axes, outlooks, strict=True):
+        _draw_outlook(panel, outlook, pd.Series(frame[outlook.target]))
+    finished(figure, path)
 
 
-def draw(panel: Any, past: pd.Series, values: pd.DataFrame, name: str) -> None:
+@in_style
+def plot_outlook(
+    outlook: Outlook, past: pd.Series | None = None, path: str | PathLike[str] | None = None
+) -> "Figure":
+    """One forecast, behind its past where that is given."""
+    if past is not None and len(past) < 1:
+        raise AttangentError("past has no value, expected those that the forecast follows")
+    figure, (panel,) = panels(1, size=(8.0, 3.2))
+    _draw_outlook(panel, outlook, past)
+    return finished(figure, path)
+
+
+def _draw_outlook(panel: Any, outlook: Outlook, past: pd.Series | None) -> None:
+    shown = None if past is None else past.iloc[-max(3 * len(outlook.values), 40) :]
+    draw(panel, shown, outlook.values, outlook.model)
+    set_times(panel, outlook.values.index)
+    panel.set_title(outlook.target)
+    panel.legend(loc="upper left")
+
+
+def draw(panel: Any, past: pd.Series | None, values: pd.DataFrame, name: str) -> None:
     """The past, a fan of intervals and the forecast, which starts from the last value of the past."""
-    panel.plot(past.index, past.to_numpy(), color="#333333", lw=1.1, label="past")
-    index = past.index[-1:].append(values.index)
-    start = past.to_numpy()[-1:]
+    index, start = values.index, np.empty(0)
+    if past is not None:
+        panel.plot(past.index, past.to_numpy(), color=PAST, lw=1.1, label="past")
+        index, start = past.index[-1:].append(values.index), past.to_numpy()[-1:]
     levels = [column.removeprefix("lower_") for column in values.columns if column.startswith("lower_")]
     for place, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
         lower, upper = (np.concatenate((start, values[f"{side}_{level}"])) for side in ("lower", "upper"))
         shade = _shaded(COLOUR, 0.18 + 0.3 * place / len(levels))
         panel.fill_between(index, lower, upper, color=shade, lw=0, label=f"{level} %")
     panel.plot(index, np.concatenate((start, values["forecast"])), color=COLOUR, lw=1.6, label=name)
-    panel.axvline(index[0], color="#999999", lw=0.6, ls=":")
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(axis="y", color="#eeeeee", lw=0.8)
-    panel.set_axisbelow(True)
+    if past is not None:
+        panel.axvline(index[0], color=FAINT, lw=0.8, ls=":")
     panel.margins(x=0.01)
+
+
+def set_times(panel: Any, index: pd.Index, most: int = 8) -> None:
+    """Dates written as short as they can be told apart."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    if isinstance(index, pd.DatetimeIndex):
+        locator = AutoDateLocator(minticks=3, maxticks=most)
+        panel.xaxis.set_major_locator(locator)
+        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def _shaded(colour: str, share: float) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attangent._errors import AttangentError
-from attangent.stages._pictures import check_picture
+from attangent._plots import check_picture
 from attangent.stages.detector.detector import StageDetector
 from attangent.stages.detector.plots import plot_stages
 

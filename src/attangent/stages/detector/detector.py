@@ -5,15 +5,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Literal
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
 from attangent._checks import check_between
 from attangent._errors import AttangentError
+from attangent._show import brief, table_html
 from attangent.stages.detector.group import FEWEST, Group, Stage, examine
 from attangent.stages.detector.order import Order, order_of
 from attangent.stages.detector.table import summary, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 _GROWTH = 1.2
 """Groups are looked at again when their readings have grown by this factor."""
@@ -34,11 +39,28 @@ class Event:
         return f"{self.name} {verb} at step {self.step:g}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Findings:
     """What a set of groups shows: each group with its stages, all stages by their onset, the order."""
 
     groups: tuple[Group, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, groups=[group.name for group in self.groups], stages=len(self.stages))
+
+    def _repr_html_(self) -> str:
+        names = ("group", "stage", "onset", "completion", "plateau", "level", "share")
+        rows = self.table[list(names)].to_numpy()
+        lines = self.summary().splitlines()
+        return table_html(f"{len(self.stages)} stages", names, map(tuple, rows), lines)
+
+    def plot(
+        self, readings: pd.DataFrame | None = None, path: str | PathLike[str] | None = None
+    ) -> "Picture":
+        """Draw each group's course and its stages, behind the `readings` where they are given."""
+        from attangent.stages.detector.plots import plot_findings
+
+        return plot_findings(self, readings, path)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -116,6 +138,18 @@ class StageDetector:
         self._next_look = dict.fromkeys(names, FEWEST)
         self._said: dict[str, list[Event]] = {name: [] for name in names}
         self._found: tuple[int, Findings] | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, groups=list(self._steps), readings=sum(map(len, self._steps.values())))
+
+    def _repr_html_(self) -> str:
+        return self.findings._repr_html_()
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw all readings so far with the stages found in them; also to a file, where one is named."""
+        from attangent.stages.detector.plots import plot_stages
+
+        return plot_stages(self, path)
 
     def update(self, step: float, losses: Mapping[str, float]) -> tuple[Event, ...]:
         """Take in what was read at `step`, for all groups or some; returns what this settled."""

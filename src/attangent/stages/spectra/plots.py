@@ -1,25 +1,29 @@
 """Pictures of spectra."""
 
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent.stages._pictures import write_picture
+from attangent._plots import COLOURS, check_picture, finished, in_style, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def plot_spectrum(frame: pd.DataFrame, path: str | Path) -> None:
-    """Singular values as `spectrum` returns them: a panel a target, a curve a layer (and head)."""
+@in_style
+def plot_spectrum(frame: pd.DataFrame, path: str | PathLike[str] | None = None) -> "Figure":
+    """Singular values as `spectrum` returns them: a panel per target, a curve per layer (and head)."""
+    if path is not None:
+        check_picture(path)
     targets = list(dict.fromkeys(frame["target"]))
     if not targets:
         raise AttangentError("the frame has no singular values: take it from spectrum(model)")
-
-    def draw(panels: list[Any]) -> None:
-        for panel, target in zip(panels, targets, strict=True):
-            for _, values in frame.query("target == @target").groupby(["layer", "head"], dropna=False):
-                colour = f"C{int(values['layer'].iloc[0]) % 10}"
-                panel.semilogy(values["index"], values["value"], color=colour, lw=1)
-            panel.set(title=target, xlabel="index", ylabel="singular value")
-
-    write_picture(path, len(targets), draw)
+    figure, axes = panels(len(targets))
+    for panel, target in zip(axes, targets, strict=True):
+        for _, values in frame.query("target == @target").groupby(["layer", "head"], dropna=False):
+            colour = COLOURS[int(values["layer"].iloc[0]) % len(COLOURS)]
+            panel.semilogy(values["index"], values["value"], color=colour, lw=1)
+        panel.set(title=target, xlabel="index", ylabel="singular value")
+    return finished(figure, path)

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attangent._errors import AttangentError
 from attangent._gate import checked
+from attangent._plots import bars, finished, in_style, one_panel
 from attangent._settings import read_json
+from attangent._show import brief, facts_html, table_html
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from attangent.tuning.beside import with_beside
 from attangent.tuning.folders.description import FILE, Description, read_description
@@ -18,14 +20,30 @@ from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.pooling import use_mean_pooling
 from attangent.tuning.precision import quantise
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True)
+_MOST_DRAWN = 20
+
+
+@dataclass(frozen=True, repr=False)
 class Tuned:
     """A model with what was tuned on it, its tokenizer (None for images) and what its folder says."""
 
     model: Any
     tokenizer: Any
     description: Description
+
+    def __repr__(self) -> str:
+        about = self.description
+        return brief(self, base=about.base_model, kind=about.kind, method=about.method, labels=about.labels)
+
+    def _repr_html_(self) -> str:
+        about = self.description
+        facts = {"base model": about.base_model, "task": about.kind, "method": about.method}
+        if about.labels:
+            facts["labels"] = ", ".join(about.labels)
+        return facts_html("Tuned model", facts, ["predict(texts) answers; pipeline() is transformers' own"])
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -65,6 +83,18 @@ class Prediction:
 
     label: str
     probabilities: dict[str, float]
+
+    def _repr_html_(self) -> str:
+        ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
+        return table_html(self.label, ("label", "probability"), ranked)
+
+    @in_style
+    def plot(self, path: str | PathLike[str] | None = None) -> "Figure":
+        """Draw the probability of each label; also to a file, where one is named."""
+        ranked = dict(sorted(self.probabilities.items(), key=lambda item: -item[1])[:_MOST_DRAWN])
+        figure, axes = one_panel((6.0, 1.0 + 0.35 * len(ranked)))
+        bars(axes, ranked, "probability", self.label)
+        return finished(figure, path)
 
     @property
     def probability(self) -> float:

@@ -1,6 +1,8 @@
 """A table of all models of a set: forecasts from earlier ends against what came."""
 
 from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -8,11 +10,16 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent._plots import bars, finished, in_style, one_panel
+from attangent._show import brief, table_html
 from attangent.forecast.data.long_frames import SeriesSet
 from attangent.forecast.data.panel import SHORTEST, Panel, seasonal_scale
 from attangent.forecast.outlook.panels.forecast import PANEL_MODELS, forecast_panel
 from attangent.forecast.outlook.panels.groups import in_groups
 from attangent.forecast.outlook.panels.metrics import coverage, mase, smape, weighted_quantile_loss
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 Array = NDArray[np.float64]
 
@@ -20,7 +27,7 @@ QUANTILES = tuple(k / 10 for k in range(1, 10))
 ENDS = (0.025, 0.1, 0.9, 0.975)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """`table` has one row for each model, the best first: mase, smape, wql, shares within 80 and 95 %."""
 
@@ -29,6 +36,24 @@ class Evaluation:
     windows: int
     left_out: int
     """Series too short for any window."""
+
+    def __repr__(self) -> str:
+        return brief(self, winner=self.winner, series=self.series, windows=self.windows)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(model), *row) for model, row in zip(self.table.index, self.table.to_numpy(), strict=True)
+        ]
+        note = f"{self.series} series, {self.windows} windows; {self.left_out} series were too short"
+        return table_html(f"Best: {self.winner}", ["model", *map(str, self.table.columns)], rows, [note])
+
+    @in_style
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw each model's MASE, the best coloured; also to a file, where one is named."""
+        figure, axes = one_panel((6.4, 1.0 + 0.32 * len(self.table)))
+        errors = dict(zip(map(str, self.table.index), self.table["mase"].tolist(), strict=True))
+        bars(axes, errors, "MASE, less is better", self.winner)
+        return finished(figure, path)
 
     @property
     def winner(self) -> str:

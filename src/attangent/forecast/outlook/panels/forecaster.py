@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_between, check_choice, check_size
 from attangent._errors import AttangentError
+from attangent._plots import finished
+from attangent._show import brief, table_html, times_of
 from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
 from attangent.forecast.data.long_frames import Columns, SeriesSet, read_long
 from attangent.forecast.data.panel import SHORTEST
@@ -18,11 +21,14 @@ from attangent.forecast.data.periods import period_of
 from attangent.forecast.outlook.panels.forecast import PANEL_MODELS, PanelForecast
 from attangent.forecast.outlook.panels.groups import Crew, Work, combined_errors, run_groups
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
 Array = NDArray[np.float64]
 Show = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SetForecast:
     """The forecasts of a set: a long frame, the errors of every model on the past, and the reasons."""
 
@@ -32,6 +38,31 @@ class SetForecast:
     models: list[str]
     """The model of each series, in the order of the frame."""
     notes: list[str] = field(default_factory=list)
+    given: SeriesSet | None = field(default=None, compare=False)
+    """The series that were forecast."""
+
+    def __repr__(self) -> str:
+        steps = len(self.frame) // max(len(self.models), 1)
+        return brief(self, series=len(self.models), steps=steps, models=sorted(set(self.models)))
+
+    def _repr_html_(self) -> str:
+        frame = self.plain()
+        head = frame.head(12).copy()
+        head.iloc[:, 1] = times_of(head.iloc[:, 1])
+        title = f"Forecast of {len(self.models)} series"
+        best = min(self.errors, key=lambda name: self.errors[name])
+        note = f"least error on the past: {best}, {self.errors[best]:.4g} seasonal steps"
+        rows = [tuple(map(_shown, row)) for row in head.to_numpy()]
+        left = [f"the first 12 of {len(frame)} rows"] if len(frame) > 12 else []
+        return table_html(title, [*map(str, frame.columns)], rows, [*left, *self.why[:2], note, *self.notes])
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
+        """Draw up to twelve of the series with their forecasts; also to a file, where one is named."""
+        from attangent.forecast.outlook.panels.pictures import figure_of
+
+        if self.given is None:
+            raise AttangentError("the series are not kept with this forecast: make it by SeriesForecaster")
+        return finished(figure_of(self.given, self), path)
 
     def plain(self) -> pd.DataFrame:
         """The frame with the names of `attangent forecast`: forecast, lower_80, upper_80, and model."""
@@ -191,7 +222,11 @@ class SeriesForecaster:
             for k in group:
                 models[k] = one.model
         frame = _long(given, found, h, asked)
-        return SetForecast(frame, combined_errors(found), why, models, list(given.notes))
+        return SetForecast(frame, combined_errors(found), why, models, list(given.notes), given)
+
+
+def _shown(value: Any) -> Any:
+    return value if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent._files import write_whole, writing
+from attangent._files import write_whole
+from attangent._plots import check_picture, finished, in_style, panels
 from attangent.forecast.data.long_frames import SeriesSet
 from attangent.forecast.outlook.panels.forecaster import SetForecast
-from attangent.forecast.outlook.plot import check_ending, draw
+from attangent.forecast.outlook.plot import draw, set_times
 
 MOST = 12
 """So many series are drawn, evenly taken from all."""
@@ -30,9 +31,8 @@ img { max-width: 100%; }
 
 def plot_set(given: SeriesSet, found: SetForecast, path: str | Path) -> None:
     """Write small multiples of up to twelve series, as png, svg or pdf by the ending of `path`."""
-    check_ending(path)
-    with writing(path) as temporary:
-        _figure(given, found).savefig(temporary, dpi=120)
+    check_picture(path)
+    finished(figure_of(given, found), path)
 
 
 def write_report(given: SeriesSet, found: SetForecast, path: str | Path) -> None:
@@ -40,32 +40,22 @@ def write_report(given: SeriesSet, found: SetForecast, path: str | Path) -> None
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise AttangentError(f"the report is to be written to {path}, expected a name ending in .html")
     picture = io.BytesIO()
-    _figure(given, found).savefig(picture, format="png", dpi=110)
+    figure_of(given, found).savefig(picture, format="png", dpi=110)
     write_whole(path, _page(given, found, base64.b64encode(picture.getvalue()).decode()))
 
 
-def _figure(given: SeriesSet, found: SetForecast) -> Any:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-    from matplotlib.figure import Figure
-
+@in_style
+def figure_of(given: SeriesSet, found: SetForecast) -> Any:
+    """Up to twelve series, evenly taken from all, with their forecasts."""
     shown = np.unique(np.linspace(0, len(given.ids) - 1, min(MOST, len(given.ids))).astype(int))
-    across = min(ACROSS, len(shown))
-    down = -(-len(shown) // across)
-    figure = Figure(figsize=(4.4 * across, 2.5 * down + 0.4), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for panel, k in zip(panels, shown, strict=False):
+    figure, axes = panels(len(shown), ACROSS, (4.2, 2.5))
+    for panel, k in zip(axes, shown, strict=True):
         past, values = _past_and_values(given, found, int(k))
         draw(panel, past, values, found.models[k])
-        panel.set_title(str(given.ids[k]), loc="left", fontsize=9)
-        panel.tick_params(labelsize=8)
-        if isinstance(past.index, pd.DatetimeIndex):
-            locator = AutoDateLocator(minticks=3, maxticks=6)
-            panel.xaxis.set_major_locator(locator)
-            panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    for panel in panels[len(shown) :]:
-        panel.set_visible(False)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False, fontsize=8)
+        set_times(panel, past.index, most=6)
+        panel.set_title(str(given.ids[k]))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels))
     return figure
 
 
