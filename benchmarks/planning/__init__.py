@@ -1,0 +1,1 @@
+"""Predicted training beside the real one: `python -m benchmarks.planning FOLDER`."""

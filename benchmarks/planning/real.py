@@ -1,0 +1,87 @@
+"""Real runs of `tune`'s own training, on cached lower layers: every step's loss, and the score at the end."""
+
+import copy
+import json
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attangent._files import write_json
+from attangent.tuning.compare.trunk import split_trunk
+from attangent.tuning.methods import Method
+from attangent.tuning.preparing import prepare
+from attangent.tuning.recipe import Recipe
+from attangent.tuning.request import Tuning
+from attangent.tuning.running import Task, run_method
+from attangent.tuning.training import score
+from benchmarks.accuracy_data import minilm
+from benchmarks.planning.tasks import FACTORS, TOKENS, Setting
+
+TOP = 2
+METHODS = ("head", "ntk", "lora")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task on MiniLM's last layers; the states that the layers below give are its rows."""
+
+    task: Task
+    held: list[dict[str, Any]]
+
+
+def prepared(setting: Setting, folder: Path) -> Prepared:
+    train, held = setting.files(folder / "data")
+    ground = prepare(Tuning(minilm(), train, held, max_tokens=TOKENS))
+    trunk, top = split_trunk(ground.model, TOP)
+    rows, others = (trunk.encode(part, ground.collate) for part in (ground.train, ground.evaluate))
+    return Prepared(Task(top, "classification", rows, ground.collate), others)
+
+
+def rates(method: str) -> list[float]:
+    own = Recipe().rate_of(Method(method))
+    return [float(f"{factor * own:.3g}") for factor in FACTORS]
+
+
+def run(ready: Prepared, setting: Setting, method: str, rate: float, seed: int = 0) -> dict[str, Any]:
+    """The losses of all steps, the score on held-out rows at the end, and what it took."""
+    losses: list[float] = []
+    task = replace(ready.task, model=copy.deepcopy(ready.task.model))
+    training = replace(setting.training, seed=seed)
+    began = time.process_time()
+    with tempfile.TemporaryDirectory() as place:
+        outcome = run_method(
+            task,
+            Method(method, learning_rate=rate),
+            training,
+            Recipe(),
+            Path(place),
+            lambda step, steps, loss: losses.append(loss),
+        )
+    seconds = time.process_time() - began
+    scores = score(outcome.trainer, ready.held, "classification")
+    whole = score(outcome.trainer, ready.task.rows, "classification")
+    own = {"cpu_seconds": seconds, "train_loss_after": whole["loss"], "peak": outcome.numbers["peak_megabytes"]}
+    return {"rate": rate, "losses": losses, **scores, **own}
+
+
+def all_runs(settings: tuple[Setting, ...], folder: Path) -> None:
+    """Every run that is not there yet, cheapest method first, one file each."""
+    for setting in settings:
+        ready = None
+        for method in METHODS:
+            for rate in rates(method):
+                place = folder / "real" / f"{setting.name}-{method}-{rate:g}.json"
+                if place.is_file():
+                    continue
+                ready = ready or prepared(setting, folder)
+                found = run(ready, setting, method, rate)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write_json(place, found)
+                print(place.stem, f"{found['accuracy']:.3f}", f"{found['cpu_seconds']:.1f} s", flush=True)
+
+
+def read_run(folder: Path, setting: Setting, method: str, rate: float) -> dict[str, Any] | None:
+    place = folder / "real" / f"{setting.name}-{method}-{rate:g}.json"
+    return json.loads(place.read_text()) if place.is_file() else None
