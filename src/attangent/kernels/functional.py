@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_map
 
 from attangent._errors import AttangentError
 
@@ -98,6 +99,17 @@ def count_points(name: str, x: Any) -> int:
 def take(x: Points, points: slice | int) -> Points:
     """Some of the points, or one."""
     return {name: value[points] for name, value in x.items()} if isinstance(x, Mapping) else x[points]
+
+
+def per_point(of_one: Callable[..., Any], parameters: Parameters, x: Points) -> Any:
+    """`of_one` (parameters, one point) at all points by vmap, or one by one where vmap cannot follow."""
+    try:
+        return vmap(of_one, in_dims=(None, 0))(parameters, x)
+    except RuntimeError as error:
+        if "vmap" not in str(error):
+            raise
+    alone = [of_one(parameters, take(x, i)) for i in range(count_points("x", x))]
+    return tree_map(lambda *values: torch.stack(values), *alone)
 
 
 def first_tensor(outputs: Any) -> Any:

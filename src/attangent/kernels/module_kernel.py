@@ -1,11 +1,11 @@
 """The tangent kernel of any torch module, by torch.func, in chunks that fit into memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import jacrev, vmap
+from torch.func import jacrev
 
 from attangent.kernels.factors import blocks
 from attangent.kernels.functional import (
@@ -15,6 +15,7 @@ from attangent.kernels.functional import (
     Points,
     count_points,
     differentiable_attention,
+    per_point,
     take,
 )
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
@@ -149,16 +150,5 @@ class _Kernel:
 
     def _jacobians(self, parameters: Parameters, x: Points) -> list[Tensor]:
         """dF/dtheta at each point, a tensor (n, O, weights) for each parameter."""
-        by_name = _per_point(jacrev(self.function.one), parameters, x)
+        by_name = per_point(jacrev(self.function.one), parameters, x)
         return [by_name[name].detach().flatten(2).to(self.plan.dtype) for name in parameters]
-
-
-def _per_point(jacobian: Callable[..., Parameters], parameters: Parameters, x: Points) -> Parameters:
-    """Jacobians at all points by vmap, or one after the other for a module that vmap cannot follow."""
-    try:
-        return vmap(jacobian, in_dims=(None, 0))(parameters, x)
-    except RuntimeError as error:
-        if "vmap" not in str(error):
-            raise
-    alone = [jacobian(parameters, take(x, i)) for i in range(count_points("x", x))]
-    return {name: torch.stack([one[name] for one in alone]) for name in parameters}

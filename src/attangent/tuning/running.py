@@ -1,7 +1,7 @@
 """One method on one model and its rows: start, train, settle. What `tune` and `compare` share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +54,12 @@ def run_method(
     watch: Callable[[int, int, float], None] | None = None,
 ) -> Outcome:
     """Train the method on the task's model, which is changed, as the recipe says."""
-    model, seed = task.model, training.seed
-    layer = linear_classifier(model, classifier_names(model, task.kind))
-    part, kept = _parts(task, layer, recipe, seed)
-    if recipe.start == "closed-form" and layer is not None:
-        fit_head(task.kind, layer, *features_of(model, layer, part, task.collate), seed, task.weights)
-    adapted = adapt(model, method, task.kind, seed, calibration_batches(part, task.collate))
+    seed = training.seed
+    part, kept = _parts(task, _linear(task), recipe, seed)
+    adapted, rate = started(replace(task, rows=part), method, recipe, seed)
     if method.technique.trains:
         check_gradients(adapted, task.collate([part[0]]))
     scale = method.technique.rate_scale
-    rate = method.rate if layer is None else recipe.rate_of(method)
     job = Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch, scale)
     if recipe.search and method.technique.trains:
         return _searched(job, method, task, training, kept)
@@ -72,6 +68,20 @@ def run_method(
     if kept is not None:
         numbers |= _settled(adapted, task, start, lambda: score(trainer, kept, task.kind)["loss"], seed)
     return Outcome(adapted, trainer, {"learning_rate": rate, **numbers})
+
+
+def started(task: Task, method: Method, recipe: Recipe, seed: int) -> tuple[Any, float]:
+    """The task's model, changed: its classifier as the recipe starts it, the method added; and the rate."""
+    model, layer = task.model, _linear(task)
+    if recipe.start == "closed-form" and layer is not None:
+        found = features_of(model, layer, task.rows, task.collate)
+        fit_head(task.kind, layer, *found, seed, task.weights)
+    adapted = adapt(model, method, task.kind, seed, calibration_batches(task.rows, task.collate))
+    return adapted, method.rate if layer is None else recipe.rate_of(method)
+
+
+def _linear(task: Task) -> nn.Linear | None:
+    return linear_classifier(task.model, classifier_names(task.model, task.kind))
 
 
 def _searched(job: Job, method: Method, task: Task, training: Training, kept: Any) -> Outcome:
@@ -95,7 +105,7 @@ def _settled(
 
 def _fit_again(adapted: Any, task: Task, seed: int) -> None:
     """Fit the classifier to all rows, where it has a closed form."""
-    if linear_classifier(task.model, classifier_names(task.model, task.kind)) is not None:
+    if _linear(task) is not None:
         layer = trained_classifier(adapted)
         found = features_of(adapted, layer, task.rows, task.collate)
         fit_head(task.kind, layer, *found, seed, task.weights)

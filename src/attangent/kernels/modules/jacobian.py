@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import jacrev, vmap
+from torch.func import jacrev
 
 from attangent.kernels.factors import blocks
-from attangent.kernels.functional import Functional, Points, count_points, differentiable_attention, take
+from attangent.kernels.functional import (
+    Functional,
+    Points,
+    count_points,
+    differentiable_attention,
+    per_point,
+    take,
+)
 
 
 @dataclass(frozen=True)
@@ -34,21 +41,18 @@ def flattened(function: Functional) -> Tensor:
     return torch.cat([value.detach().flatten() for value in function.parameters.values()])
 
 
+def named(function: Functional, theta: Tensor) -> dict[str, Tensor]:
+    """A flat vector (P) as the chosen parameters by name."""
+    sizes = [value.numel() for value in function.parameters.values()]
+    parts = zip(function.parameters.items(), theta.split(sizes), strict=True)
+    return {name: part.reshape(value.shape).to(value.dtype) for (name, value), part in parts}
+
+
 def _at(function: Functional, x: Points) -> tuple[dict[str, Tensor], Tensor]:
-    """Jacobians by parameter, (n, O, ...), and outputs; one point at a time where vmap cannot follow."""
+    """Jacobians by parameter, (n, O, ...), and outputs."""
 
     def twice(parameters: dict[str, Tensor], one: Points) -> tuple[Tensor, Tensor]:
         given = function.one(parameters, one)
         return given, given
 
-    jacobian = jacrev(twice, has_aux=True)
-    try:
-        return vmap(jacobian, in_dims=(None, 0))(function.parameters, x)
-    except RuntimeError as error:
-        if "vmap" not in str(error):
-            raise
-    alone = [jacobian(function.parameters, take(x, i)) for i in range(count_points("x", x))]
-    names = function.parameters
-    return {name: torch.stack([one[name] for one, _ in alone]) for name in names}, torch.stack(
-        [given for _, given in alone]
-    )
+    return per_point(jacrev(twice, has_aux=True), function.parameters, x)

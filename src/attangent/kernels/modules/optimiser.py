@@ -69,6 +69,12 @@ class OptimiserState:
         self.second = torch.zeros_like(self.theta) if settings.kind != "sgd" else None
         self.count = 0
 
+    def take(self, other: "OptimiserState", run: int) -> None:
+        """Be where one run of the other state is."""
+        self.theta, self.first = other.theta[run : run + 1].clone(), other.first[run : run + 1].clone()
+        self.second = None if other.second is None else other.second[run : run + 1].clone()
+        self.count = other.count
+
     def step(self, gradient: Tensor) -> None:
         """One step of every run along its gradient (R, P)."""
         settings = self.settings

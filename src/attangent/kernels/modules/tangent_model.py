@@ -4,7 +4,7 @@ The tangent is trained exactly: with the same loss, batches, optimiser and sched
 depend on the module once J is there.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from torch.func import grad, vmap
 from attangent._arrays import check_shape, fitted
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
-from attangent.kernels.functional import Functional, Output, Points
+from attangent.kernels.factors import blocks
+from attangent.kernels.functional import Functional, Output, Points, count_points, take
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
-from attangent.kernels.modules.jacobian import flattened, jacobian_rows
+from attangent.kernels.modules.jacobian import flattened, jacobian_rows, named
 from attangent.kernels.modules.optimiser import Optimiser, OptimiserState
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -64,12 +65,28 @@ class TangentModel:
         """
         function = Functional.of(module, params, output)
         count = function.check_points("x", x)
-        rows = jacobian_rows(function, x, batch)
-        first = next(rows)
-        jacobian = _room(first.jacobian, count, check_limit(memory_limit))
-        outputs = torch.empty(count, *first.outputs.shape[1:])
-        for part in _chain(first, rows):
-            jacobian[part.points], outputs[part.points] = part.jacobian, part.outputs
+        parts = ((points, take(x, points)) for points in blocks(count, batch))
+        return cls.gathered(function, parts, count, memory_limit)
+
+    @classmethod
+    def gathered(
+        cls,
+        function: Functional,
+        parts: Iterable[tuple[slice | list[int], Points]],
+        count: int,
+        memory_limit: float = DEFAULT_MEMORY_LIMIT,
+    ) -> "TangentModel":
+        """The tangent at `function.parameters` and `count` points that come in parts, as texts of one length
+        do: each part says which points it holds."""
+        limit, jacobian, outputs = check_limit(memory_limit), None, torch.empty(0)
+        for places, x in parts:
+            for rows in jacobian_rows(function, x, count_points("x", x)):
+                if jacobian is None:
+                    jacobian = _room(rows.jacobian, count, limit)
+                    outputs = torch.empty(count, *rows.outputs.shape[1:])
+                jacobian[places], outputs[places] = rows.jacobian.to(jacobian.dtype), rows.outputs.float()
+        if jacobian is None:
+            raise AttangentError("there are no points; give at least one")
         return cls(function, outputs, jacobian, flattened(function).float())
 
     def train(
@@ -96,17 +113,17 @@ class TangentModel:
         kept, losses = {0: state.theta.clone()} if 0 in record else {}, []
         for step, points in enumerate(order[: optimiser.steps]):
             rows = torch.as_tensor(points)
-            outputs, J = self._at(state.theta, rows)
+            outputs, J = self.at(state.theta, rows)
             losses.append(torch.stack([loss(one, targets[rows]) for one in outputs]))
             state.step(slope(outputs, targets[rows]).flatten(1) @ J)
             if step + 1 in record:
                 kept[step + 1] = state.theta.clone()
         theta = torch.stack(list(kept.values()))
-        outputs = torch.stack([self._at(one, torch.arange(len(self.outputs)))[0] for one in theta])
+        outputs = torch.stack([self.at(one, torch.arange(len(self.outputs)))[0] for one in theta])
         return TangentRun(tuple(kept), theta, outputs, torch.stack(losses))
 
-    def _at(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (R, n, O) of these points, and their J (n O, P)."""
+    def at(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The tangent's outputs (R, n, O) at these training points for parameters (R, P), and J (n O, P)."""
         J = self.jacobian[rows].flatten(0, 1).float()
         moved = (theta - self.theta) @ J.T
         return self.outputs[rows] + moved.unflatten(1, (len(rows), -1)), J
@@ -131,10 +148,7 @@ class TangentModel:
 
     def named(self, theta: Tensor) -> dict[str, Tensor]:
         """A flat vector as parameters by name."""
-        theta = fitted("theta", theta, self.theta, len(self.theta))
-        sizes = [value.numel() for value in self.function.parameters.values()]
-        parts = zip(self.function.parameters.items(), theta.split(sizes), strict=True)
-        return {name: part.reshape(value.shape).to(value.dtype) for (name, value), part in parts}
+        return named(self.function, fitted("theta", theta, self.theta, len(self.theta)))
 
 
 def departure(true: Tensor, tangent: Tensor, start: Tensor) -> float:
@@ -157,11 +171,6 @@ def _room(example: Tensor, count: int, limit: float) -> Tensor:
         "take fewer points, train fewer weights (params=), or use tangent_operator, which keeps nothing",
     )
     return torch.empty(shape, dtype=dtype)
-
-
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def _as_rates(rates: Any) -> Tensor:

@@ -1,0 +1,93 @@
+"""An adapted model as a function of what is trained: its tangents, and its own outputs, at encoded rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attangent.kernels.functional import Functional
+from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
+from attangent.kernels.modules import TangentModel
+from attangent.kernels.modules.jacobian import flattened, named
+from attangent.tuning.encoding import Encoded, Padding, token_counts
+from attangent.tuning.training import Collate
+
+_AT_ONCE = 16
+
+
+def contrasts(outputs: int) -> Tensor:
+    """Q (C, C - 1), orthonormal columns that sum to 0: softmax sees logits z only through Q'z.
+
+    One column where there is one output, a number and not a class.
+    """
+    if outputs == 1:
+        return torch.ones(1, 1)
+    centred = torch.eye(outputs) - 1 / outputs
+    return torch.linalg.qr(centred[:, : outputs - 1]).Q
+
+
+@dataclass(frozen=True)
+class Network:
+    """F(theta, x) = Q'z, the logits z of a model in contrasts, and the rows x as its inputs."""
+
+    function: Functional
+    basis: Tensor
+    collate: Collate
+
+    @classmethod
+    def of(cls, adapted: nn.Module, outputs: int, collate: Collate) -> "Network":
+        """The model without dropout, in the parameters that it would train."""
+        basis = contrasts(outputs)
+        function = Functional.of(adapted.eval(), None, lambda given: given.logits.float() @ basis)
+        return cls(function, basis, collate)
+
+    @property
+    def theta(self) -> Tensor:
+        """The parameters as they are, (P)."""
+        return flattened(self.function).float()
+
+    def tangent(
+        self, rows: Any, theta: Tensor | None = None, memory_limit: float = DEFAULT_MEMORY_LIMIT
+    ) -> TangentModel:
+        """The tangent at theta (by default where the model is) and these rows."""
+        parts = unpadded(rows, self.collate, _AT_ONCE)
+        return TangentModel.gathered(self._at(theta), parts, len(rows), memory_limit)
+
+    def outputs(self, rows: Any, theta: Tensor | None = None) -> Tensor:
+        """The model's own outputs (n, C - 1) at theta."""
+        function, found = self._at(theta), torch.empty(len(rows), self.basis.shape[1])
+        with torch.no_grad():
+            for places, x in unpadded(rows, self.collate, 2 * _AT_ONCE):
+                found[places] = function.batch(function.parameters, x)
+        return found
+
+    def _at(self, theta: Tensor | None) -> Functional:
+        if theta is None:
+            return self.function
+        return replace(self.function, parameters=named(self.function, theta))
+
+
+def unpadded(rows: Any, collate: Collate, size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+    """Rows of one length together, at most `size`, as inputs without labels and, where nothing is padded,
+    without a mask: such inputs vmap can follow."""
+    lengths = token_counts(rows) or [0] * len(rows)
+    exact = replace(collate, multiple=1) if isinstance(collate, Padding) else collate
+    for length in sorted(set(lengths)):
+        places = [i for i, own in enumerate(lengths) if own == length]
+        for start in range(0, len(places), size):
+            chosen = places[start : start + size]
+            yield chosen, _inputs(exact([rows[i] for i in chosen]))
+
+
+def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    found = {name: value for name, value in batch.items() if name != "labels"}
+    if "attention_mask" in found and bool(found["attention_mask"].all()):
+        del found["attention_mask"]
+    return found
+
+
+def targets_of(rows: list[Encoded]) -> Tensor:
+    """The labels of all rows."""
+    return torch.tensor([rows[i]["labels"] for i in range(len(rows))])
