@@ -16,8 +16,10 @@ if _TYPE_CHECKING:
     from attangent.compression.compressor import compress
     from attangent.kernels import predict_training, tangent_kernel
     from attangent.tuning.folders.tuned import load_tuned
+    from attangent.tuning.planning import KernelTuned, plan_tuning
 
 _HOMES = {
+    "KernelTuned": "attangent.tuning.planning",  # a classifier by kernel regression, in closed form
     "NTKConfig": "attangent.adapters",  # what an adapter is
     "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
     "batch": "attangent.adapters",  # another prefix for each row of a batch
@@ -29,12 +31,14 @@ _HOMES = {
     "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
     "ntk_attention": "attangent.attention",  # attention with such a prefix
     "prefix_attention": "attangent.attention",  # attention with the prefix itself
+    "plan_tuning": "attangent.tuning.planning",  # what `tune` would come to, before it starts
     "predict_training": "attangent.kernels",  # training curves and answers from the kernel at the start
     "tangent_kernel": "attangent.kernels",  # the tangent kernel of any torch module
 }
 
 __all__ = [
     "AttangentError",
+    "KernelTuned",
     "NTKConfig",
     "PrefixState",
     "__version__",
@@ -45,6 +49,7 @@ __all__ = [
     "load_adapter",
     "load_tuned",
     "ntk_attention",
+    "plan_tuning",
     "predict_training",
     "prefix_attention",
     "save_adapter",

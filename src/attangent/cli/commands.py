@@ -16,6 +16,7 @@ from attangent.cli.forecasting import forecast
 from attangent.cli.grammar import spoken
 from attangent.cli.instruments import spectrum, stages
 from attangent.cli.judging import diagnose, evaluate
+from attangent.cli.planning import plan
 from attangent.cli.tuning import compare, predict, solve, tune
 
 app = typer.Typer(
@@ -82,7 +83,7 @@ def options(
 
 for job, commands in {
     "Audit the papers": (audit, report),
-    "Tune a model": (tune, predict, compare, solve),
+    "Tune a model": (plan, tune, predict, compare, solve),
     "Compress a prompt": (compress, generate, chat),
     "Forecast": (forecast, evaluate, diagnose),
     "Look inside": (stages, spectrum, doctor),

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def tune(
-    model: options.Model,
-    train: options.Rows,
     out: options.Out,
+    model: options.Model = None,
+    train: options.Rows = None,
+    plan: options.PlanFile = None,
     eval_: options.Evaluation = None,
     task: options.Task = "classification",
     method: options.MethodName = "ntk",
@@ -49,8 +50,14 @@ def tune(
     """Tune a model on files and save the adapter, its metrics and settings.
 
     A run that was cut off goes on from its last checkpoint when the same command is given again. Under
-    `torchrun` or `accelerate launch` it uses all their processes.
+    `torchrun` or `accelerate launch` it uses all their processes. With --plan, everything but where to write
+    and the seeds comes from the plan that `attangent plan` made.
     """
+    if plan is not None:
+        _follow(plan, model, train, out, seeds, json_, quiet)
+        return
+    if model is None or train is None:
+        raise AttangentError("give --model and --train, or --plan with a file that `attangent plan` wrote")
     from attangent.tuning.compare.settings import training_of
     from attangent.tuning.methods import Method
     from attangent.tuning.recipe import Recipe
@@ -67,13 +74,29 @@ def tune(
         max_tokens=max_tokens,
         method=Method.from_dict(chosen),
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch, seed=seed)),
-        columns=_columns(text_column, label_column),
+        columns=columns_of(text_column, label_column),
         pooling=pooling,  # pyright: ignore[reportArgumentType]
         recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
         class_weights=class_weights,
         quantised=quantised,
         beside=beside,
     )
+    _run(tuning, out, seeds, json_, quiet)
+
+
+def _follow(
+    plan: Path, model: str | None, train: Path | None, out: Path, seeds: int, json_: bool, quiet: bool
+) -> None:
+    """Tune as a plan says; the plan is kept beside the run."""
+    from attangent._files import real_folder
+    from attangent.tuning.planning.plan import read_plan, tuning_of
+
+    if model is not None or train is not None:
+        raise AttangentError("--plan names the model and the rows; leave --model and --train out")
+    found = read_plan(plan)
+    tuning = tuning_of(found)
+    real_folder(out)
+    found.write(out / "plan.json")
     _run(tuning, out, seeds, json_, quiet)
 
 
@@ -232,7 +255,7 @@ def _from_options(
     return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top, **own)  # pyright: ignore
 
 
-def _columns(text: list[str] | None, label: str | None) -> Any:
+def columns_of(text: list[str] | None, label: str | None) -> Any:
     if not text and label is None:
         return None
     from attangent.tuning.data.columns import Columns

@@ -5,8 +5,14 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[str, typer.Option(help="A Hugging Face id, or the folder of a saved model.")]
-Rows = Annotated[Path, typer.Option(help="A .jsonl, .csv, .tsv or .parquet file, or a folder of images.")]
+Model = Annotated[str | None, typer.Option(help="A Hugging Face id, or the folder of a saved model.")]
+Rows = Annotated[
+    Path | None, typer.Option(help="A .jsonl, .csv, .tsv or .parquet file, or a folder of images.")
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(help="A plan.json that `attangent plan` wrote: follow it; see docs/planning.md."),
+]
 Out = Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints go.")]
 Evaluation = Annotated[
     Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")

@@ -13,7 +13,6 @@ from attangent.kernels.functional import (
     Output,
     Parameters,
     Points,
-    count_points,
     differentiable_attention,
     per_point,
     take,

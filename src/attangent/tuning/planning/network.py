@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from attangent.kernels.functional import Functional
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
 from attangent.kernels.modules import TangentModel
-from attangent.kernels.modules.jacobian import flattened, named
+from attangent.kernels.modules.jacobian import flattened, jacobian_rows, named
 from attangent.tuning.encoding import Encoded, Padding, token_counts
+from attangent.tuning.methods import is_head
 from attangent.tuning.training import Collate
 
 _AT_ONCE = 16
@@ -48,12 +49,31 @@ class Network:
         """The parameters as they are, (P)."""
         return flattened(self.function).float()
 
+    @property
+    def head_places(self) -> Tensor:
+        """Which of the parameters belong to the classifier, (P)."""
+        parts = [
+            torch.full((value.numel(),), is_head(name)) for name, value in self.function.parameters.items()
+        ]
+        return torch.cat(parts)
+
     def tangent(
         self, rows: Any, theta: Tensor | None = None, memory_limit: float = DEFAULT_MEMORY_LIMIT
     ) -> TangentModel:
         """The tangent at theta (by default where the model is) and these rows."""
         parts = unpadded(rows, self.collate, _AT_ONCE)
         return TangentModel.gathered(self._at(theta), parts, len(rows), memory_limit)
+
+    def along(self, rows: Any, theta: Tensor) -> Tensor:
+        """The outputs (K, n, O) at rows and parameters (K, P) by the tangent where the model is; the rows'
+        Jacobian is not kept."""
+        change = theta - self.theta
+        found = torch.empty(len(theta), len(rows), self.basis.shape[1])
+        for places, x in unpadded(rows, self.collate, _AT_ONCE):
+            for part in jacobian_rows(self.function, x, len(places)):
+                moved = change @ part.jacobian.float().flatten(0, 1).T
+                found[:, places] = part.outputs.float() + moved.unflatten(1, part.outputs.shape)
+        return found
 
     def outputs(self, rows: Any, theta: Tensor | None = None) -> Tensor:
         """The model's own outputs (n, C - 1) at theta."""

@@ -1,4 +1,4 @@
-"""Training runs carried out on tangents: AdamW in the model's own parameters, at the cost of small products."""
+"""Training runs carried out on tangents: AdamW in the model's own parameters, by small products."""
 
 import math
 from collections.abc import Callable
@@ -26,7 +26,8 @@ class Course:
 
     optimiser: Optimiser
     batches: list[list[int]]
-    epochs: list[int]
+    epoch_of: list[int]
+    epochs: float
 
     @classmethod
     def of(cls, rows: Any, training: Training) -> "Course":
@@ -37,15 +38,15 @@ class Course:
         lengths = token_counts(rows) if training.by_length else None
         order = SeededOrder(len(rows), training.seed, lengths, per_step)
         batches: list[list[int]] = []
-        epochs: list[int] = []
+        epoch_of: list[int] = []
         for epoch in range(math.ceil(training.epochs)):
             order.set_epoch(epoch)
             places = list(order)
             cut = [places[i : i + per_step] for i in range(0, len(places), per_step)]
             batches += cut
-            epochs += [epoch] * len(cut)
-        settings = {"weight_decay": training.weight_decay, "warmup": training.warmup, "clip": _CLIP}
-        return cls(Optimiser(steps, **settings), batches[:steps], epochs[:steps])
+            epoch_of += [epoch] * len(cut)
+        settings = Optimiser(steps, weight_decay=training.weight_decay, warmup=training.warmup, clip=_CLIP)
+        return cls(settings, batches[:steps], epoch_of[:steps], training.epochs)
 
     @property
     def steps(self) -> int:
@@ -76,7 +77,13 @@ class Rollout:
     """R runs at different rates over the same rows, step by step."""
 
     def __init__(
-        self, course: Course, start: Tensor, rates: Tensor, objective: Objective, targets: Tensor, noise: Tensor
+        self,
+        course: Course,
+        start: Tensor,
+        rates: Tensor,
+        objective: Objective,
+        targets: Tensor,
+        noise: Tensor,
     ):
         """noise (D, n, O): what dropout adds to the outputs, one draw for each epoch in turn."""
         self.course, self.objective, self.targets, self.noise = course, objective, targets, noise
@@ -94,7 +101,7 @@ class Rollout:
             rows = torch.as_tensor(self.course.batches[step])
             outputs, jacobian = tangent.at(self.theta, rows)
             if len(self.noise):
-                outputs = outputs + self.noise[self.course.epochs[step] % len(self.noise)][rows]
+                outputs = outputs + self.noise[self.course.epoch_of[step] % len(self.noise)][rows]
             losses, slopes = self.objective.slopes(outputs, self.targets[rows])
             self.losses.append(losses)
             self.state.step(slopes.flatten(1) @ jacobian)

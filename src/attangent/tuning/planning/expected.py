@@ -1,0 +1,195 @@
+"""What runs of one method would come to, at several rates: losses and scores from the tangent at the start.
+
+All rates are first carried out on one tangent. A run that leaves it, which shows when the model itself is
+asked at the parameters that the tangent foretells, is carried out again on tangents taken along its way.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._checks import check_not_negative, check_positive, check_size
+from attangent._errors import AttangentError
+from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
+from attangent.kernels.modules import TangentModel, departure
+from attangent.tuning.planning.network import Network
+from attangent.tuning.planning.objective import Objective
+from attangent.tuning.planning.rollout import Course, Rollout
+
+_PROBED = 16
+"""Rows on which the model itself is asked whether it follows its tangent."""
+
+
+@dataclass(frozen=True)
+class Care:
+    """How much work a prediction is worth.
+
+    orders: in how many orders of the rows each run is carried out.
+    tangents: how often a run that leaves its tangent is given a new one.
+    follows: the departure from the tangent up to which a run is said to follow it.
+    draws: how often dropout is drawn for each row.
+    """
+
+    orders: int = 3
+    tangents: int = 2
+    follows: float = 0.2
+    draws: int = 2
+
+    def __post_init__(self) -> None:
+        check_size("orders", self.orders)
+        check_size("draws", self.draws)
+        check_positive("follows", self.follows)
+        if check_not_negative("tangents", self.tangents) != int(self.tangents):
+            raise AttangentError(f"tangents is {self.tangents!r}, expected a whole number")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One method on one task: the network, the rows to train and to score on, and the loss."""
+
+    network: Network
+    objective: Objective
+    rows: Any
+    targets: Tensor
+    held: Any
+    held_targets: Tensor
+    noise: Tensor
+    memory_limit: float = DEFAULT_MEMORY_LIMIT
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One run as it is expected to go, in S orders of the rows.
+
+    losses: of each step's batch (steps), the mean over orders. held_losses, scores: on the rows to score on,
+    at the end of each order (S). departure: how far the model is from its tangent at the end of the run.
+    tangents: how often the tangent was taken anew.
+    """
+
+    rate: float
+    epochs: float
+    losses: Tensor
+    held_losses: Tensor
+    scores: Tensor
+    departure: float
+    tangents: int
+
+
+class Expectation:
+    """Runs of one method from the same start."""
+
+    def __init__(self, ground: Scene, tangent: TangentModel, care: Care):
+        self.ground, self.tangent, self.care = ground, tangent, care
+        step = max(1, len(ground.rows) // _PROBED)
+        self.probed = torch.arange(0, len(ground.rows), step)[:_PROBED]
+
+    def runs(
+        self,
+        rates: list[float],
+        weights: Tensor,
+        lengths: list[list[Course]],
+        report: Callable[[float], None] = lambda rate: None,
+    ) -> list[Expected]:
+        """What is expected at each rate, for each length of training; a length has a course for each order.
+
+        weights (R, P): each weight's rate. Only runs of the last length are given new tangents, and `report`
+        is called with their rate before; shorter ones that leave the tangent are left out.
+        """
+        full = self._on_one_tangent(rates, weights, lengths[-1])
+        trails = []
+        for courses in lengths[:-1]:
+            shorter = self._on_one_tangent(rates, weights, courses, full)
+            trails += [trail for trail in shorter if trail.departure <= self.care.follows]
+        for run, trail in enumerate(full):
+            if trail.departure > self.care.follows and self.care.tangents:
+                report(trail.rate)
+                trail = self._on_new_tangents(trail.rate, weights[run : run + 1], lengths[-1])
+            trails.append(trail)
+        return [self._expected(trail, held) for trail, held in zip(trails, self._held(trails), strict=True)]
+
+    def _on_one_tangent(
+        self,
+        rates: list[float],
+        weights: Tensor,
+        courses: list[Course],
+        longer: "Sequence[_Trail]" = (),
+    ) -> "list[_Trail]":
+        """One trail for each rate. A longer run that follows the tangent vouches for the shorter one."""
+        rollouts = [self._rollout(course, weights).advance(self.tangent, course.steps) for course in courses]
+        losses = torch.stack([torch.stack(rollout.losses) for rollout in rollouts])  # (S, steps, R)
+        ends = torch.stack([rollout.theta for rollout in rollouts])  # (S, R, P)
+        trails = []
+        for run, rate in enumerate(rates):
+            left = longer[run].departure if longer else self.care.follows + 1
+            if left > self.care.follows:
+                left = self._departure(self.tangent, ends[0, run])
+            trails.append(_Trail(rate, courses[0].epochs, ends[:, run], losses[..., run], left, 0))
+        return trails
+
+    def _on_new_tangents(self, rate: float, weights: Tensor, courses: list[Course]) -> "_Trail":
+        """The run in every order, with a new tangent wherever the first order comes by a milestone."""
+        rollouts, tangent = [self._rollout(course, weights) for course in courses], self.tangent
+        for milestone in courses[0].milestones(self.care.tangents):
+            for rollout in rollouts:
+                rollout.advance(tangent, milestone)
+            place = rollouts[0].theta[0]
+            tangent = self.ground.network.tangent(self.ground.rows, place, self.ground.memory_limit)
+        for rollout in rollouts:
+            rollout.advance(tangent, rollout.course.steps)
+        ends = torch.cat([rollout.theta for rollout in rollouts])
+        losses = torch.stack([torch.stack(rollout.losses)[:, 0] for rollout in rollouts])
+        left = self._departure(tangent, ends[0])
+        return _Trail(rate, courses[0].epochs, ends, losses, left, self.care.tangents)
+
+    def _rollout(self, course: Course, weights: Tensor) -> Rollout:
+        ground = self.ground
+        return Rollout(course, ground.network.theta, weights, ground.objective, ground.targets, ground.noise)
+
+    def _departure(self, tangent: TangentModel, theta: Tensor) -> float:
+        """|F - F_tangent| / |F - F_c| at some rows, at the parameters that the tangent foretells."""
+        rows = [self.ground.rows[int(i)] for i in self.probed]
+        true = self.ground.network.outputs(rows, theta)
+        foretold, _ = tangent.at(theta[None], self.probed)
+        return departure(true, foretold[0], tangent.outputs[self.probed])
+
+    def _held(self, trails: "list[_Trail]") -> Tensor:
+        """Outputs at the rows to score on, (R, S, n, O), at the ends of all runs.
+
+        They follow the tangent at the start; a run that has left it is moved so that its first order gives
+        what the model itself gives there.
+        """
+        network, held = self.ground.network, self.ground.held
+        ends = torch.stack([trail.ends for trail in trails])
+        found = network.along(held, ends.flatten(0, 1)).unflatten(0, ends.shape[:2])
+        for run, trail in enumerate(trails):
+            if trail.tangents or trail.departure > self.care.follows:
+                found[run] += network.outputs(held, ends[run, 0]) - found[run, 0].clone()
+        return found
+
+    def _expected(self, trail: "_Trail", outputs: Tensor) -> Expected:
+        objective, targets = self.ground.objective, self.ground.held_targets
+        held_losses, scores = objective.losses(outputs, targets), objective.scores(outputs, targets)
+        return Expected(
+            trail.rate,
+            trail.epochs,
+            trail.losses.mean(dim=0),
+            held_losses,
+            scores,
+            trail.departure,
+            trail.tangents,
+        )
+
+
+@dataclass(frozen=True)
+class _Trail:
+    """A run's parameters at the end of each order (S, P), and its losses (S, steps)."""
+
+    rate: float
+    epochs: float
+    ends: Tensor
+    losses: Tensor
+    departure: float
+    tangents: int

@@ -1,0 +1,58 @@
+"""A picture of a plan: the losses that are expected, and the score at each rate."""
+
+from pathlib import Path
+from typing import Any
+
+from attangent._files import writing
+from attangent.tuning.planning.plan import Plan, PlannedRun
+
+_COLOURS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5a9e", "#b8860b", "#555555")
+
+
+def plot_plan(plan: Plan, path: Path) -> None:
+    """Curves of the training loss for each method on the left, scores over rates on the right."""
+    from matplotlib.figure import Figure
+
+    methods = list(dict.fromkeys(run.method for run in plan.runs))
+    figure = Figure(figsize=(3.4 * (len(methods) + 1) + 1, 3.4), layout="constrained")
+    panels: Any = figure.subplots(1, len(methods) + 1, squeeze=False)[0]
+    longest = max(run.epochs for run in plan.runs)
+    for place, method in enumerate(methods):
+        own = [run for run in plan.runs if run.method == method and run.epochs == longest]
+        _curves(panels[place], own, plan.choice, _COLOURS[place % len(_COLOURS)])
+        panels[place].set_title(f"{method}: training loss", loc="left", fontsize=10)
+        _scores(panels[-1], own, _COLOURS[place % len(_COLOURS)])
+    panels[-1].axhline(plan.start, color="#999999", lw=0.8, ls=":", label="before training")
+    panels[-1].plot(plan.choice.learning_rate, plan.choice.score, "*", color="black", ms=11, label="chosen")
+    panels[-1].set_title(f"{plan.measure} on rows to score on", loc="left", fontsize=10)
+    panels[-1].set_xscale("log")
+    panels[-1].set_xlabel("learning rate")
+    panels[-1].legend(frameon=False, fontsize=8)
+    with writing(path) as temporary:
+        figure.savefig(temporary, dpi=120)
+
+
+def _curves(panel: Any, runs: list[PlannedRun], chosen: PlannedRun, colour: str) -> None:
+    """The larger the rate the darker the line; dotted where the figures cannot be believed."""
+    for place, run in enumerate(sorted(runs, key=lambda run: run.learning_rate)):
+        parts = len(run.curve)
+        steps = [run.steps * (part + 0.5) / parts for part in range(parts)]
+        panel.plot(
+            steps,
+            run.curve,
+            color=colour,
+            alpha=0.25 + 0.75 * (place + 1) / len(runs),
+            lw=2.4 if run == chosen else 1.1,
+            ls="-" if run.follows else ":",
+            label=f"{run.learning_rate:.2g}",
+        )
+    panel.set_yscale("log")
+    panel.set_xlabel("step")
+    panel.legend(frameon=False, fontsize=7, ncols=2)
+
+
+def _scores(panel: Any, runs: list[PlannedRun], colour: str) -> None:
+    runs = sorted(runs, key=lambda run: run.learning_rate)
+    rates = [run.learning_rate for run in runs]
+    panel.fill_between(rates, [run.low for run in runs], [run.high for run in runs], color=colour, alpha=0.12)
+    panel.plot(rates, [run.score for run in runs], "o-", ms=3.5, lw=1.2, color=colour, label=runs[0].method)

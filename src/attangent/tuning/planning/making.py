@@ -1,0 +1,200 @@
+"""Make a plan: what each method would come to at each rate. What `attangent plan` calls."""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from attangent._checks import check_positive
+from attangent._errors import AttangentError
+from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
+from attangent.tuning import request
+from attangent.tuning.kinds import NEEDS
+from attangent.tuning.methods import Method
+from attangent.tuning.planning.cost import Cost, cost_of
+from attangent.tuning.planning.dropout import dropout_draws
+from attangent.tuning.planning.expected import Care, Expectation, Expected, Scene
+from attangent.tuning.planning.network import Network, targets_of
+from attangent.tuning.planning.objective import Objective
+from attangent.tuning.planning.plan import Plan, PlannedRun, best_run, interval, thinned
+from attangent.tuning.planning.rollout import Course, rates_by_weight
+from attangent.tuning.preparing import class_weights, prepare
+from attangent.tuning.request import Tuning
+from attangent.tuning.running import Task, started
+
+FACTORS = tuple(10 ** (power / 3) for power in range(-3, 5))
+"""The rates that are looked at, relative to the method's own: eight, from a tenth to twenty times it."""
+LENGTHS = (0.25, 0.5, 1.0)
+"""The lengths of training that are looked at, relative to the epochs asked for."""
+
+Report = Callable[[str], None]
+
+
+def plan_tuning(
+    tuning: Tuning,
+    methods: Sequence[str] = ("ntk", "lora", "head"),
+    rates: Sequence[float] | None = None,
+    care: Care | None = None,
+    memory_limit: float = DEFAULT_MEMORY_LIMIT,
+    report: Report = lambda what: None,
+) -> Plan:
+    """Predict the runs that `tune` would make, before any is made.
+
+    tuning: as for `finetune`; of its method the settings are kept and the name is not.
+    methods, rates: what to look at; by default eight rates around each method's own.
+    report: called with a line about what is being done.
+    """
+    began = time.perf_counter()
+    chosen = [_method(tuning, name) for name in dict.fromkeys(methods)]
+    _check(tuning, chosen, rates)
+    check_limit(memory_limit)
+    ground = prepare(tuning)
+    weights = class_weights(ground) if tuning.class_weights else None
+    task = Task(ground.model, tuning.kind, ground.train, ground.collate, weights)
+    outlook = Outlook(tuning, care or Care(), memory_limit, report)
+    found: list[PlannedRun] = []
+    start = 0.0
+    for method in chosen:
+        own = replace(task, model=copy.deepcopy(task.model))
+        runs, start = outlook.of(method, own, ground.evaluate, rates)
+        found += runs
+    asked = request.settings_of(replace(tuning, method=chosen[0]))
+    by_name = {
+        method.name: request.settings_of(replace(tuning, method=method))["method"] for method in chosen
+    }
+    asked["methods"] = by_name
+    del asked["method"]
+    measure = "r2" if NEEDS[tuning.kind].values else "accuracy"
+    seconds = time.perf_counter() - began
+    return Plan(asked, measure, start, tuple(found), best_run(found), seconds)
+
+
+def rates_around(rate: float) -> list[float]:
+    """The rates looked at where the recipe's own is `rate`."""
+    return [float(f"{factor * rate:.3g}") for factor in FACTORS]
+
+
+class Outlook:
+    """What is asked of every method alike."""
+
+    def __init__(self, tuning: Tuning, care: Care, memory_limit: float, report: Report):
+        self.tuning, self.care, self.memory_limit, self.report = tuning, care, memory_limit, report
+
+    def of(
+        self, method: Method, task: Task, held: Any, rates: Sequence[float] | None
+    ) -> tuple[list[PlannedRun], float]:
+        """The runs of one method as they are expected, and the score at their start."""
+        training = self.tuning.training
+        adapted, rate = started(task, method, self.tuning.recipe, training.seed)
+        network = Network.of(adapted, _outputs(task), task.collate)
+        self._refuse_too_much(network, task, method)
+        lengths = [self._courses(task.rows, share * training.epochs) for share in LENGTHS]
+        lengths = _distinct(lengths)
+        cost = cost_of(adapted, task.rows, task.collate, lengths[-1][0])
+        self.report(f"{method.name}: tangent of {len(network.theta):,} weights at {len(task.rows)} rows")
+        ground, tangent = self._ground(network, task, held)
+        asked = list(rates) if rates is not None else rates_around(rate)
+        by_weight = rates_by_weight(adapted, asked, training, method.technique.rate_scale)
+        expectation = Expectation(ground, tangent, self.care)
+        found = expectation.runs(asked, by_weight, lengths, partial(self._say_new, method.name))
+        start = ground.objective.scores(network.outputs(held)[None], ground.held_targets).item()
+        return [self._planned(method, one, cost) for one in found], start
+
+    def _say_new(self, method: str, rate: float) -> None:
+        self.report(f"{method}: the run at rate {rate:g} leaves the tangent, which is taken anew")
+
+    def _courses(self, rows: Any, epochs: float) -> list[Course]:
+        training = self.tuning.training
+        seeds = range(training.seed, training.seed + self.care.orders)
+        return [Course.of(rows, replace(training, epochs=epochs, seed=seed)) for seed in seeds]
+
+    def _ground(self, network: Network, task: Task, held: Any) -> tuple[Scene, Any]:
+        values = NEEDS[task.kind].values
+        tangent = network.tangent(task.rows, memory_limit=self.memory_limit)
+        noise = dropout_draws(
+            network.function.module,
+            task.rows,
+            task.collate,
+            network.basis,
+            tangent.outputs,
+            self.care.draws,
+            self.tuning.training.seed,
+        )
+        objective = Objective(network.basis, values, task.weights)
+        targets = [targets_of(rows) for rows in (task.rows, held)]
+        return Scene(
+            network, objective, task.rows, targets[0], held, targets[1], noise, self.memory_limit
+        ), tangent
+
+    def _refuse_too_much(self, network: Network, task: Task, method: Method) -> None:
+        """Half precision is the least that a Jacobian is kept in."""
+        weights, outputs, rows = len(network.theta), network.basis.shape[1], len(task.rows)
+        refuse_above(
+            self.memory_limit,
+            2 * rows * outputs * weights,
+            f"the tangent of {method.name} at {rows} rows with {outputs} outputs and {weights:,} weights",
+            "plan on fewer rows, fewer layers (top) or a smaller rank, or raise memory_limit",
+        )
+
+    def _planned(self, method: Method, one: Expected, cost: Cost) -> PlannedRun:
+        low, high = interval(one.scores.tolist(), one.departure, NEEDS[self.tuning.kind].values)
+        return PlannedRun(
+            method=method.name,
+            learning_rate=one.rate,
+            epochs=one.epochs,
+            steps=len(one.losses),
+            train_loss=one.losses.mean().item(),
+            curve=thinned(one.losses.tolist()),
+            eval_loss=one.held_losses.mean().item(),
+            score=one.scores.mean().item(),
+            low=low,
+            high=high,
+            departure=one.departure,
+            follows=one.departure <= self.care.follows,
+            tangents=one.tangents,
+            seconds=cost.seconds * len(one.losses),
+            megabytes=cost.megabytes,
+        )
+
+
+def _method(tuning: Tuning, name: str) -> Method:
+    """The method of this name with the settings that the tuning's own has."""
+    own = request.settings_of(tuning)["method"] if tuning.method.name == name else {}
+    return Method.from_dict({**own, "name": name, "top": tuning.method.top, "learning_rate": None})
+
+
+def _check(tuning: Tuning, methods: list[Method], rates: Sequence[float] | None) -> None:
+    """Refuse what cannot be planned, before anything is read."""
+    if not methods:
+        raise AttangentError("no method is named; give some, such as ntk,lora,head")
+    for method in methods:
+        if not method.technique.trains or len(method.technique.candidates(method)) > 1:
+            raise AttangentError(
+                f"{method.name} has no run of its own to predict; name methods that train, such as ntk"
+            )
+    if tuning.kind == "causal-lm":
+        raise AttangentError(
+            "causal-lm cannot be planned: a text has an output for each word of the vocabulary; "
+            "plan classification or regression"
+        )
+    odd = {"quantised": tuning.quantised, "beside": tuning.beside, "bf16": tuning.training.bf16 or None}
+    for name, value in odd.items():
+        if value is not None:
+            raise AttangentError(f"{name} is {value}, which a plan cannot follow; leave it out")
+    if tuning.recipe.search or tuning.recipe.validation != "none":
+        raise AttangentError("a plan takes the place of search and validation; leave both out")
+    if rates is not None and not rates:
+        raise AttangentError("no rate is given; name some, or leave them out for eight around the default")
+    for rate in rates or ():
+        check_positive("a rate", rate)
+
+
+def _outputs(task: Task) -> int:
+    return 1 if NEEDS[task.kind].values else int(task.model.config.num_labels)
+
+
+def _distinct(lengths: list[list[Course]]) -> list[list[Course]]:
+    """Lengths of different numbers of steps, the longest last."""
+    return list({courses[0].steps: courses for courses in lengths}.values())

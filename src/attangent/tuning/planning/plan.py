@@ -1,0 +1,155 @@
+"""A plan: which method, rate and length to train with, and what is expected of all runs looked at."""
+
+import math
+import statistics
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attangent import __version__
+from attangent._errors import AttangentError
+from attangent._files import write_json
+from attangent._settings import read_json, settings_of
+from attangent.tuning.data.columns import Columns
+from attangent.tuning.methods import Method
+from attangent.tuning.recipe import Recipe
+from attangent.tuning.request import Tuning, digest_of
+from attangent.tuning.training import Training
+
+FORMAT = "attangent plan 1"
+_POINTS = 60
+"""Points of a curve that a plan keeps."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run as it is expected to go.
+
+    train_loss: the mean over all steps; curve: the loss after each of at most 60 equal parts of the run.
+    score: accuracy (R^2 for regression) on the rows to score on, between `low` and `high` with 90 %.
+    departure: how far the model is from its tangent; follows: whether that is little enough to believe the
+    figures. tangents: how often the tangent was taken anew on the way.
+    seconds, megabytes: what the real run is estimated to take.
+    """
+
+    method: str
+    learning_rate: float
+    epochs: float
+    steps: int
+    train_loss: float
+    curve: tuple[float, ...]
+    eval_loss: float
+    score: float
+    low: float
+    high: float
+    departure: float
+    follows: bool
+    tangents: int
+    seconds: float
+    megabytes: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `tune` was going to be asked, the runs that were looked at, and which of them to take.
+
+    asked: the settings of the tuning as `tune` writes them, with one method's for each name in `methods`.
+    start: the score before any training.
+    """
+
+    asked: dict[str, Any]
+    measure: str
+    start: float
+    runs: tuple[PlannedRun, ...]
+    chosen: int
+    seconds: float
+    version: str = field(default=__version__)
+
+    def __post_init__(self) -> None:
+        if not self.runs or not 0 <= self.chosen < len(self.runs):
+            raise AttangentError(f"the plan has {len(self.runs)} runs and chooses number {self.chosen}")
+
+    @property
+    def choice(self) -> PlannedRun:
+        return self.runs[self.chosen]
+
+    def write(self, path: Path) -> None:
+        write_json(path, {"format": FORMAT, **asdict(self)})
+
+    def run_like(self, method: str, rate: float, epochs: float) -> PlannedRun | None:
+        """The run of this method, rate and length; None where it was not looked at."""
+        for run in self.runs:
+            same = math.isclose(run.learning_rate, rate, rel_tol=1e-6) and math.isclose(run.epochs, epochs)
+            if run.method == method and same:
+                return run
+        return None
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file; one that is not ours or not whole is refused."""
+    path = path / "plan.json" if path.is_dir() else path
+    content = read_json(path)
+    if content.pop("format", None) != FORMAT:
+        raise AttangentError(f"{path} does not say {FORMAT!r}; give a file that `attangent plan` wrote")
+    return settings_of(Plan, content, str(path))
+
+
+def best_run(runs: list[PlannedRun]) -> int:
+    """The run to take: of those within half a point of the best expected score the one of least loss.
+
+    Runs that do not follow their tangent are passed over where there are others.
+    """
+    places = [i for i, run in enumerate(runs) if run.follows] or list(range(len(runs)))
+    best = max(runs[i].score for i in places)
+    near = [i for i in places if runs[i].score >= best - _NEAR]
+    return min(near, key=lambda i: (runs[i].eval_loss, runs[i].steps))
+
+
+_NEAR = 0.005
+
+
+def interval(scores: list[float], departure: float, values: bool = False) -> tuple[float, float]:
+    """Where the score is with 90 %: over orders of the rows, and over what such predictions are off by.
+
+    The latter, a standard deviation of one point and more where the model leaves its tangent, was measured on
+    tasks that no reported figure comes from (docs/planning.md).
+    """
+    mean = statistics.fmean(scores)
+    spread = statistics.variance(scores) if len(scores) > 1 else 0.0
+    half = 1.645 * math.sqrt(spread + (_OFF + _OFF_BY_DEPARTURE * min(departure, 1.0)) ** 2)
+    return (-math.inf if values else 0.0) if mean - half < 0 else mean - half, min(mean + half, 1.0)
+
+
+_OFF, _OFF_BY_DEPARTURE = 0.01, 0.04
+
+
+def thinned(losses: list[float]) -> tuple[float, ...]:
+    """At most 60 means over equal parts of the run."""
+    size = max(1, math.ceil(len(losses) / _POINTS))
+    parts = [losses[i : i + size] for i in range(0, len(losses), size)]
+    return tuple(sum(part) / len(part) for part in parts)
+
+
+def tuning_of(plan: Plan) -> Tuning:
+    """The tuning that follows the plan; refused where its files are not as they were."""
+    asked, run = plan.asked, plan.choice
+    columns = asked["columns"]
+    tuning = Tuning(
+        model=asked["model"],
+        train=Path(asked["train"]),
+        evaluate=None if asked["evaluate"] is None else Path(asked["evaluate"]),
+        task=asked["task"],
+        layout=asked["layout"],
+        max_tokens=asked["max_tokens"],
+        method=Method.from_dict({**asked["methods"][run.method], "learning_rate": run.learning_rate}),
+        training=settings_of(Training, {**asked["training"], "epochs": run.epochs}, "the plan's training"),
+        columns=None if columns is None else Columns(tuple(columns[:-1]), columns[-1]),
+        pooling=asked["pooling"],
+        class_weights=asked["class_weights"],
+        recipe=settings_of(Recipe, asked["recipe"], "the plan's recipe"),
+    )
+    if [digest_of(path) for path in tuning.files] != list(asked["digests"]):
+        raise AttangentError(
+            f"{' or '.join(map(str, tuning.files))} has changed since the plan was made; plan again"
+        )
+    return tuning

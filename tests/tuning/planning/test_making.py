@@ -1,0 +1,155 @@
+"""Plans made, followed and checked; what cannot be planned."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from attangent import AttangentError
+from attangent.tuning.finetune import finetune
+from attangent.tuning.methods import Method
+from attangent.tuning.planning import Care, plan_tuning, read_plan
+from attangent.tuning.planning.checking import check_runs
+from attangent.tuning.planning.figure import plot_plan
+from attangent.tuning.planning.plan import best_run, interval, tuning_of
+from attangent.tuning.recipe import Recipe
+from attangent.tuning.request import Tuning
+from attangent.tuning.training import Training
+from tests.adapters.tiny import save_bert, write_rows
+
+SWIFT = Care(orders=2, tangents=1)
+
+
+def tuning(folder, **own):
+    given = {"training": Training(epochs=2, batch=8), **own}
+    return Tuning(str(folder), folder / "train.jsonl", folder / "eval.jsonl", **given)
+
+
+@pytest.fixture(scope="module")
+def plan(bert):
+    return plan_tuning(tuning(bert), ["head", "ntk"], [1e-3, 1e-1], SWIFT)
+
+
+def test_a_plan_looks_at_every_method_and_rate(plan):
+    looked = {(run.method, run.learning_rate) for run in plan.runs if run.epochs == 2}
+    assert looked == {(method, rate) for method in ("head", "ntk") for rate in (1e-3, 1e-1)}
+    assert plan.choice.score >= max(run.score for run in plan.runs if run.follows) - 0.005
+    for run in plan.runs:
+        assert run.low <= run.score <= run.high
+        assert run.steps == 4 * run.epochs
+        assert run.seconds > 0
+    assert all(run.follows for run in plan.runs if run.method == "head")
+
+
+def test_a_plan_is_followed_and_comes_true(plan, tmp_path):
+    plan.write(tmp_path / "plan.json")
+    again = read_plan(tmp_path / "plan.json")
+    assert again == plan
+    followed = replace(again, chosen=[run.method for run in again.runs].index("head"))
+    finetune(tuning_of(followed), tmp_path / "run")
+    (checked,) = check_runs(again, tmp_path / "run")
+    off = {figure.name: figure.off for figure in checked.figures}
+    assert abs(off["training loss"]) < 0.01
+    assert abs(off["loss on held-out rows"]) < 0.01
+    assert checked.inside
+
+
+def test_the_picture_is_written(plan, tmp_path):
+    plot_plan(plan, tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_numbers_are_planned_too(bert, tmp_path):
+    rows = [json.loads(line) for line in (bert / "train.jsonl").read_text().splitlines()]
+    lines = [json.dumps({**row, "label": float(len(row["text"]))}) for row in rows]
+    (tmp_path / "values.jsonl").write_text("\n".join(lines))
+    given = Tuning(str(bert), tmp_path / "values.jsonl", task="regression", training=Training(epochs=2))
+    found = plan_tuning(given, ["head"], [1e-2], SWIFT)
+    assert found.measure == "r2"
+    finetune(tuning_of(found), tmp_path / "run")
+    (checked,) = check_runs(found, tmp_path / "run")
+    off = {figure.name: figure.off for figure in checked.figures}
+    assert abs(off["training loss"]) < 0.01
+    assert abs(off["r2"]) < 0.01
+
+
+def test_dropout_is_drawn_for_the_training_loss(plan, tmp_path):
+    folder = save_bert(tmp_path, hidden_dropout_prob=0.3)
+    write_rows(folder / "train.jsonl", 28)
+    write_rows(folder / "eval.jsonl", 16, seed=1)
+    found = plan_tuning(tuning(folder), ["head"], [1e-3], replace(SWIFT, draws=4))
+    found = replace(found, chosen=len(found.runs) - 1)
+    finetune(tuning_of(found), tmp_path / "run")
+    (checked,) = check_runs(found, tmp_path / "run")
+    real = next(figure.real for figure in checked.figures if figure.name == "training loss")
+    without = plan.run_like("head", 1e-3, 2)
+    assert without is not None
+    assert real > 3 * without.train_loss
+    assert found.choice.train_loss == pytest.approx(real, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("methods", "rates", "own", "words"),
+    [
+        (["probe"], None, {}, "no run of its own"),
+        (["auto"], None, {}, "no run of its own"),
+        ([], None, {}, "no method is named"),
+        (["nope"], None, {}, "method is 'nope'"),
+        (["head"], [], {}, "no rate is given"),
+        (["head"], [0.0], {}, "a rate"),
+        (["head"], [float("nan")], {}, "a rate"),
+        (["head"], None, {"task": "causal-lm"}, "causal-lm cannot be planned"),
+        (["head"], None, {"quantised": "int8", "method": Method("ntk")}, "quantised is int8"),
+        (["head"], None, {"training": Training(bf16=True)}, "bf16 is True"),
+        (["head"], None, {"recipe": Recipe(search=True)}, "search and validation"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(bert, methods, rates, own, words):
+    with pytest.raises(AttangentError, match=words):
+        plan_tuning(tuning(bert, **own), methods, rates)
+
+
+def test_a_tangent_that_does_not_fit_is_refused_with_the_number(bert):
+    with pytest.raises(
+        AttangentError, match=r"28 rows .* would take .* but memory_limit is 9.77 KiB.*fewer rows"
+    ):
+        plan_tuning(tuning(bert), ["ntk"], memory_limit=10_000)
+
+
+def test_a_run_of_other_settings_is_not_compared(plan, tmp_path):
+    folder = save_bert(tmp_path / "model")
+    write_rows(folder / "train.jsonl", 28)
+    with pytest.raises(AttangentError, match="no finished run"):
+        check_runs(plan, tmp_path)
+    finetune(Tuning(str(folder), folder / "train.jsonl", method=Method("head")), tmp_path / "run")
+    with pytest.raises(AttangentError, match="has not looked at"):
+        check_runs(plan, tmp_path / "run")
+
+
+def test_files_that_changed_since_the_plan(plan, bert, tmp_path):
+    folder = save_bert(tmp_path)
+    write_rows(folder / "train.jsonl", 28)
+    write_rows(folder / "eval.jsonl", 16, seed=1)
+    own = plan_tuning(tuning(folder), ["head"], [1e-3], SWIFT)
+    write_rows(folder / "train.jsonl", 28, seed=9)
+    with pytest.raises(AttangentError, match="has changed since the plan"):
+        tuning_of(own)
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(AttangentError, match="attangent plan 1"):
+        read_plan(tmp_path)
+
+
+def test_the_choice_passes_over_runs_that_cannot_be_predicted(plan):
+    one = plan.runs[0]
+    wild = replace(one, score=0.99, follows=False)
+    calm = replace(one, score=0.7, eval_loss=0.5)
+    slow = replace(one, score=0.701, eval_loss=0.6)
+    assert best_run([wild, calm, slow]) == 1
+    assert best_run([wild]) == 0
+
+
+def test_an_interval_widens_with_the_departure():
+    calm, wild = interval([0.8, 0.81], 0.0), interval([0.8, 0.81], 0.5)
+    assert wild[0] < calm[0] < 0.805 < calm[1] < wild[1]
+    assert interval([0.999], 0.3)[1] == 1.0
+    assert interval([0.001], 0.3)[0] == 0.0
