@@ -59,7 +59,7 @@ def test_plan_tune_and_check(folder, tmp_path):
         (("plan", "--check", "nowhere"), "plan.json"),
         (("tune", "--out", "o"), "give --model and --train, or --plan"),
         (("tune", "--out", "o", "--plan", "none.json"), "there is no file none.json"),
-        (("tune", "--out", "o", "--plan", "p.json", "--model", "M"), "leave --model and --train out"),
+        (("tune", "--out", "o", "--plan", "p.json", "--model", "M"), "leave --model out"),
     ],
 )
 def test_what_is_missing_is_said(tmp_path, monkeypatch, arguments, words):

@@ -10,6 +10,7 @@ import typer
 
 from attangent._errors import AttangentError
 from attangent.cli import tuning_options as options
+from attangent.cli.grammar import AsJson, Quiet
 
 if TYPE_CHECKING:
     from attangent.tuning.planning.checking import Checked
@@ -41,9 +42,10 @@ def plan(
     tangents: Annotated[
         int, typer.Option(help="How often a run that leaves its tangent is given a new one.")
     ] = 2,
+    seed: Annotated[int, typer.Option(help="The seed of the run that is planned.")] = 0,
     memory: Annotated[float, typer.Option(help="GiB that tangents may take.")] = 2.0,
-    json_: options.AsJson = False,
-    quiet: options.Quiet = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Predict fine-tuning runs before they start: which method, learning rate and length, and what accuracy.
 
@@ -66,7 +68,7 @@ def plan(
     from attangent.tuning.recipe import Recipe
     from attangent.tuning.request import Tuning
 
-    given = {"epochs": epochs, "batch": batch}
+    given = {"epochs": epochs, "batch": batch, "seed": seed}
     tuning = Tuning(
         model=model,
         train=train,

@@ -1,5 +1,6 @@
 """The commands `tune`, `predict`, `compare` and `solve`. Heavy imports wait until one of them runs."""
 
+import inspect
 import json
 import sys
 from dataclasses import asdict
@@ -54,7 +55,8 @@ def tune(
     and the seeds comes from the plan that `attangent plan` made.
     """
     if plan is not None:
-        _follow(plan, model, train, out, seeds, json_, quiet)
+        _refuse_beside_plan(locals())
+        _follow(plan, out, seed, seeds, json_, quiet)
         return
     if model is None or train is None:
         raise AttangentError("give --model and --train, or --plan with a file that `attangent plan` wrote")
@@ -84,20 +86,30 @@ def tune(
     _run(tuning, out, seeds, json_, quiet)
 
 
-def _follow(
-    plan: Path, model: str | None, train: Path | None, out: Path, seeds: int, json_: bool, quiet: bool
-) -> None:
+def _follow(plan: Path, out: Path, seed: int | None, seeds: int, json_: bool, quiet: bool) -> None:
     """Tune as a plan says; the plan is kept beside the run."""
+    from dataclasses import replace
+
     from attangent._files import real_folder
     from attangent.tuning.planning.plan import read_plan, tuning_of
 
-    if model is not None or train is not None:
-        raise AttangentError("--plan names the model and the rows; leave --model and --train out")
     found = read_plan(plan)
     tuning = tuning_of(found)
+    if seed is not None:
+        tuning = replace(tuning, training=replace(tuning.training, seed=seed))
     real_folder(out)
     found.write(out / "plan.json")
     _run(tuning, out, seeds, json_, quiet)
+
+
+def _refuse_beside_plan(given: dict[str, Any]) -> None:
+    """A plan settles all but where to write, the seeds and how it is shown."""
+    free = ("plan", "out", "seed", "seeds", "json_", "quiet")
+    defaults = {name: one.default for name, one in inspect.signature(tune).parameters.items()}
+    odd = sorted(name for name in defaults if name not in free and given[name] != defaults[name])
+    if odd:
+        names = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in odd)
+        raise AttangentError(f"the plan settles this already: leave {names} out")
 
 
 def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> None:
