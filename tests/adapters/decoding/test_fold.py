@@ -21,6 +21,8 @@ CONFIGS = {
     "learned-kv": NTKConfig(per="kv"),
     "anchors": NTKConfig(features="anchors", size=5),
     "anchors-kv": NTKConfig(features="anchors", size=5, per="kv"),
+    "elu": NTKConfig(features="elu", units="authors"),
+    "elu-kv": NTKConfig(features="elu", units="raw", per="kv"),
 }
 OPTIONS = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
 
@@ -103,6 +105,7 @@ def test_a_model_of_more_precision_than_its_state_decodes(config):
     "state",
     [
         PrefixState.zero(Elu(4), 2),
+        PrefixState(Elu(4), torch.ones(2, 4, 4), torch.eye(4)[:2] * torch.tensor([[0.0], [1.0]])),
         PrefixState.zero(Anchors(torch.zeros(2, 3, 4)), 2),
         PrefixState(
             Anchors(torch.zeros(2, 2, 4)), torch.ones(2, 2, 4), torch.tensor([[0.0, 1.0], [1.0, 1.0]])
@@ -114,6 +117,14 @@ def test_a_model_of_more_precision_than_its_state_decodes(config):
 )
 def test_what_cannot_be_folded_is_left_to_the_general_path(state):
     assert fold(state, 0.5, torch.zeros(1, 4, 1, 4)) is None
+
+
+def test_elu_features_that_vanish_leave_the_tokens_alone():
+    state = PrefixState(Elu(4), torch.ones(1, 4, 4), torch.ones(1, 4))
+    q, k, v = tokens(1, 1, 1, 1, 3, 4, dtype=torch.float32)
+    with torch.no_grad():
+        alone = decode(call(q * 0 - 1e4, k * 0, v), fold(state, 0.5, q))
+        assert torch.allclose(alone, v.mean(dim=2, keepdim=True))
 
 
 def test_only_plain_steps_are_taken():

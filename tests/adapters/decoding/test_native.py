@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent.adapters.decoding import native
-from attangent.adapters.decoding.native import MergeRows, merge_anchors, merge_learned
+from attangent.adapters.decoding.native import MergeRows, merge_anchors, merge_elu, merge_learned
 from tests.attention.cases import normal
 
 ROOT = Path(__file__).parents[3]
@@ -49,10 +49,27 @@ def anchors(out, lse, q, columns, bias, U):
     return blended(out, lse, t.softmax(-1) @ U.double(), t.logsumexp(-1, keepdim=True))
 
 
+def elu(out, lse, q, Z, masses, factor):
+    phi = torch.nn.functional.elu(factor * q.double()) + 1
+    mass = phi @ masses.double().unsqueeze(-1)
+    return blended(out, lse, phi @ Z.double() / mass, mass.log())
+
+
 def queries(batch, heads, dim, values):
     """With heads that lie as a projection leaves them, q, out and lse."""
     q, out = (drawn(batch, 1, heads, size, seed=5).transpose(1, 2) for size in (dim, values))
     return q, out, drawn(batch, heads, 1, seed=6)
+
+
+@compiled
+@given(size=sizes, factor=st.sampled_from([0.01, 1.0, 10.0]))
+def test_elu(size, factor):
+    batch, heads, dim, _, values = size
+    Z, masses = drawn(heads, dim, values), drawn(heads, dim, seed=1).abs()
+    q, out, lse = queries(batch, heads, dim, values)
+    expected = elu(out, lse, q, Z, masses, factor)
+    assert merge_elu(Z, masses, factor, heads)(out, lse, q)
+    assert torch.allclose(out.double(), expected, rtol=1e-4, atol=1e-5)
 
 
 @compiled

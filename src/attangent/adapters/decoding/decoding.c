@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define VERSION 3
+#define VERSION 4
 #define BLOCK 16
 #define MOST 1024 /* directions of queries, columns of values */
 #define AT_ONCE 256 /* features whose values exist at once */
@@ -24,12 +24,15 @@
 
 typedef float eight __attribute__((vector_size(32)));
 
+enum { LEARNED, ANCHORS, ELU };
+
 typedef struct {
-    int64_t anchors; /* whether the features are exponentials; else they are learned */
+    int64_t kind;
     int64_t heads, sharing; /* heads of the queries; how many neighbours of them share a head of the prefix */
     int64_t dim, columns, values;
     const int64_t *starts; /* where the features of each head of the prefix begin, and where the last end */
-    const float *W, *bias, *Z, *first, *level; /* the last two for learned features only */
+    const float *W, *bias, *Z, *first, *level; /* the last two for learned features only; ELU has masses in the place of
+                                                  the bias, the factor of the query in that of the level, and no W */
 } Prefix;
 
 typedef struct {
@@ -182,6 +185,35 @@ INLINE float attend_anchors(float *u, const float *x, const Prefix *p, int64_t h
     return top + logf(mass);
 }
 
+/* u = phi Z / phi k with phi = elu(factor q) + 1; gives l = log(phi k). Without any mass u is 0 and l is -inf. */
+INLINE float attend_elu(float *u, const float *x, const Prefix *p, int64_t head)
+{
+    float t[AT_ONCE], mass = 0.0f;
+    const float factor = p->level[0];
+    const int64_t start = p->starts[head], end = p->starts[head + 1];
+    memset(u, 0, p->columns * sizeof *u);
+    for (int64_t from = start; from < end; from += AT_ONCE) {
+        const int64_t count = at_most(end - from);
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t i = from - start + j;
+            const float y = i < p->dim ? factor * x[i] : 0.0f;
+            t[j] = y > 0.0f ? y + 1.0f : expf(y);
+            mass += t[j] * p->bias[from + j];
+        }
+        add_values(u, t, p, from, count);
+    }
+    for (int64_t j = 0; j < p->columns; j++)
+        u[j] = mass > 0.0f ? u[j] / mass : 0.0f;
+    return mass > 0.0f ? logf(mass) : -INFINITY;
+}
+
+INLINE float attend(float *u, const float *x, const Prefix *p, int64_t head)
+{
+    return p->kind == ANCHORS ? attend_anchors(u, x, p, head)
+         : p->kind == ELU     ? attend_elu(u, x, p, head)
+                              : attend_learned(u, x, p, head);
+}
+
 /* Sequences from `first` to before `last`, which have the prefix p: head by head, so that its weights stay in cache. */
 INLINE void merge_run(const Rows *rows, int64_t first, int64_t last, const Prefix *p)
 {
@@ -190,8 +222,7 @@ INLINE void merge_run(const Rows *rows, int64_t first, int64_t last, const Prefi
         for (int64_t b = first; b < last; b++) {
             const int64_t at = b * p->heads + h, head = h / p->sharing;
             const float *own = query(rows, at, p->dim, x);
-            const float level = p->anchors ? attend_anchors(u, own, p, head) : attend_learned(u, own, p, head);
-            blend(rows, at, p->values, u, level);
+            blend(rows, at, p->values, u, attend(u, own, p, head));
         }
 }
 

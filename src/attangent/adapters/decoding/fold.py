@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.decoding.alone import Alone, Inputs
 from attangent.adapters.decoding.anchors import fold_anchors, fold_ragged
+from attangent.adapters.decoding.elu import fold_elu
 from attangent.adapters.decoding.learned import fold_learned
 from attangent.adapters.decoding.rows import together
 from attangent.attention import Prefix
-from attangent.attention.features import Anchors, Calibrated, Learned
+from attangent.attention.features import Anchors, Calibrated, Elu, Learned
 from attangent.attention.fused.tokens import FUSED
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import query_gain
@@ -123,6 +124,8 @@ def fold(prefix: Prefix, scale: float, query: Tensor) -> Alone | None:
     features, (Z, masses) = prefix.features, (weight.detach().to(dtype) for weight in prefix.weights())
     masses = masses.abs() if features.positive else masses
     gain, dim = query_gain(scale, features.dim), features.dim
+    if isinstance(features, Elu):
+        return fold_elu(Z, masses, gain, heads)
     mean, size, level = Z.new_zeros(1, dim), Z.new_ones(1), Z.new_zeros(1)
     if isinstance(features, Calibrated):
         mean, size, level, features = features.mean, features.scale, features.level, features.inner

@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_VERSION, _BLOCK, _MOST = 3, 16, 1024
+_VERSION, _BLOCK, _MOST = 4, 16, 1024
+_LEARNED, _ANCHORS, _ELU = range(3)
 _TYPES = {torch.float32: 0, torch.bfloat16: 1}
 _MOST_PRODUCTS = 1_000_000
 """Beyond it torch, which uses several threads, is faster for a prefix that all sequences share."""
@@ -26,7 +27,7 @@ class _Prefix(ctypes.Structure):
     """As decoding.c has it."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("anchors", "heads", "sharing", "dim", "columns", "values")),
+        *((name, ctypes.c_int64) for name in ("kind", "heads", "sharing", "dim", "columns", "values")),
         *((name, ctypes.c_void_p) for name in ("starts", "W", "bias", "Z", "first", "level")),
     ]
 
@@ -114,23 +115,38 @@ def merge_anchors(
     return None if known is None else _anchors(known, list(W), list(bias), list(U), heads)
 
 
+def merge_elu(Z: Tensor, masses: Tensor, factor: float, heads: int) -> Merge | None:
+    """u = phi Z / phi k and l = log(phi k) with phi = elu(factor q) + 1, for `heads` heads of queries.
+
+    Z: (H, d, dv); masses k: (H, d), none below 0; H divides `heads`.
+    """
+    known = library()
+    return None if known is None else _elu(known, Z, masses, factor, heads)
+
+
+def _elu(known: Any, Z: Tensor, masses: Tensor, factor: float, heads: int) -> Merge | None:
+    no_weights = [Z.new_empty(Z.shape[1], 0)] * len(Z)
+    padded = [_pad(each.unsqueeze(0), -1) for each in masses]
+    return _merge(known, _ELU, no_weights, padded, list(Z), heads, Z.new_empty(0), Z.new_tensor([factor]))
+
+
 def _learned(
     known: Any, W: Tensor, bias: Tensor, first: Tensor, Z: Tensor, level: Tensor, heads: int
 ) -> Merge | None:
     others = _pad(first, -1), level
-    return _merge(known, 0, list(W), [_pad(each, -1) for each in bias], list(Z), heads, *others)
+    return _merge(known, _LEARNED, list(W), [_pad(each, -1) for each in bias], list(Z), heads, *others)
 
 
 def _anchors(
     known: Any, W: list[Tensor], bias: list[Tensor], U: list[Tensor], heads: int | None = None
 ) -> Merge | None:
     padded = [_pad(each, -1, -torch.inf) for each in bias]
-    return _merge(known, 1, W, padded, U, heads or len(W))
+    return _merge(known, _ANCHORS, W, padded, U, heads or len(W))
 
 
 def _merge(
     known: Any,
-    anchors: int,
+    kind: int,
     W: list[Tensor],
     bias: list[Tensor],
     Z: list[Tensor],
@@ -140,19 +156,24 @@ def _merge(
     if not W or heads % len(W) or not _are_weights([*W, *bias, *Z, *others]):
         return None
     dim, values = W[0].shape[0], Z[0].shape[-1]
-    blocks = [_pad(each, -1) for each in W]
-    sizes, columns = [each.shape[-1] for each in blocks], values + -values % _BLOCK
+    sizes, columns = [each.shape[-1] for each in bias], values + -values % _BLOCK
     if max(dim, columns) > _MOST or min(dim, values, *sizes) < 1:
         return None
     kept = [
         torch.tensor([0, *accumulate(sizes)], dtype=torch.int64),
-        torch.cat([each.unflatten(-1, (-1, _BLOCK)).transpose(0, 1).flatten() for each in blocks]),
+        torch.cat([_in_blocks(each) for each in W]),
         torch.cat([each.flatten() for each in bias]),
         torch.cat([_pad(_pad(each, -1), -2).flatten() for each in Z]),
         *(each.contiguous() for each in others),
     ]
-    numbers = {"anchors": anchors, "heads": heads, "sharing": heads // len(W), "dim": dim}
+    numbers = {"kind": kind, "heads": heads, "sharing": heads // len(W), "dim": dim}
     return Merge(known, kept, sizes, **numbers, columns=columns, values=values)
+
+
+def _in_blocks(W: Tensor) -> Tensor:
+    """Block after block of columns, each (dim, block)."""
+    padded = _pad(W, -1)
+    return padded.unflatten(-1, (padded.shape[-1] // _BLOCK, _BLOCK)).transpose(0, 1).flatten()
 
 
 def _are_weights(tensors: Sequence[Tensor]) -> bool:
@@ -194,13 +215,13 @@ def library() -> Any | None:
 
 
 def _is_right(known: Any) -> bool:
-    """Whether the code does on two sequences, one of each kind of prefix, what the formulas say."""
+    """Whether the code does on three sequences, one of each kind of prefix, what the formulas say."""
     draw = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> Tensor:
         return torch.randn(shape, generator=draw)
 
-    q, out, lse = drawn(2, 2, 1, 5), drawn(2, 2, 1, 3), drawn(2, 2, 1)
+    q, out, lse = drawn(3, 2, 1, 5), drawn(3, 2, 1, 3), drawn(3, 2, 1)
     W, bias, first, Z, level = (
         drawn(1, 5, 17),
         drawn(1, 1, 17),
@@ -217,6 +238,11 @@ def _is_right(known: Any) -> bool:
     t = [q[1, head] @ columns[head] + biases[head] for head in range(2)]
     u.append(torch.stack([t[head].softmax(-1) @ U[head] for head in range(2)])[None])
     levels = [level.expand(1, 2, 1, 1), torch.stack([each.logsumexp(-1, keepdim=True) for each in t])[None]]
+    of_elu, masses = drawn(2, 5, 3), drawn(2, 5).abs()
+    phi = F.elu(0.7 * q[2:]) + 1
+    mass = phi @ masses.unsqueeze(-1)
+    u.append(phi @ of_elu / mass)
+    levels.append(mass.log())
     wanted = torch.lerp(out, torch.cat(u), (torch.cat(levels) - lse.unsqueeze(-1)).sigmoid())
-    merged = MergeRows([learned, anchors])(out, lse, q)
+    merged = MergeRows([learned, anchors, _elu(known, of_elu, masses, 0.7, 2)])(out, lse, q)
     return merged and torch.allclose(out, wanted, rtol=1e-4, atol=1e-5)
