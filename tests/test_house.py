@@ -23,6 +23,8 @@ OF_SEVERAL_FILES = {
     "test_displays.py",
     "test_docs.py",
     "test_house.py",
+    "test_packaging.py",
+    "test_public_names.py",
     "tuning/folders/test_old_runs.py",
 }
 """Conformance suites, runs of whole commands, and the like."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attangent._checks import check_size
+from attangent._deprecation import renamed_arguments
 from attangent._errors import AttangentError
 from attangent._gate import checked
 from attangent.attention import PrefixState
@@ -61,6 +62,7 @@ _REPETITIONS = 48
 _FIRST_SIZE = 16
 
 
+@renamed_arguments("0.2", told="progress")
 @checked
 def compress(
     model: Any,

@@ -1,0 +1,80 @@
+"""The wheel and the source archive hold what they must, and little else."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from attangent import __version__
+
+ROOT = Path(__file__).parents[1]
+NEEDED = {
+    "attangent/py.typed",
+    "attangent/attangent.mplstyle",
+    "attangent/audit/report/templates/report.html",
+    "attangent/audit/report/templates/report.css",
+    "attangent/audit/report/templates/report.js",
+    "attangent/data/catalogue.toml",
+    "attangent/data/samples/README.md",
+    "attangent/data/samples/weather.csv.gz",
+    "attangent/data/samples/employment.csv.gz",
+    "attangent/adapters/decoding/decoding.c",
+    "attangent/attention/compiled/rows.c",
+    "attangent/attention/compiled/prefix.h",
+}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The project copied and packed without a C compiler."""
+    tree = tmp_path_factory.mktemp("project") / "tree"
+    ignored = shutil.ignore_patterns("__pycache__", "*.lib")
+    shutil.copytree(ROOT / "src", tree / "src", ignore=ignored)
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tree / "dist")]
+    done = subprocess.run(
+        command, cwd=tree, env={**os.environ, "CC": "nonesuch"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return tree / "dist", done.stderr
+
+
+def test_a_wheel_without_a_compiler_is_pure_whole_and_small(built):
+    folder, said = built
+    (wheel,) = folder.glob("*.whl")
+    assert wheel.name == f"attangent-{__version__}-py3-none-any.whl"
+    assert "is not compiled: no C compiler" in said
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+        metadata = packed.read(f"attangent-{__version__}.dist-info/METADATA").decode()
+    assert names >= NEEDED
+    assert not [name for name in names if name.endswith((".lib", ".pyc")) or name.startswith("tests")]
+    assert wheel.stat().st_size < 2_000_000
+    plain = [
+        line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line
+    ]
+    assert not [line for line in plain if "transformers" in line or "peft" in line or "accelerate" in line]
+
+
+def test_the_source_archive_can_be_built_from(built):
+    folder, _ = built
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {name.split("/", 1)[1] for name in packed.getnames() if "/" in name}
+    assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE"} <= names
+    assert {f"src/{name}" for name in NEEDED} <= names
+
+
+def test_one_version_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert content["project"]["dynamic"] == ["version"]

@@ -1,0 +1,16 @@
+"""No public name and no flag vanishes without notice."""
+
+from tests.public import LIST, public_names
+
+
+def test_what_the_last_release_had_is_still_there():
+    """What goes is first deprecated for a version (`attangent._deprecation`), then taken from the list."""
+    listed = LIST.read_text().split("\n")[:-1]
+    assert len(listed) > 400
+    assert [name for name in listed if name not in public_names()] == []
+
+
+def test_the_names_are_found():
+    names = public_names()
+    assert {"attangent.attach", "attangent.icl.Dictionary", "attangent forecast --horizon"} <= set(names)
+    assert {"attangent data check --json", "attangent audit --first-seed"} <= set(names)
