@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_DOCS := $(VENV)/.installed-docs
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*.[ch])
 
-.PHONY: setup demo test lint bench drill clean
+.PHONY: setup demo test lint docs bench drill clean
 
 setup: $(INSTALLED_DEV)
 
@@ -19,6 +20,10 @@ $(INSTALLED): $(BUILT_FROM) | $(BIN)/python
 
 $(INSTALLED_DEV): $(BUILT_FROM) | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(INSTALLED) $@
+
+$(INSTALLED_DOCS): $(BUILT_FROM) | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $(INSTALLED) $@
 
 demo: $(INSTALLED)
@@ -36,8 +41,13 @@ lint: $(INSTALLED_DEV)
 drill: $(INSTALLED_DEV)
 	$(BIN)/python -m drill $(PARTS) --out drill-report $(ARGS)
 
+docs: $(INSTALLED_DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/check_site.py site
+	@echo "Open site/index.html in a browser; no server is needed."
+
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf $(VENV) audit-quick audit-full drill-report
+	rm -rf $(VENV) audit-quick audit-full drill-report site

@@ -1,5 +1,13 @@
-"""Draws the README's picture: `.venv/bin/python docs/pictures.py` writes docs/images/prediction.svg."""
+"""Draws the pictures of README and landing page: `python docs/pictures.py` writes them to docs/images.
 
+compression.svg: from benchmarks/compress_results.json, which `python -m benchmarks.bench_compress` writes.
+prediction.svg: networks are trained while it is drawn.
+verdicts.svg: from the table of docs/audit-full.md, which `attangent report` writes.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import matplotlib
@@ -10,8 +18,25 @@ from matplotlib.figure import Figure
 from attangent import predict_training
 from attangent.kernels import SoftmaxNetwork, log_gap, unit_data
 
+FOLDER = Path(__file__).parent
 STEPS = 300
 COLOURS = {16: "#c0563b", 64: "#d9a441", 4096: "#3a7ca5"}
+METHODS = {"recall": "#c0563b", "KVzip": "#3a7ca5", "Attention Matching": "#d9a441"}
+PROMPTS = ("observatory", "railway")
+VERDICTS = {
+    "holds": "#3a7d44",
+    "measured": "#9bc49a",
+    "open": "#d9d9d9",
+    "not reproduced": "#e3b778",
+    "violated": "#c0563b",
+}
+
+
+def blank(size: tuple[float, float] = (5.4, 3.4)) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def draw_width(axes: Axes, m: int) -> None:
@@ -22,24 +47,88 @@ def draw_width(axes: Axes, m: int) -> None:
     trained = network.descend(X, Y, rate, STEPS).loss
     predicted = predict_training(kernel, network.forward(X) - Y, rate, width=m).loss(range(STEPS + 1))
     gap = log_gap(trained, predicted)
-    axes.semilogy(trained, color=COLOURS[m], lw=2.2, label=f"m = {m}: trained (largest gap {gap:.1e})")
+    axes.semilogy(trained, color=COLOURS[m], lw=2.2, label=f"width {m}: trained (largest gap {gap:.1e})")
     axes.semilogy(range(0, STEPS + 1, 12), predicted[::12], "o", ms=3.5, mfc="none", color=COLOURS[m])
 
 
-def draw() -> Figure:
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-    axes = figure.subplots()
+def prediction() -> Figure:
+    """The loss of three networks, trained and as the kernel at step 0 predicts it."""
+    figure, axes = blank()
     for m in COLOURS:
         draw_width(axes, m)
-    axes.plot([], [], "o", ms=3.5, mfc="none", color="#555", label="predicted from the kernel at step 0")
+    axes.plot([], [], "o", ms=3.5, mfc="none", color="#555", label="predicted before the first step")
     axes.set(xlabel="step of gradient descent", ylabel="training loss")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9)
     return figure
 
 
+def compression() -> Figure:
+    """Questions answered over the memory of the prompt, summed over the prompts."""
+    rows = json.loads((FOLDER.parent / "benchmarks" / "compress_results.json").read_text())["rows"]
+    answers: dict[tuple[str, int], dict[str, dict]] = defaultdict(dict)
+    for row in rows:
+        size = 0 if row["method"] == "full prompt" else row["size"]
+        answers[row["method"], size][row["prompt"]] = row
+    whole = answers["full prompt", 0]
+    full = sum(whole[name]["answers"] for name in PROMPTS)
+    figure, axes = blank()
+    axes.axhline(full, color="#999", lw=1.2, ls="--")
+    axes.text(1, full, "whole prompt", ha="right", va="bottom", color="#666", fontsize=9)
+    for method, colour in METHODS.items():
+        points = []
+        for size in (16, 32, 64):
+            found = answers.get((method, size), {})
+            if all(name in found for name in PROMPTS):
+                bytes_of = sum(found[name]["bytes"] / whole[name]["bytes"] for name in PROMPTS)
+                points.append((bytes_of / len(PROMPTS), sum(found[name]["answers"] for name in PROMPTS)))
+        label = "attangent" if method == "recall" else method
+        axes.plot(*zip(*points, strict=True), "o-", color=colour, lw=2, label=label)
+    axes.set(
+        xscale="log",
+        xlabel="memory of the prompt, share of its KV cache",
+        ylabel=f"questions answered, of {sum(whole[name]['questions'] for name in PROMPTS)}",
+        ylim=(0, 1.15 * full),
+        xlim=(0.05, 1.05),
+        xticks=[0.07, 0.14, 0.5, 1],
+        xticklabels=["7 %", "14 %", "50 %", "100 %"],
+    )
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=9, loc="center right")
+    return figure
+
+
+def verdict_counts() -> dict[str, Counter[str]]:
+    """How many statements of each paper got which verdict; statements of ours are left out."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for line in (FOLDER / "audit-full.md").read_text().splitlines():
+        found = re.match(r"\| (P\d)/\S+ \| (theorem|identity|experiment|misprint) \| ([\w ]+) \|", line)
+        if found:
+            counts[found[1]][found[3].strip()] += 1
+    return dict(sorted(counts.items()))
+
+
+def verdicts() -> Figure:
+    """One bar for each paper, in the colours of the verdicts."""
+    counts = verdict_counts()
+    figure, axes = blank()
+    papers = list(counts)[::-1]
+    left = [0] * len(papers)
+    for verdict, colour in VERDICTS.items():
+        widths = [counts[paper][verdict] for paper in papers]
+        bars = axes.barh(papers, widths, left=left, color=colour, label=verdict)
+        light = verdict in ("measured", "open", "not reproduced")
+        labels = [str(width) if width > 1 else "" for width in widths]
+        axes.bar_label(bars, labels, label_type="center", color="#333" if light else "w", fontsize=9)
+        left = [before + width for before, width in zip(left, widths, strict=True)]
+    axes.set(xlabel="statements")
+    figure.legend(frameon=False, fontsize=8.5, loc="outside upper center", ncols=5, handlelength=1.2)
+    return figure
+
+
+PICTURES = {"compression": compression, "prediction": prediction, "verdicts": verdicts}
+
 if __name__ == "__main__":
     matplotlib.rcParams["svg.hashsalt"] = "attangent"
-    folder = Path(__file__).parent / "images"
-    folder.mkdir(exist_ok=True)
-    draw().savefig(folder / "prediction.svg", metadata={"Date": None})
+    (FOLDER / "images").mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        draw().savefig(FOLDER / "images" / f"{name}.svg", metadata={"Date": None})

@@ -2,7 +2,12 @@
 
 
 class AttangentError(ValueError):
-    """Something given cannot be used; the message says what was given, what was expected, what to do."""
+    """Something given cannot be used; the message says what was given, what was expected, what to do.
+
+    >>> NTKConfig(size=0)
+    Traceback (most recent call last):
+    attangent._errors.AttangentError: size is 0, expected a whole number of at least 1
+    """
 
 
 def in_words(error: OSError) -> str:

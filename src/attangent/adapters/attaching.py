@@ -38,6 +38,16 @@ def attach(
     `activate` for several. `calibration` is one batch of the model's inputs, or several: about 100 examples
     of the data to come, on which calibrated units are measured. `prompt` holds the inputs of the prompt for
     init `text`. `states` gives the state of some layers ready-made, by layer name; other layers get none.
+
+    In each chosen layer attention becomes (e^A v + phi(q) Z) / (e^A 1 + phi(q) k); Z, k and what phi learns
+    are the adapter (P1 Algorithm 2).
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=2, n_head=2, vocab_size=20))
+    >>> batch = {"input_ids": torch.randint(20, (4, 6))}
+    >>> model = attach(model, NTKConfig(size=4), calibration=batch)
+    >>> sum(p.numel() for p in model.parameters() if p.requires_grad)
+    128
     """
     config = NTKConfig() if config is None else config
     base = bare(model)
@@ -75,7 +85,16 @@ def install(
 
 
 def detach(model: Any) -> Any:
-    """Take all adapters off: the model is as it was before the first `attach`, bit for bit."""
+    """Take all adapters off: the model is as it was before the first `attach`, bit for bit.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
+    >>> ids = torch.randint(20, (1, 6))
+    >>> before = model(ids).logits
+    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
+    >>> torch.equal(detach(model)(ids).logits, before)
+    True
+    """
     base = bare(model)
     record = record_of(base)
     show_saved(base, BASE)

@@ -96,6 +96,11 @@ def compress(
 
     The result attaches to the model (`attach`), and saves to a folder (`save`) that `load_adapter` reads. A
     prompt of at most `size` tokens is kept exactly.
+
+        guide = [{"role": "system", "content": Path("guide.md").read_text()}]
+        found = attangent.compress(model, tokenizer, guide, size=64)
+        found.save(model, "guide-adapter")
+        ChatSession(model, tokenizer, found).say("Who is the mayor?")
     """
     if _are_texts(prompt):
         each = (size, method, calibration, distill, seed)

@@ -27,6 +27,14 @@ def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
 
     The tensors keep their dtype; modules that `modules_to_save` names are written with them. A README.md
     that attangent did not write stays as it is.
+
+    >>> import tempfile
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": torch.randint(20, (1, 6))})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in save_adapter(model, folder).iterdir())
+    ['README.md', 'adapter_config.json', 'adapter_model.safetensors']
     """
     states, config = states_of(model, name), record_of(model).configs[name]
     return write_adapter(folder, bare(model), config, states, saved_of(model, name))
@@ -62,6 +70,16 @@ def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
 
     Everything in the files is checked against the model before the model is touched; a refusal names the
     layer that differs.
+
+    >>> import copy, tempfile
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
+    >>> bare_model, ids = copy.deepcopy(model), torch.randint(20, (1, 6))
+    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = load_adapter(bare_model, save_adapter(model, folder))
+    >>> torch.equal(bare_model(ids).logits, model(ids).logits)
+    True
     """
     attention_layers(bare(model))
     adapter = read_adapter(bare(model), folder)

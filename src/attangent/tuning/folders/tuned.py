@@ -106,6 +106,10 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
     """The model and tokenizer that `attangent tune` saved, from a run's folder or the weights' own.
 
     `model` is where the base model is now, if it has moved since.
+
+        tuned = attangent.load_tuned("run")
+        tuned.predict(["Where is my parcel?"])[0].label
+        tuned.pipeline()("Where is my parcel?")         # as a pipeline of transformers
     """
     place = place_of(Path(folder))
     found = read_description(place) if (place / FILE).is_file() else _older(place)

@@ -1,0 +1,89 @@
+"""Runs the tutorials at real size and writes each as a notebook and as a page of the site.
+
+    python docs/notebooks.py [NAME ...]
+
+The source is docs/tutorials/NAME.py, cells between `# %%` lines. Written are NAME.ipynb with its outputs,
+NAME.md and the pictures in NAME_files/. Wants the models of `scripts/install-models --all`; ATTANGENT_DATA is
+used where it is set. Progress bars and warnings (stderr) are left out of the pages.
+"""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbconvert import MarkdownExporter
+
+from benchmarks.accuracy_data import minilm
+from benchmarks.bench_compress import smollm2_folder
+
+FOLDER = Path(__file__).parent / "tutorials"
+NAMES = (
+    "compress_a_handbook",
+    "tune_a_classifier",
+    "forecast_a_thousand_series",
+    "syntax_before_semantics",
+    "audit_a_theorem",
+)
+STYLE = "figure.dpi: 120\nsavefig.dpi: 120\nsvg.hashsalt: attangent\n"
+SECONDS = 900
+STYLED = re.compile(r"<div>\s*<style scoped>.*?</style>\s*(<table.*?</table>)\s*</div>", re.DOTALL)
+
+
+def executed(name: str) -> nbformat.NotebookNode:
+    """The notebook with the outputs of every cell, run in an empty folder beside the data."""
+    notebook = jupytext.read(FOLDER / f"{name}.py")
+    notebook.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    os.environ |= {
+        "TUTORIAL_CHAT_MODEL": str(smollm2_folder().resolve()),
+        "TUTORIAL_ENCODER": minilm(),
+        "TRANSFORMERS_VERBOSITY": "error",
+        "PYTHONWARNINGS": "ignore",
+    }
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "data").symlink_to(FOLDER / "data")
+        Path(place, "matplotlibrc").write_text(STYLE)
+        NotebookClient(
+            notebook, timeout=SECONDS, record_timing=False, resources={"metadata": {"path": place}}
+        ).execute()
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.outputs = [out for out in cell.outputs if out.get("name") != "stderr"]
+    return notebook
+
+
+def write_page(name: str, notebook: nbformat.NotebookNode) -> None:
+    """The page and its pictures; tables lose the style that notebooks give them."""
+    text, more = MarkdownExporter().from_notebook_node(
+        notebook, resources={"unique_key": name, "output_files_dir": f"{name}_files"}
+    )
+    text = re.sub(
+        r"<div>\s*<style scoped>.*?</style>\s*(<table.*?</table>)\s*</div>", r"\1", text, flags=re.S
+    )
+    text = text.replace('border="1" class="dataframe"', 'class="dataframe"').replace("![png]", "![Figure]")
+    title, rest = text.lstrip().split("\n", 1)
+    link = (
+        f"[The same as a notebook]({name}.ipynb), with outputs. Written by `python docs/notebooks.py {name}`."
+    )
+    (FOLDER / f"{name}.md").write_text(f"{title}\n\n{link}\n{rest.rstrip()}\n")
+    for path, content in more["outputs"].items():
+        place = FOLDER / path
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+
+
+def main(names: list[str]) -> None:
+    for name in names or NAMES:
+        notebook = executed(name)
+        nbformat.write(notebook, FOLDER / f"{name}.ipynb")
+        write_page(name, notebook)
+        print("wrote", name, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,46 @@
+"""Every script in examples/ runs by itself and finds what it says it finds."""
+
+import importlib.util
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[2] / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+FINDS = {
+    "audit": r"P2/definition-3\.6: holds\nP2/equation-25: violated",
+    "compress": r"full prompt: 0\.000\d\n.*any prompt: 0\.0[12]\d+",
+    "diffusion": r"modes covered: 4 of 4",
+    "forecast": r"mean error [1-5]\.\d; (7|8|9)\d% of the values inside",
+    "in_context": r"nearest to 'ridge on tokens'.*\n.*nearest to '3 nearest'",
+    "predict_training": r"width 4096: .*\(0\.0\d% off\)",
+    "stages": r"order: easy < hard \(100%\)",
+    "tangent_kernels": r"kernel: \(20, 20\) symmetric: True",
+    "tune": r"loss 4\.\d+ -> 0\.\d+\nloaded model answers the same: True",
+}
+
+
+def test_every_script_is_here_and_in_the_list():
+    names = {path.stem for path in SCRIPTS}
+    assert names == set(FINDS)
+    listed = set(re.findall(r"`(\w+)\.py`", (FOLDER / "README.md").read_text()))
+    assert names == listed
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_finds_what_it_should(script, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(script)])
+    torch.manual_seed(0)
+    runpy.run_path(str(script), run_name="__main__")
+    assert re.search(FINDS[script.stem], capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_no_script_hides_an_installed_module(script):
+    """A script's folder comes first on the path: `kernels.py` would hide what transformers looks for."""
+    assert importlib.util.find_spec(script.stem) is None
+    assert script.stem not in {"kernels", "datasets", "tokenizers", "compression", "forecasting"}
