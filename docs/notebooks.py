@@ -1,10 +1,11 @@
 """Runs the tutorials at real size and writes each as a notebook and as a page of the site.
 
-    python docs/notebooks.py [NAME ...]
+    python docs/notebooks.py [--pages] [NAME ...]
 
 The source is docs/tutorials/NAME.py, cells between `# %%` lines. Written are NAME.ipynb with its outputs,
 NAME.md and the pictures in NAME_files/. Wants the models of `scripts/install-models --all`; ATTANGENT_DATA is
-used where it is set. Progress bars and warnings (stderr) are left out of the pages.
+used where it is set. Progress bars and warnings (stderr) are left out of the pages. With --pages nothing is
+run: the pages are written from the notebooks as they are.
 """
 
 import os
@@ -31,6 +32,7 @@ NAMES = (
 )
 STYLE = "figure.dpi: 120\nsavefig.dpi: 120\nsvg.hashsalt: attangent\n"
 SECONDS = 900
+PLAIN = {' border="1" class="dataframe"': "", ' style="text-align: right;"': "", "![png]": "![Figure]"}
 STYLED = re.compile(r"<div>\s*<style scoped>.*?</style>\s*(<table.*?</table>)\s*</div>", re.DOTALL)
 
 
@@ -65,7 +67,8 @@ def write_page(name: str, notebook: nbformat.NotebookNode) -> None:
     text = re.sub(
         r"<div>\s*<style scoped>.*?</style>\s*(<table.*?</table>)\s*</div>", r"\1", text, flags=re.S
     )
-    text = text.replace('border="1" class="dataframe"', 'class="dataframe"').replace("![png]", "![Figure]")
+    for old, new in PLAIN.items():
+        text = text.replace(old, new)
     title, rest = text.lstrip().split("\n", 1)
     link = (
         f"[The same as a notebook]({name}.ipynb), with outputs. Written by `python docs/notebooks.py {name}`."
@@ -77,11 +80,13 @@ def write_page(name: str, notebook: nbformat.NotebookNode) -> None:
         place.write_bytes(content)
 
 
-def main(names: list[str]) -> None:
-    for name in names or NAMES:
-        notebook = executed(name)
-        nbformat.write(notebook, FOLDER / f"{name}.ipynb")
-        write_page(name, notebook)
+def main(given: list[str]) -> None:
+    names = [name for name in given if name != "--pages"] or NAMES
+    for name in names:
+        place = FOLDER / f"{name}.ipynb"
+        if "--pages" not in given:
+            nbformat.write(executed(name), place)
+        write_page(name, nbformat.read(place, as_version=4))
         print("wrote", name, flush=True)
 
 
