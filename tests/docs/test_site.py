@@ -75,6 +75,14 @@ def test_links_lead_to_pages_of_the_site_and_to_headings(page):
     assert not wrong
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_formulas_are_no_tags(page):
+    """A browser takes <a, b> for a tag and shows nothing: write &lt;a, b>."""
+    text = re.sub(r"^(    |\t).*$", "", text_of(page), flags=re.MULTILINE)
+    found = set(re.findall(r"(?<![\\\w])<([A-Za-z]\w*)", re.sub(r"`[^`]+`", "", text)))
+    assert found <= {"div", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td"}
+
+
 def public_names() -> set[str]:
     found = {f"attangent.{name}" for name in attangent.__all__}
     for room in (*(f"attangent.{room}" for room in attangent._ROOMS), "attangent.attention.features"):
