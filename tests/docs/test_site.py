@@ -14,6 +14,7 @@ import attangent
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+BELOW = ("attangent.attention.features", "attangent.tuning.planning")
 
 
 class Settings(yaml.SafeLoader):
@@ -85,10 +86,11 @@ def test_formulas_are_no_tags(page):
 
 def public_names() -> set[str]:
     found = {f"attangent.{name}" for name in attangent.__all__}
-    for room in (*(f"attangent.{room}" for room in attangent._ROOMS), "attangent.attention.features"):
+    for room in (*(f"attangent.{room}" for room in attangent._ROOMS), *BELOW):
         module = importlib.import_module(room)
         found |= {f"{room}.{name}" for name in getattr(module, "__all__", ())}
-    return found - {"attangent.attention.features.BY_NAME"}
+    again = {f"attangent.tuning.planning.{name}" for name in attangent.__all__}
+    return found - again - {"attangent.attention.features.BY_NAME"}
 
 
 def test_every_public_name_is_on_a_reference_page():

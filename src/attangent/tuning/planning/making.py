@@ -45,6 +45,8 @@ def plan_tuning(
     tuning: as for `finetune`; of its method the settings are kept and the name is not.
     methods, rates: what to look at; by default eight rates around each method's own.
     report: called with a line about what is being done.
+
+        plan = attangent.plan_tuning(Tuning("MODEL", Path("messages.csv")), methods=["ntk", "lora"])
     """
     began = time.perf_counter()
     chosen = [_method(tuning, name) for name in dict.fromkeys(methods)]
