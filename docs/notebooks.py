@@ -5,7 +5,7 @@
 The source is docs/tutorials/NAME.py, cells between `# %%` lines. Written are NAME.ipynb with its outputs,
 NAME.md and the pictures in NAME_files/. Wants the models of `scripts/install-models --all`; ATTANGENT_DATA is
 used where it is set. Progress bars and warnings (stderr) are left out of the pages. With --pages nothing is
-run: the pages are written from the notebooks as they are.
+run: new words come from the source, outputs from the notebook; where code has changed this is refused.
 """
 
 import os
@@ -59,6 +59,23 @@ def executed(name: str) -> nbformat.NotebookNode:
     return notebook
 
 
+def with_kept_outputs(name: str) -> nbformat.NotebookNode:
+    """The words of the source with the outputs of the notebook that is there."""
+    kept = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    notebook = jupytext.read(FOLDER / f"{name}.py")
+    if [cell.source for cell in kept.cells if cell.cell_type == "code"] != [
+        cell.source for cell in notebook.cells if cell.cell_type == "code"
+    ]:
+        raise SystemExit(f"the code of {name} has changed: run it, without --pages")
+    outputs = iter([cell for cell in kept.cells if cell.cell_type == "code"])
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "code":
+            notebook.cells[number] = next(outputs)
+        notebook.cells[number]["id"] = f"cell-{number}"
+    notebook.metadata = kept.metadata
+    return notebook
+
+
 def write_page(name: str, notebook: nbformat.NotebookNode) -> None:
     """The page and its pictures; tables lose the style that notebooks give them."""
     text, more = MarkdownExporter().from_notebook_node(
@@ -84,9 +101,9 @@ def main(given: list[str]) -> None:
     names = [name for name in given if name != "--pages"] or NAMES
     for name in names:
         place = FOLDER / f"{name}.ipynb"
-        if "--pages" not in given:
-            nbformat.write(executed(name), place)
-        write_page(name, nbformat.read(place, as_version=4))
+        notebook = with_kept_outputs(name) if "--pages" in given else executed(name)
+        nbformat.write(notebook, place)
+        write_page(name, notebook)
         print("wrote", name, flush=True)
 
 
