@@ -4,7 +4,7 @@ import torch
 
 from attangent.attention.fast import merged
 from attangent.compression.capture import intercepted, prefill
-from attangent.compression.effects import _groups, _heard, margins, token_scores
+from attangent.compression.effects import _groups, heard_layers, margins, token_scores
 from attangent.compression.text import Calibration, Turn
 from tests.compression.cases import tiny_llama
 
@@ -43,9 +43,9 @@ def test_effects_are_the_gradient_of_the_margins_in_the_log_masses_of_the_tokens
         logits = model(text.ids, position_ids=positions, use_cache=False).logits
     counted = torch.arange(len(TURNS[0].ids))[None] >= 3
     expected = torch.autograd.grad(margins(logits, text.ids, counted).sum(), list(biases.values()))
-    heard = _heard(model, cache, text, [3])
+    heard = heard_layers(model, cache, text, [3])
     for one, slow in zip(heard.values(), expected, strict=True):
-        torch.testing.assert_close(one.effects().flatten(0, 1), slow.abs(), atol=1e-5, rtol=1e-3)
+        torch.testing.assert_close(one.effects.flatten(0, 2), slow.abs(), atol=1e-5, rtol=1e-3)
         assert slow.abs().max() > 1e-3
 
 
@@ -64,10 +64,9 @@ def test_what_is_said_for_sure_counts_no_more_than_the_largest_margin():
     assert found.tolist() == [8.0]
 
 
-def test_turns_are_read_in_groups_that_keep_their_order(monkeypatch):
-    monkeypatch.setattr("attangent.compression.effects._AT_ONCE", 24)
+def test_turns_are_read_in_groups_that_keep_their_order():
     turns = [Turn(torch.zeros(2), torch.zeros(length)) for length in (4, 4, 4, 4, 30, 2)]
-    groups = list(_groups(turns))
+    groups = list(_groups(turns, 24))
     assert [len(group) for group in groups] == [4, 1, 1]
     assert [turn for group in groups for turn in group] == turns
 

@@ -63,6 +63,20 @@ class AttentionCall(NamedTuple):
             return torch.where(mask, bias, torch.finfo(bias.dtype).min), causal
         return bias + mask, causal
 
+    def within(self, seen: Tensor) -> "AttentionCall":
+        """The call with queries that see no more than `seen` (B, 1, L, Lk) says."""
+        mask, causal = self.visible()
+        seen = seen.to(self.q.device)
+        if causal:
+            seen = seen.tril()
+        if mask is None:
+            mask = seen
+        elif mask.dtype == torch.bool:
+            mask = mask & seen
+        else:
+            mask = torch.where(seen, mask, torch.finfo(mask.dtype).min)
+        return self._replace(mask=mask, causal=False, bias=None)
+
     def with_prefix(self, prefix: Prefix) -> Tensor:
         """Attention with the prefix in front of the tokens: (B, H, L, dv)."""
         mask, causal = self.visible()

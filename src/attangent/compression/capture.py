@@ -19,7 +19,7 @@ from attangent.attention.fast import merged
 
 _NAME = "attangent_compress"
 _HANDLER = "attangent_handler"
-_LOGITS = 1 << 23
+_LOGITS = 1 << 20
 _PREFILL = 512
 
 
@@ -140,13 +140,10 @@ def state_part(call: AttentionCall, state: Prefix) -> tuple[Tensor, Tensor]:
     """Attention of the call's queries over the virtual tokens of a state: output and logsumexp."""
     features: Any = state.features
     keys, (Z, mass) = features.keys, state.weights()
-    batch, heads, rows, dim = call.q.shape
-    q = call.q.reshape(batch, len(keys), heads // len(keys) * rows, dim)
-    masses = mass.abs()
+    q, masses = by_kv_head(call.q, len(keys)), mass.abs()
     logits = call.scores(q, keys) + masses.log().unsqueeze(1)
-    values = Z / torch.where(masses == 0, 1, masses).unsqueeze(-1)
-    out, lse = logits.softmax(dim=-1) @ values, logits.logsumexp(dim=-1)
-    return out.reshape(batch, heads, rows, -1), lse.reshape(batch, heads, rows)
+    out, lse = _attended(logits, Z / torch.where(masses == 0, 1, masses).unsqueeze(-1))
+    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
 
 
 def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,17 +151,30 @@ def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tens
 
     At most `_LOGITS` logits exist at once.
     """
-    batch, heads, rows, dim = call.q.shape
-    groups = heads // len(keys)
-    q = call.q.reshape(batch, len(keys), groups * rows, dim)
-    at_once = max(1, _LOGITS // (batch * len(keys) * keys.shape[1]))
-    outs, lses = [], []
-    for part in q.split(at_once, dim=2):
-        logits = call.scores(part, keys)
-        lses.append(logits.logsumexp(dim=-1))
-        outs.append(logits.softmax(dim=-1) @ values)
-    out, lse = torch.cat(outs, dim=2), torch.cat(lses, dim=2)
-    return out.reshape(batch, heads, rows, -1), lse.reshape(batch, heads, rows)
+    q, at_once = by_kv_head(call.q, len(keys)), max(1, _LOGITS // (len(keys) * keys.shape[1]))
+    parts = [_attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
+    out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
+    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
+
+
+def _attended(logits: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """softmax(logits) values (Hkv, n, dv) and the logsumexp (Hkv, n, 1), with one exponential for both."""
+    top = logits.detach().amax(dim=-1, keepdim=True)
+    parts = (logits - top).exp()
+    total = parts.sum(dim=-1, keepdim=True)
+    return parts @ values / total, top + total.log()
+
+
+def by_kv_head(q: Tensor, kv_heads: int) -> Tensor:
+    """Queries (B, H, L, d) as (Hkv, n, d): all that look at the keys of one KV head, which exist once."""
+    batch, heads, rows, dim = q.shape
+    return q.reshape(batch, kv_heads, heads // kv_heads * rows, dim).transpose(0, 1).flatten(1, 2)
+
+
+def by_sequence(x: Tensor, q: Tensor) -> Tensor:
+    """What was found for `by_kv_head(q)`, (Hkv, n, c), as (B, H, L, c)."""
+    batch, heads, rows, _ = q.shape
+    return x.unflatten(1, (batch, -1)).transpose(0, 1).reshape(batch, heads, rows, -1)
 
 
 def whole_prompt(cache: PromptCache) -> Handler:
@@ -181,10 +191,21 @@ def with_states(states: Mapping[str, Prefix]) -> Handler:
     return _some_states(states)
 
 
-def run(model: Any, ids: Tensor, offset: int, handler: Handler | None, **options: Any) -> Any:
-    """The model's output on ids (B, L) whose first position is `offset`; the bare model's for no handler."""
+def run(
+    model: Any,
+    ids: Tensor,
+    offset: int,
+    handler: Handler | None,
+    places: Tensor | None = None,
+    **options: Any,
+) -> Any:
+    """The model's output on ids (B, L) whose first position is `offset`; the bare model's for no handler.
+
+    places (B, L): where each token stands behind the offset, for rows of several sequences.
+    """
     ids = ids.to(model.device)
-    positions = offset + torch.arange(ids.shape[1], device=ids.device)[None]
+    places = torch.arange(ids.shape[1])[None] if places is None else places
+    positions = offset + places.to(ids.device)
     if handler is None:
         return model(ids, position_ids=positions, use_cache=False, **options)
     with intercepted(model, handler):

@@ -6,21 +6,23 @@ by a_j g.(o - v_j). The size of that is the token's effect there.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from attangent.adapters.call import AttentionCall
 from attangent.attention.fast import merged
-from attangent.compression.capture import PromptCache, prompt_part, run
-from attangent.compression.problem import LayerProblem
+from attangent.compression.capture import PromptCache, by_kv_head, by_sequence, prompt_part, run
 from attangent.compression.text import Calibration, Turn
 
 _AT_ONCE = 384
-"""Tokens of the text that are read at once."""
+"""The most tokens of the text that are read at once."""
+_EFFECTS = 1 << 26
+"""The most effects that exist at once, for one query head of each KV head."""
+_CHUNK = 1 << 19
 _LARGEST_MARGIN = 8.0
 """What is said more surely than this counts as said whatever happens."""
 
@@ -49,28 +51,35 @@ def token_scores(
     much as any other; where the prompt does less than usual they are smaller.
     """
     found = TokenScores({}, {})
-    for some in _groups(turns):
+    for some in _groups(turns, _at_once(cache)):
         text = Calibration.of([turn.ids for turn in some])
-        heard = _heard(model, cache, text, [len(turn.asked) for turn in some])
-        sums = torch.stack([one.effects().sum(dim=(0, 1, 3)) for one in heard.values()]).sum(dim=0)
+        heard = heard_layers(model, cache, text, [len(turn.asked) for turn in some])
+        sums = torch.stack([one.effects.sum(dim=(0, 2, 4)) for one in heard.values()]).sum(dim=0)
+        usual = sums[text.valid].mean().clamp(min=1e-12)
+        parts = (1 / (sums + usual))[:, None, :, None]
         for name, one in heard.items():
-            share = one.effects() / (sums + sums.mean().clamp(min=1e-12)).unsqueeze(-1)
-            _note(found.attention, name, one.attention.flatten(1, 2).amax(dim=1))
-            _note(found.effect, name, share.flatten(1, 2).amax(dim=1))
+            _note(found.attention, name, one.attention)
+            _note(found.effect, name, one.effects.mul_(parts).flatten(1, 3).amax(dim=1))
         progress(len(some))
     return found
+
+
+def _at_once(cache: PromptCache) -> int:
+    """How many tokens of text are read at once: all their effects on this prompt exist together."""
+    each = sum(keys.shape[0] * keys.shape[1] for keys, _ in cache.layers.values())
+    return max(1, min(_AT_ONCE, _EFFECTS // each))
 
 
 def _note(largest: dict[str, Tensor], name: str, scores: Tensor) -> None:
     largest[name] = torch.maximum(largest[name], scores) if name in largest else scores
 
 
-def _groups(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
-    """Turns in order, so many together that with padding there are at most `_AT_ONCE` tokens."""
+def _groups(turns: Sequence[Turn], at_once: int) -> Iterator[list[Turn]]:
+    """Turns in order, so many together that with padding there are at most so many tokens."""
     group: list[Turn] = []
     for turn in turns:
         longest = max(len(one.ids) for one in [*group, turn])
-        if group and longest * (len(group) + 1) > _AT_ONCE:
+        if group and longest * (len(group) + 1) > at_once:
             yield group
             group = []
         group.append(turn)
@@ -78,18 +87,32 @@ def _groups(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
         yield group
 
 
-def _heard(
+def heard_layers(
     model: Any, cache: PromptCache, text: Calibration, asked: Sequence[int]
-) -> Mapping[str, "_HeardLayer"]:
-    """Attention and gradients of every layer while the text is read."""
+) -> Mapping[str, "HeardLayer"]:
+    """Attention to the prompt and effects of its tokens in every layer while the text is read."""
     listener = _Listener(cache, text.valid)
-    with torch.enable_grad():
+    with torch.enable_grad(), _leaf_embeddings(model) as leaves:
         logits = run(model, text.ids, cache.length, listener).logits
         total = margins(logits, text.ids.to(logits.device), _counted(text.valid, asked)).sum()
-        gradients = torch.autograd.grad(total, list(listener.nudges.values()))
-    for name, gradient in zip(listener.nudges, gradients, strict=True):
-        listener.layers[name].gradient = gradient
+        torch.autograd.grad(total, leaves)
     return listener.layers
+
+
+@contextmanager
+def _leaf_embeddings(model: Any) -> Iterator[list[Tensor]]:
+    """Embeddings that are read meanwhile are put into the list; gradients end there."""
+    leaves: list[Tensor] = []
+
+    def note(module: Any, given: Any, output: Tensor) -> Tensor:
+        leaves.append(output.detach().requires_grad_())
+        return leaves[-1]
+
+    hook = model.get_input_embeddings().register_forward_hook(note)
+    try:
+        yield leaves
+    finally:
+        hook.remove()
 
 
 def margins(logits: Tensor, ids: Tensor, counted: Tensor) -> Tensor:
@@ -106,45 +129,82 @@ def _counted(valid: Tensor, asked: Sequence[int]) -> Tensor:
 
 
 class _Listener:
-    """Answers with the exact attention; an added zero in each layer gathers the gradient of its output."""
+    """Answers with the exact attention, and listens to its gradients on their way back."""
 
     def __init__(self, cache: PromptCache, valid: Tensor):
         self.cache, self.valid = cache, valid
-        self.layers: dict[str, _HeardLayer] = {}
-        self.nudges: dict[str, Tensor] = {}
+        self.layers: dict[str, HeardLayer] = {}
 
     def __call__(self, call: AttentionCall) -> Tensor:
-        keys, values = self.cache.layers[call.layer]
-        part: Any = checkpoint(prompt_part, call, keys, values, use_reentrant=False)
-        beside = self.cache.beside(call)
-        output = merged(beside, part)[0].to(call.q.dtype)
-        nudge = self.nudges[call.layer] = torch.zeros_like(output, requires_grad=True)
-        total = torch.logaddexp(beside[1], part[1]).detach()
-        alone = call._replace(q=call.q.detach(), k=call.k.detach(), v=call.v.detach())
-        self.layers[call.layer] = _HeardLayer(
-            LayerProblem(alone, self.valid, keys, values, output.detach(), total)
-        )
-        return output + nudge
+        heard = HeardLayer(call, *self.cache.layers[call.layer], self.valid)
+        self.layers[call.layer] = heard
+        output, lse = self.cache.beside(call)
+        return _Attention.apply(call.q, output, lse, heard).to(call.q.dtype)  # type: ignore[return-value]
 
 
-@dataclass
-class _HeardLayer:
-    """The queries of a layer with output and logsumexp over all they see, and the output's gradient."""
+class _Attention(torch.autograd.Function):
+    """Attention over a prompt and what stands beside it, by queries and the output and logsumexp beside.
 
-    layer: LayerProblem
-    gradient: Tensor | None = None
+    With p_ij the attention that query i pays to token j of the prompt, o_i its output and g_i the gradient
+    there, the gradient in the logit of i and j is p_ij g_i.(v_j - o_i): its size is the effect of j on i.
+    """
 
-    @property
-    def attention(self) -> Tensor:
-        """(Hkv, query heads of each, positions, m): what each query pays to each token of the prompt."""
-        layer, rows = self.layer, self.layer.rows
-        scores = layer.call.scores(rows(layer.call.q), layer.keys) - rows(layer.lse.unsqueeze(-1))
-        return scores.exp().float().unflatten(1, (-1, int(layer.valid.sum())))
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, beside: Tensor, lse: Tensor, heard: "HeardLayer") -> Tensor:
+        part = prompt_part(heard.call._replace(q=q), heard.keys, heard.values)
+        output, total = merged((beside, lse), part)
+        ctx.save_for_backward(q, beside, lse, output, total)
+        ctx.heard = heard
+        return output
 
-    def effects(self) -> Tensor:
-        """In the shape of `attention`: how much the margins move, to first order, without a token."""
-        assert self.gradient is not None
-        attention = self.attention
-        gradient, output = self.layer.rows(self.gradient), self.layer.rows(self.layer.output)
-        alone = gradient @ self.layer.values.mT - (gradient * output).sum(dim=-1, keepdim=True)
-        return (attention * alone.unflatten(1, attention.shape[1:3])).abs()
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+        q, beside, lse, output, total = ctx.saved_tensors
+        share = (lse - total).exp().unsqueeze(-1)
+        of_lse = share * (gradient * (beside - output)).sum(dim=-1, keepdim=True)
+        return ctx.heard.listen(q, gradient, output, total), gradient * share, of_lse.squeeze(-1), None
+
+
+class HeardLayer:
+    """What is heard of one layer: `attention` (Hkv, m), the largest that any query pays to each token, and
+    `effects` (Hkv, B, query heads of each, L, m) of the tokens on every query."""
+
+    attention: Tensor
+    effects: Tensor
+
+    def __init__(self, call: AttentionCall, keys: Tensor, values: Tensor, valid: Tensor):
+        self.call, self.keys, self.values, self.valid = call, keys, values, valid
+
+    def listen(self, q: Tensor, gradient: Tensor, output: Tensor, total: Tensor) -> Tensor:
+        """Note effects and attention; returns the gradient in the queries, by way of the prompt's logits."""
+        batch, heads, rows, _ = q.shape
+        kv_heads, tokens, _ = self.keys.shape
+        hidden = total.masked_fill(~self.valid.to(total.device)[:, None], torch.inf).unsqueeze(-1)
+        alone = (gradient * output).sum(dim=-1, keepdim=True)
+        grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, alone, hidden)]
+        effects = q.new_empty(kv_heads, grouped[0].shape[1], tokens)
+        self.attention = q.new_zeros(kv_heads, tokens)
+        of_queries = torch.empty_like(grouped[0])
+        for head in range(kv_heads):
+            for some in _slices(len(of_queries[head]), tokens):
+                own = (x[head, some] for x in grouped)
+                of_queries[head, some] = self._part(head, *own, effects[head, some])
+        self.effects = effects.view(kv_heads, batch, heads // kv_heads, rows, tokens)
+        return by_sequence(of_queries, q)
+
+    def _part(self, head: int, q: Tensor, g: Tensor, alone: Tensor, total: Tensor, effects: Tensor) -> Tensor:
+        """For some queries (n, d) of a KV head: write effects (n, m), return the gradient in the queries."""
+        logits, scale, softcap = self.call.scores(q, self.keys[head]), self.call.scale, self.call.softcap
+        paid = (logits - total).exp_()
+        torch.maximum(self.attention[head], paid.amax(dim=0), out=self.attention[head])
+        slopes = (g @ self.values[head].mT).sub_(alone).mul_(paid)
+        torch.abs(slopes, out=effects)
+        if softcap is not None:
+            slopes *= 1 - (logits / softcap).square()
+        return slopes @ self.keys[head] * scale
+
+
+def _slices(rows: int, tokens: int) -> Iterator[slice]:
+    """Rows in parts of at most `_CHUNK` numbers, which stay near the processor."""
+    each = max(1, _CHUNK // tokens)
+    return (slice(start, start + each) for start in range(0, rows, each))

@@ -17,7 +17,7 @@ from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
 from attangent.compression.problem import LayerProblem, PromptState
 from attangent.compression.scoring import Kept
-from attangent.compression.text import Calibration
+from attangent.compression.text import Calibration, PackedText
 
 
 def fit_states(
@@ -34,9 +34,10 @@ def fit_states(
     `fitted` is called with the name of each layer when it is done; `kept` are the tokens that each head
     keeps, where the method has them chosen beforehand.
     """
-    fitter = _Fitter(cache, calibration.valid, size, method_named(method), fitted, kept or {})
+    text = calibration.packed()
+    fitter = _Fitter(cache, text, size, method_named(method), fitted, kept or {})
     with torch.no_grad():
-        run(model, calibration.ids, cache.length, fitter, logits_to_keep=1)
+        run(model, text.ids, cache.length, fitter, text.places, logits_to_keep=1)
     return fitter.states
 
 
@@ -45,7 +46,7 @@ class _Fitter:
     """Answers each layer's call with the output of the state it has just fitted there."""
 
     cache: PromptCache
-    valid: Tensor
+    text: PackedText
     size: int
     method: CompressionMethod
     fitted: Callable[[str], Any]
@@ -54,7 +55,8 @@ class _Fitter:
 
     def __call__(self, call: AttentionCall) -> Tensor:
         prompt, kept = self.cache.layers[call.layer], self.kept.get(call.layer)
-        layer = LayerProblem.of(call, self.valid, *prompt, kept, self.cache.beside(call))
+        call = call.within(self.text.seen)
+        layer = LayerProblem.of(call, self.text.valid, *prompt, kept, self.cache.beside(call))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
         return output

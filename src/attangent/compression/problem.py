@@ -66,9 +66,12 @@ class HeadProblem:
 
     def attention_to(self, keys: Tensor) -> Tensor:
         """(n, r): what each query would pay to these keys (r, d), in parts of all that it sees now."""
+        return (self.logits_on(keys) - self.total.unsqueeze(1)).exp()
+
+    def logits_on(self, keys: Tensor) -> Tensor:
+        """(n, r): the logits of the queries on these keys (r, d)."""
         raw = self.queries @ keys.mT
-        logits = raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
-        return (logits - self.total.unsqueeze(1)).exp()
+        return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
 
 @dataclass(frozen=True)

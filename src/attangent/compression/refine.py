@@ -1,6 +1,8 @@
 """Keys that are moved: virtual tokens of one head trained together on what its queries should get."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle, islice
 
 import torch
 from torch import Tensor
@@ -40,22 +42,48 @@ def _errors(problem: HeadProblem, keys: Tensor, masses: Tensor, values: Tensor) 
     return (output - problem.output).square().sum(dim=1)
 
 
+def error_gradients(problem: HeadProblem, keys: Tensor, log_masses: Tensor, values: Tensor) -> list[Tensor]:
+    """The gradients of the mean squared error with respect to keys c, log masses b and values u.
+
+    With w_ij the part of token j in what query i sees, o_i = sum_j w_ij u_j + (rest) the output and
+    e_i = 2 (o_i - what it should be) / n:  d/du = w' e,  d/db = column sums of s,  d/dc = s' q, where
+    s_ij = w_ij e_i.(u_j - o_i); under a softcap of C the last has s_ij (1 - (logit_ij / C)^2).
+    """
+    logits = problem.logits_on(keys)
+    parts = (logits - problem.total.unsqueeze(1)).add_(log_masses).exp_()
+    total = (parts.sum(dim=1) + problem.rest).unsqueeze(1)
+    parts /= total
+    output = parts @ values + problem.rest.unsqueeze(1) / total * problem.beside
+    errors = (output - problem.output) * (2 / len(output))
+    slopes = (errors @ values.mT).sub_((errors * output).sum(dim=1, keepdim=True)).mul_(parts)
+    of_masses, of_values = slopes.sum(dim=0), parts.mT @ errors
+    if problem.softcap is not None:
+        slopes *= 1 - (logits / problem.softcap).square()
+    return [slopes.mT @ problem.queries, of_masses, of_values]
+
+
 def _trained(problem: HeadProblem, start: Solution) -> Solution:
     keys, masses, values = start
     units = [max(x.std(unbiased=False).item(), 1e-6) for x in (problem.keys, problem.values)]
     log_masses = masses.clamp(min=_SMALLEST_PART * masses.max().item()).log()
-    draw, rows = generator(0, "refined keys"), len(problem.rest)
-    slim = replace(problem, weights=problem.weights[:, :0])  # not needed here, and large
-    with torch.enable_grad():
-        steps = [torch.zeros_like(x, requires_grad=True) for x in (keys, log_masses, values)]
-        optimizer = torch.optim.Adam(steps, lr=_RATE, betas=(0.9, 0.95))
-        for step in range(_STEPS):
-            optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS)
-            some = torch.randint(rows, (min(_ROWS, rows),), generator=draw).to(keys.device)
-            now = keys + units[0] * steps[0], (log_masses + steps[1]).exp(), values + units[1] * steps[2]
-            loss = _errors(slim.some(some), *now).mean() / units[1] ** 2
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    c, b, u = (step.detach() for step in steps)
+    scales = units[0], 1.0, units[1]
+    starts = keys, log_masses, values
+    steps = [torch.zeros_like(x) for x in starts]
+    optimizer = torch.optim.Adam(steps, lr=_RATE, betas=(0.9, 0.95), fused=True)
+    for step, some in enumerate(islice(_batches(problem), _STEPS)):
+        optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS)
+        now = [torch.add(x, moved, alpha=unit) for x, moved, unit in zip(starts, steps, scales, strict=True)]
+        slopes = error_gradients(some, *now)
+        for moved, slope, unit in zip(steps, slopes, scales, strict=True):
+            moved.grad = slope * (unit / units[1] ** 2)
+        optimizer.step()
+    c, b, u = steps
     return keys + units[0] * c, (log_masses + b).exp(), values + units[1] * u
+
+
+def _batches(problem: HeadProblem) -> Iterator[HeadProblem]:
+    """The queries in random parts of `_ROWS`, over and over."""
+    slim = replace(problem, weights=problem.weights[:, :0])  # not needed here, and large
+    order = torch.randperm(len(problem.rest), generator=generator(0, "refined keys"))
+    parts = order.to(problem.keys.device).tensor_split(max(1, round(len(order) / _ROWS)))
+    return cycle([slim.some(part) for part in parts])

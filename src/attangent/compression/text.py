@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -73,6 +74,41 @@ class Calibration:
     @property
     def tokens(self) -> int:
         return int(self.valid.sum())
+
+    def packed(self) -> "PackedText":
+        """The same sequences with several short ones in a row, the longest first."""
+        longest, rows = self.ids.shape[1], list[list[Tensor]]()
+        for sequence in sorted(self.sequences(), key=len, reverse=True):
+            fitting = (row for row in rows if sum(map(len, row)) + len(sequence) <= longest)
+            row = next(fitting, None)
+            rows.append([sequence]) if row is None else row.append(sequence)
+        return PackedText.of(rows)
+
+
+class PackedText(NamedTuple):
+    """Rows (B, L) of sequences one after another: tokens, their places in their own sequences, and the
+    number of the sequence in its row, -1 for padding at the end."""
+
+    ids: Tensor
+    places: Tensor
+    number: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Tensor]]) -> "PackedText":
+        places = [torch.cat([torch.arange(len(part)) for part in row]) for row in rows]
+        numbers = [torch.cat([torch.full((len(part),), i) for i, part in enumerate(row)]) for row in rows]
+        pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        return cls(pad([torch.cat(list(row)) for row in rows]), pad(places), pad(numbers, padding_value=-1))
+
+    @property
+    def valid(self) -> Tensor:
+        return self.number >= 0
+
+    @property
+    def seen(self) -> Tensor:
+        """(B, 1, L, L): each token sees those of its own sequence up to itself."""
+        same = self.number.unsqueeze(2) == self.number.unsqueeze(1)
+        return same.tril().unsqueeze(1)
 
 
 def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: int = 0) -> list[Tensor]:
