@@ -57,6 +57,20 @@ def test_a_bias_of_positions_is_added_to_the_logits(masked, causal):
     torch.testing.assert_close(call.tokens()[0], logits.softmax(dim=-1) @ v)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", MASKS)
+def test_queries_within_a_part_see_that_part_alone(causal, kind):
+    q, k, v = tokens(2, 2, 2, 6, 6, 8)
+    part = torch.tensor([0, 0, 0, 1, 1, 1])
+    seen = (part[:, None] == part[None]).expand(2, 1, 6, 6)
+    mask = MASKS[kind](6, 6)
+    found = AttentionCall.of(Layer(causal), q, k, v, mask, {}).within(seen).tokens()[0]
+    for own in (slice(0, 3), slice(3, 6)):
+        alone = None if mask is None else mask[..., own, own]
+        call = AttentionCall.of(Layer(causal), *(x[:, :, own] for x in (q, k, v)), alone, {})
+        torch.testing.assert_close(found[:, :, own], call.tokens()[0])
+
+
 def test_scores_are_scaled_and_capped():
     q, k, v = tokens(1, 2, 2, 3, 3, 8)
     call = AttentionCall.of(Layer(True), q, k, v, None, {"scaling": 0.7, "softcap": 2.0})

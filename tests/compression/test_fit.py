@@ -7,7 +7,7 @@ from attangent.compression.capture import prefill
 from attangent.compression.fidelity import measure_fidelity
 from attangent.compression.fit import fit_states
 from attangent.compression.methods import METHODS
-from attangent.compression.text import Calibration
+from attangent.compression.text import Calibration, PackedText
 from tests.compression.cases import STORY, Stories, stories_model, tiny_llama
 
 
@@ -39,6 +39,18 @@ def test_padding_changes_nothing():
         torch.testing.assert_close(a.Z, b.Z)
 
 
+def test_sequences_in_one_row_are_read_as_if_each_had_its_own(monkeypatch):
+    model = tiny_llama()
+    cache = prefill(model, torch.arange(60) % 61)
+    text = Calibration.of([torch.arange(20), torch.arange(5, 14), torch.arange(30, 37), torch.arange(3)])
+    assert len(text.packed().ids) == 2
+    packed = fit_states(model, cache, text, 12)
+    apart = PackedText.of([[row] for row in sorted(text.sequences(), key=len, reverse=True)])
+    monkeypatch.setattr(Calibration, "packed", lambda self: apart)
+    for a, b in zip(packed.values(), fit_states(model, cache, text, 12).values(), strict=True):
+        torch.testing.assert_close(a.Z, b.Z, atol=1e-3, rtol=1e-2)
+
+
 def test_on_a_trained_model_the_closed_form_keeps_most_and_the_rivals_less():
     model, tokenizer = stories_model(), Stories()
     ids = torch.tensor(tokenizer(STORY)["input_ids"])
@@ -46,8 +58,9 @@ def test_on_a_trained_model_the_closed_form_keeps_most_and_the_rivals_less():
     from attangent.compression.text import pieces, sample
 
     none = torch.zeros(0, dtype=torch.long)
-    text = Calibration.of([*sample(model, cache, none, 8, 0), *pieces(ids)])
-    held_out = Calibration.of(list(sample(model, cache, none, 8, 1)))
+    written = sample(model, cache, none, {"fitted": 8, "held out": 8}, 0)
+    text = Calibration.of([*written["fitted"], *pieces(ids)])
+    held_out = Calibration.of(list(written["held out"]))
     ratios = {
         method: measure_fidelity(model, cache, fit_states(model, cache, text, 24, method), held_out).ratio
         for method in METHODS

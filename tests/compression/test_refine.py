@@ -1,11 +1,14 @@
 """Moved keys never fit worse, and fit better where keys of the prompt alone cannot."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attangent.compression.methods.anchors import refitted
-from attangent.compression.refine import refined, squared_error
+from attangent.compression.refine import error_gradients, refined, squared_error
 from tests.compression.methods.cases import error, problem
 
 
@@ -38,3 +41,19 @@ def test_the_same_problem_gives_the_same_tokens():
     start = refitted(given_, torch.arange(5))
     one, other = refined(given_, start), refined(given_, start)
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("softcap", [None, 3.0])
+def test_gradients_are_those_of_autograd(softcap):
+    given_ = problem(n=50, seed=2)
+    tensors = {"rest", "beside", "output", "queries", "total"}
+    exact = replace(given_, softcap=softcap, **{name: getattr(given_, name).double() for name in tensors})
+    keys, masses, values = (x.double() for x in refitted(given_, torch.arange(6)))
+    given = [x.clone().requires_grad_() for x in (keys, masses.log(), values)]
+    part = exact.attention_to(given[0]) * given[1].exp()
+    total = (part.sum(dim=1) + exact.rest).unsqueeze(1)
+    output = (part @ given[2] + exact.rest.unsqueeze(1) * exact.beside) / total
+    slow = torch.autograd.grad((output - exact.output).square().sum(dim=1).mean(), given)
+    for found, expected in zip(error_gradients(exact, keys, masses.log(), values), slow, strict=True):
+        torch.testing.assert_close(found, expected)
+        assert expected.abs().max() > 1e-6

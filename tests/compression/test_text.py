@@ -49,6 +49,20 @@ def test_a_batch_is_as_long_as_its_longest_sequence():
     assert valid.sum() == 6
 
 
+@given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=12))
+def test_packed_rows_hold_every_token_once_at_its_own_place(lengths):
+    text = Calibration.of([100 * i + torch.arange(length) for i, length in enumerate(lengths)])
+    found = text.packed()
+    assert found.ids.shape[1] == max(lengths)
+    assert len(found.ids) <= len(lengths)
+    assert sorted(found.ids[found.valid].tolist()) == sorted(text.ids[text.valid].tolist())
+    assert torch.equal(found.places[found.valid], found.ids[found.valid] % 100)
+    same = found.ids.unsqueeze(2) // 100 == found.ids.unsqueeze(1) // 100
+    before = found.places.unsqueeze(2) >= found.places.unsqueeze(1)
+    both = found.valid.unsqueeze(2) & found.valid.unsqueeze(1)
+    assert torch.equal(found.seen[:, 0][both], (same & before)[both])
+
+
 def test_sentences_are_asked_for_by_their_first_half():
     text = "The cook is Pavel Dorn. Soup!\nThe dog is called Pepper: a white dog"
     sentences = sentences_of(text)
@@ -79,27 +93,30 @@ def test_items_are_spread_evenly_and_in_order(count, at_most):
 def test_samples_are_those_of_the_model_with_the_prompt_in_its_input():
     """Drawn with almost no temperature, samples are the model's own likeliest tokens."""
     model = tiny_llama()
-    found = sample(model, prefill(model, PROMPT), torch.tensor([5, 6]), 2, 0, length=12, temperature=1e-4)
+    opening, few = torch.tensor([5, 6]), {"length": 12, "temperature": 1e-4}
+    found = sample(model, prefill(model, PROMPT), opening, {"a": 1, "b": 1}, 0, **few)
     ids = torch.cat([PROMPT, torch.tensor([5, 6])])[None]
     with torch.no_grad():
         for _ in range(10):
             ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(dim=-1)], dim=1)
-    assert found[0].tolist() == found[1].tolist() == ids[0, 40:].tolist()
+    assert found["a"].tolist() == found["b"].tolist() == ids[:, 40:].tolist()
 
 
 def test_the_first_drawn_token_follows_the_prompt_where_there_is_no_opening():
     model = tiny_llama()
-    found = sample(model, prefill(model, PROMPT), NONE, 1, 0, length=3, temperature=1e-4)
-    assert found[0, 0] == model(PROMPT[None]).logits[0, -1].argmax()
+    found = sample(model, prefill(model, PROMPT), NONE, {"a": 1}, 0, length=3, temperature=1e-4)
+    assert found["a"][0, 0] == model(PROMPT[None]).logits[0, -1].argmax()
 
 
 def test_seeds_and_streams_draw_different_texts():
     model = tiny_llama()
     cache = prefill(model, PROMPT)
 
-    def draw(seed, stream):
-        return sample(model, cache, NONE, 2, seed, length=16, stream=stream).tolist()
+    def draw(seed, *streams):
+        found = sample(model, cache, NONE, dict.fromkeys(streams, 2), seed, length=16)
+        return {stream: texts.tolist() for stream, texts in found.items()}
 
     assert draw(0, "a") == draw(0, "a")
     assert draw(0, "a") != draw(1, "a")
-    assert draw(0, "a") != draw(0, "b")
+    assert draw(0, "a")["a"] != draw(0, "b")["b"]
+    assert draw(0, "a", "b") == draw(0, "a") | draw(0, "b")

@@ -57,7 +57,8 @@ from attangent.compression.work import Work
 _PIECES = 16
 _SENTENCES = 64
 _FITTED_SENTENCES = 24
-_HELD_OUT = 8
+_FITTED, _HELD_OUT = "samples", "held out"
+_SAMPLES_HELD_OUT = 8
 _REPETITIONS = 48
 _FIRST_SIZE = 16
 
@@ -167,6 +168,7 @@ class Compressor:
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
     _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
+    _last_answers: tuple[Any, Quiz | None, tuple[Answer, ...]] = field(init=False, default=(None, None, ()))
 
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
@@ -204,7 +206,7 @@ class Compressor:
         if self.calibration is not None:
             given = [tokens_of(self.tokenizer, text) for text in self.calibration]
             return Calibration.of([piece for ids in given for piece in pieces(ids)])
-        written = self._written(self.samples, "samples")
+        written = self._written[_FITTED]
         return Calibration.of([*written, *pieces(self.ids, LENGTH, _PIECES, self.seed)])
 
     @cached_property
@@ -251,7 +253,7 @@ class Compressor:
         """What the model writes behind the prompt, or the texts that were given."""
         if self.calibration is not None:
             return self.text.sequences()
-        return list(self._written(self.samples, "samples"))
+        return list(self._written[_FITTED])
 
     @cached_property
     def rotation(self) -> Rotation | None:
@@ -264,7 +266,7 @@ class Compressor:
     @cached_property
     def held_out(self) -> Calibration:
         """What the model writes behind the prompt, on which nothing is fitted."""
-        return Calibration.of(list(self._written(_HELD_OUT, "held out")))
+        return Calibration.of(list(self._written[_HELD_OUT]))
 
     def fit(self, size: int = 64, method: str = DEFAULT) -> CompressedPrompt:
         """The closed form with `size` virtual tokens for each KV head; exact for a prompt no longer."""
@@ -336,8 +338,10 @@ class Compressor:
 
     def _asked(self, made: Sequence[Question]) -> Quiz:
         full, none = Way.full(self.cache), Way.none()
-        with self.stages.stage("making questions", 2 * len(made)) as done:
-            return Quiz.made(made, partial(self._say, full, done), partial(self._say, none, done))
+        with self.stages.stage("making questions", len(made)) as done:
+            return Quiz.made(
+                made, partial(self._say, full, done), partial(self._say, none, lambda more: None)
+            )
 
     def _say(self, way: Way, done: Callable[[int], Any], texts: Sequence[str]) -> list[str]:
         read = partial(self.reader.question, self.tokenizer)
@@ -346,10 +350,13 @@ class Compressor:
     def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """How a compressed prompt answers a quiz, by default the prompt's own."""
         quiz = self.quiz if quiz is None else quiz
-        texts = [question.text for question in quiz.questions]
-        with self.stages.stage("asking", len(texts)) as done:
-            said = self._say(Way.compressed(self.cache, compressed.states), done, texts)
-        return quiz.answers(said)
+        states, (last, asked, answers) = compressed.states, self._last_answers
+        if last is not states or asked is not quiz:
+            texts = [question.text for question in quiz.questions]
+            with self.stages.stage("asking", len(texts)) as done:
+                answers = quiz.answers(self._say(Way.compressed(self.cache, states), done, texts))
+            self._last_answers = states, quiz, answers
+        return answers
 
     def fidelity(self, compressed: CompressedPrompt) -> Fidelity:
         """How far the model behind a compressed prompt is from itself behind the whole one."""
@@ -407,17 +414,16 @@ class Compressor:
             for name, (keys, values) in self.cache.layers.items()
         }
 
-    def _written(self, count: int, stream: str) -> Tensor:
-        """Texts that the model writes behind the prompt."""
-        name = f"text {stream}".replace(" ", "-")
-        return self.work.tensors(name, lambda: {"ids": self._sampled(count, stream)})["ids"]
+    @cached_property
+    def _written(self) -> dict[str, Tensor]:
+        """Texts that the model writes behind the prompt: those to fit on, and others to measure with."""
+        return self.work.tensors("texts", self._sampled)
 
-    def _sampled(self, count: int, stream: str) -> Tensor:
+    def _sampled(self) -> dict[str, Tensor]:
         opening, cache = self.reader.opening(self.tokenizer), self.cache
+        counts = {_FITTED: self.samples, _HELD_OUT: _SAMPLES_HELD_OUT}
         with self.stages.stage("sampling", LENGTH - len(opening)) as done:
-            return sample(
-                self.model, cache, opening, count, self.seed, stream=stream, progress=lambda: done(1)
-            )
+            return sample(self.model, cache, opening, counts, self.seed, progress=lambda: done(1))
 
     def _compressed(
         self, states: dict[str, PromptState], size: int, method: str, exact: bool = False

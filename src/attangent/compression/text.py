@@ -1,7 +1,7 @@
 """Text on which a state is fitted and measured: what the model writes behind the prompt, and the prompt."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -163,34 +163,35 @@ def sample(
     model: Any,
     cache: PromptCache,
     opening: Tensor,
-    count: int,
+    counts: Mapping[str, int],
     seed: int,
     *,
     length: int = LENGTH,
     temperature: float = 1.0,
-    stream: str = "samples",
     progress: Callable[[], Any] = lambda: None,
-) -> Tensor:
-    """`count` texts (count, length) that the model writes behind the prompt, each beginning with `opening`.
+) -> dict[str, Tensor]:
+    """Texts (count, length) that the model writes behind the prompt, each beginning with `opening`.
 
-    All of them share the prompt's keys and values.
+    counts: how many for each stream of random numbers. All of them are written together, and share the
+    prompt's keys and values.
     """
     from transformers import DynamicCache
 
-    draw, local = generator(seed, stream), DynamicCache()
-    ids = opening.expand(count, -1)
-    logits = cache.logits.expand(count, -1)
+    draws, local = {stream: generator(seed, stream) for stream in counts}, DynamicCache()
+    ids = opening.expand(sum(counts.values()), -1)
+    logits = cache.logits.expand(len(ids), -1)
     with torch.no_grad(), intercepted(model, whole_prompt(cache)):
         if len(opening):
             logits = _next_logits(model, ids, local, cache.length)
         while ids.shape[1] < length:
-            chances = (logits.double() / temperature).softmax(dim=-1)
-            drawn = torch.multinomial(chances, 1, generator=draw)
+            chances = (logits.double() / temperature).softmax(dim=-1).split(list(counts.values()))
+            parts = zip(chances, draws.values(), strict=True)
+            drawn = torch.cat([torch.multinomial(part, 1, generator=draw) for part, draw in parts])
             ids = torch.cat([ids, drawn], dim=1)
             progress()
             if ids.shape[1] < length:
                 logits = _next_logits(model, drawn, local, cache.length + ids.shape[1] - 1)
-    return ids
+    return dict(zip(counts, ids.split(list(counts.values())), strict=True))
 
 
 def _next_logits(model: Any, ids: Tensor, local: Any, position: int) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from attangent.attention import Prefix
 from attangent.compression.capture import Handler, PromptCache, intercepted, whole_prompt, with_states
 
-_ASKED_AT_ONCE = 24
+_ASKED_AT_ONCE = 48
 ANSWER_TOKENS = 24
 
 
@@ -107,25 +107,30 @@ def continuations(
 ) -> list[str]:
     """The likeliest `tokens` behind each row of ids, as text, up to the end of the text."""
     with nullcontext() if handler is None else intercepted(model, handler), torch.no_grad():
-        said = _likeliest(model, rows, offset, tokens)
-    end = getattr(tokenizer, "eos_token_id", None)
+        end = getattr(tokenizer, "eos_token_id", None)
+        said = _likeliest(model, rows, offset, tokens, end)
     cut = [row[: row.index(end)] if end in row else row for row in said.tolist()]
     return [tokenizer.decode(row).strip() for row in cut]
 
 
-def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int) -> Tensor:
-    """(rows, tokens); rows of different lengths are padded at their beginnings."""
+def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end: int | None) -> Tensor:
+    """(rows, tokens), or fewer where all rows have come to the token `end`.
+
+    Rows of different lengths are padded at their beginnings.
+    """
     from transformers import DynamicCache
 
     longest, cache = max(len(row) for row in rows), DynamicCache()
     given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(model.device)
     seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(model.device)
     positions = offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
-    said = []
-    while len(said) < tokens:
-        out = model(given, attention_mask=seen, past_key_values=cache, use_cache=True, position_ids=positions)
+    said, options = [], {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
+    ended = torch.zeros(len(rows), 1, dtype=torch.bool, device=model.device)
+    while len(said) < tokens and not ended.all():
+        out = model(given, attention_mask=seen, position_ids=positions, **options)
         given = out.logits[:, -1:].argmax(dim=-1)
         said.append(given)
+        ended |= given == (-1 if end is None else end)
         seen, positions = F.pad(seen, (0, 1), value=1), positions[:, -1:] + 1
     return torch.cat(said, dim=1)
 

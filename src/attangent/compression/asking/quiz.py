@@ -28,9 +28,12 @@ class Quiz:
         none: Callable[[Sequence[str]], list[str]],
     ) -> "Quiz":
         """Of these questions the ones that the full prompt answers and no prompt does not."""
-        texts = [question.text for question in questions]
-        said = zip(questions, full(texts), none(texts), strict=True) if texts else ()
-        kept = [(q, a, b) for q, a, b in said if _right(q, a) and not _right(q, b)]
+        said = (
+            zip(questions, full([question.text for question in questions]), strict=True) if questions else ()
+        )
+        right = [(question, answer) for question, answer in said if _right(question, answer)]
+        without = none([question.text for question, _ in right]) if right else []
+        kept = [(q, a, b) for (q, a), b in zip(right, without, strict=True) if not _right(q, b)]
         return cls(*(tuple(part) for part in zip(*kept, strict=True))) if kept else cls((), (), ())
 
     @classmethod
