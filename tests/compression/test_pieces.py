@@ -61,6 +61,23 @@ def test_a_prompt_beyond_the_context_is_compressed_in_pieces_by_itself():
     assert torch.isfinite(model(tokens("what is it?")).logits).all()
 
 
+def test_pieces_that_become_too_many_tokens_are_compacted():
+    model = tiny_llama(layers=2, context=160)
+    text = TEXT * 3
+    apart = compress_pieces(model, Letters(), text, size=16, seed=1)
+    found = compress_pieces(model, Letters(), text, size=16, seed=1, total=40)
+    assert apart.size > 60
+    assert found.size == 40
+    sizes = [len(tokens) for state in found.states.values() for tokens, *_ in state.by_head()]
+    assert sum(sizes) == 40 * len(sizes)
+    assert min(sizes) >= 4
+    said, exact, none = (
+        run(model, tokens("what is it?"), found.position_offset, handler).logits.log_softmax(dim=-1)
+        for handler in (with_states(found.states), with_states(apart.states), with_states({}))
+    )
+    assert (said - exact).abs().mean() < 0.25 * (none - exact).abs().mean()
+
+
 def test_rotated_pieces_keep_their_distances():
     """Two whole pieces, the first rotated back, answer as the prompt in the input of a longer context."""
     short, long = tiny_llama(layers=2, context=200), tiny_llama(layers=2, context=4096)

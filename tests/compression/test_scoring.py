@@ -22,3 +22,16 @@ def test_the_total_is_kept_and_the_first_tokens_always(seed, size):
             left = torch.ones(20, dtype=torch.bool)
             left[places] = False
             assert (scores[name][head][left] <= worst).all()
+
+
+@given(seed=st.integers(0, 50), size=st.integers(5, 12))
+def test_heads_may_have_different_numbers_of_tokens(seed, size):
+    draw = torch.Generator().manual_seed(seed)
+    scores = {"a": [torch.rand(length, generator=draw) for length in (5, 30)], "b": [torch.rand(9)]}
+    kept = best_tokens(scores, size)
+    assert [len(layer) for layer in kept.values()] == [2, 1]
+    assert sum(len(places) for layer in kept.values() for places in layer) == size * 3
+    for name, layer in kept.items():
+        for own, places in zip(scores[name], layer, strict=True):
+            assert places.max() < len(own)
+            assert places[:4].tolist() == [0, 1, 2, 3]

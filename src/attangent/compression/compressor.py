@@ -60,6 +60,7 @@ _FITTED_SENTENCES = 24
 _FITTED, _HELD_OUT = "samples", "held out"
 _SAMPLES_HELD_OUT = 8
 _REPETITIONS = 48
+_REPEATED_OF_LONG = 16
 _FIRST_SIZE = 16
 
 
@@ -215,6 +216,11 @@ class Compressor:
         asked = self.reader.question(self.tokenizer, REPEAT)
         return repetitions(self.ids, asked, _REPETITIONS)
 
+    def repeated_from(self, ids: Tensor) -> list[Tensor]:
+        """Pieces of a longer text said again, spread over it."""
+        asked = self.reader.question(self.tokenizer, REPEAT)
+        return [turn.ids for turn in repetitions(ids, asked, _REPEATED_OF_LONG)]
+
     @cached_property
     def recitations(self) -> list[Turn]:
         """A chat's sentences, each asked for by its first half."""
@@ -242,14 +248,14 @@ class Compressor:
     def recall_text(self) -> Calibration:
         """What states by scores are fitted on: repetitions, some sentences asked for, and other text."""
         turns = [*self.repetitions, *spread(self.recitations, _FITTED_SENTENCES)]
-        return Calibration.of([*(turn.ids for turn in turns), *self._other_text()])
+        return Calibration.of([*(turn.ids for turn in turns), *self.other_text()])
 
     @cached_property
     def distillation_text(self) -> Calibration:
         """What states are distilled on: a chat's sentences, each asked for, and other text."""
         return Calibration.of([*(turn.ids for turn in self.recitations), *self.text.sequences()])
 
-    def _other_text(self) -> list[Tensor]:
+    def other_text(self) -> list[Tensor]:
         """What the model writes behind the prompt, or the texts that were given."""
         if self.calibration is not None:
             return self.text.sequences()

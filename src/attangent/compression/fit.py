@@ -4,7 +4,7 @@ One pass of the calibration text through the model does it all: where a layer's 
 is fitted to the exact attention with the prompt, and the state's own output goes on to the next layer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from attangent.attention import merge_prefix
 from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
 from attangent.compression.problem import LayerProblem, PromptState
-from attangent.compression.scoring import Kept
+from attangent.compression.scoring import Kept, best_tokens
 from attangent.compression.text import Calibration, PackedText
 
 
@@ -59,6 +59,60 @@ class _Fitter:
         layer = LayerProblem.of(call, self.text.valid, *prompt, kept, self.cache.beside(call))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
+        return output
+
+
+def compacted_states(
+    model: Any, states: Mapping[str, PromptState], offset: int, calibration: Calibration, size: int
+) -> dict[str, PromptState]:
+    """States of virtual tokens as fewer of them, `size` for each KV head in the mean.
+
+    The text is read twice at the position `offset` behind them: once to find which tokens are looked at, of
+    all heads together, and once to fit these to what all of them give.
+    """
+    text, method = calibration.packed(), method_named(DEFAULT)
+    watcher = _Watcher(states, text)
+    with torch.no_grad():
+        run(model, text.ids, offset, watcher, text.places, logits_to_keep=1)
+        compactor = _Compactor(states, text, method, best_tokens(watcher.scores, size), size)
+        run(model, text.ids, offset, compactor, text.places, logits_to_keep=1)
+    return compactor.states
+
+
+@dataclass
+class _Watcher:
+    """Answers with the states as they are, and notes the largest attention that is paid to each token."""
+
+    before: Mapping[str, PromptState]
+    text: PackedText
+    scores: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def __call__(self, call: AttentionCall) -> Tensor:
+        call, state = call.within(self.text.seen), self.before.get(call.layer)
+        if state is None:
+            return call.tokens()[0].to(call.q.dtype)
+        layer = LayerProblem.of_state(call, self.text.valid, state)
+        self.scores[call.layer] = [head.weights.amax(dim=0) for head in layer.heads()]
+        return call.with_prefix(state)
+
+
+@dataclass
+class _Compactor:
+    """Answers each layer's call with the output of the smaller state it has just fitted there."""
+
+    before: Mapping[str, PromptState]
+    text: PackedText
+    method: CompressionMethod
+    kept: Kept
+    size: int
+    states: dict[str, PromptState] = field(default_factory=dict)
+
+    def __call__(self, call: AttentionCall) -> Tensor:
+        call, state = call.within(self.text.seen), self.before.get(call.layer)
+        if state is None:
+            return call.tokens()[0].to(call.q.dtype)
+        layer = LayerProblem.of_state(call, self.text.valid, state, self.kept[call.layer])
+        self.states[call.layer], output = _fitted(layer, self.size, self.method)
         return output
 
 

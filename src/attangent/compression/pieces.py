@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attangent._checks import check_size
@@ -19,6 +20,7 @@ from attangent.attention import PrefixState, RaggedState
 from attangent.compression.asking.quiz import Quiz
 from attangent.compression.compressor import Compressor
 from attangent.compression.export import Rotation
+from attangent.compression.fit import compacted_states
 from attangent.compression.goal import Goal, reach
 from attangent.compression.methods import DEFAULT
 from attangent.compression.packing import packed, unpacked
@@ -26,7 +28,7 @@ from attangent.compression.problem import Piece, PromptState
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
 from attangent.compression.result import CompressedPrompt, joined_states
 from attangent.compression.stages import Progress
-from attangent.compression.text import LENGTH
+from attangent.compression.text import LENGTH, SINKS, Calibration
 from attangent.compression.work import Work
 
 _PIECE = 1024
@@ -82,6 +84,8 @@ class PieceRun:
     off goes on behind the last piece that was finished. `done` is called with the job of each piece.
     goal: with one, each piece gets the smallest size that keeps enough answers to its own questions, and
     `size` does not count. questions: how many are made from all pieces together for `quiz`; 0 for none.
+    total: the most tokens for each head that all pieces may have together; when there are more, they are
+    compacted to so many. None lets them add up.
     """
 
     model: Any
@@ -97,12 +101,15 @@ class PieceRun:
     done: Callable[[Compressor], Any] = lambda job: None
     goal: Goal | None = None
     questions: int = 0
+    total: int | None = None
     long: LongPrompt = field(init=False)
     last: Compressor | None = field(init=False, default=None)
     quiz: Quiz = field(init=False, default=Quiz((), (), ()))
     sizes: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.total is not None:
+            check_size("total", self.total, least=SINKS + 1)
         self.long = LongPrompt.of(self.model, self.tokenizer, self.prompt, self.piece)
         self.rotation = Rotation.of(self.model) if self.long.rotated else None
         self.sliding = sliding_layers(self.model)
@@ -111,7 +118,8 @@ class PieceRun:
     def work(self) -> Work:
         about = [fingerprint(self.tokenizer), self.long.ids.tolist(), self.long.piece]
         goal = None if self.goal is None else asdict(self.goal)
-        return Work(self.folder, [*about, self.size, self.method, self.seed, goal, self.questions])
+        asked = [self.size, self.method, self.seed, goal, self.questions, self.total]
+        return Work(self.folder, [*about, *asked])
 
     def compressed(self) -> CompressedPrompt:
         """All pieces compressed.
@@ -130,11 +138,28 @@ class PieceRun:
             parts.append(_Part(unpacked(kept), len(ids), len(ids)))
             self.sizes.append(_size_of(parts[-1].states))
             quizzes.append(self._quiz(count, self.last))
+            parts = self._within_total(count, parts)
             self.progress("pieces", count + 1, len(self.long.pieces))
         offset = parts[-1].length if self.long.rotated else len(self.long.ids)
         self.quiz = Quiz.joined(quizzes)
         about = (self.method, self.long.roles, fingerprint(self.tokenizer))
-        return CompressedPrompt(_joined(parts), offset, sum(self.sizes), *about)
+        size = sum(_size_of(part.states) for part in parts)
+        return CompressedPrompt(_joined(parts), offset, size, *about)
+
+    def _within_total(self, count: int, parts: "list[_Part]") -> "list[_Part]":
+        """The parts as they are, or as one compacted part where they have too many tokens."""
+        states = _joined(parts)
+        if self.total is None or self.last is None or _size_of(states) <= self.total:
+            return parts
+        read = torch.cat(self.long.pieces[: count + 1])
+        text = Calibration.of([*self.last.repeated_from(read), *self.last.other_text()])
+        make = partial(self._compacted, states, self.last.cache.length, text)
+        kept = unpacked(self.work.tensors(f"compacted-{count}", make))
+        return [_Part(kept, parts[-1].length, parts[0].far)]
+
+    def _compacted(self, states: dict[str, PromptState], offset: int, text: Calibration) -> dict[str, Tensor]:
+        assert self.total is not None
+        return packed(compacted_states(self.model, states, offset, text, self.total))
 
     def _job(self, count: int, ids: Tensor, before: dict[str, PromptState]) -> Compressor:
         start = 0 if self.long.rotated else count * self.long.piece

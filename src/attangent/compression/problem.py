@@ -37,7 +37,8 @@ class HeadProblem:
     rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
     output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
     queries (n, d): times the scale, so that their products with keys are logits (before a softcap);
-    total (n): the logsumexp of all logits that a query sees.
+    total (n): the logsumexp of all logits that a query sees;
+    masses (m): those of tokens that are virtual already; None for one each.
     """
 
     weights: Tensor
@@ -49,6 +50,7 @@ class HeadProblem:
     queries: Tensor
     total: Tensor
     softcap: float | None = None
+    masses: Tensor | None = None
 
     @property
     def share(self) -> Tensor:
@@ -76,19 +78,21 @@ class HeadProblem:
 
 @dataclass(frozen=True)
 class LayerProblem:
-    """One layer: its call on the calibration text, and the prompt's keys and values (Hkv, m, d).
+    """One layer: its call on the calibration text, and the prompt's keys and values (m, d) for each KV head.
 
     valid (B, L): which of the call's queries count; output and lse: attention over the text alone;
-    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand.
+    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand;
+    masses: those of the tokens where they are virtual already.
     """
 
     call: AttentionCall
     valid: Tensor
-    keys: Tensor
-    values: Tensor
+    keys: Tensor | Sequence[Tensor]
+    values: Tensor | Sequence[Tensor]
     output: Tensor
     lse: Tensor
     kept: Sequence[Tensor] | None = None
+    masses: Sequence[Tensor] | None = None
 
     @classmethod
     def of(
@@ -103,6 +107,17 @@ class LayerProblem:
         """The problem of a call; `beside` is the attention over all but the prompt, the text's by default."""
         return cls(call, valid, keys, values, *(beside or call.tokens()), kept)
 
+    @classmethod
+    def of_state(
+        cls, call: AttentionCall, valid: Tensor, state: PromptState, kept: Sequence[Tensor] | None = None
+    ) -> "LayerProblem":
+        """The problem of a call behind virtual tokens, which are to become fewer."""
+        tokens = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
+        keys, values, masses = (
+            [part.detach() for part in parts] for parts in zip(*tokens.by_head(), strict=True)
+        )
+        return cls(call, valid, keys, values, *call.tokens(), kept, masses)
+
     def rows(self, x: Tensor) -> Tensor:
         """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""
         batch, heads, length, columns = x.shape
@@ -110,24 +125,24 @@ class LayerProblem:
         grouped = x.reshape(batch, kv_heads, heads // kv_heads, length, columns).permute(1, 2, 0, 3, 4)
         return grouped[:, :, self.valid].reshape(kv_heads, -1, columns)
 
-    def thinned(self, rows: int) -> slice:
-        """Every s-th row, so that rows x tokens of the prompt stay within memory."""
-        return slice(None, None, max(1, -(-rows * self.keys.shape[1] // _ROWS)))
-
     def heads(self) -> Iterator[HeadProblem]:
         """The problem of each KV head in turn; only one exists at a time."""
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
-        for q, beside, token_lse, k, v in zip(*rows, self.keys.float(), self.values.float(), strict=True):
-            kept = self.thinned(len(q))
+        masses = self.masses or [None] * len(self.keys)
+        parts = zip(*rows, self.keys, self.values, masses, strict=True)
+        for q, beside, token_lse, own_keys, own_values, mass in parts:
+            k, v, kept = own_keys.float(), own_values.float(), _thinned(len(q), len(own_keys))
             queries = q[kept].float()
             logits = self.call.scores(queries, k)
+            if mass is not None:
+                logits += mass.log()
             total = torch.logaddexp(logits.logsumexp(dim=1), token_lse[kept, 0].float())
             weights = logits.sub_(total.unsqueeze(1)).exp_()
             rest = (token_lse[kept, 0] - total).exp()
             near = beside[kept].float()
             output = weights @ v + rest.unsqueeze(1) * near
             scaled = queries * self.call.scale
-            yield HeadProblem(weights, rest, near, output, k, v, scaled, total, self.call.softcap)
+            yield HeadProblem(weights, rest, near, output, k, v, scaled, total, self.call.softcap, mass)
 
     def state(self, solved: Sequence[Solution]) -> PromptState:
         """The virtual tokens of each KV head as a state, ragged where heads differ in number."""
@@ -136,6 +151,11 @@ class LayerProblem:
             return RaggedState.of(keys, values, masses, self.call.softcap)
         k, Z = torch.stack(masses), torch.stack(values) * torch.stack(masses).unsqueeze(-1)
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
+
+
+def _thinned(rows: int, tokens: int) -> slice:
+    """Every s-th row, so that rows x tokens of the prompt stay within memory."""
+    return slice(None, None, max(1, -(-rows * tokens // _ROWS)))
 
 
 def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:

@@ -30,7 +30,10 @@ def refitted(problem: HeadProblem, chosen: Tensor) -> Solution:
     """
     weights = problem.weights[:, chosen]
     masses = fitted_masses(weights, problem.share, _MASS_RIDGE).clamp(min=_SMALLEST_MASS)
-    return problem.keys[chosen], masses, fitted_values(problem, weights, masses, problem.values[chosen])
+    values = fitted_values(problem, weights, masses, problem.values[chosen])
+    if problem.masses is not None:
+        masses = (masses * problem.masses[chosen]).clamp(min=_SMALLEST_MASS)
+    return problem.keys[chosen], masses, values
 
 
 def pick(problem: HeadProblem, size: int) -> Tensor:
