@@ -33,6 +33,10 @@ def compress(
     size: Annotated[
         int | None, typer.Option(help="The most virtual tokens for each KV head, in the mean.")
     ] = None,
+    total: Annotated[
+        int | None,
+        typer.Option(help="The most virtual tokens for each KV head of all pieces of a very long prompt."),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Look for a better size no longer than this.")] = None,
     method: Annotated[str, typer.Option(help="recall, anchors, or a rival: select, merge, elu.")] = "recall",
     tolerance: Annotated[
@@ -74,7 +78,7 @@ def compress(
 
     check_export(export)
 
-    order = Order(keep, size, seconds, method, tolerance, distill)
+    order = Order(keep, size, seconds, method, tolerance, distill, total)
     order.check()
     network, tokenizer = _load(model)
     from attangent.compression.folder import compress_to_folder
@@ -212,7 +216,7 @@ def _load(model: str) -> tuple[Any, Any]:
             f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "
             f"{len(about['missing_keys']) - 1} more weights are missing"
         )
-    return network.eval(), tokenizer
+    return network.eval().requires_grad_(False), tokenizer
 
 
 def _read(path: Path) -> str:

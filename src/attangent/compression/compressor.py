@@ -15,7 +15,7 @@ from attangent._errors import AttangentError
 from attangent._gate import checked
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.compression.asking.answers import Answer, Way, answer_all
+from attangent.compression.asking.answers import Answer, Way
 from attangent.compression.asking.questions import AT_MOST, Question, questions_from
 from attangent.compression.asking.quiz import Quiz, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
@@ -37,7 +37,7 @@ from attangent.compression.prompt import (
     read_prompt,
     tokens_of,
 )
-from attangent.compression.report import Report
+from attangent.compression.report import Report, report_of
 from attangent.compression.result import CompressedPrompt, composed, joined_states
 from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
@@ -169,7 +169,7 @@ class Compressor:
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
     _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
-    _last_answers: tuple[Any, Quiz | None, tuple[Answer, ...]] = field(init=False, default=(None, None, ()))
+    _answered: list[tuple[Any, Quiz, tuple[Answer, ...]]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         check_model(self.model, self.tokenizer)
@@ -356,13 +356,14 @@ class Compressor:
     def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """How a compressed prompt answers a quiz, by default the prompt's own."""
         quiz = self.quiz if quiz is None else quiz
-        states, (last, asked, answers) = compressed.states, self._last_answers
-        if last is not states or asked is not quiz:
-            texts = [question.text for question in quiz.questions]
-            with self.stages.stage("asking", len(texts)) as done:
-                answers = quiz.answers(self._say(Way.compressed(self.cache, states), done, texts))
-            self._last_answers = states, quiz, answers
-        return answers
+        for states, asked, answers in self._answered:
+            if states is compressed.states and asked is quiz:
+                return answers
+        texts = [question.text for question in quiz.questions]
+        with self.stages.stage("asking", len(texts)) as done:
+            said = self._say(Way.compressed(self.cache, compressed.states), done, texts)
+        self._answered.append((compressed.states, quiz, quiz.answers(said)))
+        return self._answered[-1][2]
 
     def fidelity(self, compressed: CompressedPrompt) -> Fidelity:
         """How far the model behind a compressed prompt is from itself behind the whole one."""
@@ -387,30 +388,7 @@ class Compressor:
 
         quiz: the own questions, by default those made from this prompt.
         """
-        answers = ()
-        if questions:
-            with self.stages.stage("asking", len(questions)) as done:
-                answers = answer_all(
-                    self.model,
-                    self.tokenizer,
-                    questions,
-                    partial(self.reader.question, self.tokenizer),
-                    self.cache,
-                    compressed.states,
-                    progress=done,
-                )
-        return Report(
-            prompt_tokens=len(self.ids),
-            size=compressed.size,
-            method=compressed.method,
-            fidelity=self.fidelity(compressed),
-            own=self.quiz_answers(compressed, quiz),
-            seconds={name: round(value, 3) for name, value in self.stages.seconds.items()},
-            bytes_of_cache=self.cache.number_of_bytes,
-            bytes_of_states=compressed.number_of_bytes,
-            answers=answers,
-            distilled=compressed.distilled,
-        )
+        return report_of(self, compressed, questions, quiz)
 
     def _whole(self) -> dict[str, PromptState]:
         """Every token of the prompt as it is."""

@@ -92,7 +92,15 @@ def _long_to_folder(
     """
     goal, out = order.goal(), options["folder"]
     run = PieceRun(
-        model, tokenizer, prompt, order.plain_size, order.method, goal=goal, questions=AT_MOST, **options
+        model,
+        tokenizer,
+        prompt,
+        order.plain_size,
+        order.method,
+        goal=goal,
+        questions=AT_MOST,
+        total=order.total,
+        **options,
     )
     with only_writer(real_folder(out), "compression"):
         found = run.compressed()

@@ -17,7 +17,8 @@ class Order:
     """keep: the part of the answers to keep, 0 for none in particular; size and seconds: the most allowed.
 
     With keep 0 the size is taken as it is. tolerance: the largest KL ratio, in the place of a goal in
-    answers. distill: steps of training, in a goal at sizes whose closed form comes near it.
+    answers. distill: steps of training, in a goal at sizes whose closed form comes near it. total: the most
+    tokens for each head that all pieces of a long prompt may have together.
     """
 
     keep: float = 0.95
@@ -26,12 +27,15 @@ class Order:
     method: str = DEFAULT
     tolerance: float | None = None
     distill: int = 0
+    total: int | None = None
 
     def check(self) -> None:
         """Refuse what cannot be carried out, before any work."""
         check_method(self.method, check_size("distill", self.distill, least=0))
         check_between("keep", self.keep, 0, 1)
         method_named(self.method).check_size(check_size("size", self.size or DEFAULT_SIZE))
+        if self.total is not None:
+            method_named(self.method).check_size(check_size("total", self.total))
         if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise AttangentError(f"tolerance is {self.tolerance!r}, expected a number between 0 and 1")
         Goal(self.keep, self.size, self.seconds, self.distill)
@@ -52,10 +56,12 @@ class Order:
     @property
     def plain_size(self) -> int:
         """The size where there is no goal."""
-        return self.size or DEFAULT_SIZE
+        size = self.size or DEFAULT_SIZE
+        return size if self.total is None else min(size, self.total)
 
     def goal(self) -> Goal | None:
         """The goal in answers; None where the size or a tolerance decides."""
         if self.tolerance is None and self.keep and method_named(self.method).sized:
-            return Goal(self.keep, self.size, self.seconds, self.distill)
+            caps = [cap for cap in (self.size, self.total) if cap is not None]
+            return Goal(self.keep, min(caps, default=None), self.seconds, self.distill)
         return None

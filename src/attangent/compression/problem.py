@@ -131,7 +131,7 @@ class LayerProblem:
         masses = self.masses or [None] * len(self.keys)
         parts = zip(*rows, self.keys, self.values, masses, strict=True)
         for q, beside, token_lse, own_keys, own_values, mass in parts:
-            k, v, kept = own_keys.float(), own_values.float(), _thinned(len(q), len(own_keys))
+            k, v, kept = own_keys.float(), own_values.float(), thinned_rows(len(q), len(own_keys))
             queries = q[kept].float()
             logits = self.call.scores(queries, k)
             if mass is not None:
@@ -153,7 +153,7 @@ class LayerProblem:
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
-def _thinned(rows: int, tokens: int) -> slice:
+def thinned_rows(rows: int, tokens: int) -> slice:
     """Every s-th row, so that rows x tokens of the prompt stay within memory."""
     return slice(None, None, max(1, -(-rows * tokens // _ROWS)))
 

@@ -1,17 +1,23 @@
 """What compression kept and what it costs, as a table, as JSON and as warnings."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from attangent._plots import finished
 from attangent._show import brief, table_html
-from attangent.compression.asking.answers import Answer
+from attangent.compression.asking.answers import Answer, answer_all
 from attangent.compression.fidelity import Fidelity
 from attangent.compression.goal import Attempt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
+
+    from attangent.compression.asking.quiz import Quiz
+    from attangent.compression.compressor import Compressor
+    from attangent.compression.result import CompressedPrompt
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,3 +125,29 @@ class Report:
             "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
             "warnings": self.warnings,
         }
+
+
+def report_of(
+    job: "Compressor",
+    compressed: "CompressedPrompt",
+    questions: Sequence[tuple[str, str | None]] = (),
+    quiz: "Quiz | None" = None,
+) -> Report:
+    """What a compressed prompt keeps: own answers, the user's, and the effect on other text."""
+    answers, read = (), partial(job.reader.question, job.tokenizer)
+    if questions:
+        with job.stages.stage("asking", len(questions)) as done:
+            asked = (job.model, job.tokenizer, questions, read, job.cache, compressed.states)
+            answers = answer_all(*asked, progress=done)
+    return Report(
+        prompt_tokens=len(job.ids),
+        size=compressed.size,
+        method=compressed.method,
+        fidelity=job.fidelity(compressed),
+        own=job.quiz_answers(compressed, quiz),
+        seconds={name: round(value, 3) for name, value in job.stages.seconds.items()},
+        bytes_of_cache=job.cache.number_of_bytes,
+        bytes_of_states=compressed.number_of_bytes,
+        answers=answers,
+        distilled=compressed.distilled,
+    )

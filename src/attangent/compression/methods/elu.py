@@ -1,10 +1,12 @@
 """The rival with the map of P1's authors: least squares with positive masses."""
 
+import torch
+
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Elu
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.problem import LayerProblem
+from attangent.compression.problem import LayerProblem, thinned_rows
 
 
 class EluMethod(CompressionMethod):
@@ -17,11 +19,12 @@ class EluMethod(CompressionMethod):
     def layer_state(self, layer: LayerProblem, size: int) -> PrefixState:
         queries = layer.rows(layer.call.q)
         tokens = layer.rows(layer.lse.unsqueeze(-1)).squeeze(-1)
-        kept = layer.thinned(queries.shape[1])
+        keys, values = (torch.stack(list(part)).float() for part in (layer.keys, layer.values))
+        kept = thinned_rows(queries.shape[1], keys.shape[1])
         return PrefixState.fit(
-            Elu(layer.keys.shape[-1]),
-            layer.keys.float(),
-            layer.values.float(),
+            Elu(keys.shape[-1]),
+            keys,
+            values,
             queries[:, kept].float(),
             token_logsumexp=tokens[:, kept],
             scale=layer.call.scale,
