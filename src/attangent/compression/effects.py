@@ -187,13 +187,17 @@ class HeardLayer:
         of_queries = torch.empty_like(grouped[0])
         for head in range(kv_heads):
             for some in _slices(len(of_queries[head]), tokens):
-                own = (x[head, some] for x in grouped)
-                of_queries[head, some] = self._part(head, *own, effects[head, some])
+                own = [x[head, some] for x in grouped]
+                of_queries[head, some] = self._part(head, own, effects[head, some])
         self.effects = effects.view(kv_heads, batch, heads // kv_heads, rows, tokens)
         return by_sequence(of_queries, q)
 
-    def _part(self, head: int, q: Tensor, g: Tensor, alone: Tensor, total: Tensor, effects: Tensor) -> Tensor:
-        """For some queries (n, d) of a KV head: write effects (n, m), return the gradient in the queries."""
+    def _part(self, head: int, queries: Sequence[Tensor], effects: Tensor) -> Tensor:
+        """For some queries of a KV head: write effects (n, m), return the gradient in the queries (n, d).
+
+        Of the queries are given q and g (n, d), g.o and the logsumexp (n, 1).
+        """
+        q, g, alone, total = queries
         logits, scale, softcap = self.call.scores(q, self.keys[head]), self.call.scale, self.call.softcap
         paid = (logits - total).exp_()
         torch.maximum(self.attention[head], paid.amax(dim=0), out=self.attention[head])
