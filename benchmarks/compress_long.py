@@ -1,7 +1,8 @@
 """Time and memory of very long prompts, compressed piece by piece on a small random Llama.
 
-`python -m benchmarks.compress_long` compresses prompts of 4k to 32k tokens, each in a process of its own, once with
-sizes that add up and once with all pieces compacted to `TOTAL` tokens. Seconds are those of the processor.
+`python -m benchmarks.compress_long` compresses prompts of 4k to 32k tokens, each in a process of its own,
+once with sizes that add up and once with all pieces compacted to `TOTAL` tokens. Seconds are those of the
+processor.
 """
 
 import argparse
@@ -79,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for total in (0, TOTAL):
         for length in given.lengths.split(","):
             command = [sys.executable, "-m", "benchmarks.compress_long", "--one", length, str(total)]
-            print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip(), flush=True)
+            ran = subprocess.run(command, check=True, capture_output=True, text=True)
+            print(ran.stdout.strip(), flush=True)
 
 
 if __name__ == "__main__":
