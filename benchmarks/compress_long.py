@@ -21,7 +21,7 @@ from attangent.compression.pieces import compress_pieces
 
 LENGTHS = (4096, 8192, 16384, 32768)
 CONTEXT, SIZE, TOTAL = 2048, 64, 256
-_WORDS = "river stone lamp winter garden seven mayor train silver bread".split()
+_WORDS = ["river", "stone", "lamp", "winter", "garden", "seven", "mayor", "train", "silver", "bread"]
 
 
 class Letters:
