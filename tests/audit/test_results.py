@@ -1,8 +1,12 @@
 """One rule says what decides a verdict, and every output asks it."""
 
 import json
+from pathlib import Path
 
-from attangent.audit import Conclusion, Finding, Hypothesis, Verdict
+import pytest
+
+from attangent import AttangentError
+from attangent.audit import Conclusion, Finding, Hypothesis, Verdict, load
 from attangent.audit.report.markdown import render_markdown
 from attangent.audit.report.page import render
 from attangent.cli.auditing import _print_run
@@ -69,3 +73,16 @@ def test_trends_and_crashes_are_json():
     first, second = json.loads(json.dumps(run.as_json(), allow_nan=False))["results"]
     assert first["conclusions"][0]["trend"]["sizes"] == [1, 2, 4, 8]
     assert second["verdict"] == "crashed"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (None, "run is None, expected a text or a path"),
+        (Path(__file__), "is a file, expected the folder of an audit run"),
+        ("no/such/folder", "holds no audit run: make one with"),
+    ],
+)
+def test_what_holds_no_run_is_refused(place, message):
+    with pytest.raises(AttangentError, match=message):
+        load(place)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from attangent import AttangentError
+from attangent._files import only_writer
 from attangent.tuning.compare import run as module
 from attangent.tuning.compare.run import chosen_rate, chosen_runs, compare, read_runs, split_task
 from attangent.tuning.compare.table import summary, table_text
@@ -84,3 +85,8 @@ def test_seeds_may_start_elsewhere(folder, tmp_path):
 def test_runs_are_plain_json(folder, tmp_path):
     runs = compare(comparison(folder, seeds=1, trials=(trial(folder, train=10),)), tmp_path)
     assert json.loads(json.dumps(runs)) == runs
+
+
+def test_a_second_comparison_in_one_folder_is_refused(folder, tmp_path):
+    with only_writer(tmp_path), pytest.raises(AttangentError, match="another compare is writing to"):
+        compare(comparison(folder), tmp_path)
