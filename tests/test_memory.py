@@ -5,9 +5,12 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
-from attangent import AttangentError, _memory
+from attangent import AttangentError, _memory, attention, diffusion, forecast, icl, kernels, stages
 from attangent._memory import check_memory, free_memory, readable
+from attangent.attention.features import Elu, Learned
+from attangent.stages.facts.typed_facts import TypedFacts
 
 
 def test_what_fits_passes_without_a_look(monkeypatch):
@@ -45,3 +48,31 @@ def test_a_limit_of_the_process_is_seen():
 @pytest.mark.parametrize(("size", "words"), [(5, "5 B"), (3.2e9, "2.98 GiB"), (2.0**52, "4.1e+03 TiB")])
 def test_sizes_in_words(size, words):
     assert readable(size) == words
+
+
+HUGE = 2**44
+ENTRIES = {
+    "unit_data": lambda: kernels.unit_data(HUGE, 3, 2, seed=0),
+    "network": lambda: kernels.SoftmaxNetwork(3, 2, m=HUGE),
+    "limit": lambda: kernels.softmax_limit(torch.ones(4, 3), sigma=1.0, d_out=HUGE),
+    "state": lambda: attention.PrefixState.zero(Elu(4), heads=HUGE),
+    "low rank": lambda: attention.PrefixState.low_rank(Elu(4), heads=2, rank=HUGE, seed=0),
+    "learned features": lambda: Learned.draw(4, HUGE, seed=0),
+    "dictionary": lambda: icl.Dictionary.random(K=HUGE, N=4, d=3, m=2, tau=0.1),
+    "transformer": lambda: icl.InContextTransformer(HUGE, 2),
+    "transformer layers": lambda: icl.InContextTransformer(3, 2, icl.TransformerConfig(layers=HUGE)),
+    "ring": lambda: diffusion.GaussianMixture.ring(modes=HUGE),
+    "times": lambda: diffusion.ForwardProcess().grid(HUGE),
+    "copies": lambda: diffusion.noised_data(torch.ones(3, 2), diffusion.ForwardProcess(), copies=HUGE),
+    "projections": lambda: diffusion.sliced_wasserstein(torch.ones(3, 2), torch.ones(3, 2), projections=HUGE),
+    "prompts": lambda: stages.TwoStageData(d=4, L=3).sample(HUGE),
+    "relu attention": lambda: stages.ReluAttention(HUGE),
+    "state space": lambda: forecast.ResidualSSM(d=HUGE),
+    "facts": lambda: TypedFacts(subjects=HUGE).corpus(),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entries_that_are_asked_for_terabytes_say_which_number_it_was(name):
+    with pytest.raises(AttangentError, match=r"would take .* make one of these numbers smaller"):
+        ENTRIES[name]()
