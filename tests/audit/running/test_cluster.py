@@ -1,5 +1,6 @@
 """A Dask cluster that loses its workers or its scheduler ends in one clear line."""
 
+import logging
 import warnings
 
 import pytest
@@ -46,3 +47,4 @@ def test_a_scheduler_that_goes_away(start, claims, tmp_path, monkeypatch):
     with pytest.raises(AttangentError, match="the same command goes on from here, also without --dask"):
         run(["P1/lemma-1", "P1/lemma-2"], seeds=20, dask=made.scheduler_address, out=tmp_path)
     monkeypatch.undo()
+    assert not logging.getLogger("distributed.client").isEnabledFor(logging.ERROR)  # no tracebacks of theirs

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +71,7 @@ def dask_client(address: str) -> Iterator[Any]:
         raise AttangentError("Dask is not installed: pip install 'attangent[cluster]'")
     from distributed import Client
 
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it logs we say in one line
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
