@@ -10,7 +10,7 @@ from pathlib import Path
 from drill import compiled, deaths, disk, kills, sandbox
 from drill.deaths_afar import drill_rank
 from drill.fuzz import fuzz_side_by_side
-from drill.jobs import jobs
+from drill.jobs import NAMES, jobs
 from drill.report import Report
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +47,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--inputs", type=int, default=30_000, help="calls of public entries")
     parser.add_argument("--first", type=int, default=0, help="the first case, to go on from there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="fuzzers side by side")
+    parser.add_argument("--of", nargs="*", default=list(NAMES), help="commands that kills and disk take")
     parser.add_argument("--kills", type=int, default=10, help="of every command")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
@@ -68,13 +69,13 @@ def _fuzz(report: Report, part: str, options: argparse.Namespace, scratch: Path)
 
 
 def _kills(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    for name, job in jobs().items():
+    for name, job in jobs(options.of).items():
         found = kills.drill(name, job, options.kills, options.seed, scratch)
         report.add(part, found.equal, **found._asdict())
 
 
 def _disk(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    for name, job in jobs().items():
+    for name, job in jobs(options.of).items():
         for found in disk.drill(name, job, scratch):
             report.add(part, found.well, job=name, where=found.where, said=found.said)
 

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+NAMES = ("audit", "tune", "compress", "forecast", "compare")
 CLAIMS = ("P2/claim-3.4", "P2/definition-3.7", "P2/lemma-b.1", "P2/appendix-f-features", "P2/lemma-e.1")
 _PASSING = ("seconds", "memory", "megabytes", "time", "path", "runtime", "per_second")
 """What differs from run to run, by parts of its name."""
@@ -23,9 +24,9 @@ class Job(NamedTuple):
         return [sys.executable, "-m", "attangent", *self.arguments, "--out", str(folder / self.out)]
 
 
-def jobs() -> dict[str, Job]:
-    """Every command that keeps what was finished, by name."""
-    return {
+def jobs(names: Sequence[str] = NAMES) -> dict[str, Job]:
+    """Every command that keeps what was finished, by name; or those that are named."""
+    every = {
         "audit": Job(("audit", *CLAIMS, "--seeds", "4", "--quiet"), "run", _findings),
         "tune": Job(
             (
@@ -53,6 +54,7 @@ def jobs() -> dict[str, Job]:
             _runs,
         ),
     }
+    return {name: every[name] for name in names}
 
 
 @cache
