@@ -31,3 +31,9 @@ def test_limits_of_the_older_layout(tmp_path, monkeypatch, limit):
         path.write_text(number + "\n")
     monkeypatch.setattr(_cores, "_OLD_LIMITS", files)
     assert _cores.available_cores() == 3
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, 3), (2, 1), (3, 1), (9, 1)])
+def test_workers_share_the_cores(limit, workers, threads):
+    limit.write_text("300000 100000\n")
+    assert _cores.threads_for(workers) == threads

@@ -15,6 +15,11 @@ def available_cores() -> int:
     return max(1, allowed if quota is None else min(allowed, math.ceil(quota)))
 
 
+def threads_for(workers: int) -> int:
+    """The threads that each of so many workers may use: workers times threads stay within the cores."""
+    return max(1, available_cores() // max(1, workers))
+
+
 def container_quota() -> float | None:
     """The cores that the container may use, a fraction perhaps; None where there is no limit."""
     try:

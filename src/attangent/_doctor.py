@@ -5,7 +5,7 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from attangent._cores import available_cores, container_quota
+from attangent._cores import available_cores, container_quota, threads_for
 from attangent._version import __version__
 
 EXTRAS = {
@@ -76,6 +76,7 @@ def _threads() -> list[Fact]:
     return [
         Fact("cores", f"{cores} of {os.cpu_count()}{limit}"),
         Fact("threads", f"{threads} for torch", threads <= cores, "" if threads <= cores else advice),
+        Fact("workers", f"up to {cores} of an audit, {threads_for(cores)} thread each"),
         Fact("devices", devices),
     ]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from typing import Annotated
 
 import numpy as np
@@ -137,3 +138,13 @@ def test_a_forecast_without_out_is_printed(series, monkeypatch):
     done = RUNNER.invoke(app, ["forecast", "one.csv", "--horizon", "2"])
     assert "2023-05-01" in done.stdout
     assert "next:" not in RUNNER.invoke(app, ["diagnose", "one.csv", "--horizon", "1", "--quiet"]).stdout
+
+
+def test_commands_keep_within_the_cores_of_a_container(monkeypatch):
+    monkeypatch.setattr("attangent.cli.grammar.available_cores", lambda: 3)
+    monkeypatch.delitem(sys.modules, "torch")  # as in a command that has not imported it yet
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert RUNNER.invoke(made(talk), []).output == "3\n"
+    assert "OMP_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")  # what the user has set is the user's
+    assert RUNNER.invoke(made(talk), []).output == "7\n"

@@ -82,6 +82,27 @@ def test_the_memory_taken_is_what_was_said():
         assert 0.4 * float(said) <= float(peak) <= float(said), (method, cross)
 
 
+@pytest.fixture
+def worth_spreading(monkeypatch):
+    """Every kernel is large enough for workers."""
+    monkeypatch.setattr("attangent.kernels.gram._WORK_FOR_PROCESSES", 0)
+
+
+def test_a_small_kernel_is_computed_here_and_says_so():
+    X, _ = unit_data(6, 3, 1, seed=0)
+    network = SoftmaxNetwork(3, 2, 64)
+    with pytest.warns(RuntimeWarning, match="jobs=2 is not used: starting workers takes longer"):
+        assert torch.equal(network.kernel(X, jobs=2), network.kernel(X))
+
+
+@pytest.mark.parametrize("jobs", [0, 10**6, -(10**6)])
+def test_numbers_of_workers_that_are_refused(jobs):
+    X, _ = unit_data(6, 3, 1, seed=0)
+    with pytest.raises(AttangentError, match="expected 1 to 4096 workers"):
+        SoftmaxNetwork(3, 2, 64).kernel(X, jobs=jobs)
+
+
+@pytest.mark.usefixtures("worth_spreading")
 def test_processes_give_the_same():
     X, _ = unit_data(6, 8, 8, seed=0)
     for network in (PrefixNetwork(8, 512), ReLUNetwork(8, 8, 512)):
@@ -115,6 +136,7 @@ def test_sums_do_not_depend_on_the_tangent_being_held():
     assert torch.equal(tangent.held().features(slice(0, 300)), tangent.features(slice(0, 300)))
 
 
+@pytest.mark.usefixtures("worth_spreading")
 def test_work_can_be_spread_from_within_threads_and_processes(monkeypatch):
     """Processes started inside another pool would wait for each other: threads take over there."""
     import multiprocessing

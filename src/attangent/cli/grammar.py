@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from attangent._checks import check_size
+from attangent._cores import available_cores
 from attangent._files import check_file, write_whole
 
 INTERRUPTED = 130
@@ -107,14 +108,19 @@ def _interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _cores(jobs: int | None) -> Iterator[None]:
-    """Numerical libraries use so many threads; they read this when they are first imported."""
-    if jobs is None:
+    """Numerical libraries use so many threads; they read this when they are first imported.
+
+    Unless told otherwise they get the cores that the process may use: torch itself would take all of the
+    machine's, also those that a container does not give.
+    """
+    before = os.environ.get("OMP_NUM_THREADS")
+    if jobs is None and (before is not None or "torch" in sys.modules):
         yield
         return
-    check_size("jobs", jobs)
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = str(jobs)
-    if "torch" in sys.modules:
+    if jobs is not None:
+        check_size("jobs", jobs)
+    os.environ["OMP_NUM_THREADS"] = str(available_cores() if jobs is None else jobs)
+    if jobs is not None and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(jobs)
     try:
         yield

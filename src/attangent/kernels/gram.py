@@ -14,6 +14,7 @@ each pair of outputs: both kinds of pairs are unordered, hence the quarter. docs
 
 import multiprocessing
 import threading
+import warnings
 from collections.abc import Iterable
 from typing import Literal, Protocol, cast, get_args
 
@@ -34,6 +35,8 @@ _OVERHEAD = 32 * 2**20
 """Bytes for gates that are held and for the buffers of the BLAS."""
 _WORK_FOR_SYRK, _WORK_FOR_PAIRS = 2**25, 2**27
 """Multiplications below which what the cleverer algorithms do around their products is not worth it."""
+_WORK_FOR_PROCESSES = 2**35
+"""Multiplications that take a core longer than starting workers which import torch: see docs/scale.md."""
 _PAIRS_FROM = {True: 6, False: 8}
 """The number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
 
@@ -55,10 +58,13 @@ def gram(left: Tangent, right: Tangent | None, method: Method = "auto", jobs: in
     """K (rows of left, rows of right) in output-major order; `right=None` is the symmetric case.
 
     With `jobs` other than 1 spans of neurons go to joblib's workers; `joblib.parallel_config` says which
-    kind, a Dask cluster for example.
+    kind, a Dask cluster for example. Unless it does, a kernel too small for processes is computed here, with
+    a warning that says so.
     """
-    algorithm = _ALGORITHMS[choose(left.layout, None if right is None else right.layout, method)]
-    sums = algorithm.sums(left, right) if jobs == 1 else _spread(algorithm, left, right, jobs)
+    sizes = left.layout, None if right is None else right.layout
+    algorithm = _ALGORITHMS[choose(*sizes, method)]
+    alone = jobs == 1 or _too_small(*sizes, _checked_jobs(jobs))
+    sums = algorithm.sums(left, right) if alone else _spread(algorithm, left, right, jobs)
     return algorithm.finish(left, right, sums)
 
 
@@ -82,10 +88,39 @@ def choose(left: Layout, right: Layout | None, method: Method) -> Method:
         raise AttangentError("method 'syrk' needs X2=None, a symmetric kernel: use 'gemm', 'pairs' or 'auto'")
     if method != "auto":
         return method
-    work = left.rows * (right or left).rows * left.m
+    work = _work(left, right)
     if work >= _WORK_FOR_PAIRS and left.d_out >= _PAIRS_FROM[right is None]:
         return "pairs"
     return "syrk" if right is None and work >= _WORK_FOR_SYRK else "gemm"
+
+
+def _work(left: Layout, right: Layout | None) -> int:
+    """Multiplications of one bare GEMM."""
+    return left.rows * (right or left).rows * left.m
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs is not None and (jobs == 0 or not -_MOST_JOBS <= jobs <= _MOST_JOBS):
+        raise AttangentError(
+            f"jobs is {jobs}, expected 1 to {_MOST_JOBS} workers, or -1 for one on each core"
+        )
+    return jobs
+
+
+def _too_small(left: Layout, right: Layout | None, jobs: int | None) -> bool:
+    """Whether processes would have to be started for less than they cost; warns if so."""
+    from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
+
+    given, _ = get_active_backend()
+    if type(given) is not BACKENDS[DEFAULT_BACKEND] or _work(left, right) >= _WORK_FOR_PROCESSES:
+        return False
+    warnings.warn(
+        f"jobs={jobs} is not used: starting workers takes longer than this kernel, use jobs=1 (joblib's "
+        "parallel_config chooses other workers, threads or a cluster, for kernels of any size)",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return True
 
 
 def estimate(left: Layout, right: Layout | None, method: Method = "auto", jobs: int | None = 1) -> float:
@@ -99,8 +134,6 @@ def _spread(algorithm: Algorithm, left: Tangent, right: Tangent | None, jobs: in
     """The sums with spans of neurons on joblib's workers, added in the order of the spans."""
     from joblib import Parallel, delayed
 
-    if jobs is not None and not -_MOST_JOBS <= jobs <= _MOST_JOBS:
-        raise AttangentError(f"jobs is {jobs}, expected at most {_MOST_JOBS} workers")
     spans = list(blocks(left.m, -(-left.m // _SPANS)))
     tasks = (
         delayed(algorithm.sums)(left.part(span), None if right is None else right.part(span))
