@@ -53,7 +53,8 @@ table
 
 # %% [markdown]
 # `finetune` is what the command `attangent tune` calls. `eval_accuracy` is the share of test messages with the right
-# label; `parameters` counts the numbers that were trained.
+# label. `parameters` counts the numbers that were trained beside the classifier. `seconds` is the clock of this run, on
+# one core that had other work too; how fast the methods are is measured in [Benchmarks](../benchmarks.md).
 
 # %%
 tuned = attangent.load_tuned(runs / "ntk")
