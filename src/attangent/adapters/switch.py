@@ -16,6 +16,15 @@ def activate(model: Any, *names: str) -> Any:
     """Let these adapters act, all at once, and train; the others rest.
 
     Several prefixes stand side by side: their numerators and masses add up. No name leaves the model bare.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+    >>> batch = {"input_ids": torch.randint(20, (2, 6))}
+    >>> for name in ("one", "other"):
+    ...     _ = attach(model, NTKConfig(), name, calibration=batch)
+    >>> _ = activate(model, "one")
+    >>> active_adapters(model)
+    ('one',)
     """
     for name in names:
         check_known(model, name)
@@ -39,6 +48,15 @@ def disabled(model: Any) -> Iterator[Any]:
     """The model without its adapters, for as long as the context lasts.
 
     It may be nested and entered by several threads: adapters act again when the last of them has left.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
+    >>> ids = torch.randint(20, (1, 6))
+    >>> bare_logits = model(ids).logits
+    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
+    >>> with disabled(model):
+    ...     torch.allclose(model(ids).logits, bare_logits)
+    True
     """
     _pause(model, 1)
     try:

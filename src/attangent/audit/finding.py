@@ -64,7 +64,15 @@ class Figure:
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """What one check measured with one seed. The runner adds where it comes from (see `store.Record`)."""
+    """What one check measured with one seed. The runner adds where it comes from (see `store.Record`).
+
+    >>> from attangent.audit import Conclusion, Hypothesis
+    >>> Finding(
+    ...     hypotheses=(Hypothesis("width m", ">=", 100, 4096),),
+    ...     conclusions=(Conclusion("loss / bound", "<=", 1.0, 0.93),),
+    ... ).verdict.value
+    'holds'
+    """
 
     conclusions: tuple[Conclusion, ...]
     hypotheses: tuple[Hypothesis, ...] = ()

@@ -25,6 +25,9 @@ class Hypothesis:
     the statement it belongs to; without one it belongs to all. `in_limit` says that the condition is met in
     the limit that the statement speaks of and that the finding's trends approach: it does not shield a
     statement about that limit.
+
+    >>> Hypothesis("width m", ">=", 100, 4096).met
+    True
     """
 
     name: str
@@ -89,6 +92,9 @@ class Conclusion:
 
     `part` names the part of the statement that the line belongs to. `first_violation` is the first step at
     which a bound over time failed. `trend` holds the sizes and values whose exponent was measured.
+
+    >>> Conclusion("loss / bound", "<=", 1.0, 0.93).kept
+    True
     """
 
     name: str

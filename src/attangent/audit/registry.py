@@ -75,7 +75,11 @@ def all_claims() -> dict[str, Claim]:
 
 
 def get(id: str) -> Claim:
-    """The claim of this id."""
+    """The claim of this id.
+
+    >>> get("P2/lemma-5.1").title
+    'A small move of the weights moves the kernel little'
+    """
     claims = _claims_of(_papers_that_may_hold([id]))
     if id not in claims:
         raise AttangentError(_unknown("claim id", id))

@@ -83,6 +83,12 @@ def noised_data(
 def draw_data(
     target: Target, process: ForwardProcess, n: int, *, seed: int = 0, spacing: Spacing = "log"
 ) -> ScoreData:
-    """n draws x(0) ~ p_0, t between T0 and T, x(t) ~ p_{t|0} (Section 6.1)."""
+    """n draws x(0) ~ p_0, t between T0 and T, x(t) ~ p_{t|0} (Section 6.1).
+
+    >>> from attangent.diffusion import ForwardProcess, GaussianMixture
+    >>> data = draw_data(GaussianMixture.ring(modes=4), ForwardProcess(), n=100, seed=0)
+    >>> data.x.shape, data.y.shape
+    (torch.Size([100, 2]), torch.Size([100, 2]))
+    """
     points = target.draw(n, generator(seed, "diffusion points"))
     return noised_data(points, process, seed=seed, spacing=spacing)

@@ -21,6 +21,10 @@ def sliced_wasserstein(a: Any, b: Any, projections: int = 64, seed: int = 0) -> 
     """The root of the mean over directions of the squared Wasserstein-2 distance of the projections.
 
     Two true samples of the same size are not at distance 0: compare with that floor.
+
+    >>> points = torch.randn(200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> bool(sliced_wasserstein(points, points) == 0)
+    True
     """
     check_size("projections", projections)
     a = as_points("a", a)

@@ -46,6 +46,11 @@ def sample(
 
     What is returned still carries the noise of time T0: `estimator.posterior_mean(process.T0, samples)` is
     the best guess of the clean points, less spread out than they are.
+
+    >>> from attangent.diffusion import ExactScore, ForwardProcess, GaussianMixture
+    >>> process, target = ForwardProcess(), GaussianMixture.ring(modes=4)
+    >>> sample(ExactScore(process, target), process, n=50, steps=20).shape
+    torch.Size([50, 2])
     """
     check_memory("the samples", n=check_size("n", n), d=score.d)
     check_size("batch", batch)

@@ -45,6 +45,10 @@ class Dictionary:
 
     tokens (K, d) and features (K, m) have one row a token. The paper's matrices have one column a token:
     Z = features[:N]' and Zhat = features'.
+
+    >>> tasks = Dictionary.random(K=24, d=4, m=4, N=12, tau=0.01, seed=0)
+    >>> tasks.prompts(10, seed=1).shown.shape
+    torch.Size([10, 12])
     """
 
     tokens: Tensor

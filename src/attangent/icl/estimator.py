@@ -20,6 +20,10 @@ class InContextRidge(RegressorMixin, BaseEstimator):
 
     `X` holds tokens, one a row; `representation` maps them to features (rows, m), and is the identity unless
     given. Equal to `sklearn.linear_model.Ridge(alpha=m * tau, fit_intercept=False)` on the features.
+
+    >>> features = np.eye(3)
+    >>> InContextRidge(tau=0.1).fit(features, [1.0, 2.0, 3.0]).predict(features).round(2)
+    array([0.77, 1.54, 2.31])
     """
 
     def __init__(self, tau: float = 0.01, representation: Callable[[Any], Any] | None = None):

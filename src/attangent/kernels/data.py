@@ -9,7 +9,12 @@ from attangent._random import generator
 
 
 def unit_data(n: int, d_in: int, d_out: int, seed: int) -> tuple[Tensor, Tensor]:
-    """n points X (n, d_in) uniform on the unit sphere, targets Y (n, d_out) uniform in the unit ball."""
+    """n points X (n, d_in) uniform on the unit sphere, targets Y (n, d_out) uniform in the unit ball.
+
+    >>> X, Y = unit_data(n=8, d_in=4, d_out=2, seed=0)
+    >>> X.shape, Y.shape, bool((X.norm(dim=1) - 1).abs().max() < 1e-12)
+    (torch.Size([8, 4]), torch.Size([8, 2]), True)
+    """
     for name, size in (("n", n), ("d_in", d_in), ("d_out", d_out)):
         check_size(name, size)
     check_memory("points and targets", n=n, columns=d_in + d_out)

@@ -19,7 +19,12 @@ _DOUBLE = torch.zeros((), dtype=torch.float64)
 
 
 def softmax_limit(X: Any, X2: Any = None, d_out: int = 1, sigma: float = 1.0) -> Tensor:
-    """delta_kl g e^(sigma^2 g): the limit of `SoftmaxNetwork.kernel` (P2)."""
+    """delta_kl g e^(sigma^2 g): the limit of `SoftmaxNetwork.kernel` (P2).
+
+    >>> softmax_limit(torch.eye(2, dtype=torch.float64), sigma=1.0)
+    tensor([[2.7183, 0.0000],
+            [0.0000, 2.7183]], dtype=torch.float64)
+    """
     X, X2 = _points(X, X2)
     g = X @ X2.T
     return _each_output(g * torch.exp(check_positive("sigma", sigma) ** 2 * g), d_out)

@@ -81,7 +81,12 @@ def _product(left: Tangent, right: Tangent, x: Vector) -> Vector:
 
 
 def largest_eigenvalue(operator: LinearOperator, tolerance: float = 1e-8, max_products: int = 1000) -> float:
-    """lambda_max of a positive semi-definite operator by Lanczos iteration, to `tolerance` relative."""
+    """lambda_max of a positive semi-definite operator by Lanczos iteration, to `tolerance` relative.
+
+    >>> from scipy.sparse.linalg import aslinearoperator
+    >>> round(largest_eigenvalue(aslinearoperator(np.diag([3.0, 2.0, 1.0]))), 6)
+    3.0
+    """
     return _settled_end(operator, -1, tolerance, max_products)
 
 
@@ -90,6 +95,10 @@ def smallest_eigenvalue(operator: LinearOperator, tolerance: float = 1e-6, max_p
 
     It comes from above and takes many more products than lambda_max, because small eigenvalues crowd; what is
     below `tolerance * lambda_max` is not told apart from zero.
+
+    >>> from scipy.sparse.linalg import aslinearoperator
+    >>> round(smallest_eigenvalue(aslinearoperator(np.diag([3.0, 2.0, 1.0]))), 4)
+    1.0
     """
     return max(0.0, _settled_end(operator, 0, tolerance, max_products))
 

@@ -24,7 +24,11 @@ Steps = int | Sequence[int] | Tensor
 
 
 def vectorise(matrix: Tensor) -> Tensor:
-    """(n, d_out) as a vector in the order of the kernels: entry l*n + i is output l at point i."""
+    """(n, d_out) as a vector in the order of the kernels: entry l*n + i is output l at point i.
+
+    >>> vectorise(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 3, 2, 4])
+    """
     return matrix.T.reshape(-1)
 
 
@@ -251,7 +255,11 @@ def _shape(steps: Steps) -> tuple[int, ...]:
 
 
 def log_gap(measured: Tensor, predicted: Tensor) -> float:
-    """The largest |log measured - log predicted| of two loss curves."""
+    """The largest |log measured - log predicted| of two loss curves.
+
+    >>> round(log_gap(torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.55])), 3)
+    0.095
+    """
     if measured.shape != predicted.shape or measured.ndim == 0:
         shapes = f"{tuple(measured.shape)} and {tuple(predicted.shape)}"
         raise AttangentError(f"curves of shapes {shapes} cannot be compared, expected two of the same")

@@ -48,6 +48,12 @@ def run(
     number, and `first_seed` where they begin: at 0 in the quick profile and at 1000 in the full one, unless
     said otherwise. `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force`
     computes everything anew. The folder `out` is audit-PROFILE where none is named.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = run(["P2/definition-3.6"], seeds=1, out=folder)
+    >>> [(result.claim, result.verdict.value) for result in found.results()]
+    [('P2/definition-3.6', 'holds')]
     """
     return run_in_folder(
         ids,

@@ -61,7 +61,12 @@ def load_csv(path: str | Path, split: Split = "ltsf") -> Dataset:
 
 
 def from_frame(frame: pd.DataFrame, name: str, split: Split = "ltsf") -> Dataset:
-    """The same from a frame of numbers."""
+    """The same from a frame of numbers.
+
+    >>> import pandas as pd
+    >>> from_frame(pd.DataFrame({"v": np.arange(100.0)}), "line", split="ltsf").ends
+    (70, 80, 100)
+    """
     raw = frame.to_numpy(dtype=np.float64)
     ends = _ett_ends(frame) if split == "ett" else _ltsf_ends(len(raw))
     train = raw[: ends[0]]

@@ -32,6 +32,12 @@ def forecast_frame(
     Short frames, and the models "smoothing", "theta", "ridge" and "combination", go through a panel: the
     targets are forecast together. Else each is forecast from windows of its own past. `period` is the number
     of steps after which the calendar repeats, by default what the times say.
+
+    >>> import pandas as pd
+    >>> days = pd.date_range("2024-01-01", periods=60, freq="D")
+    >>> table = pd.DataFrame({"units": np.arange(60) % 7}, index=days)
+    >>> len(forecast_frame(table, ["units"], horizon=7)[0].values)
+    7
     """
     check_size("horizon", horizon)
     for level in levels:

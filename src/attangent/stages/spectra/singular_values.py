@@ -159,6 +159,11 @@ def spectrum(
 
     Columns: layer, module, target, head (of qk, else empty), index (0 is the largest), value.
     `plot_spectrum(frame, path)` draws them.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+    >>> spectrum(model).groupby("target").value.count().to_dict()
+    {'k': 8, 'o': 8, 'q': 8, 'v': 8}
     """
     return pd.concat(
         [_rows(part, part.values()) for part in spectral_parts(model, targets, layers)], ignore_index=True
