@@ -12,6 +12,7 @@ from attangent._version import __version__
 
 if _TYPE_CHECKING:
     from attangent.adapters import NTKConfig, attach, batch, detach, load_adapter, save_adapter
+    from attangent.adapters.sharing import push_to_hub
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.compression.compressor import compress
     from attangent.kernels import predict_training, tangent_kernel
@@ -27,6 +28,7 @@ _HOMES = {
     "detach": "attangent.adapters",  # and take it off again
     "load_adapter": "attangent.adapters",  # attach what a folder holds
     "load_tuned": "attangent.tuning.folders.tuned",  # the model and tokenizer that `attangent tune` saved
+    "push_to_hub": "attangent.adapters.sharing",  # share a folder of any of these
     "save_adapter": "attangent.adapters",  # write an adapter to a folder
     "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
     "ntk_attention": "attangent.attention",  # attention with such a prefix
@@ -52,6 +54,7 @@ __all__ = [
     "plan_tuning",
     "predict_training",
     "prefix_attention",
+    "push_to_hub",
     "save_adapter",
     "tangent_kernel",
 ]

@@ -4,6 +4,7 @@ from attangent._gate import guard_arrays
 from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
+from attangent.kernels.drift import KernelDrift, drift_callback
 from attangent.kernels.guarantee import Guarantee, concentration_bound, prefix_guarantee, require_unit_ball
 from attangent.kernels.limits import exp_limit, prefix_limit, relu_limit, softmax_limit
 from attangent.kernels.linearised import LinearisedRun, train_linearised
@@ -19,6 +20,7 @@ from attangent.kernels.tangent import Tangent
 __all__ = [
     "ExpNetwork",
     "Guarantee",
+    "KernelDrift",
     "KernelOperator",
     "LinearisedRun",
     "Network",
@@ -32,6 +34,7 @@ __all__ = [
     "TwoLayerNetwork",
     "concentration_bound",
     "descend",
+    "drift_callback",
     "exp_limit",
     "largest_eigenvalue",
     "log_gap",

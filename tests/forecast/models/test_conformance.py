@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.utils import estimator_checks
 
 from attangent import AttangentError
 from attangent.forecast import (
@@ -42,6 +43,26 @@ MAKERS = {
     "informer": lambda: Informer(24, 6, TINY, SHORT),
     "autoformer": lambda: Autoformer(24, 6, ONE_HEAD, SHORT),
 }
+
+
+CHECKS = (
+    estimator_checks.check_parameters_default_constructible,
+    estimator_checks.check_no_attributes_set_in_init,
+    estimator_checks.check_get_params_invariance,
+    estimator_checks.check_set_params,
+    estimator_checks.check_estimator_repr,
+    estimator_checks.check_estimator_cloneable,
+    estimator_checks.check_mixin_order,
+    estimator_checks.check_valid_tag_types,
+)
+"""Those of scikit-learn's checks that do not fit a table of rows, which a series is not."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", MAKERS)
+def test_scikit_learns_own_checks(name, check):
+    check(name, MAKERS[name]())
 
 
 @pytest.fixture(params=MAKERS, scope="module")

@@ -75,22 +75,27 @@ class EncoderForecaster(TrainedForecaster):
         self, lookback: int, horizon: int, size: Encoder | None = None, training: Training | None = None
     ):
         self.lookback, self.horizon = lookback, horizon
-        self.size, self.training = size or Encoder(), training or Training()
+        self.size, self.training = size, training
         self._check_sizes()
+
+    @property
+    def shape(self) -> Encoder:
+        """The size that was given, or the usual one."""
+        return self.size or Encoder()
 
 
 class VanillaTransformer(EncoderForecaster):
     """An encoder over single times that answers from its last token, without any residual of the input."""
 
     def _module(self, channels: int) -> nn.Module:
-        return _OverTimes(self.lookback, self.horizon, channels, self.size)
+        return _OverTimes(self.lookback, self.horizon, channels, self.shape)
 
 
 class InvertedTransformer(EncoderForecaster):
     """An encoder over channels, each embedded whole (as iTransformer)."""
 
     def _module(self, channels: int) -> nn.Module:
-        return _OverChannels(self.lookback, self.horizon, self.size)
+        return _OverChannels(self.lookback, self.horizon, self.shape)
 
 
 class PatchTST(EncoderForecaster):
@@ -108,13 +113,13 @@ class PatchTST(EncoderForecaster):
             prediction_length=self.horizon,
             patch_length=patch,
             patch_stride=max(1, patch // 2),
-            d_model=self.size.width,
-            num_attention_heads=self.size.heads,
-            num_hidden_layers=self.size.layers,
-            ffn_dim=2 * self.size.width,
+            d_model=self.shape.width,
+            num_attention_heads=self.shape.heads,
+            num_hidden_layers=self.shape.layers,
+            ffn_dim=2 * self.shape.width,
             attention_dropout=0.0,
-            ff_dropout=self.size.dropout,
-            head_dropout=self.size.dropout,
+            ff_dropout=self.shape.dropout,
+            head_dropout=self.shape.dropout,
             scaling="std",
             loss="mse",
         )

@@ -21,8 +21,8 @@ class Informer(EncoderForecaster):
 
     def _module(self, channels: int) -> nn.Module:
         library = _transformers("Informer")
-        config = library.InformerConfig(**_settings(self.lookback, self.horizon, channels, self.size))
-        return _MeanOfDistribution(library.InformerForPrediction(config), self.training.seed)
+        config = library.InformerConfig(**_settings(self.lookback, self.horizon, channels, self.shape))
+        return _MeanOfDistribution(library.InformerForPrediction(config), self.plan.seed)
 
 
 class Autoformer(EncoderForecaster):
@@ -35,15 +35,20 @@ class Autoformer(EncoderForecaster):
     def __init__(
         self, lookback: int, horizon: int, size: Encoder | None = None, training: Training | None = None
     ):
-        super().__init__(lookback, horizon, size or Encoder(heads=1), training)
-        if self.size.heads != 1:
+        super().__init__(lookback, horizon, size, training)
+        if self.shape.heads != 1:
             raise AttangentError(
-                f"heads is {self.size.heads}, expected 1 for Autoformer: with more, transformers' inference "
+                f"heads is {self.shape.heads}, expected 1 for Autoformer: with more, transformers' inference "
                 "mixes the windows of a batch; give Encoder(heads=1)"
             )
 
+    @property
+    def shape(self) -> Encoder:
+        """The size that was given, or the usual one with one head."""
+        return self.size or Encoder(heads=1)
+
     def _module(self, channels: int) -> nn.Module:
-        return autoformer_module(self.lookback, self.horizon, channels, self.size, self.training.seed)
+        return autoformer_module(self.lookback, self.horizon, channels, self.shape, self.plan.seed)
 
 
 def autoformer_module(lookback: int, horizon: int, channels: int, size: Encoder, seed: int) -> nn.Module:

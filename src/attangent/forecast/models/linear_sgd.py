@@ -57,7 +57,7 @@ class _LinearBySGD(TrainedForecaster):
 
     def __init__(self, lookback: int, horizon: int, training: Training | None = None):
         self.lookback, self.horizon = lookback, horizon
-        self.training = training or Training()
+        self.training = training
         self._check_sizes()
 
     def _module(self, channels: int) -> nn.Module:
@@ -81,7 +81,7 @@ class DLinear(TrainedForecaster):
 
     def __init__(self, lookback: int, horizon: int, kernel: int = 25, training: Training | None = None):
         self.lookback, self.horizon, self.kernel = lookback, horizon, kernel
-        self.training = training or Training()
+        self.training = training
         self._check_sizes()
         if check_size("kernel", kernel) % 2 == 0:
             raise AttangentError(f"kernel is {kernel}, expected an odd number")

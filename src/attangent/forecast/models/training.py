@@ -65,7 +65,12 @@ class Training:
 class TrainedForecaster(Forecaster):
     """A torch module from (B, lookback, C) to (B, horizon, C), trained in float32 by `train_module`."""
 
-    training: Training
+    training: Training | None
+
+    @property
+    def plan(self) -> Training:
+        """The training that was given, or the usual one."""
+        return self.training or Training()
 
     def _module(self, channels: int) -> nn.Module:
         """A fresh module; torch's seed is set around this call."""
@@ -81,11 +86,9 @@ class TrainedForecaster(Forecaster):
                 )
             train, validation = train[:cut], train[cut - self.lookback :]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.training.seed)
+            torch.manual_seed(self.plan.seed)
             module = self._module(train.shape[1])
-            self.history_ = train_module(
-                module, train, validation, self.lookback, self.horizon, self.training
-            )
+            self.history_ = train_module(module, train, validation, self.lookback, self.horizon, self.plan)
         self.module_ = module.eval()
 
     def _predict(self, windows: Array) -> Array:

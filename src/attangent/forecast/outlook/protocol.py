@@ -44,7 +44,7 @@ def evaluate(forecaster: Forecaster, dataset: Dataset, *, refit: bool = True) ->
 
 
 def _protocol(forecaster: Forecaster, dataset: Dataset, count: int) -> dict[str, Any]:
-    training = getattr(forecaster, "training", None)
+    plan = getattr(forecaster, "plan", None)
     return {
         "model": type(forecaster).__name__,
         "dataset": dataset.name,
@@ -52,7 +52,7 @@ def _protocol(forecaster: Forecaster, dataset: Dataset, count: int) -> dict[str,
         "split": dataset.split,
         "lookback": forecaster.lookback,
         "horizon": forecaster.horizon,
-        "seed": getattr(training, "seed", None),
+        "seed": getattr(plan, "seed", None),
         "test_windows": count,
         "channels": len(dataset.columns),
     }

@@ -12,6 +12,7 @@ from attangent._plots import bars, finished, in_style, one_panel
 from attangent._settings import read_json
 from attangent._show import brief, facts_html, table_html
 from attangent.adapters.files.format import CONFIG, WEIGHTS
+from attangent.adapters.sharing import fetch_folder
 from attangent.tuning.beside import with_beside
 from attangent.tuning.folders.description import FILE, Description, read_description
 from attangent.tuning.kinds import NEEDS, TaskKind
@@ -103,7 +104,7 @@ class Prediction:
 
 @checked
 def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
-    """The model and tokenizer that `attangent tune` saved, from a run's folder or the weights' own.
+    """The model and tokenizer that `attangent tune` saved, from a run's folder, the weights' own, or the hub.
 
     `model` is where the base model is now, if it has moved since.
 
@@ -111,7 +112,7 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
         tuned.predict(["Where is my parcel?"])[0].label
         tuned.pipeline()("Where is my parcel?")         # as a pipeline of transformers
     """
-    place = place_of(Path(folder))
+    place = place_of(_local(folder))
     found = read_description(place) if (place / FILE).is_file() else _older(place)
     technique, kind = TECHNIQUES[found.method], found.kind
     base = technique.source(model or found.base_model, place)
@@ -125,6 +126,14 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
         tokenizer = load_tokenizer(place if (place / "tokenizer_config.json").is_file() else base)
         pad_with(network, tokenizer)
     return Tuned(technique.load(network, place).eval(), tokenizer, found)
+
+
+def _local(folder: str | PathLike[str]) -> Path:
+    """The folder itself, or what the hub has under its name where there is no such folder."""
+    name = str(folder)
+    if Path(folder).exists() or name.count("/") != 1 or name[:1] in "./~":
+        return Path(folder)
+    return fetch_folder(name, FILE)
 
 
 def place_of(folder: Path) -> Path:
