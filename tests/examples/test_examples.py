@@ -19,6 +19,7 @@ FINDS = {
     "predict_training": r"width 4096: .*\(0\.0\d% off\)",
     "stages": r"order: easy < hard \(100%\)",
     "tangent_kernels": r"kernel: \(20, 20\) symmetric: True",
+    "watch_training": r"order: easy < hard \(100%\)\nthe tangent kernel moved by [3-9]\d\.\d% in 400 steps",
     "tune": r"loss 4\.\d+ -> 0\.\d+\nloaded model answers the same: True",
 }
 
