@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import json
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -40,8 +41,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         kept = {**results, "version": version("attangent"), "rows": kept_for_comparison(results["rows"])}
         write(root / "benchmarks" / "released.json", json.dumps(kept, indent=1) + "\n")
         return 0
-    seconds = 60 * options.minutes / sum(len(benchmark.sizes) for benchmark in chosen)
-    measure = _look if options.quick else lambda benchmark: _record(benchmark, known, root, seconds)
+    budget = Budget(60 * options.minutes, sum(len(benchmark.sizes) for benchmark in chosen))
+    measure = _look if options.quick else lambda benchmark: _record(benchmark, known, root, budget)
     try:
         done = [_succeeds(measure, benchmark) for benchmark in chosen]
     except KeyboardInterrupt:
@@ -90,13 +91,31 @@ def _look(benchmark: Benchmark) -> None:
     _measured(dataclasses.replace(benchmark, sizes=benchmark.sizes[:1], goals=()), QUICK)
 
 
-def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path, seconds: float) -> None:
+def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path, budget: "Budget") -> None:
     """All sizes, kept in benchmarks/results.json and docs/benchmarks.md."""
-    rows = _measured(benchmark, full_effort(benchmark.rounds, seconds))
+    rows = _measured(benchmark, full_effort(benchmark.rounds, budget.share(len(benchmark.sizes))))
     folder = root / "benchmarks"
     results = merge(load(folder / "results.json"), benchmark, rows, known)
     write(folder / "results.json", json.dumps(results, indent=1) + "\n")
     write(root / "docs" / "benchmarks.md", markdown(results, load(folder / "released.json")))
+
+
+class Budget:
+    """The time for all benchmarks. What is left when one begins is shared out over the sizes still to come.
+
+    Half of a share is for the timing itself, the rest for processes that are started, for memory and warming
+    up.
+    """
+
+    def __init__(self, seconds: float, sizes: int, clock: Callable[[], float] = time.monotonic):
+        self._clock, self._sizes, self._ends = clock, sizes, clock() + seconds
+
+    def share(self, sizes: int) -> float:
+        """Seconds of timing for each of the next `sizes` sizes."""
+        left = max(0.0, self._ends - self._clock())
+        each = left / max(self._sizes, sizes) / 2
+        self._sizes -= sizes
+        return each
 
 
 def full_effort(rounds: int, seconds: float) -> Effort:

@@ -69,7 +69,17 @@ def test_the_minutes_are_shared_by_all_sizes(known, root, monkeypatch):
     )
     monkeypatch.setattr(program, "merge", lambda *_: {"about": {}, "rows": [], "goals": []})
     program.main(["--minutes", "0.1"], root)
-    assert set(asked) == {6 / sum(len(benchmark.sizes) for benchmark in known.values())}
+    assert asked == pytest.approx([0.75, 1.5], rel=0.1)  # the first has left its share to the second
+
+
+def test_what_one_benchmark_takes_too_long_the_others_give_up():
+    now = [0.0]
+    budget = program.Budget(100.0, 5, clock=lambda: now[0])
+    assert budget.share(1) == 10.0
+    now[0] = 60.0
+    assert budget.share(2) == 5.0
+    now[0] = 200.0
+    assert budget.share(2) == 0.0
 
 
 def test_results_can_be_kept_as_those_of_a_release(known, root, capsys):

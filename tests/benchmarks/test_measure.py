@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_info
 from attangent import AttangentError
 from benchmarks.child import Unavailable
 from benchmarks.entrants import InProcess
-from benchmarks.measure import Effort, Excuses, enough_repeats, fixed_threads, interleave
+from benchmarks.measure import Effort, Excuses, enough_repeats, fixed_threads, interleave, interleave_laps
 
 
 class Field:
@@ -148,3 +148,20 @@ def test_threads_are_restored_after_an_error():
 def test_more_threads_than_cpus_are_refused():
     with pytest.raises(AttangentError, match=r"threads is 100000, but this process may use \d+ CPUs"):
         fixed_threads(100_000).__enter__()
+
+
+class Laps:
+    """Three laps of a second each."""
+
+    def seconds(self, repeats):
+        return 3.0 * repeats
+
+    def start(self):
+        return iter([1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("enough", "rounds"), [(1e9, 7), (13.0, 5), (1.0, 3)])
+def test_a_race_in_laps_ends_early_where_it_takes_too_long(enough, rounds):
+    effort = Effort(rounds=7, least_seconds=0.1, enough_seconds=enough)
+    samples = interleave_laps({"A": Laps(), "B": Laps()}, effort, quiet, baseline="A")
+    assert samples == {"A": [3.0] * rounds, "B": [3.0] * rounds}
