@@ -10,6 +10,10 @@ class AttangentError(ValueError):
     """
 
 
+class CalibrationWarning(UserWarning):
+    """An adapter was attached in units that are to be measured, and nothing was given to measure them on."""
+
+
 def in_words(error: OSError) -> str:
     """What the system refused, of which file, and what to do about it."""
     what = error.strerror or str(error) or type(error).__name__

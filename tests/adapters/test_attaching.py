@@ -1,8 +1,11 @@
+import warnings
+
 import pytest
 import torch
 
 from attangent import AttangentError, PrefixState
 from attangent.adapters import (
+    CalibrationWarning,
     NTKConfig,
     activate,
     attach,
@@ -101,3 +104,13 @@ def test_things_of_another_kind_are_refused(wrong):
     for entry in entries:
         with pytest.raises(AttangentError):
             entry()
+
+
+def test_units_that_nobody_measured_are_warned_of_at_the_line_of_the_caller():
+    with pytest.warns(CalibrationWarning, match="Pass calibration=BATCH") as seen:
+        attach(tiny("llama"))
+    assert seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attach(tiny("llama"), calibration=inputs("llama"))
+        attach(tiny("llama"), NTKConfig(features="elu", units="raw"))

@@ -39,7 +39,7 @@ def test_select_by_id_pattern_and_paper(claims):
 
 
 def test_unknown_names_are_answered_with_the_valid_ones(claims):
-    with pytest.raises(AttangentError, match=r"'P1/lema-1': did you mean P1/lemma-1.*valid ids: P1/lemma-1"):
+    with pytest.raises(AttangentError, match=r"'P1/lema-1': did you mean P1/lemma-1.*--list` shows all 4"):
         registry.select(["P1/lema-1"])
     with pytest.raises(AttangentError, match="unknown paper 'P9', expected one of P1, P2, P3"):
         registry.select([], "P9")

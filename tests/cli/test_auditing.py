@@ -113,3 +113,14 @@ def test_what_a_user_got_wrong_is_one_line(invoke, arguments, message):
     assert output == ""
     assert message in errors
     assert errors.count("\n") == 1
+
+
+def test_a_report_of_another_kind_is_refused(invoke, tmp_path):
+    invoke("audit", "P1/lemma-1", "--jobs", "1", "--quiet", "--out", "r")
+    code, _, said = invoke("report", "r", "--out", "page.pdf")
+    assert code == 2
+    assert "expected a name ending in .html, .md or .csv" in said
+    assert not (tmp_path / "page.pdf").exists()
+    code, output, _ = invoke("report", "r", "--json")
+    assert code == 0
+    assert json.loads(output) == {"report": "r/report.html", "passed_over": {}}

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from attangent._errors import CalibrationWarning
 from attangent._gate import guard
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.calibration import calibrate
@@ -14,6 +15,7 @@ from attangent.adapters.rows import batch
 from attangent.adapters.switch import activate, active_adapters, delete, disabled
 
 __all__ = [
+    "CalibrationWarning",
     "NTKConfig",
     "activate",
     "active_adapters",

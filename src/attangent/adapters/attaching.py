@@ -1,12 +1,13 @@
 """Adapters on a model: attach, detach."""
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import nn
 
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, CalibrationWarning
 from attangent.adapters import interface
 from attangent.adapters.calibration import Batch, calibrate
 from attangent.adapters.config import NTKConfig
@@ -54,6 +55,8 @@ def attach(
     _check_new(base, config, name, prompt, states)
     layers = chosen_layers(base, config)
     made = _made(config, layers, states)
+    if calibration is None and states is None and config.resolved_units == "calibrated":
+        _warn_of_calibration()
     kept = modules_named(base, config.modules_to_save)
     install(base, config, name, made)
     if kept:
@@ -68,6 +71,15 @@ def attach(
         _undo(model, name)
         raise
     return model
+
+
+def _warn_of_calibration() -> None:
+    warnings.warn(
+        "attach was given no calibration: its units are 1 and training is slow. Pass calibration=BATCH, "
+        "about 100 examples of your data, or call attangent.adapters.calibrate(model, BATCH) before training",
+        CalibrationWarning,
+        stacklevel=4,  # attach, and the gate before it
+    )
 
 
 def install(

@@ -114,8 +114,8 @@ def left_out() -> dict[str, str]:
 def _unknown(what: str, given: str) -> str:
     claims = all_claims()
     close = difflib.get_close_matches(given, claims, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"unknown {what} {given!r}: {hint}valid ids: {', '.join(claims)}"
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"unknown {what} {given!r}: {meant}`attangent audit --list` shows all {len(claims)}"
 
 
 def _claims_of(papers: Sequence[str]) -> dict[str, Claim]:

@@ -88,6 +88,11 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Render the report of a run again, from its findings."""
+    if out is not None and out.suffix.lower() not in (".html", ".htm", ".md", ".csv"):
+        raise AttangentError(
+            f"the report is to be written to {out}, expected a name ending in .html, .md or .csv; a browser "
+            "prints the .html one as PDF"
+        )
     for name, given in (("against", against), ("figures", figures)):
         if given is not None and (out is None or out.suffix != ".md"):
             raise AttangentError(

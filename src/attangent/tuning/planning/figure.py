@@ -3,33 +3,29 @@
 from pathlib import Path
 from typing import Any
 
-from attangent._files import writing
+from attangent._plots import COLOURS, FAINT, finished, in_style
+from attangent._plots import panels as new_panels
 from attangent.tuning.planning.plan import Plan, PlannedRun
 
-_COLOURS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5a9e", "#b8860b", "#555555")
 
-
+@in_style
 def plot_plan(plan: Plan, path: Path) -> None:
     """Curves of the training loss for each method on the left, scores over rates on the right."""
-    from matplotlib.figure import Figure
-
     methods = list(dict.fromkeys(run.method for run in plan.runs))
-    figure = Figure(figsize=(3.4 * (len(methods) + 1) + 1, 3.4), layout="constrained")
-    panels: Any = figure.subplots(1, len(methods) + 1, squeeze=False)[0]
+    figure, panels = new_panels(len(methods) + 1, across=len(methods) + 1, size=(3.8, 3.4))
     longest = max(run.epochs for run in plan.runs)
     for place, method in enumerate(methods):
         own = [run for run in plan.runs if run.method == method and run.epochs == longest]
-        _curves(panels[place], own, plan.choice, _COLOURS[place % len(_COLOURS)])
-        panels[place].set_title(f"{method}: training loss", loc="left", fontsize=10)
-        _scores(panels[-1], own, _COLOURS[place % len(_COLOURS)])
-    panels[-1].axhline(plan.start, color="#999999", lw=0.8, ls=":", label="before training")
+        _curves(panels[place], own, plan.choice, COLOURS[place % len(COLOURS)])
+        panels[place].set_title(f"{method}: training loss")
+        _scores(panels[-1], own, COLOURS[place % len(COLOURS)])
+    panels[-1].axhline(plan.start, color=FAINT, lw=0.8, ls=":", label="before training")
     panels[-1].plot(plan.choice.learning_rate, plan.choice.score, "*", color="black", ms=11, label="chosen")
-    panels[-1].set_title(f"{plan.measure} on rows to score on", loc="left", fontsize=10)
+    panels[-1].set_title(f"{plan.measure} on rows to score on")
     panels[-1].set_xscale("log")
     panels[-1].set_xlabel("learning rate")
-    panels[-1].legend(frameon=False, fontsize=8)
-    with writing(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+    panels[-1].legend()
+    finished(figure, path)
 
 
 def _curves(panel: Any, runs: list[PlannedRun], chosen: PlannedRun, colour: str) -> None:
