@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def files_of(nav: object) -> list[str]:
     return [file for part in parts for file in files_of(part)]
 
 
+@cache
 def text_of(page: Path) -> str:
     """A page with the files it includes, without code."""
     text = re.sub(
@@ -41,6 +43,7 @@ def text_of(page: Path) -> str:
     return re.sub(r"(?<!`)`[^`\n]+`(?!`)", lambda found: found[0].replace("[", "").replace("]", ""), text)
 
 
+@cache
 def anchors_of(page: Path) -> set[str]:
     """The anchors of the headings, as Python-Markdown makes them."""
     found: set[str] = set()
