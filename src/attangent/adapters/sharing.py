@@ -32,6 +32,8 @@ def push_to_hub(
     The files go up as one commit, with the model card, which names the repository instead of your folder.
     `base_model` is the hub id of the base model; it must be given where the folder names one of your disk.
     The address is returned. `token` is that of the hub's own client where it is not given.
+
+        attangent.push_to_hub("my-adapter", "me/my-adapter", base_model="openai-community/gpt2")
     """
     place = _place_of(Path(folder))
     files = _contents(place, repo, base_model)
