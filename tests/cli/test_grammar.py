@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -12,8 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 from attangent import AttangentError
+from attangent._signals import EXIT_CODE
 from attangent.cli import grammar
 from attangent.cli.commands import app
+from attangent.cli.compression import GOAL_NOT_MET
 
 RUNNER = CliRunner()
 FLAGS = {"--seed", "--jobs", "--out", "--json", "--quiet"}
@@ -148,3 +151,16 @@ def test_commands_keep_within_the_cores_of_a_container(monkeypatch):
     assert "OMP_NUM_THREADS" not in os.environ
     monkeypatch.setenv("OMP_NUM_THREADS", "7")  # what the user has set is the user's
     assert RUNNER.invoke(made(talk), []).output == "7\n"
+
+
+def test_the_page_names_every_command_and_exit_code():
+    page = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+    for name in commands():
+        words = name.split()
+        assert f"attangent {words[0]}" in page
+        assert f"`{words[-1]}`" in page or f"attangent {name}`" in page
+    for code in (0, 1, 2, GOAL_NOT_MET, grammar.INTERRUPTED, EXIT_CODE):
+        assert f"\n| {code} |" in page
+    assert {"--max-new-tokens", "--first-seed"} == {
+        f"--{old.replace('_', '-')}" for aliases in grammar.ALIASES.values() for old in aliases
+    }

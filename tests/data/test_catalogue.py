@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,10 @@ def test_every_file_that_a_claim_reads_is_in_the_catalogue():
 def test_a_misspelt_name_is_refused_with_a_guess():
     with pytest.raises(AttangentError, match="did you mean gsm8k"):
         get_set("gsm8")
+
+
+def test_the_page_on_data_lists_every_set_and_whether_it_can_be_fetched():
+    page = (Path(__file__).parents[2] / "docs/data.md").read_text()
+    for one in all_sets():
+        (line,) = [row for row in page.splitlines() if row.startswith("|") and f"`{one.name}`" in row]
+        assert line.endswith("| yes |" if one.can_be_fetched else "| no |")
