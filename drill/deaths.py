@@ -31,7 +31,7 @@ def _worker_killed(job: Job, wanted: object, rng: random.Random, scratch: Path) 
     victims = children(process.pid)
     if victims:
         os.kill(rng.choice(victims), signal.SIGKILL)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=900)
     equal = process.returncode == 0 and job.results(folder / job.out) == wanted
     return Died("a worker killed", bool(victims) and equal, said(process, errors))
 
@@ -40,7 +40,7 @@ def _asked_to_end(job: Job, scratch: Path) -> Died:
     process, _ = _with_workers(job, scratch / "deaths-term")
     start = time.monotonic()
     os.kill(process.pid, signal.SIGTERM)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=900)
     took = time.monotonic() - start
     well = process.returncode == 143 and took < 5 and not children(process.pid)
     return Died("SIGTERM", well, f"{said(process, errors)} after {took:.1f} s")
@@ -49,7 +49,7 @@ def _asked_to_end(job: Job, scratch: Path) -> Died:
 def _second_writer(job: Job, wanted: object, scratch: Path) -> Died:
     process, folder = _with_workers(job, scratch / "deaths-second")
     second = subprocess.run(job.command(folder), capture_output=True)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=900)
     refused = second.returncode == 2 and b"another" in second.stderr
     equal = process.returncode == 0 and job.results(folder / job.out) == wanted
     return Died("a second writer", refused and equal, said(process, errors or second.stderr))

@@ -15,7 +15,7 @@ from drill.watching import FINDINGS, Died, children, first_result, said
 
 _SLOWEST = 30.0
 """Seconds within which all ranks have to end after one of them died."""
-_WAITING = 300.0
+_WAITING = 900.0
 
 
 def drill_cluster(job: Job, wanted: object, scratch: Path) -> Iterator[Died]:

@@ -28,7 +28,7 @@ def _one(name: str, job: Job, where: str, options: str, scratch: Path) -> Writte
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True)
     try:
-        done = subprocess.run(job.command(place), capture_output=True, text=True, timeout=300)
+        done = subprocess.run(job.command(place), capture_output=True, text=True, timeout=900)
         left = [path.name for path in place.rglob("*") if ".partial" in path.name]
     finally:
         subprocess.run(["umount", str(place)], check=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from drill.jobs import Job
 
-_LONGEST = 300.0
+_LONGEST = 900.0
 
 
 class Killed(NamedTuple):

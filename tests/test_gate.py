@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 import attangent.kernels
-from attangent import AttangentError, attention
+from attangent import AttangentError, attention, diffusion, icl
 from attangent._gate import checked, guard, guard_arrays
+from attangent.attention.features import Elu, Taylor
+from attangent.kernels.modules import TangentModel
 
 
 def scaled(x: Tensor, by: float = 2.0, *, name: str | None = None) -> Tensor:
@@ -135,3 +137,45 @@ def test_guarded_functions_and_classes_can_be_sent_to_workers():
 def test_torch_compile_goes_past_the_gate():
     compiled = torch.compile(checked(scaled), backend="eager", fullgraph=True)
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def _tangent():
+    return attangent.kernels.SoftmaxNetwork(3, 2, m=8).tangent(torch.ones(4, 3, dtype=torch.float64))
+
+
+def _tangent_model():
+    return TangentModel.of(torch.nn.Linear(3, 2), torch.eye(3))
+
+
+DO_NOT_FIT = {
+    "features without an axis": lambda: Taylor(4, 2)(torch.tensor(1.0)),
+    "features of truth values": lambda: Elu(4)(torch.ones(3, 4, dtype=torch.bool)),
+    "features of another size": lambda: Elu(4)(torch.ones(3, 5)),
+    "chunks": lambda: attention.PrefixState.from_chunks(Elu(4), [torch.ones(2, 4)]),
+    "values": lambda: attention.PrefixState.fit(Elu(4), torch.ones(5, 4), torch.ones(3, 4), torch.ones(6, 4)),
+    "pull": lambda: _tangent().pull_back(torch.ones(3, 2)),
+    "push": lambda: _tangent().push_forward(torch.ones(3, 7)),
+    "gap": lambda: attangent.kernels.log_gap(torch.tensor(1.0), torch.tensor(1.0)),
+    "theta": lambda: _tangent_model().named(torch.ones(7)),
+    "points": lambda: attangent.kernels.tangent_kernel(torch.nn.Linear(3, 2), torch.ones(4, 5)),
+    "points of another kind": lambda: _tangent_model().true_outputs(torch.ones(4, 3).double(), torch.ones(8)),
+    "jobs": lambda: attangent.kernels.SoftmaxNetwork(3, 2, m=8).kernel(torch.eye(3), jobs=2**62),
+    "answers": lambda: icl.InContextTransformer(3, 2)(torch.ones(4, 3), torch.ones(2, 5), torch.ones(1, 3)),
+    "means": lambda: diffusion.GaussianMixture(torch.ones(2), torch.ones(2), torch.ones(2)),
+    "posterior mean": lambda: diffusion.ForwardProcess().score(torch.ones(3, 2), 0.5, torch.ones(4, 2)),
+    "a list too long": lambda: attention.RaggedState.of(torch.zeros(1).expand(2**38), [], []),
+}
+
+
+@pytest.mark.parametrize("name", DO_NOT_FIT)
+def test_what_does_not_fit_is_refused_at_the_entry(name):
+    """Each of these once ended in an exception of torch's, or took the memory."""
+    with pytest.raises(AttangentError):
+        DO_NOT_FIT[name]()
+
+
+def test_the_tangent_goes_along_with_parameters_of_any_precision():
+    model = _tangent_model()
+    theta = torch.ones(2, 8, dtype=torch.float64)
+    assert torch.equal(model.along(torch.eye(3), theta), model.along(torch.eye(3), theta.float()))
+    assert model.along(torch.eye(3), theta[0]).shape == (3, 2)
