@@ -11,6 +11,7 @@ from attangent._files import (
     check_file,
     only_writer,
     real_folder,
+    refusals,
     remove_leftovers,
     write_json,
     write_whole,
@@ -136,3 +137,15 @@ def test_a_folder_without_room_is_named_before_the_work(tmp_path, monkeypatch, c
 def test_devices_are_not_tried_out():
     check_file(Path("/dev/stdout"))
     check_file(Path("/dev/null"))
+
+
+def test_writers_of_other_libraries_are_put_into_words(tmp_path):
+    from safetensors import SafetensorError
+
+    wrong = [RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 8384 vs 8278")]
+    wrong += [SafetensorError("IoError: No space left"), OSError(errno.ENOSPC, "No space left on device")]
+    for error in wrong:
+        with pytest.raises(AttangentError, match=r"cannot write .*free some room"), refusals(tmp_path / "a"):
+            raise error
+    with pytest.raises(RuntimeError, match="mine"), refusals(tmp_path / "a"):
+        raise RuntimeError("mine")

@@ -18,6 +18,8 @@ except ImportError:  # not a POSIX system: no lock, everything else works
 
 TEMPORARY = ".partial"
 _PAGE = 4096
+_OF_TORCH = ("inline_container", "PytorchStreamWriter")
+"""What torch.save names where its file cannot be written."""
 
 
 @contextlib.contextmanager
@@ -28,7 +30,7 @@ def writing(path: str | PathLike[str]) -> Iterator[Path]:
     permission) becomes an AttangentError; the file that was there before stays as it was.
     """
     path = Path(path)
-    with _refusals(path):
+    with refusals(path):
         handle, name = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY + path.suffix
         )
@@ -88,7 +90,7 @@ def check_file(path: Path) -> None:
 
 def _try_out(folder: Path, path: Path) -> None:
     """Write a page to a file that nobody sees, so that a folder without leave or room is named at once."""
-    with _refusals(path), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=TEMPORARY) as file:
+    with refusals(path), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=TEMPORARY) as file:
         file.write(bytes(_PAGE))
         file.flush()
 
@@ -116,13 +118,23 @@ def only_writer(folder: Path, what: str = "run") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _refusals(path: Path) -> Iterator[None]:
+def refusals(path: Path) -> Iterator[None]:
+    """Within it a write that fails, by us, torch or safetensors, is an AttangentError that names `path`."""
     try:
         yield
-    except OSError as error:
-        raise AttangentError(
-            f"cannot write {path}: {error.strerror or error}; free some room or name another place"
-        ) from error
+    except Exception as error:
+        if isinstance(error, OSError) or is_failed_write(error):
+            why = getattr(error, "strerror", None) or error
+            raise AttangentError(
+                f"cannot write {path}: {why}; free some room or name another place"
+            ) from error
+        raise
+
+
+def is_failed_write(error: Exception) -> bool:
+    """Whether a library says in its own way that a file could not be written."""
+    by_torch = isinstance(error, RuntimeError) and any(words in str(error) for words in _OF_TORCH)
+    return by_torch or type(error).__name__ == "SafetensorError"
 
 
 def _flush(path: Path) -> None:

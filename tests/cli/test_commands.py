@@ -49,3 +49,14 @@ def test_a_shell_completes_the_names_of_commands(monkeypatch, capsys):
     monkeypatch.setenv("COMP_CWORD", "1")
     _, said = run_main(monkeypatch, capsys)
     assert said.out.split() == ["forecast"]
+
+
+def test_a_disk_that_is_full_while_torch_writes_is_one_line(monkeypatch, capsys):
+    def full():
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 8384 vs 8278")
+
+    monkeypatch.setattr(commands, "app", full)
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 2
+    assert "attangent: cannot write: " in capsys.readouterr().err

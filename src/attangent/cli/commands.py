@@ -7,6 +7,7 @@ import typer
 
 from attangent import __version__
 from attangent._errors import AttangentError, in_words
+from attangent._files import is_failed_write
 from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli import data
 from attangent.cli.auditing import audit, report
@@ -48,6 +49,11 @@ def main() -> None:
         raise
     except OSError as error:
         typer.echo(f"attangent: {in_words(error)}", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if not is_failed_write(error):
+            raise
+        typer.echo(f"attangent: cannot write: {error}; free some room or name another place", err=True)
         sys.exit(2)
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attangent._files import write_whole
+from attangent._files import refusals, write_whole
 from attangent.tuning.checkpoints import LOSS, TENSORS, keeper_class, put_tensors, trained_tensors
 from attangent.tuning.encoding import token_counts
 from attangent.tuning.kinds import NEEDS
@@ -149,7 +149,8 @@ def trainer_class() -> type[Any]:
 
         def _save_checkpoint(self, *arguments: Any, **named: Any) -> None:
             self.loss_to_save = self._loss_over_processes()
-            super()._save_checkpoint(*arguments, **named)
+            with refusals(Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"):
+                super()._save_checkpoint(*arguments, **named)
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             if self.args.should_save:
