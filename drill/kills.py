@@ -1,4 +1,4 @@
-"""Commands killed at random moments: after the same command once more, nothing is lost and all is equal."""
+"""Commands killed at random moments of their CPU time, whatever else the machine does: after the same command once more, nothing is lost and all is equal."""
 
 import contextlib
 import os
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drill.jobs import Job
+from drill.watching import cpu_seconds
 
 _LONGEST = 900.0
+_GLANCE = 0.01
 
 
 class Killed(NamedTuple):
@@ -36,7 +38,7 @@ def drill(name: str, job: Job, kills: int, seed: int, scratch: Path) -> Killed:
     wanted = job.results(whole / job.out)
     folder, landed, problems = _folder(scratch / f"{name}-killed-0"), 0, []
     for number in range(kills):
-        landed += _kill_within(job, folder, rng.uniform(0.9 * begun, took))
+        landed += _kill_after(job, folder, rng.uniform(begun, took))
         if rng.random() < 0.3 or number == kills - 1:
             problems += _finished(job, folder, wanted)
             folder = _folder(scratch / f"{name}-killed-{number + 1}")
@@ -60,28 +62,28 @@ def _folder(path: Path) -> Path:
 
 
 def _timed(job: Job, folder: Path) -> tuple[float, float]:
-    """Seconds until a command first wrote something, and until its end."""
-    start, begun = time.monotonic(), None
+    """CPU seconds until a command first wrote something, and until its end."""
+    begun, took = None, 0.0
     process = _start(job, folder)
     while process.poll() is None:
+        took = cpu_seconds(process.pid) or took
         if begun is None and any(folder.iterdir()):
-            begun = time.monotonic() - start
-        time.sleep(0.02)
+            begun = took
+        time.sleep(_GLANCE)
     if process.returncode:
         raise RuntimeError(f"{' '.join(job.arguments[:2])} failed: {process.stderr.read().decode()[-500:]}")
-    took = time.monotonic() - start
     return begun or took, took
 
 
-def _kill_within(job: Job, folder: Path, seconds: float) -> bool:
-    """Kill the command and its processes so long after its start; whether it was still at work."""
+def _kill_after(job: Job, folder: Path, seconds: float) -> bool:
+    """Kill the command and its processes after so many CPU seconds; whether it was still at work."""
     process = _start(job, folder)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=seconds)
+    while process.poll() is None and cpu_seconds(process.pid) < seconds:
+        time.sleep(_GLANCE)
     at_work = process.poll() is None
-    if at_work:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    process.communicate()
     return at_work
 
 

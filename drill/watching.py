@@ -1,5 +1,6 @@
 """Processes watched from outside."""
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -38,3 +39,12 @@ def children(parent: int) -> list[int]:
 def said(process: "subprocess.Popen[bytes]", errors: bytes) -> str:
     last = errors.decode(errors="replace").strip().splitlines()[-1:] or [""]
     return f"exit code {process.returncode}: {last[0][-160:]}"
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU time a process has taken; 0 where it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

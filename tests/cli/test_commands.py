@@ -52,7 +52,7 @@ def test_a_shell_completes_the_names_of_commands(monkeypatch, capsys):
 
 
 def test_a_disk_that_is_full_while_torch_writes_is_one_line(monkeypatch, capsys):
-    def full():
+    def full(**given):
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 8384 vs 8278")
 
     monkeypatch.setattr(commands, "app", full)

@@ -149,7 +149,7 @@ def trainer_class() -> type[Any]:
 
         def _save_checkpoint(self, *arguments: Any, **named: Any) -> None:
             self.loss_to_save = self._loss_over_processes()
-            with refusals(Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"):
+            with refusals(Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"):
                 super()._save_checkpoint(*arguments, **named)
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
