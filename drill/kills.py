@@ -1,4 +1,7 @@
-"""Commands killed at random moments of their CPU time, whatever else the machine does: after the same command once more, nothing is lost and all is equal."""
+"""Commands killed at random moments: after the same command once more, nothing is lost and all is equal.
+
+Moments are measured in CPU time, so that kills land whatever else the machine does.
+"""
 
 import contextlib
 import os
