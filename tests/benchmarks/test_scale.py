@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.scale import LLAMA_70B, Line, Shape, measure, once, table
-from benchmarks.scale_cluster import predicted
+from benchmarks.scale_cluster import audit_seconds, predicted
 
 
 def test_counts_are_those_of_the_published_model():
@@ -33,3 +33,8 @@ def test_every_part_is_measured_and_told():
 
 def test_what_is_sent_does_not_become_less_with_more_workers():
     assert predicted(4.0, 5.0, (1, 2, 4)) == [5.0, 3.0, 2.0]
+
+
+def test_an_audit_takes_as_long_as_its_longest_claim():
+    tasks = [6.0, 3.0, 2.0, 1.0]
+    assert [audit_seconds(tasks, n) for n in (1, 2, 4, 9)] == [12.0, 6.0, 6.0, 6.0]

@@ -84,12 +84,15 @@ def wait_until_writing(process: subprocess.Popen, folder: Path, count: int) -> N
         time.sleep(0.002)
 
 
-def test_killed_ten_times_at_random(uninterrupted, tmp_path):
-    """Each kill falls a random moment after a random number of further findings; at the end all are there."""
+def test_killed_six_times_at_random(uninterrupted, tmp_path):
+    """Each kill falls a random moment after a random number of further findings; at the end all are there.
+
+    `python -m drill kills` kills more often, and other commands too.
+    """
     rng = random.Random(0)
     folder = tmp_path / "run"
     kills = 0
-    while kills < 10:
+    while kills < 6:
         process = start(folder, "--jobs", "2" if kills % 2 else "1")
         wait_until_writing(process, folder, written(folder) + rng.randint(0, 2))
         time.sleep(rng.random() * 0.05)

@@ -368,11 +368,15 @@ INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count)
     add_product(k->t, F, k->g, V, 1, k->Zt, F, rows, c->values, wide);
     pull_back(k, rows);
     add_product(k->grad_Z, V, k->w, 1, F, k->g, V, in_rows(c->size), rows, in_lanes(c->values));
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < wide; j += LANES) {
-            store(k->grad_mass + j, load(k->grad_mass + j) + k->delta[r] * load(k->w + r * F + j));
-            store(k->grad_bias + j, load(k->grad_bias + j) + load(k->t + r * F + j));
+    for (int64_t j = 0; j < wide; j += LANES) {
+        lanes mass = load(k->grad_mass + j), bias = load(k->grad_bias + j);
+        for (int64_t r = 0; r < rows; r++) {
+            mass += k->delta[r] * load(k->w + r * F + j);
+            bias += load(k->t + r * F + j);
         }
+        store(k->grad_mass + j, mass);
+        store(k->grad_bias + j, bias);
+    }
     if (c->grad_weight)
         add_product(k->grad_W, D, k->t, 1, F, k->x, D, in_rows(k->hidden), rows, in_lanes(c->dim));
     if (!c->grad_q)

@@ -29,12 +29,15 @@ INLINE lanes larger(lanes a, lanes b) { return where(a > b, a, b); }
 INLINE lanes smaller(lanes a, lanes b) { return where(a < b, a, b); }
 INLINE lanes size_of(lanes x) { return (lanes)((whole)x & 0x7fffffff); }
 
+/* Halves added to each other: one after the other each addition would wait for the one before. */
 INLINE float sum(lanes x)
 {
-    float total = 0.0f;
-    for (int i = 0; i < LANES; i++)
-        total += x[i];
-    return total;
+    float part[LANES];
+    store(part, x);
+    for (int n = LANES / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            part[i] += part[i + n];
+    return part[0];
 }
 
 /* e^x for x up to 88; 0 below -87. With n the nearest whole number to x log2 e, e^x = 2^n e^(x - n log 2). */
