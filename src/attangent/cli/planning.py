@@ -40,8 +40,8 @@ def plan(
     batch: options.Batch = None,
     orders: Annotated[int, typer.Option(help="In how many orders of the rows each run is predicted.")] = 3,
     tangents: Annotated[
-        int, typer.Option(help="How often a run that leaves its tangent is given a new one.")
-    ] = 2,
+        int, typer.Option(help="Give runs that leave their tangent so many new ones: slower, more exact.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="The seed of the run that is planned.")] = 0,
     memory: Annotated[float, typer.Option(help="GiB that tangents may take.")] = 2.0,
     json_: AsJson = False,
@@ -88,7 +88,7 @@ def plan(
         tuning,
         [name.strip() for name in methods.split(",") if name.strip()],
         _rates(rates),
-        Care(orders, tangents),
+        Care(orders, tangents=tangents),
         check_positive("memory", memory) * 2**30,
         (lambda what: None) if silent else _say,
     )

@@ -17,7 +17,7 @@ from attangent.tuning.request import Tuning
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, write_rows
 
-SWIFT = Care(orders=2, tangents=1)
+SWIFT = Care(orders=2, anchors=1)
 
 
 def tuning(folder, **own):
@@ -33,7 +33,7 @@ def plan(bert):
 def test_a_plan_looks_at_every_method_and_rate(plan):
     looked = {(run.method, run.learning_rate) for run in plan.runs if run.epochs == 2}
     assert looked == {(method, rate) for method in ("head", "ntk") for rate in (1e-3, 1e-1)}
-    assert plan.choice.score >= max(run.score for run in plan.runs if run.follows) - 0.005
+    assert plan.choice.low >= max(run.low for run in plan.runs) - 0.005
     for run in plan.runs:
         assert run.low <= run.score <= run.high
         assert run.steps == 4 * run.epochs
@@ -139,13 +139,13 @@ def test_files_that_changed_since_the_plan(plan, bert, tmp_path):
         read_plan(tmp_path)
 
 
-def test_the_choice_passes_over_runs_that_cannot_be_predicted(plan):
+def test_the_choice_wants_more_of_runs_that_cannot_be_predicted(plan):
     one = plan.runs[0]
-    wild = replace(one, score=0.99, follows=False)
-    calm = replace(one, score=0.7, eval_loss=0.5)
-    slow = replace(one, score=0.701, eval_loss=0.6)
+    wild = replace(one, score=0.72, low=0.65, follows=False)
+    calm = replace(one, score=0.7, low=0.68, eval_loss=0.5)
+    slow = replace(one, score=0.701, low=0.681, eval_loss=0.6)
     assert best_run([wild, calm, slow]) == 1
-    assert best_run([wild]) == 0
+    assert best_run([replace(wild, low=0.69), calm]) == 0
 
 
 def test_an_interval_widens_with_the_departure():

@@ -1,11 +1,12 @@
 """What runs of one method would come to, at several rates: losses and scores from the tangent at the start.
 
 All rates are first carried out on one tangent. A run that leaves it, which shows when the model itself is
-asked at the parameters that the tangent foretells, is carried out again on tangents taken along its way.
+asked at the parameters that the tangent foretells, is carried out again and set right on its way: cheaply, by
+the model's outputs there with the derivatives of the start, or by whole new tangents.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,22 +29,31 @@ class Care:
     """How much work a prediction is worth.
 
     orders: in how many orders of the rows each run is carried out.
-    tangents: how often a run that leaves its tangent is given a new one.
+    anchors: how often a run that leaves its tangent is set right by the model's outputs where it is.
+    tangents: how often it is given a new tangent instead, which costs several times as much.
     follows: the departure from the tangent up to which a run is said to follow it.
     draws: how often dropout is drawn for each row.
     """
 
     orders: int = 3
-    tangents: int = 2
-    follows: float = 0.2
+    anchors: int = 3
+    tangents: int = 0
+    follows: float = 0.4
     draws: int = 2
 
     def __post_init__(self) -> None:
         check_size("orders", self.orders)
         check_size("draws", self.draws)
         check_positive("follows", self.follows)
-        if check_not_negative("tangents", self.tangents) != int(self.tangents):
-            raise AttangentError(f"tangents is {self.tangents!r}, expected a whole number")
+        for name in ("anchors", "tangents"):
+            value = getattr(self, name)
+            if check_not_negative(name, value) != int(value):
+                raise AttangentError(f"{name} is {value!r}, expected a whole number")
+
+    @property
+    def corrections(self) -> int:
+        """How often a run that leaves its tangent is set right."""
+        return self.tangents or self.anchors
 
 
 @dataclass(frozen=True)
@@ -65,8 +75,9 @@ class Expected:
     """One run as it is expected to go, in S orders of the rows.
 
     losses: of each step's batch (steps), the mean over orders. held_losses, scores: on the rows to score on,
-    at the end of each order (S). departure: how far the model is from its tangent at the end of the run.
-    tangents: how often the tangent was taken anew.
+    at the end of each order (S). departure: how far the model is from the tangent of the start at the end of
+    the run as that tangent foretells it.
+    corrections: how often the run was set right on its way.
     """
 
     rate: float
@@ -75,7 +86,7 @@ class Expected:
     held_losses: Tensor
     scores: Tensor
     departure: float
-    tangents: int
+    corrections: int
 
 
 class Expectation:
@@ -95,8 +106,8 @@ class Expectation:
     ) -> list[Expected]:
         """What is expected at each rate, for each length of training; a length has a course for each order.
 
-        weights (R, P): each weight's rate. Only runs of the last length are given new tangents, and `report`
-        is called with their rate before; shorter ones that leave the tangent are left out.
+        weights (R, P): each weight's rate. Only runs of the last length are set right, and `report` is called
+        with their rate before; shorter ones that leave the tangent are left out.
         """
         full = self._on_one_tangent(rates, weights, lengths[-1])
         trails = []
@@ -104,9 +115,9 @@ class Expectation:
             shorter = self._on_one_tangent(rates, weights, courses, full)
             trails += [trail for trail in shorter if trail.departure <= self.care.follows]
         for run, trail in enumerate(full):
-            if trail.departure > self.care.follows and self.care.tangents:
+            if trail.departure > self.care.follows and self.care.corrections:
                 report(trail.rate)
-                trail = self._on_new_tangents(trail.rate, weights[run : run + 1], lengths[-1])
+                trail = self._set_right(trail, weights[run : run + 1], lengths[-1])
             trails.append(trail)
         return [self._expected(trail, held) for trail, held in zip(trails, self._held(trails), strict=True)]
 
@@ -125,35 +136,40 @@ class Expectation:
         for run, rate in enumerate(rates):
             left = longer[run].departure if longer else self.care.follows + 1
             if left > self.care.follows:
-                left = self._departure(self.tangent, ends[0, run])
+                left = self._departure(ends[0, run])
             trails.append(_Trail(rate, courses[0].epochs, ends[:, run], losses[..., run], left, 0))
         return trails
 
-    def _on_new_tangents(self, rate: float, weights: Tensor, courses: list[Course]) -> "_Trail":
-        """The run in every order, with a new tangent wherever the first order comes by a milestone."""
+    def _set_right(self, trail: "_Trail", weights: Tensor, courses: list[Course]) -> "_Trail":
+        """The run in every order, set right wherever the first order comes by a milestone."""
         rollouts, tangent = [self._rollout(course, weights) for course in courses], self.tangent
-        for milestone in courses[0].milestones(self.care.tangents):
+        for milestone in courses[0].milestones(self.care.corrections):
             for rollout in rollouts:
                 rollout.advance(tangent, milestone)
-            place = rollouts[0].theta[0]
-            tangent = self.ground.network.tangent(self.ground.rows, place, self.ground.memory_limit)
+            tangent = self._tangent_at(rollouts[0].theta[0].clone())
         for rollout in rollouts:
             rollout.advance(tangent, rollout.course.steps)
         ends = torch.cat([rollout.theta for rollout in rollouts])
         losses = torch.stack([torch.stack(rollout.losses)[:, 0] for rollout in rollouts])
-        left = self._departure(tangent, ends[0])
-        return _Trail(rate, courses[0].epochs, ends, losses, left, self.care.tangents)
+        return replace(trail, ends=ends, losses=losses, corrections=self.care.corrections)
+
+    def _tangent_at(self, theta: Tensor) -> TangentModel:
+        """A new tangent, or the model's outputs there with the derivatives of the start."""
+        network, rows = self.ground.network, self.ground.rows
+        if self.care.tangents:
+            return network.tangent(rows, theta, self.ground.memory_limit)
+        return replace(self.tangent, outputs=network.outputs(rows, theta), theta=theta)
 
     def _rollout(self, course: Course, weights: Tensor) -> Rollout:
         ground = self.ground
         return Rollout(course, ground.network.theta, weights, ground.objective, ground.targets, ground.noise)
 
-    def _departure(self, tangent: TangentModel, theta: Tensor) -> float:
+    def _departure(self, theta: Tensor) -> float:
         """|F - F_tangent| / |F - F_c| at some rows, at the parameters that the tangent foretells."""
         rows = [self.ground.rows[int(i)] for i in self.probed]
         true = self.ground.network.outputs(rows, theta)
-        foretold, _ = tangent.at(theta[None], self.probed)
-        return departure(true, foretold[0], tangent.outputs[self.probed])
+        foretold, _ = self.tangent.at(theta[None], self.probed)
+        return departure(true, foretold[0], self.tangent.outputs[self.probed])
 
     def _held(self, trails: "list[_Trail]") -> Tensor:
         """Outputs at the rows to score on, (R, S, n, O), at the ends of all runs.
@@ -165,7 +181,7 @@ class Expectation:
         ends = torch.stack([trail.ends for trail in trails])
         found = network.along(held, ends.flatten(0, 1)).unflatten(0, ends.shape[:2])
         for run, trail in enumerate(trails):
-            if trail.tangents or trail.departure > self.care.follows:
+            if trail.corrections or trail.departure > self.care.follows:
                 found[run] += network.outputs(held, ends[run, 0]) - found[run, 0].clone()
         return found
 
@@ -179,7 +195,7 @@ class Expectation:
             held_losses,
             scores,
             trail.departure,
-            trail.tangents,
+            trail.corrections,
         )
 
 
@@ -192,4 +208,4 @@ class _Trail:
     ends: Tensor
     losses: Tensor
     departure: float
-    tangents: int
+    corrections: int

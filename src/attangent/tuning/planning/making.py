@@ -105,7 +105,7 @@ class Outlook:
         return [self._planned(method, one, cost) for one in found], start
 
     def _say_new(self, method: str, rate: float) -> None:
-        self.report(f"{method}: the run at rate {rate:g} leaves the tangent, which is taken anew")
+        self.report(f"{method}: the run at rate {rate:g} leaves the tangent, which is set right on the way")
 
     def _courses(self, rows: Any, epochs: float) -> list[Course]:
         training = self.tuning.training
@@ -155,7 +155,7 @@ class Outlook:
             high=high,
             departure=one.departure,
             follows=one.departure <= self.care.follows,
-            tangents=one.tangents,
+            corrections=one.corrections,
             seconds=cost.seconds * len(one.losses),
             megabytes=cost.megabytes,
         )

@@ -28,7 +28,7 @@ class PlannedRun:
     train_loss: the mean over all steps; curve: the loss after each of at most 60 equal parts of the run.
     score: accuracy (R^2 for regression) on the rows to score on, between `low` and `high` with 90 %.
     departure: how far the model is from its tangent; follows: whether that is little enough to believe the
-    figures. tangents: how often the tangent was taken anew on the way.
+    figures. corrections: how often the prediction was set right by the model itself on the way.
     seconds, megabytes: what the real run is estimated to take.
     """
 
@@ -44,7 +44,7 @@ class PlannedRun:
     high: float
     departure: float
     follows: bool
-    tangents: int
+    corrections: int
     seconds: float
     megabytes: float
 
@@ -95,13 +95,13 @@ def read_plan(path: Path) -> Plan:
 
 
 def best_run(runs: list[PlannedRun]) -> int:
-    """The run to take: of those within half a point of the best expected score the one of least loss.
+    """The run to take: the one whose score is highest at the lower end of its interval.
 
-    Runs that do not follow their tangent are passed over where there are others.
+    So a run that cannot be predicted has to promise more. Of runs within half a point the one of least loss
+    is taken.
     """
-    places = [i for i, run in enumerate(runs) if run.follows] or list(range(len(runs)))
-    best = max(runs[i].score for i in places)
-    near = [i for i in places if runs[i].score >= best - _NEAR]
+    best = max(run.low for run in runs)
+    near = [i for i, run in enumerate(runs) if run.low >= best - _NEAR]
     return min(near, key=lambda i: (runs[i].eval_loss, runs[i].steps))
 
 

@@ -1,0 +1,53 @@
+"""The plan of each task and method, with what it took."""
+
+import copy
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from attangent._files import write_json
+from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
+from attangent.tuning.memory import PeakMemory
+from attangent.tuning.methods import Method
+from attangent.tuning.planning.expected import Care
+from attangent.tuning.planning.making import Outlook
+from attangent.tuning.request import Tuning
+from benchmarks.accuracy_data import minilm
+from benchmarks.planning.real import METHODS, Prepared, prepared, rates
+from benchmarks.planning.tasks import TOKENS, Setting
+
+
+def planned(ready: Prepared, setting: Setting, method: str, folder: Path, care: Care) -> dict[str, Any]:
+    """The runs that are expected at the eight rates, in the time it took."""
+    train, held = setting.files(folder / "data")
+    tuning = Tuning(minilm(), train, held, max_tokens=TOKENS, training=setting.training)
+    task = replace(ready.task, model=copy.deepcopy(ready.task.model))
+    began = time.process_time()
+    with PeakMemory() as memory:
+        outlook = Outlook(tuning, care, DEFAULT_MEMORY_LIMIT, lambda what: None)
+        runs, start = outlook.of(Method(method), task, ready.held, rates(method))
+    seconds = time.process_time() - began
+    own = {"cpu_seconds": seconds, "megabytes": memory.bytes / 1e6, "start": start}
+    return {**own, "runs": [asdict(run) for run in runs]}
+
+
+def all_plans(settings: tuple[Setting, ...], folder: Path, care: Care | None = None) -> None:
+    """Every plan that is not there yet, one file each."""
+    for setting in settings:
+        ready = None
+        for method in METHODS:
+            place = folder / "plans" / f"{setting.name}-{method}.json"
+            if place.is_file():
+                continue
+            ready = ready or prepared(setting, folder)
+            found = planned(ready, setting, method, folder, care or Care())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_json(place, found)
+            print(place.stem, f"{found['cpu_seconds']:.1f} s", flush=True)
+
+
+def read_planned(folder: Path, setting: Setting, method: str) -> dict[str, Any] | None:
+    place = folder / "plans" / f"{setting.name}-{method}.json"
+    return json.loads(place.read_text()) if place.is_file() else None
