@@ -46,10 +46,10 @@ class Setting:
         return _parted(whole, folder / self.name, self.rows, seed)
 
 
-BUILDING = (Setting("delivery"), Setting("math-levels"))
+BUILDING = (Setting("delivery"), Setting("math-levels"), Setting("bank"))
 """What choices were made on; no reported figure comes from them."""
 REPORTING = (
-    Setting("bank"),
+    Setting("travel"),
     Setting("math-subjects"),
     Setting("gsm8k-steps"),
     Setting("relations"),

@@ -151,5 +151,9 @@ def test_the_choice_wants_more_of_runs_that_cannot_be_predicted(plan):
 def test_an_interval_widens_with_the_departure():
     calm, wild = interval([0.8, 0.81], 0.0), interval([0.8, 0.81], 0.5)
     assert wild[0] < calm[0] < 0.805 < calm[1] < wild[1]
+    assert interval([0.8, 0.81], 0.2, fitted=True)[0] < interval([0.8, 0.81], 0.2)[0]
+    assert Care().trusts(0.3, 0.5)
+    assert not Care().trusts(0.3, 0.01)
+    assert not Care().trusts(0.5, 0.5)
     assert interval([0.999], 0.3)[1] == 1.0
     assert interval([0.001], 0.3)[0] == 0.0

@@ -21,7 +21,11 @@ from attangent.tuning.planning.objective import Objective
 from attangent.tuning.planning.rollout import Course, Rollout
 
 _PROBED = 16
-"""Rows on which the model itself is asked whether it follows its tangent."""
+"""Rows trained on, and rows scored on, at which the model is asked whether it follows its tangent."""
+FITTED = 0.02
+"""The mean training loss below which rows are fitted from the start."""
+_AT_EASE = 0.1
+"""Up to this departure, scores are taken from the tangent; above, from the model at the foretold weights."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Care:
     orders: in how many orders of the rows each run is carried out.
     anchors: how often a run that leaves its tangent is set right by the model's outputs where it is.
     tangents: how often it is given a new tangent instead, which costs several times as much.
-    follows: the departure from the tangent up to which a run is said to follow it.
+    follows: the departure from the tangent up to which a run is said to follow it; `follows_fitted` where the
+        rows are fitted from the start (a mean loss below 0.02), so that AdamW magnifies what noise there is.
     draws: how often dropout is drawn for each row.
     """
 
@@ -39,16 +44,22 @@ class Care:
     anchors: int = 3
     tangents: int = 0
     follows: float = 0.4
+    follows_fitted: float = 0.12
     draws: int = 2
 
     def __post_init__(self) -> None:
         check_size("orders", self.orders)
         check_size("draws", self.draws)
         check_positive("follows", self.follows)
+        check_positive("follows_fitted", self.follows_fitted)
         for name in ("anchors", "tangents"):
             value = getattr(self, name)
             if check_not_negative(name, value) != int(value):
                 raise AttangentError(f"{name} is {value!r}, expected a whole number")
+
+    def trusts(self, departure: float, loss: float) -> bool:
+        """Whether a run with this departure and mean training loss is said to follow its tangent."""
+        return departure <= (self.follows_fitted if loss < FITTED else self.follows)
 
     @property
     def corrections(self) -> int:
@@ -94,8 +105,7 @@ class Expectation:
 
     def __init__(self, ground: Scene, tangent: TangentModel, care: Care):
         self.ground, self.tangent, self.care = ground, tangent, care
-        step = max(1, len(ground.rows) // _PROBED)
-        self.probed = torch.arange(0, len(ground.rows), step)[:_PROBED]
+        self.probed, self.probed_held = _some(ground.rows), _some(ground.held)
 
     def runs(
         self,
@@ -128,17 +138,16 @@ class Expectation:
         courses: list[Course],
         longer: "Sequence[_Trail]" = (),
     ) -> "list[_Trail]":
-        """One trail for each rate. A longer run that follows the tangent vouches for the shorter one."""
+        """One trail for each rate. Where all longer runs follow the tangent, so do the shorter ones."""
         rollouts = [self._rollout(course, weights).advance(self.tangent, course.steps) for course in courses]
         losses = torch.stack([torch.stack(rollout.losses) for rollout in rollouts])  # (S, steps, R)
         ends = torch.stack([rollout.theta for rollout in rollouts])  # (S, R, P)
-        trails = []
-        for run, rate in enumerate(rates):
-            left = longer[run].departure if longer else self.care.follows + 1
-            if left > self.care.follows:
-                left = self._departure(ends[0, run])
-            trails.append(_Trail(rate, courses[0].epochs, ends[:, run], losses[..., run], left, 0))
-        return trails
+        calm = bool(longer) and all(trail.departure <= self.care.follows for trail in longer)
+        left = [trail.departure for trail in longer] if calm else self._departures(ends[0])
+        return [
+            _Trail(rate, courses[0].epochs, ends[:, run], losses[..., run], left[run], 0)
+            for run, rate in enumerate(rates)
+        ]
 
     def _set_right(self, trail: "_Trail", weights: Tensor, courses: list[Course]) -> "_Trail":
         """The run in every order, set right wherever the first order comes by a milestone."""
@@ -164,24 +173,36 @@ class Expectation:
         ground = self.ground
         return Rollout(course, ground.network.theta, weights, ground.objective, ground.targets, ground.noise)
 
-    def _departure(self, theta: Tensor) -> float:
-        """|F - F_tangent| / |F - F_c| at some rows, at the parameters that the tangent foretells."""
-        rows = [self.ground.rows[int(i)] for i in self.probed]
-        true = self.ground.network.outputs(rows, theta)
-        foretold, _ = self.tangent.at(theta[None], self.probed)
-        return departure(true, foretold[0], self.tangent.outputs[self.probed])
+    def _departures(self, thetas: Tensor) -> list[float]:
+        """|F - F_tangent| / |F - F_0| at the weights (R, P) that the tangent foretells.
+
+        The larger one of that at rows trained on and that at rows scored on, where training shows less.
+        """
+        network, scene = self.ground.network, self.ground
+        rows = [scene.rows[int(i)] for i in self.probed]
+        held = [scene.held[int(i)] for i in self.probed_held]
+        foretold, _ = self.tangent.at(thetas, self.probed)
+        starts = self.tangent.outputs[self.probed], network.outputs(held)
+        along = network.along(held, thetas)
+        return [
+            max(
+                departure(network.outputs(rows, theta), foretold[run], starts[0]),
+                departure(network.outputs(held, theta), along[run], starts[1]),
+            )
+            for run, theta in enumerate(thetas)
+        ]
 
     def _held(self, trails: "list[_Trail]") -> Tensor:
         """Outputs at the rows to score on, (R, S, n, O), at the ends of all runs.
 
-        They follow the tangent at the start; a run that has left it is moved so that its first order gives
-        what the model itself gives there.
+        They follow the tangent at the start; a run that leaves it is moved so that its first order gives what
+        the model itself gives there.
         """
         network, held = self.ground.network, self.ground.held
         ends = torch.stack([trail.ends for trail in trails])
         found = network.along(held, ends.flatten(0, 1)).unflatten(0, ends.shape[:2])
         for run, trail in enumerate(trails):
-            if trail.corrections or trail.departure > self.care.follows:
+            if trail.departure > _AT_EASE:
                 found[run] += network.outputs(held, ends[run, 0]) - found[run, 0].clone()
         return found
 
@@ -209,3 +230,7 @@ class _Trail:
     losses: Tensor
     departure: float
     corrections: int
+
+
+def _some(rows: Any) -> Tensor:
+    return torch.arange(0, len(rows), max(1, len(rows) // _PROBED))[:_PROBED]

@@ -15,7 +15,7 @@ from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import Method
 from attangent.tuning.planning.cost import Cost, cost_of
 from attangent.tuning.planning.dropout import dropout_draws
-from attangent.tuning.planning.expected import Care, Expectation, Expected, Scene
+from attangent.tuning.planning.expected import FITTED, Care, Expectation, Expected, Scene
 from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.planning.objective import Objective
 from attangent.tuning.planning.plan import Plan, PlannedRun, best_run, interval, thinned
@@ -141,20 +141,21 @@ class Outlook:
         )
 
     def _planned(self, method: Method, one: Expected, cost: Cost) -> PlannedRun:
-        low, high = interval(one.scores.tolist(), one.departure, NEEDS[self.tuning.kind].values)
+        loss, values = one.losses.mean().item(), NEEDS[self.tuning.kind].values
+        low, high = interval(one.scores.tolist(), one.departure, loss < FITTED and not values, values)
         return PlannedRun(
             method=method.name,
             learning_rate=one.rate,
             epochs=one.epochs,
             steps=len(one.losses),
-            train_loss=one.losses.mean().item(),
+            train_loss=loss,
             curve=thinned(one.losses.tolist()),
             eval_loss=one.held_losses.mean().item(),
             score=one.scores.mean().item(),
             low=low,
             high=high,
             departure=one.departure,
-            follows=one.departure <= self.care.follows,
+            follows=self.care.trusts(one.departure, loss),
             corrections=one.corrections,
             seconds=cost.seconds * len(one.losses),
             megabytes=cost.megabytes,

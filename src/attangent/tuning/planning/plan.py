@@ -108,19 +108,22 @@ def best_run(runs: list[PlannedRun]) -> int:
 _NEAR = 0.005
 
 
-def interval(scores: list[float], departure: float, values: bool = False) -> tuple[float, float]:
+def interval(
+    scores: list[float], departure: float, fitted: bool = False, values: bool = False
+) -> tuple[float, float]:
     """Where the score is with 90 %: over orders of the rows, and over what such predictions are off by.
 
-    The latter, a standard deviation of one point and more where the model leaves its tangent, was measured on
-    tasks that no reported figure comes from (docs/planning.md).
+    The latter, a standard deviation of one point and more where the model leaves its tangent, above all where
+    rows are fitted from the start, was set on tasks that no reported figure comes from (docs/planning.md).
     """
     mean = statistics.fmean(scores)
     spread = statistics.variance(scores) if len(scores) > 1 else 0.0
-    half = 1.645 * math.sqrt(spread + (_OFF + _OFF_BY_DEPARTURE * min(departure, 1.0)) ** 2)
+    slope = _OFF_FITTED if fitted else _OFF_BY_DEPARTURE
+    half = 1.645 * math.sqrt(spread + (_OFF + slope * min(departure, 1.0)) ** 2)
     return (-math.inf if values else 0.0) if mean - half < 0 else mean - half, min(mean + half, 1.0)
 
 
-_OFF, _OFF_BY_DEPARTURE = 0.01, 0.04
+_OFF, _OFF_BY_DEPARTURE, _OFF_FITTED = 0.01, 0.04, 0.25
 
 
 def thinned(losses: list[float]) -> tuple[float, ...]:
