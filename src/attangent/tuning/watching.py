@@ -1,9 +1,9 @@
-"""Progress of a run: a bar on a terminal, elsewhere one line each minute."""
+"""Progress of a run: a bar on a terminal or in a notebook, elsewhere one line each minute."""
 
 import sys
 import time
 
-from attangent._progress import Bars
+from attangent._progress import Bars, in_notebook
 
 _SECONDS_BETWEEN_LINES = 60.0
 
@@ -17,7 +17,7 @@ class Watch:
 
     def __init__(self, quiet: bool = False):
         self._bars = Bars(quiet)
-        self._lines = not quiet and not sys.stderr.isatty()
+        self._lines = not quiet and not sys.stderr.isatty() and not in_notebook()
         self._last = time.monotonic()
 
     def __enter__(self) -> "Watch":
