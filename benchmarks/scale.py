@@ -162,7 +162,7 @@ def fit_seconds(shape: Shape, tokens: int, rounds: int) -> float:
 def measure(shape: Shape = LLAMA_70B, part: int = 1, rounds: int = 5) -> Measured:
     """All of it; `part` divides the sizes, for a quick look."""
     contexts, sizes, prompts = (
-        [size // part for size in given] for given in ((8192, 32768), (128, 1024), (4096, 16384))
+        [size // part for size in given] for given in ((2048, 16384), (128, 1024), (4096, 16384))
     )
     return Measured(
         Line.through(contexts, [token_seconds(shape, size, rounds) for size in contexts]),
