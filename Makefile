@@ -31,7 +31,7 @@ demo: $(INSTALLED)
 	@echo "Open audit-quick/report.html in a browser."
 
 test: $(INSTALLED_DEV)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

@@ -16,6 +16,28 @@ os.environ["ATTANGENT_CONFIG"] = os.devnull  # no folder that somebody added
 
 _MANY_MODULES = 150
 _set_aside = 0
+_SLOWEST = (
+    "tests/audit/running/test_interrupted.py",
+    "tests/adapters/test_matrix.py",
+    "tests/tuning/test_training.py",
+    "tests/tuning/folders/test_tuned.py",
+    "tests/attention/test_ntk.py",
+    "tests/cli/test_compression.py",
+    "tests/tuning/test_running.py",
+    "tests/tuning/test_searching.py",
+    "tests/audit/papers/p3/test_spectra.py",
+    "tests/adapters/test_interface.py",
+)
+"""By CPU time, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest files come first: begun last, one of them would run alone at the end.
+
+    `make test` keeps this order; by itself xdist would begin with the files of most tests.
+    """
+    places = {name: place for place, name in enumerate(_SLOWEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
 
 @pytest.fixture(autouse=True)
