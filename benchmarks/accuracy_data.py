@@ -45,14 +45,24 @@ def gsm8k_steps(data: Path, folder: Path) -> Path:
 
 def counterfact_answers(data: Path, folder: Path) -> Path:
     """True sentences of CounterFact without their last words, which are the labels: a dozen frequent ones."""
+    return _table(folder / "counterfact-answers.csv", _completed(data, slice(12)))
+
+
+def counterfact_rarer_answers(data: Path, folder: Path) -> Path:
+    """The same with the two dozen last words that come next by how often they occur."""
+    return _table(folder / "counterfact-rarer-answers.csv", _completed(data, slice(12, 36)))
+
+
+def _completed(data: Path, ranks: slice) -> list[tuple[str, str]]:
+    """Sentences and their last words, for last words of these ranks by how often they occur."""
     with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
         rows = [row for row in csv.DictReader(file) if row["label"] == "1"]
-    frequent = {answer for answer, _ in Counter(row["target"] for row in rows).most_common(12)}
+    frequent = {answer for answer, _ in Counter(row["target"] for row in rows).most_common(36)[ranks]}
     answers: dict[str, str] = {}
     for row in rows:
         if row["target"] in frequent:
             answers.setdefault(row["relation"].replace("{}", row["subject"]), row["target"])
-    return _table(folder / "counterfact-answers.csv", list(answers.items()))
+    return list(answers.items())
 
 
 RELATIONS = {
@@ -89,6 +99,12 @@ def math_levels(data: Path, folder: Path) -> Path:
 def _json_lines(path: Path) -> list[dict[str, str]]:
     with gzip.open(path, "rt") as file:
         return [json.loads(line) for line in file]
+
+
+def read_table(path: Path) -> list[tuple[str, str]]:
+    """Texts and labels of a table that was written here."""
+    with path.open(newline="") as file:
+        return [(row["text"], row["label"]) for row in csv.DictReader(file)]
 
 
 def _table(path: Path, rows: list[tuple[str, Any]]) -> Path:

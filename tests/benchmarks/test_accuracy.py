@@ -1,20 +1,23 @@
 """The accuracy experiment: its data, and the gaps it prints."""
 
-import csv
 import gzip
 import json
 
 from attangent.tuning.compare.settings import Comparison, Trial
+from attangent.tuning.methods import Method
+from attangent.tuning.recipe import Recipe
 from benchmarks.accuracy import ENTRANTS, gaps, overview
 from benchmarks.accuracy_data import (
     counterfact_answers,
+    counterfact_rarer_answers,
     counterfact_relations,
     drawn_digits,
     gsm8k_steps,
     math_levels,
     math_subjects,
+    read_table,
 )
-from benchmarks.recipes import has_signal
+from benchmarks.recipes import SCREENED, Chosen, core, has_signal, others, screened
 
 
 def lines(path, rows):
@@ -23,23 +26,18 @@ def lines(path, rows):
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def read(path):
-    with path.open() as file:
-        return [(row["text"], row["label"]) for row in csv.DictReader(file)]
-
-
 def test_problems_are_labelled_with_the_lines_of_their_solutions(tmp_path):
     answers = ["a\n#### 1", "a\nb\n#### 2", "a\nb\nc\n#### 3", "\n".join("abcdefg") + "\n#### 4"]
     rows = [{"question": f'Who, and "{n}"?', "answer": answer} for n, answer in enumerate(answers)]
     lines(tmp_path / "gsm8k/train.jsonl.gz", rows)
-    found = read(gsm8k_steps(tmp_path, tmp_path / "out"))
+    found = read_table(gsm8k_steps(tmp_path, tmp_path / "out"))
     assert [label for _, label in found] == ["2", "2", "3", "5"]
     assert [text for text, _ in found] == [row["question"] for row in rows]
 
 
 def test_problems_are_labelled_with_their_subjects(tmp_path):
     lines(tmp_path / "math/train_part.jsonl.gz", [{"problem": "1 + 1,\n2?", "subject": "Algebra", "x": 1}])
-    assert read(math_subjects(tmp_path, tmp_path / "out")) == [("1 + 1,\n2?", "Algebra")]
+    assert read_table(math_subjects(tmp_path, tmp_path / "out")) == [("1 + 1,\n2?", "Algebra")]
 
 
 def test_sentences_are_labelled_with_their_last_words(tmp_path):
@@ -48,11 +46,23 @@ def test_sentences_are_labelled_with_their_last_words(tmp_path):
     rows = [f"{n % 2},{{}} is in,S{n},T{n % 26}\n" for n in range(60)] + ["1,{} is in,S1,T3\n"]
     with gzip.open(path, "wt") as file:
         file.writelines(["label,relation,subject,target\n", *rows])
-    found = read(counterfact_answers(tmp_path, tmp_path / "out"))
+    found = read_table(counterfact_answers(tmp_path, tmp_path / "out"))
     assert len({label for _, label in found}) == 12
     assert ("S1 is in", "T1") in found
     assert len(found) == len({text for text, _ in found})
     assert not any(text == "S2 is in" for text, _ in found)
+
+
+def test_rarer_last_words_are_others(tmp_path):
+    path = tmp_path / "counterfact/counterfact_true_false.csv.gz"
+    path.parent.mkdir()
+    rows = [f"1,{{}} is in,S{n}-{word},T{word}\n" for word in range(40) for n in range(40 - word)]
+    with gzip.open(path, "wt") as file:
+        file.writelines(["label,relation,subject,target\n", *rows])
+    tables = counterfact_answers(tmp_path, tmp_path), counterfact_rarer_answers(tmp_path, tmp_path)
+    frequent, rarer = ({label for _, label in read_table(table)} for table in tables)
+    assert frequent == {f"T{word}" for word in range(12)}
+    assert rarer == {f"T{word}" for word in range(12, 36)}
 
 
 def test_digits_are_drawn_once_each(tmp_path):
@@ -101,14 +111,43 @@ def test_a_task_has_signal_where_the_probe_leaves_three_points():
     assert not has_signal({"probe": 0.4, "lora r=8": 0.6}, 0.4)
 
 
+def screened_runs(rates, accuracies):
+    found = []
+    for entrant, values in zip(rates, accuracies, strict=True):
+        for rate, value in zip(entrant.rates, values, strict=True):
+            scores = {"accuracy": value, "loss": 1 - value}
+            found.append({"task": "some 300", "entrant": entrant.label, "rate": rate, "seed": 40})
+            found[-1] |= {"test": scores, "validation": scores}
+    return found
+
+
+def test_a_screen_says_which_task_has_signal_and_which_rate_is_better(tmp_path):
+    (tmp_path / "x.csv").write_text("text,label\n" + "a,b\n" * 3 + "c,d\n" * 2)
+    trial = Trial("some 300", (tmp_path / "x.csv",), 3, 1, 1)
+    runs = screened_runs(SCREENED, [(0.7,), (0.71, 0.72), (0.75, 0.6)])
+    said = screened(runs, trial)
+    assert said.startswith("some 300: signal (guessing 0.600, probe 0.700, lora r=8 0.720, ntk 0.750")
+    assert said.endswith("rates lora r=8 x 4, ntk x 1)")
+    assert screened(runs[:-1], trial) is None
+    assert "no signal" in screened(screened_runs(SCREENED, [(0.7,), (0.71, 0.72), (0.7, 0.6)]), trial)
+
+
+def test_what_is_compared_has_one_rate_and_those_of_a_state_the_same():
+    rates = {entrant.label: entrant.rates for entrant in core(Chosen(lora=4, ntk=1))}
+    assert all(len(found) == 1 for found in rates.values())
+    assert rates["ntk"] == rates["ntk, a quarter"] == (Recipe().rate_of(Method("ntk")),)
+    assert rates["lora r=8"] == (4 * Recipe().rate_of(Method("lora")),)
+    assert {entrant.rates for entrant in others(Chosen(4, 1))[2:]} == {rates["lora r=8"]}
+
+
 def test_problems_are_labelled_with_their_levels_and_subjects_with_relations(tmp_path):
     lines(tmp_path / "math/train_part.jsonl.gz", [{"problem": "1 + 1?", "level": "Level 3"}])
-    assert read(math_levels(tmp_path, tmp_path / "out")) == [("1 + 1?", "Level 3")]
+    assert read_table(math_levels(tmp_path, tmp_path / "out")) == [("1 + 1?", "Level 3")]
     path = tmp_path / "counterfact/counterfact_true_false.csv.gz"
     path.parent.mkdir()
     rows = ["The mother tongue of {} is,A\n", "{} is developed by,B\n", "{} plays,C\n"]
     twice = ["{} speaks,D\n", "{} is developed by,D\n"]  # of two relations: left out
     with gzip.open(path, "wt") as file:
         file.writelines(["relation,subject\n", *rows, *twice])
-    found = read(counterfact_relations(tmp_path, tmp_path / "out"))
+    found = read_table(counterfact_relations(tmp_path, tmp_path / "out"))
     assert found == [("A", "language of a person"), ("B", "maker")]

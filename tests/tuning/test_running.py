@@ -65,6 +65,16 @@ def test_the_plain_recipe_trains_on_every_row_at_the_methods_rate(data, tmp_path
     found = run(data, tmp_path, "lora", PLAIN)
     assert (found.numbers["steps"], found.numbers["learning_rate"]) == (16, 2e-3)
     assert "kept" not in found.numbers
+
+
+@pytest.mark.parametrize(("start", "rate"), [("closed-form", 2e-3), ("cross-validated", 5e-4)])
+def test_the_rate_is_smaller_where_the_start_leaves_nothing_to_learn(data, tmp_path, start, rate):
+    """A small random model is not sure of its rows, so that its classifier starts with an error left."""
+    assert run(data, tmp_path, "lora", Recipe(start)).numbers["learning_rate"] == rate
+
+
+def test_a_sure_classifier_is_left_as_it_is(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("attangent.tuning.start._SURE", 0.01)
     assert run(data, tmp_path, "lora", Recipe()).numbers["learning_rate"] == 5e-4
 
 
@@ -82,10 +92,23 @@ def test_without_a_classifier_the_rate_is_the_methods_own(tmp_path):
 
 @pytest.mark.parametrize("method", ["ntk", "lora", "head", "ntk+lora", "full", "prefix"])
 def test_every_method_is_searched_alike(data, tmp_path, method):
-    found = run(data, tmp_path, method, Recipe(search=True))
-    assert len(found.numbers["rates"]) == 4
-    assert f"{found.numbers['learning_rate']:g}" in found.numbers["rates"]
-    assert found.numbers["validation_loss"] <= found.numbers["validation_loss_at_start"]
+    found = run(data, tmp_path, method, Recipe(search=True)).numbers
+    assert len(found["rates"]) == 3
+    assert f"{found['learning_rate']:g}" in found["rates"]
+    assert found["validation_error"] <= next(iter(found["rates"].values()))  # the usual rate comes first
+    assert found["steps"] == round(16 * found["trained_share"])  # all 64 rows, not the 51 of the search
+
+
+def test_what_was_chosen_is_trained_on_all_rows_from_the_start(data, tmp_path):
+    """LoRA starts as the base model, so that the last run is the one without a search."""
+    searched = run(data, tmp_path / "a", "lora", Recipe(search=True), epochs=4)
+    model, rows = data
+    assert searched.numbers["trained_share"] == 1
+    task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
+    chosen = Method("lora", learning_rate=searched.numbers["learning_rate"])
+    plain = run_method(task, chosen, Training(epochs=4, batch=8), Recipe(), tmp_path / "b")
+    ends = [score(one.trainer, rows[64:], "classification")["loss"] for one in (searched, plain)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
 def test_a_rate_that_is_given_is_not_sought(data, tmp_path):
@@ -101,7 +124,7 @@ def test_a_search_that_finds_nothing_better_is_logistic_regression_on_all_rows(d
     task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
     absurd = Method("full", learning_rate=1.0)
     found = run_method(task, absurd, Training(epochs=1, batch=8), Recipe(search=True), tmp_path)
-    assert found.numbers["kept_step"] == 0
+    assert found.numbers["trained_share"] == 0
     probe = run(data, tmp_path, "probe", Recipe())
     ends = [score(one.trainer, rows[64:], "classification") for one in (found, probe)]
     assert ends[0]["loss"] == pytest.approx(ends[1]["loss"], rel=1e-3)

@@ -8,7 +8,12 @@ from sklearn.linear_model import LogisticRegression
 from attangent.tuning.data.text import read_task
 from attangent.tuning.encoding import Padding, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
-from attangent.tuning.start import features_of, fit_classifier, fit_values, linear_classifier
+from attangent.tuning.start import (
+    features_of,
+    fit_classifier,
+    fit_values,
+    linear_classifier,
+)
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
@@ -25,7 +30,7 @@ def test_it_is_the_logistic_solution_on_the_features(data):
     folder, rows = data
     model = load_model(folder, "classification", ("cat", "dog"))
     x, y = features_of(model, model.classifier, rows, PAD)
-    strength = fit_classifier(model.classifier, x, y)
+    strength = fit_classifier(model.classifier, x, y).strength / x.shape[1]
     scale = (x - x.mean(axis=0)).std()
     fit = LogisticRegression(C=strength, max_iter=2000, tol=1e-8).fit((x - x.mean(axis=0)) / scale, y)
     expected = fit.predict_proba((x - x.mean(axis=0)) / scale)
@@ -33,6 +38,33 @@ def test_it_is_the_logistic_solution_on_the_features(data):
         found = model(**{k: v for k, v in PAD(rows).items() if k != "labels"}).logits.softmax(-1)
     np.testing.assert_allclose(found.numpy(), expected, atol=2e-3)
     assert (found.argmax(-1).numpy() == y).mean() > 0.6
+
+
+@pytest.mark.parametrize(("signal", "size"), [(0.05, 60), (0.5, 60), (3.0, 40)])
+def test_the_penalty_is_the_one_that_a_search_over_all_of_them_finds(signal, size):
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+    draw = np.random.default_rng(0)
+    y = np.arange(size) % 3
+    x = signal * draw.normal(size=(3, 8))[y] + draw.normal(size=(size, 8))
+    units = (x - x.mean(axis=0)) / (x - x.mean(axis=0)).std()
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    strengths = {"C": [10.0**power / 8 for power in range(-3, 3)]}
+    every = GridSearchCV(LogisticRegression(max_iter=1000), strengths, cv=folds, scoring="neg_log_loss")
+    found = fit_classifier(torch.nn.Linear(8, 3), x, y)
+    assert found.strength / 8 == every.fit(units, y).best_params_["C"]
+    assert found.sure is (signal == 3)
+    assert found.least <= found.strength
+    layers = [torch.nn.Linear(8, 3) for _ in range(2)]
+    for layer, to_train in zip(layers, (False, True), strict=True):
+        assert fit_classifier(layer, x, y, to_train=to_train) == found
+    left = [_loss(layer, x, y) for layer in layers]
+    assert left[1] == left[0] if found.sure or found.least == found.strength else left[1] > left[0]
+
+
+def _loss(layer, x, y):
+    logits = layer(torch.from_numpy(x).float())
+    return torch.nn.functional.cross_entropy(logits, torch.from_numpy(y)).item()
 
 
 def test_a_class_without_rows_and_one_with_a_single_row_are_no_trouble(data):
@@ -61,7 +93,7 @@ def test_a_decoder_starts_from_the_solution_at_the_token_it_reads(data, tmp_path
     layer = linear_classifier(model, ["score"])
     x, y = features_of(model, layer, rows, pad)
     assert layer.bias is None
-    strength = fit_classifier(layer, x, y)
+    strength = fit_classifier(layer, x, y).strength / x.shape[1]
     scale = np.sqrt(np.square(x).mean())
     fit = LogisticRegression(C=strength, max_iter=2000, tol=1e-8, fit_intercept=False).fit(x / scale, y)
     for place in range(0, len(rows), 7):  # alone, without padding: the last token is the one

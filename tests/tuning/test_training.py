@@ -15,12 +15,12 @@ from attangent import AttangentError
 from attangent.tuning import checkpoints
 from attangent.tuning.checkpoints import put_tensors, trained_tensors
 from attangent.tuning.data.text import read_task
-from attangent.tuning.encoding import Padding, encode_task
+from attangent.tuning.encoding import Completion, Padding, encode_completions, encode_task
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.trainer import make_trainer, optimiser
-from attangent.tuning.training import Job, Training, score, train
+from attangent.tuning.training import Job, Training, row_errors, score, train, untrained
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
@@ -48,6 +48,36 @@ def test_what_can_be_learnt_is_learnt(data, tmp_path, name, rate):
     assert numbers["steps"] == 36
     assert numbers["peak_megabytes"] > 50
     assert numbers["head_parameters"] == 66
+
+
+def test_errors_of_rows_are_what_one_row_alone_gets(data, tmp_path):
+    rows = data[1]
+    trainer, _ = untrained(job(data, tmp_path), Training())
+    found = row_errors(trainer, rows[48:], "classification")
+    for row, error in zip(rows[48:], found, strict=True):
+        loss = score(trainer, [row], "classification")["loss"]
+        assert error == pytest.approx(1 - math.exp(-loss), abs=1e-5)
+
+
+def test_errors_of_texts_that_go_on(tmp_path):
+    folder = save_llama(tmp_path / "llama")
+    tokenizer = load_tokenizer(folder)
+    pairs = [Completion("the cat", "sleeps"), Completion("a dog", "runs and runs")]
+    rows = encode_completions(pairs, tokenizer, 16)
+    adapted = adapt(load_model(folder, "causal-lm"), Method("lora"), "causal-lm", 0)
+    trainer, _ = untrained(Job(adapted, "causal-lm", 0.1, rows, PAD, tmp_path), Training())
+    losses = [score(trainer, [row], "causal-lm")["loss"] for row in rows]
+    assert row_errors(trainer, rows, "causal-lm") == pytest.approx([1 - math.exp(-one) for one in losses])
+
+
+def test_errors_of_numbers_are_squared(tmp_path):
+    folder = save_bert(tmp_path / "bert")
+    rows = encode_task(read_task(write_rows(folder / "rows.jsonl", 5)), load_tokenizer(folder), 8)
+    rows = [{**row, "labels": float(n)} for n, row in enumerate(rows)]
+    adapted = adapt(load_model(folder, "regression"), Method("head"), "regression", 0)
+    trainer, _ = untrained(Job(adapted, "regression", 0.1, rows, PAD, tmp_path), Training())
+    found = row_errors(trainer, rows, "regression")
+    assert sum(found) / 5 == pytest.approx(score(trainer, rows, "regression")["loss"])
 
 
 def test_the_head_has_a_rate_of_its_own(data, tmp_path):

@@ -296,8 +296,11 @@ def _print_metrics(metrics: dict[str, Any]) -> None:
     scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
     typer.echo(f"seed {metrics['seed']}: {scores}; {metrics['seconds']:.1f} s")
     if "tried" in metrics:
-        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in metrics["tried"].items())
-        typer.echo(f"chose {metrics['method']}: loss on rows kept apart {losses}")
+        errors = ", ".join(f"{name} {error:.3f}" for name, error in metrics["tried"].items())
+        typer.echo(
+            f"chose {metrics['method']}: error on rows kept apart {errors}; "
+            "it is ntk unless another is clearly better"
+        )
     if "rates" in metrics:
         _print_search(metrics)
     if "kept" in metrics:
@@ -308,19 +311,16 @@ def _print_metrics(metrics: dict[str, Any]) -> None:
 
 
 def _print_search(metrics: dict[str, Any]) -> None:
-    """What the search tried, what it chose, and why."""
-    tried = ", ".join(f"{rate}: {loss:.4f}" for rate, loss in metrics["rates"].items())
-    typer.echo(f"loss on rows kept apart by rate, where each was given up or ended: {tried}")
-    step, least, before = (
-        metrics[name] for name in ("kept_step", "validation_loss", "validation_loss_at_start")
-    )
-    typer.echo(
-        f"chose the rate {metrics['learning_rate']:g} and the weights after step {step:.0f} of "
-        f"{metrics['steps']:.0f}: loss {least:.4f}, before training {before:.4f}"
-    )
+    """What was tried on rows kept apart, what was chosen, and why."""
+    tried = ", ".join(f"{rate}: {error:.3f}" for rate, error in metrics["rates"].items())
+    before = metrics["validation_error_at_start"]
+    typer.echo(f"error on rows kept apart by rate: {tried}; before training {before:.3f}")
+    share = metrics["trained_share"]
+    length = "the whole run" if share == 1 else f"{share:.3g} of the run"
+    typer.echo(f"chose the rate {metrics['learning_rate']:g} and {length}, then trained so on all rows")
     if metrics["method"] == "ntk" and "tried" not in metrics:
         typer.echo("whether LoRA would do better on these rows: --method auto --search tries both")
-    if step == 0:
+    if share == 0:
         typer.echo("training did not help on rows kept apart: the classifier alone is kept, as `probe` gives")
 
 

@@ -33,7 +33,9 @@ MaxTokens = Annotated[int, typer.Option(help="Tokens of each text feature, or of
 PoolingName = Annotated[
     str, typer.Option(help="What the classifier reads: first, mean, or what the model declares.")
 ]
-StartName = Annotated[str, typer.Option(help="The classifier's first weights: closed-form or random.")]
+StartName = Annotated[
+    str, typer.Option(help="The classifier's first weights: closed-form, cross-validated or random.")
+]
 ValidationName = Annotated[
     str, typer.Option(help="Rows kept apart, to choose how much to keep: none, random or unlike.")
 ]
@@ -41,7 +43,7 @@ Search = Annotated[
     bool,
     typer.Option(
         "--search/--no-search",
-        help="Seek the rate among four and stop early, by the loss on a fifth of the rows.",
+        help="Seek rate and length of training by a fifth of the rows, then train on all: 2 to 3 runs.",
     ),
 ]
 Quantised = Annotated[

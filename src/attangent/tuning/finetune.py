@@ -17,13 +17,14 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder, remove_leftovers, write_json
 from attangent.tuning.checkpoints import drop_checkpoints
+from attangent.tuning.choosing import clearly_better
 from attangent.tuning.folders.completing import complete
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import Method
 from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
 from attangent.tuning.request import Tuning, differences, settings_of
-from attangent.tuning.running import Outcome, Task, run_method
+from attangent.tuning.running import Outcome, Task, run_method, seek
 from attangent.tuning.runs import TuningRuns
 from attangent.tuning.training import score
 from attangent.tuning.watching import Watch
@@ -77,7 +78,7 @@ def _trained(tuning: Tuning, ground: Ground, folder: Path, watch: Watch) -> dict
         "method": method.name,
         **{f"eval_{name}": value for name, value in scores.items()},
         **chosen.outcome.numbers,
-        **({"tried": tried} if len(tried) > 1 else {}),
+        **({"tried": tried} if tried else {}),
     }
     if trainer.is_world_process_zero():
         complete(folder, chosen.outcome.model, ground, replace(tuning, method=method), metrics)
@@ -101,21 +102,26 @@ class _Candidate:
 
 
 def _best(tuning: Tuning, task: Task, folder: Path, watch: Watch) -> tuple[_Candidate, dict[str, float]]:
-    """The method's outcome; for `auto` that of the candidate with the least loss on the rows kept apart."""
+    """The method's outcome; for `auto` that of the first candidate, unless a later one is clearly better."""
+    method, candidates = tuning.method, tuning.method.technique.candidates(tuning.method)
+    show = partial(_shown, tuning.training.seed, watch)
+    if len(candidates) == 1:
+        outcome = run_method(task, method, tuning.training, tuning.recipe, folder, show(method))
+        return _Candidate(method, outcome), {}
     best, tried = None, {}
-    candidates = tuning.method.technique.candidates(tuning.method)
-    recipe = tuning.recipe if len(candidates) == 1 else tuning.recipe.with_validation()
     for method in candidates:
-        name = f"seed {tuning.training.seed}, {method.name}"
-        show = partial(watch.step, name) if is_first_process() else None
-        place = folder if method == tuning.method else folder / f"trying-{method.name}"
-        own = task if method == tuning.method else replace(task, model=copy.deepcopy(task.model))
-        outcome = run_method(own, method, tuning.training, recipe, place, show)
-        tried[method.name] = outcome.numbers.get("validation_loss", 0.0)
-        if best is None or tried[method.name] < tried[best.method.name]:
-            best = _Candidate(method, outcome)
+        own = replace(task, model=copy.deepcopy(task.model))
+        place = folder / f"trying-{method.name}"
+        sought = seek(own, method, tuning.training, tuning.recipe, place, show(method))
+        tried[method.name] = sought.choice.numbers["validation_error"]
+        if best is None or clearly_better(sought.choice.errors, best[1].choice.errors):
+            best = method, sought
     assert best is not None
-    return best, tried
+    return _Candidate(best[0], best[1].outcome()), tried
+
+
+def _shown(seed: int, watch: Watch, method: Method) -> Callable[[int, int, float], None] | None:
+    return partial(watch.step, f"seed {seed}, {method.name}") if is_first_process() else None
 
 
 def _finished(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from attangent._checks import check_choice
 from attangent.tuning.methods import Method
 
-Start = Literal["closed-form", "random"]
+Start = Literal["closed-form", "cross-validated", "random"]
 Validation = Literal["none", "random", "unlike"]
 
 
@@ -14,14 +14,15 @@ Validation = Literal["none", "random", "unlike"]
 class Recipe:
     """How a run starts and how it ends.
 
-    start: the classifier's first weights: `closed-form` fits them to the frozen model's features, `random`
-        draws them.
+    start: the classifier's first weights: `cross-validated` fits them to the frozen model's features with the
+        penalty that is best for the classifier alone; `closed-form` does so with a penalty that leaves an
+        error to learn from, unless the classifier is sure already; `random` draws them.
     validation: `none` trains on all rows and keeps everything that was learnt. `random` keeps a fifth of
         each class apart and chooses on it how much to keep; `unlike` keeps rows apart that are unlike the
         others (where the classifier reads one vector for each row, else as `random`). Where nothing is kept,
         the classifier is fitted to all rows.
-    search: the rate is sought and training stopped by the loss on rows kept apart, `random` ones where none
-        are named; see `attangent.tuning.searching`.
+    search: rate and length of training are chosen by rows kept apart, `random` ones where none are named, and
+        used on all rows; see `attangent.tuning.searching`.
     """
 
     start: Start = "closed-form"
@@ -38,9 +39,9 @@ class Recipe:
         """The same with rows kept apart, on which methods can be compared."""
         return self if self.validation != "none" else replace(self, validation="random")
 
-    def rate_of(self, method: Method) -> float:
-        """The rate that was given; else a default, which is smaller after a closed-form start."""
-        if method.learning_rate is not None or self.start == "random":
+    def rate_of(self, method: Method, sure: bool = True) -> float:
+        """The rate that was given; else the method's own, or less of it where the start is `sure` already."""
+        if method.learning_rate is not None or self.start == "random" or not sure:
             return method.rate
         return _GENTLE * method.rate
 

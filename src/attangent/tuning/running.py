@@ -18,11 +18,14 @@ from attangent.tuning.methods import Method, adapt
 from attangent.tuning.methods.classifier import classifier_names, trained_classifier
 from attangent.tuning.precision import check_gradients
 from attangent.tuning.recipe import Recipe
-from attangent.tuning.searching import Search, rates_around
+from attangent.tuning.searching import Choice, Search, rates_around
 from attangent.tuning.start import features_of, fit_head, linear_classifier
+from attangent.tuning.stopping import halt
 from attangent.tuning.training import Collate, Job, Training, score, train, untrained
 
 _KEPT_APART = 0.2
+
+Watch = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
@@ -51,46 +54,84 @@ def run_method(
     training: Training,
     recipe: Recipe,
     folder: Path,
-    watch: Callable[[int, int, float], None] | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Train the method on the task's model, which is changed, as the recipe says."""
-    seed = training.seed
+    if recipe.search and method.technique.trains:
+        return seek(task, method, training, recipe, folder, watch).outcome()
+    job, kept = _begin(task, method, training.seed, recipe, folder, watch)
+    start = {} if kept is None else trained_tensors(job.model)
+    trainer, numbers = (train if method.technique.trains else untrained)(job, training)
+    if kept is not None:
+        loss = lambda: score(trainer, kept, task.kind)["loss"]  # noqa: E731
+        numbers |= _settled(job.model, task, start, loss, training.seed)
+    return Outcome(job.model, trainer, {"learning_rate": job.rate, **numbers})
+
+
+@dataclass(frozen=True)
+class Sought:
+    """A method whose rate and length were chosen on rows kept apart, ready to be trained on all rows."""
+
+    task: Task
+    job: Job
+    training: Training
+    recipe: Recipe
+    choice: Choice
+    seconds: float
+
+    def outcome(self) -> Outcome:
+        """Train on all rows from the start, as was chosen; where that is not at all, fit the classifier."""
+        share = self.choice.share
+        if share == 0 or self.recipe.start != "random":
+            to_train = share > 0 and self.recipe.start == "closed-form"
+            _fit_again(self.job.model, self.task, self.training.seed, to_train)
+        job = replace(self.job, rate=self.choice.rate, rows=self.task.rows, guard=lambda trainer: halt(share))
+        trainer, numbers = (train if share > 0 else untrained)(job, self.training)
+        numbers["seconds"] += self.seconds
+        return Outcome(job.model, trainer, {**numbers, **self.choice.numbers})
+
+
+def seek(
+    task: Task,
+    method: Method,
+    training: Training,
+    recipe: Recipe,
+    folder: Path,
+    watch: Watch | None = None,
+) -> Sought:
+    """Choose the length of training by rows kept apart, and the rate where it is sought and none is given."""
+    job, kept = _begin(task, method, training.seed, recipe.with_validation(), folder, watch)
+    sought = recipe.search and method.learning_rate is None
+    search = Search(job, training, kept)
+    choice = search.run(rates_around(job.rate) if sought else (job.rate,))
+    return Sought(task, job, training, recipe, choice, search.seconds)
+
+
+def _begin(
+    task: Task, method: Method, seed: int, recipe: Recipe, folder: Path, watch: Watch | None
+) -> tuple[Job, Any]:
+    """The job on the rows to train on, its model at the start, and the rows kept apart."""
     part, kept = _parts(task, _linear(task), recipe, seed)
     adapted, rate = started(replace(task, rows=part), method, recipe, seed)
     if method.technique.trains:
         check_gradients(adapted, task.collate([part[0]]))
     scale = method.technique.rate_scale
-    job = Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch, scale)
-    if recipe.search and method.technique.trains:
-        return _searched(job, method, task, training, kept)
-    start = {} if kept is None else trained_tensors(adapted)
-    trainer, numbers = (train if method.technique.trains else untrained)(job, training)
-    if kept is not None:
-        numbers |= _settled(adapted, task, start, lambda: score(trainer, kept, task.kind)["loss"], seed)
-    return Outcome(adapted, trainer, {"learning_rate": rate, **numbers})
+    return Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch, scale), kept
 
 
 def started(task: Task, method: Method, recipe: Recipe, seed: int) -> tuple[Any, float]:
     """The task's model, changed: its classifier as the recipe starts it, the method added; and the rate."""
-    model, layer = task.model, _linear(task)
-    if recipe.start == "closed-form" and layer is not None:
+    model, layer, sure = task.model, _linear(task), True
+    if recipe.start != "random" and layer is not None:
+        to_train = method.technique.trains and recipe.start == "closed-form"
         found = features_of(model, layer, task.rows, task.collate)
-        fit_head(task.kind, layer, *found, seed, task.weights)
+        sure = fit_head(task.kind, layer, *found, seed, task.weights, to_train).sure or not to_train
     adapted = adapt(model, method, task.kind, seed, calibration_batches(task.rows, task.collate))
-    return adapted, method.rate if layer is None else recipe.rate_of(method)
+    return adapted, method.rate if layer is None else recipe.rate_of(method, sure)
 
 
 def _linear(task: Task) -> nn.Linear | None:
     return linear_classifier(task.model, classifier_names(task.model, task.kind))
-
-
-def _searched(job: Job, method: Method, task: Task, training: Training, kept: Any) -> Outcome:
-    """The outcome at the best rate, or at the one that was given, with the weights of least loss."""
-    rates = rates_around(job.rate) if method.learning_rate is None else (job.rate,)
-    trainer, numbers = Search(job, training, kept).run(rates)
-    if numbers["kept_step"] == 0:
-        _fit_again(job.model, task, training.seed)
-    return Outcome(job.model, trainer, numbers)
 
 
 def _settled(
@@ -103,12 +144,12 @@ def _settled(
     return {"kept": share, "validation_loss": losses[share], "validation_loss_at_start": losses[0.0]}
 
 
-def _fit_again(adapted: Any, task: Task, seed: int) -> None:
+def _fit_again(adapted: Any, task: Task, seed: int, to_train: bool = False) -> None:
     """Fit the classifier to all rows, where it has a closed form."""
     if _linear(task) is not None:
         layer = trained_classifier(adapted)
         found = features_of(adapted, layer, task.rows, task.collate)
-        fit_head(task.kind, layer, *found, seed, task.weights)
+        fit_head(task.kind, layer, *found, seed, task.weights, to_train)
 
 
 def _parts(task: Task, layer: nn.Module | None, recipe: Recipe, seed: int) -> tuple[Any, Any]:

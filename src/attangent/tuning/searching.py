@@ -1,34 +1,44 @@
-"""The learning rate by successive halving, and the length of training by early stopping, on rows kept apart.
+"""The rate and the length of training, by rows kept apart; then training on all rows with what was chosen.
 
-Four rates are trained for a quarter of the run, by which the warm-up is over. The better two go on to three
-eighths of it, and the better of those to the end or to where its loss stops falling. A rate that goes on does
-so from its checkpoint, so that the last run is the one that this rate alone would have made. All of it takes
-at most 1.9 runs on the rows that are left to train on, four fifths of all.
+The method's own rate and the whole run are the usual way; anything else has to be clearly better (see
+`choosing`). Other rates are trained for half of the run, which is as far as one that is too large looks good.
+The one that is clearly better there, if any, goes on to the end beside the method's own. A rate that goes on
+does so from its checkpoint, so that its run is the one that this rate alone would have made.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from attangent.tuning.checkpoints import last_whole_checkpoint, put_tensors, trained_tensors
+from attangent.tuning.checkpoints import put_tensors, trained_tensors
+from attangent.tuning.choosing import clearly_better
 from attangent.tuning.stopping import PARTS, Record, guard, step_of_part
-from attangent.tuning.training import Job, Training, check_finite, run_trainer, score, taken_up, untrained
+from attangent.tuning.training import Job, Training, row_errors, run_trainer, untrained
 
-FACTORS = (1 / 3, 1.0, 3.0, 9.0)
-"""The rates that are tried, relative to the method's own."""
-RUNGS = (2, 3)
-"""After how many parts of a run the worse half of the rates is given up."""
+FACTORS = (1.0, 4.0, 1 / 4)
+"""The rates that are tried, relative to the method's own, which comes first."""
+HALF = PARTS // 2
 
 
 def rates_around(rate: float) -> tuple[float, ...]:
     """The rates that are tried where the method's own is `rate`.
 
-    >>> [f"{tried:g}" for tried in rates_around(0.003)]
-    ['0.001', '0.003', '0.009', '0.027']
+    >>> [f"{tried:g}" for tried in rates_around(0.004)]
+    ['0.004', '0.016', '0.001']
     """
     return tuple(float(f"{factor * rate:.3g}") for factor in FACTORS)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A rate, the share of a run to train for, what rows kept apart then get wrong, and how it was found."""
+
+    rate: float
+    share: float
+    errors: list[float]
+    numbers: dict[str, Any]
 
 
 class Search:
@@ -40,57 +50,50 @@ class Search:
         self.records: dict[float, Record] = {}
         self.seconds = 0.0
 
-    def run(self, rates: Sequence[float]) -> tuple[Any, dict[str, Any]]:
-        """Train at the best rate and give the model the weights of least loss; trainer and numbers."""
-        alive = list(rates)
-        for rung in RUNGS if len(alive) > 1 else ():
-            for rate in alive:
-                self._advance(rate, rung)
-            alive = sorted(alive, key=lambda rate: self._rank(rate, rung))[: (len(alive) + 1) // 2]
-        trainer, numbers = self._finished(alive[0])
-        record = self.records[alive[0]]
-        record.put_best(self.job.model, self.start)
-        return trainer, {
-            **numbers,
-            "seconds": self.seconds,
-            "learning_rate": alive[0],
-            "kept_step": record.best,
-            "validation_loss": record.losses[record.best],
-            "validation_loss_at_start": record.losses[0],
-            "rates": {f"{rate:g}": own.losses[own.last] for rate, own in self.records.items()},
-        }
+    def run(self, rates: Sequence[float]) -> Choice:
+        """Which rate to train at and how long; the model is left at its start. The usual rate comes first."""
+        usual = rates[0]
+        for rate in rates if len(rates) > 1 else ():
+            self._advance(rate, HALF)
+        other = self._best_at_half(usual, rates[1:])
+        for rate in dict.fromkeys((usual, other)):
+            self._advance(rate, PARTS)
+        chosen = other if clearly_better(self._kept(other), self._kept(usual)) else usual
+        put_tensors(self.job.model, self.start)
+        return self._choice(chosen)
 
-    def _rank(self, rate: float, part: int) -> tuple[float, float]:
-        """By the loss there; of rates alike in that, the one nearest to the method's own comes first."""
-        return self._loss_at(rate, part), abs(math.log(rate / self.job.rate))
-
-    def _loss_at(self, rate: float, part: int) -> float:
-        """The loss after so many parts; that at the end of a run which ended before."""
+    def _choice(self, rate: float) -> Choice:
         record = self.records[rate]
-        return record.losses[min(step_of_part(part, record.steps), record.last)]
+        numbers = {
+            "learning_rate": rate,
+            "trained_share": record.kept / record.steps,
+            "validation_error": record.mean(record.kept),
+            "validation_error_at_start": record.mean(0),
+            "rates": {f"{tried:g}": own.mean(own.kept) for tried, own in self.records.items()},
+        }
+        return Choice(rate, numbers["trained_share"], record.errors[record.kept], numbers)
+
+    def _best_at_half(self, usual: float, others: Sequence[float]) -> float:
+        """The best of the rates that are clearly better than the usual one after half of the run, or that."""
+        ahead = [rate for rate in others if clearly_better(self._at_half(rate), self._at_half(usual))]
+        return min(ahead, key=lambda rate: math.fsum(self._at_half(rate)), default=usual)
+
+    def _at_half(self, rate: float) -> list[float]:
+        """The errors after half of the run; those at its end where it ended before."""
+        record = self.records[rate]
+        return record.errors[min(step_of_part(HALF, record.steps), record.last)]
+
+    def _kept(self, rate: float) -> list[float]:
+        record = self.records[rate]
+        return record.errors[record.kept]
 
     def _advance(self, rate: float, part: int) -> None:
-        """Train at this rate until so many parts of the run are done, unless they are."""
+        """Train at this rate until so many parts of the run are done, unless they are or it is over."""
         job, record = self._at(rate)
-        if not record.reached(part) and not (record.steps and record.is_over(record.last)):
-            self._train(job, record, part)
-
-    def _finished(self, rate: float) -> tuple[Any, dict[str, float]]:
-        """Trainer and numbers of the run at this rate, trained to its end."""
-        job, record = self._at(rate)
-        checkpoint = last_whole_checkpoint(job.folder)
-        done = record.steps and record.is_over(record.last)
-        if done and checkpoint is not None and checkpoint.name == f"checkpoint-{record.last}":
-            return taken_up(job, self.training, checkpoint)
-        return self._train(job, record, PARTS)
-
-    def _train(self, job: Job, record: Record, part: int) -> tuple[Any, dict[str, float]]:
-        own = replace(job, guard=lambda trainer: guard(record, lambda: self._loss(trainer), part))
-        trainer, numbers = run_trainer(own, self.training)
-        self.seconds += numbers["seconds"]
-        if part == PARTS:
-            check_finite(numbers["train_loss"], job.rate)
-        return trainer, numbers
+        if record.reached(part) or (record.steps and record.is_over(record.last)):
+            return
+        own = replace(job, guard=lambda trainer: guard(record, lambda: self._errors(trainer), part))
+        self.seconds += run_trainer(own, self.training)[1]["seconds"]
 
     def _at(self, rate: float) -> tuple[Job, Record]:
         """The job at this rate with the model back at its start, and its record."""
@@ -98,12 +101,12 @@ class Search:
         job = replace(self.job, rate=rate, folder=self.job.folder / f"rate-{rate:g}")
         if rate not in self.records:
             self.records[rate] = Record(job.folder)
-            self.records[rate].add(0, self._loss_at_start, job.model)
+            self.records[rate].add(0, self._errors_at_start)
         return job, self.records[rate]
 
     @cached_property
-    def _loss_at_start(self) -> float:
-        return self._loss(untrained(self.job, self.training)[0])
+    def _errors_at_start(self) -> list[float]:
+        return self._errors(untrained(self.job, self.training)[0])
 
-    def _loss(self, trainer: Any) -> float:
-        return score(trainer, self.kept, self.job.kind)["loss"]
+    def _errors(self, trainer: Any) -> list[float]:
+        return row_errors(trainer, self.kept, self.job.kind)

@@ -113,7 +113,7 @@ def optimiser(
 def trainer_class() -> type[Any]:
     """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
     from safetensors.torch import load_file, save_file
-    from transformers import Trainer, TrainerState
+    from transformers import Trainer
 
     class SmallCheckpoints(Trainer):
         def __init__(self, *arguments: Any, **named: Any):
@@ -137,11 +137,6 @@ def trainer_class() -> type[Any]:
         def mean_loss(self) -> float:
             """The loss over all steps, those before a resumption too, as a mean over processes."""
             return self._loss_over_processes() / max(self.state.global_step, 1)
-
-        def take_up(self, checkpoint: Path) -> None:
-            """Be where the run was when it wrote this checkpoint."""
-            self._load_from_checkpoint(str(checkpoint))
-            self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
 
         def _loss_over_processes(self) -> float:
             total: Any = self.accelerator.reduce(self.loss_sum.to(self.args.device), "mean")

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,13 +110,6 @@ def run_trainer(job: Job, training: Training) -> tuple[Any, dict[str, float]]:
     return trainer, _numbers(trainer, time.perf_counter() - started, memory.bytes)
 
 
-def taken_up(job: Job, training: Training, checkpoint: Path) -> tuple[Any, dict[str, float]]:
-    """The trainer of a run that ended at this checkpoint, and its numbers, without another step."""
-    trainer = make_trainer(job, training)
-    trainer.take_up(checkpoint)
-    return trainer, _numbers(trainer, 0.0, 0.0)
-
-
 def _numbers(trainer: Any, seconds: float, peak: float) -> dict[str, float]:
     sizes = trained_sizes(trainer.accelerator.unwrap_model(trainer.model))
     return {
@@ -139,24 +132,58 @@ def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
 
     Every process takes its share of the rows, and each row counts once.
     """
-    accelerator = trainer.accelerator
-    model = accelerator.unwrap_model(trainer.model).eval()
-    own = list(range(accelerator.process_index, len(rows), accelerator.num_processes))
-    own.sort(key=(token_counts(rows) or [0] * len(rows)).__getitem__)
     tally = _tally_values if NEEDS[kind].values else _tally
     totals = torch.zeros(4, dtype=torch.float64)
-    for start in range(0, len(own), _SCORED_AT_ONCE):
-        batch = trainer.data_collator([rows[i] for i in own[start : start + _SCORED_AT_ONCE]])
-        batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
-        labels = batch.pop("labels")
-        with torch.no_grad(), trainer.compute_loss_context_manager():
-            logits = model(**batch).logits.float()
+    for _, logits, labels in _answers(trainer, rows):
         totals += tally(logits, labels, kind).double().cpu()
-    count, loss, *rest = accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
+    count, loss, *rest = trainer.accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
     found = {"loss": loss / count}
     if NEEDS[kind].values:
         return {**found, "r2": _explained(count, loss, *rest)}
     return {**found, "accuracy": rest[0] / count} if NEEDS[kind].classifier else found
+
+
+def row_errors(trainer: Any, rows: Any, kind: TaskKind) -> list[float]:
+    """How wrong each row is: 1 - p(label), the share of wrong answers to be expected; of numbers (y - f)^2.
+
+    For texts that go on, p is the geometric mean of the probabilities of the tokens that are learnt.
+    """
+    found = torch.zeros(len(rows), dtype=torch.float64)
+    for places, logits, labels in _answers(trainer, rows):
+        found[places] = _wrongness(logits.double(), labels, kind).cpu()
+    return trainer.accelerator.reduce(found.to(trainer.args.device), "sum").tolist()
+
+
+def _wrongness(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
+    if NEEDS[kind].values:
+        return (logits.squeeze(-1) - labels.double()).square()
+    if NEEDS[kind].classifier:
+        return 1 - logits.softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    logits, labels = _following(logits, labels)
+    losses = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=-100, reduction="none")
+    counted = (labels != -100).sum(-1).clamp(min=1)
+    return 1 - torch.exp(-losses.sum(-1) / counted)
+
+
+def _following(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The logits at each token with the token that follows it."""
+    return logits[:, -labels.shape[1] :][:, :-1], labels[:, 1:]
+
+
+def _answers(trainer: Any, rows: Any) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """The places of this process's rows, the model's logits there and the labels, a batch at a time."""
+    accelerator = trainer.accelerator
+    model = accelerator.unwrap_model(trainer.model).eval()
+    own = list(range(accelerator.process_index, len(rows), accelerator.num_processes))
+    own.sort(key=(token_counts(rows) or [0] * len(rows)).__getitem__)
+    for start in range(0, len(own), _SCORED_AT_ONCE):
+        places = own[start : start + _SCORED_AT_ONCE]
+        batch = trainer.data_collator([rows[i] for i in places])
+        batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
+        labels = batch.pop("labels")
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            logits = model(**batch).logits.float()
+        yield places, logits, labels
 
 
 def _explained(count: float, squares: float, values: float, squared_values: float) -> float:
@@ -175,7 +202,7 @@ def _tally_values(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
 def _tally(logits: Tensor, labels: Tensor, kind: TaskKind) -> Tensor:
     """How many were counted, summed loss, hits, nothing."""
     if kind == "causal-lm":
-        logits, labels = logits[:, -labels.shape[1] :][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+        logits, labels = (part.flatten(0, 1) for part in _following(logits, labels))
     loss = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
     counted = labels != -100
     hits = (logits.argmax(-1) == labels)[counted].sum()

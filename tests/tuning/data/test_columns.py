@@ -31,6 +31,16 @@ def test_missing_columns_and_labels_are_named(tmp_path):
         read_task(tmp_path / "t.csv", columns=Columns(("message",), "intent"))
     with pytest.raises(AttangentError, match=r"row 1: no label in the column 'label'"):
         read_task(tmp_path / "t.csv", columns=Columns(("body",)))
+    with pytest.raises(
+        AttangentError, match=r"'intnt'.*did you mean 'intent'\? the columns are .*--label-column"
+    ):
+        read_task(tmp_path / "t.csv", columns=Columns(label="intnt"))
+
+
+def test_a_row_without_a_label_is_not_taken_for_a_missing_column(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\na,b\nc,\n")
+    with pytest.raises(AttangentError, match="row 2: no label in the column 'label'; give rows with one"):
+        read_task(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, "1"), (2, "2"), ("x", "x"), ("", None), (-1, None)])

@@ -44,4 +44,9 @@ def equal_entrants(
     model = model if top is None else split_trunk(model, top)[1]
     budget = parameter_count(model, Method("lora", rank=8), kind)
     sized = [with_budget(model, method, kind, budget) for method in methods]
-    return tuple(Entrant(method.name, method, (Recipe().rate_of(method),)) for method in sized)
+    return tuple(Entrant(method.name, method, _rates(method)) for method in sized)
+
+
+def _rates(method: Method) -> tuple[float, ...]:
+    """The rates that `tune` has for the method, one for each way its start may come out."""
+    return tuple(dict.fromkeys(Recipe().rate_of(method, sure) for sure in (True, False)))

@@ -4,6 +4,7 @@ An example has one or more text features, as the data set has them (P1 Appendix 
 a passage, COPA a premise, a question and two choices. Encoding cuts each by itself; see `encoding`.
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,13 +138,23 @@ def _labelled(path: Path, layout: str | None, columns: Columns | None) -> list[t
     found = []
     for number, row in _rows(path, layout, columns):
         if row.label is None:
-            where = f"the column {columns.label!r}" if columns is not None else "the file"
-            raise AttangentError(
-                f"{path}, row {number}: no label in {where}; give rows with one "
-                "(test files without labels cannot be used)"
-            )
+            raise AttangentError(f"{path}, row {number}: {_why_unlabelled(path, columns)}")
         found.append((path, number, LabelledRow(row.features, row.label)))
     return found
+
+
+def _why_unlabelled(path: Path, columns: Columns | None) -> str:
+    """What is wrong with a row without a label: the column is not there, or it is empty in this row."""
+    there = [str(name) for name in next(iter(read_records(path)))]
+    wanted = "label" if columns is None else columns.label
+    if wanted in there:
+        return f"no label in the column {wanted!r}; give rows with one, or leave this row out"
+    near = difflib.get_close_matches(wanted, there, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return (
+        f"no label in the column {wanted!r}, which is not there; {meant}the columns are {', '.join(there)}; "
+        "name the one with the labels by --label-column"
+    )
 
 
 def _rows(path: Path, layout: str | None, columns: Columns | None) -> list[tuple[int, Row]]:
