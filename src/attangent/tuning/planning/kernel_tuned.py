@@ -57,7 +57,7 @@ class KernelTuned(ClassifierMixin, BaseEstimator):
         model, self._tokenizer = self._ready()
         rows = self._encoded(texts, targets.tolist())
         task = Task(model, "classification", rows, Padding(self._tokenizer.pad_token_id))
-        adapted, _ = started(task, Method(self.method), Recipe(), self.seed)
+        adapted, _ = started(task, Method(self.method), Recipe("cross-validated"), self.seed)
         self._network = Network.of(adapted, len(self.classes_), task.collate)
         tangent = self._network.tangent(rows, memory_limit=self.memory_limit)
         self._rows = _Features.of(self._network, tangent.jacobian)
