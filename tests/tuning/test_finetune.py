@@ -8,7 +8,6 @@ import torch
 from attangent import AttangentError
 from attangent._files import only_writer
 from attangent.adapters import load_adapter
-from attangent.tuning.choosing import LEAST_GAIN
 from attangent.tuning.data.math import Problem, score_answers, solve
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.folders.tuned import load_tuned
@@ -16,6 +15,7 @@ from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.recipe import Recipe
+from attangent.tuning.stopping import LEAST_GAIN
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from attangent.tuning.checkpoints import trained_tensors
-from attangent.tuning.choosing import clearly_better
 from attangent.tuning.data.text import read_task
 from attangent.tuning.encoding import Padding, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.searching import Search
+from attangent.tuning.stopping import clearly_better
 from attangent.tuning.training import Job, Training
 from tests.adapters.tiny import save_bert, write_rows
 

@@ -17,7 +17,6 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder, remove_leftovers, write_json
 from attangent.tuning.checkpoints import drop_checkpoints
-from attangent.tuning.choosing import clearly_better
 from attangent.tuning.folders.completing import complete
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import Method
@@ -26,6 +25,7 @@ from attangent.tuning.processes import is_first_process
 from attangent.tuning.request import Tuning, differences, settings_of
 from attangent.tuning.running import Outcome, Task, run_method, seek
 from attangent.tuning.runs import TuningRuns
+from attangent.tuning.stopping import clearly_better
 from attangent.tuning.training import score
 from attangent.tuning.watching import Watch
 

@@ -1,7 +1,7 @@
 """The rate and the length of training, by rows kept apart; then training on all rows with what was chosen.
 
 The method's own rate and the whole run are the usual way; anything else has to be clearly better (see
-`choosing`). Other rates are trained for half of the run, which is as far as one that is too large looks good.
+`stopping`). Other rates are trained for half of the run, which is as far as one that is too large looks good.
 The one that is clearly better there, if any, goes on to the end beside the method's own. A rate that goes on
 does so from its checkpoint, so that its run is the one that this rate alone would have made.
 """
@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from attangent.tuning.checkpoints import put_tensors, trained_tensors
-from attangent.tuning.choosing import clearly_better
-from attangent.tuning.stopping import PARTS, Record, guard, step_of_part
+from attangent.tuning.stopping import PARTS, Record, clearly_better, guard, step_of_part
 from attangent.tuning.training import Job, Training, row_errors, run_trainer, untrained
 
 FACTORS = (1.0, 4.0, 1 / 4)
