@@ -27,7 +27,7 @@ STRENGTHS = (100.0, 10.0, 1.0, 0.1)
 def trained(given: PreparedTrial, name: str, strength: float) -> dict[str, Any]:
     """One training from the classifier of this inverse penalty."""
     entrant = Entrant(name, Method(name))
-    fixed = start.Fit(strength, strength, sure=False)
+    fixed = start.HeadFit(strength, strength, sure=False)
     with patch.object(start, "_best_fit", lambda *_: fixed):
         run = one_run("answers 300", given, entrant, entrant.rates[0], TRAINING, 0, Recipe())
     return {"method": name, "strength": strength, **run["test"]}

@@ -20,5 +20,5 @@ def test_the_start_has_the_penalty_that_is_asked_for(strength, monkeypatch):
 
     monkeypatch.setattr(start_penalties, "one_run", run)
     found = start_penalties.trained(None, "lora", strength)
-    assert used == [start.Fit(strength, strength, sure=False)]
+    assert used == [start.HeadFit(strength, strength, sure=False)]
     assert found == {"method": "lora", "strength": strength, "accuracy": 1.0, "loss": 0.0}

@@ -1,4 +1,4 @@
-"""The usual way is left only for one that is clearly better; the record of a run: what is kept, when to stop."""
+"""The usual way is left only for what is clearly better; the record of a run: what is kept, when to stop."""
 
 import math
 

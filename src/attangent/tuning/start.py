@@ -21,7 +21,7 @@ _SURE = 0.9
 
 
 @dataclass(frozen=True)
-class Fit:
+class HeadFit:
     """The best inverse penalty, the least that answers as well, and whether the classifier is sure.
 
     The best one often leaves no error on the rows it was fitted to. Then nothing is left to learn for what is
@@ -48,11 +48,11 @@ def fit_head(
     seed: int = 0,
     weights: Tensor | None = None,
     to_train: bool = False,
-) -> Fit:
+) -> HeadFit:
     """Put the solution on these features into the layer; with `to_train` it leaves an error to learn from."""
     if NEEDS[kind].values:
         penalty = fit_values(layer, features, targets)
-        return Fit(penalty, penalty, sure=True)
+        return HeadFit(penalty, penalty, sure=True)
     return fit_classifier(layer, features, targets, seed, weights, to_train)
 
 
@@ -77,7 +77,7 @@ def fit_classifier(
     seed: int = 0,
     weights: Tensor | None = None,
     to_train: bool = False,
-) -> Fit:
+) -> HeadFit:
     """Put the logistic solution on these features into the layer, its penalty chosen by cross-validation.
 
     With `to_train`, and unless the classifier is sure, it is the strongest penalty that answers as well.
@@ -153,7 +153,7 @@ def _in_own_units(
     return weight, bias - weight @ centre
 
 
-def _best_fit(made: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int) -> Fit:
+def _best_fit(made: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int) -> HeadFit:
     """The inverse penalty of least cross-validated loss, and the least one that answers as well.
 
     That is: as many rows right as the best, but for a standard error. Penalties are tried from the strongest
@@ -163,7 +163,7 @@ def _best_fit(made: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int)
 
     rows = int(np.unique(y, return_counts=True)[1].min())
     if rows < 2:
-        return Fit(1.0, 1.0, sure=False)
+        return HeadFit(1.0, 1.0, sure=False)
     parts = list(StratifiedKFold(min(5, rows), shuffle=True, random_state=seed).split(x, y))
     fits = [made(warm_start=True) for _ in parts]
     losses: dict[float, float] = {}
@@ -176,7 +176,7 @@ def _best_fit(made: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int)
     best = min(losses, key=lambda strength: losses[strength])
     enough = right[best] - math.sqrt(right[best] * (1 - right[best]) / len(y))
     least = next(strength for strength in right if right[strength] >= enough)
-    return Fit(best, min(least, best), sure=losses[best] < -math.log(_SURE))
+    return HeadFit(best, min(least, best), sure=losses[best] < -math.log(_SURE))
 
 
 def _scored(fit: Any, strength: float, x: np.ndarray, y: np.ndarray, part: Any) -> tuple[float, float]:
