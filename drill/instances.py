@@ -351,6 +351,19 @@ def _outlook() -> Any:
     return forecast_frame(pd.DataFrame({"a": wave(60)}), ["a"], 3, model="persistence")[0]
 
 
+def _kernel_tuned() -> Any:
+    from attangent import KernelTuned
+
+    return KernelTuned("no/such/model")
+
+
+def _tuning() -> Any:
+    from attangent.tuning.request import Tuning
+    from drill.jobs import rows, small_encoder
+
+    return Tuning(small_encoder(), rows())
+
+
 INSTANCES: dict[str, Callable[[], Any]] = {
     "FeatureMap": _elu,
     "Elu": _elu,
@@ -413,5 +426,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "LowRank": _low_rank,
     "LinearisedRun": _linearised,
     "Run": _run,
+    "KernelTuned": _kernel_tuned,
+    "Tuning": _tuning,
     "Outlook": _outlook,
 }

@@ -220,6 +220,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
         "rhos": [0.5],
         "quiet": True,
     },
+    "tuning.planning.making.plan_tuning": lambda: {"methods": ["head"]},
     "stages.theory.training.train": lambda: {"model": instances.INSTANCES["ReluAttention"]()},
 }
 

@@ -52,4 +52,6 @@ class SeasonalNaive(Forecaster):
 
 def find_period(series: Array, longest: int) -> int:
     """The lag of the highest peak of the autocorrelation of (T, C) up to `longest`; 1 if there is none."""
-    return repetition(series, longest)
+    if series.ndim != 2:
+        raise AttangentError(f"series has shape {series.shape}, expected (times, channels)")
+    return repetition(series, check_size("longest", longest))

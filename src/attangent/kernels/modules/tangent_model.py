@@ -15,6 +15,7 @@ from torch.func import grad, vmap
 from attangent._arrays import check_shape, fitted
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
+from attangent._kinds import describe
 from attangent.kernels.factors import blocks
 from attangent.kernels.functional import Functional, Output, Points, count_points, take
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
@@ -124,6 +125,11 @@ class TangentModel:
 
     def at(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The tangent's outputs (R, n, O) at these training points for parameters (R, P), and J (n O, P)."""
+        theta = fitted("theta", theta, self.theta, "R", len(self.theta))
+        if rows.ndim != 1 or rows.dtype != torch.int64 or not _are_within(rows, len(self.outputs)):
+            raise AttangentError(
+                f"rows are {describe(rows)}, expected numbers of the {len(self.outputs)} points"
+            )
         J = self.jacobian[rows].flatten(0, 1).float()
         moved = (theta - self.theta) @ J.T
         return self.outputs[rows] + moved.unflatten(1, (len(rows), -1)), J
@@ -171,6 +177,10 @@ def _room(example: Tensor, count: int, limit: float) -> Tensor:
         "take fewer points, train fewer weights (params=), or use tangent_operator, which keeps nothing",
     )
     return torch.empty(shape, dtype=dtype)
+
+
+def _are_within(rows: Tensor, count: int) -> bool:
+    return rows.numel() > 0 and int(rows.min()) >= 0 and int(rows.max()) < count
 
 
 def _as_rates(rates: Any) -> Tensor:
