@@ -31,7 +31,8 @@ def drill(root: Path, scratch: Path) -> list[Sanitized]:
     copy = scratch / "sanitized"
     for part in ("src", "tests"):
         shutil.copytree(root / part, copy / part, ignore=shutil.ignore_patterns("*.lib", "__pycache__"))
-    shutil.copy(root / "pyproject.toml", copy)
+    for name in ("pyproject.toml", "hatch_build.py"):
+        shutil.copy(root / name, copy)
     own = {
         "LD_PRELOAD": " ".join(map(str, runtimes)),
         "ASAN_OPTIONS": "detect_leaks=0,verify_asan_link_order=0",
