@@ -86,3 +86,11 @@ def test_values_are_described_shortly():
     assert describe(10**400) == "a whole number of 1329 bits"
     assert len(describe("x" * 5000)) < 80
     assert describe([1]) == "list"
+
+
+def test_a_text_beside_a_path_may_not_hold_a_zero_byte():
+    kind = kind_of(str | Path, arrays=False)
+    assert kind.admits("a/b")
+    assert kind.admits(Path("a"))
+    assert not kind.admits("a\0b")
+    assert "a text or a path" in kind.words

@@ -110,10 +110,11 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
     if len(known) < len(kinds):
         return None
     ways = [kind.convert for kind in known if kind.convert]
+    asked = [kind for kind in known if kind is not _PLAIN[str] or _PATH not in known]  # a path asks for more
     return Kind(
         " or ".join(dict.fromkeys(kind.words for kind in known)),
-        frozenset().union(*(kind.exact for kind in known)),
-        lambda value: any(kind.admits(value) for kind in known),
+        frozenset().union(*(kind.exact for kind in asked)),
+        lambda value: any(kind.admits(value) for kind in asked),
         (lambda value: _first(ways, value)) if ways else None,
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._arrays import fitted
 from attangent._checks import check_not_negative
 from attangent._errors import AttangentError
 from attangent.icl._inputs import as_labels
@@ -96,6 +97,7 @@ def clean_risk(
     noise = (dictionary.tau if tau is None else check_not_negative("tau", tau)) * tasks.squared_norm(
         dictionary.m
     )
+    matrix = fitted("matrix", matrix, dictionary.Z, dictionary.N, dictionary.K)
     coefficients = matrix[:, dictionary.N :]
     R = dictionary.Z @ coefficients - dictionary.Z_query
     bias = (R * (tasks.second_moment(dictionary.m) @ R)).sum()
@@ -106,5 +108,6 @@ def expected_distance(
     dictionary: Dictionary, first: Tensor, second: Tensor, tasks: Tasks = IN_DOMAIN, tau: float | None = None
 ) -> float:
     """E (1/K)|A'y - B'y|^2 between two linear predictors; the paper's inference loss where B is the limit."""
-    D = first - second
+    shape = dictionary.N, dictionary.K
+    D = fitted("first", first, dictionary.Z, *shape) - fitted("second", second, dictionary.Z, *shape)
     return ((D * (dictionary.label_moment(tasks, tau) @ D)).sum() / dictionary.K).item()

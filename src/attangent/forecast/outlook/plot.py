@@ -33,6 +33,8 @@ def plot_outlook(
     outlook: Outlook, past: pd.Series | None = None, path: str | PathLike[str] | None = None
 ) -> "Figure":
     """One forecast, behind its past where that is given."""
+    if past is not None and not isinstance(past, pd.Series):
+        raise AttangentError(f"past is {type(past).__name__}, expected a pandas Series")
     if past is not None and len(past) < 1:
         raise AttangentError("past has no value, expected those that the forecast follows")
     figure, (panel,) = panels(1, size=(8.0, 3.2))

@@ -17,7 +17,7 @@ from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._kinds import describe
 from attangent.kernels.factors import blocks
-from attangent.kernels.functional import Functional, Output, Points, count_points, take
+from attangent.kernels.functional import Functional, Output, Points, take
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
 from attangent.kernels.modules.jacobian import flattened, jacobian_rows, named
 from attangent.kernels.modules.optimiser import Optimiser, OptimiserState
@@ -81,7 +81,7 @@ class TangentModel:
         do: each part says which points it holds."""
         limit, jacobian, outputs = check_limit(memory_limit), None, torch.empty(0)
         for places, x in parts:
-            for rows in jacobian_rows(function, x, count_points("x", x)):
+            for rows in jacobian_rows(function, x, function.check_points("x", x)):
                 if jacobian is None:
                     jacobian = _room(rows.jacobian, count, limit)
                     outputs = torch.empty(count, *rows.outputs.shape[1:])
