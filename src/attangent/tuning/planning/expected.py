@@ -5,6 +5,7 @@ asked at the parameters that the tangent foretells, is carried out again and set
 the model's outputs there with the derivatives of the start, or by whole new tangents.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,8 @@ from attangent.tuning.planning.rollout import Course, Rollout
 
 _PROBED = 16
 """Rows trained on, and rows scored on, at which the model is asked whether it follows its tangent."""
+_LOST = 1.0
+"""Above this departure nothing sets a run right."""
 FITTED = 0.02
 """The mean training loss below which rows are fitted from the start."""
 _AT_EASE = 0.1
@@ -125,7 +128,7 @@ class Expectation:
             shorter = self._on_one_tangent(rates, weights, courses, full)
             trails += [trail for trail in shorter if trail.departure <= self.care.follows]
         for run, trail in enumerate(full):
-            if trail.departure > self.care.follows and self.care.corrections:
+            if self.care.follows < trail.departure <= _LOST and self.care.corrections:
                 report(trail.rate)
                 trail = self._set_right(trail, weights[run : run + 1], lengths[-1])
             trails.append(trail)
@@ -138,12 +141,14 @@ class Expectation:
         courses: list[Course],
         longer: "Sequence[_Trail]" = (),
     ) -> "list[_Trail]":
-        """One trail for each rate. Where all longer runs follow the tangent, so do the shorter ones."""
+        """One trail for each rate. A longer run that follows the tangent vouches for the shorter one."""
         rollouts = [self._rollout(course, weights).advance(self.tangent, course.steps) for course in courses]
         losses = torch.stack([torch.stack(rollout.losses) for rollout in rollouts])  # (S, steps, R)
         ends = torch.stack([rollout.theta for rollout in rollouts])  # (S, R, P)
-        calm = bool(longer) and all(trail.departure <= self.care.follows for trail in longer)
-        left = [trail.departure for trail in longer] if calm else self._departures(ends[0])
+        left = [trail.departure for trail in longer] or [math.inf] * len(rates)
+        unknown = [run for run, found in enumerate(left) if found > self.care.follows]
+        for run, found in zip(unknown, self._departures(ends[0, unknown]) if unknown else (), strict=True):
+            left[run] = found
         return [
             _Trail(rate, courses[0].epochs, ends[:, run], losses[..., run], left[run], 0)
             for run, rate in enumerate(rates)
