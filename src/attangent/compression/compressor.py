@@ -59,6 +59,8 @@ _SENTENCES = 64
 _FITTED_SENTENCES = 24
 _FITTED, _HELD_OUT = "samples", "held out"
 _SAMPLES_HELD_OUT = 8
+_SHORTEST = 32
+"""Samples behind a short prompt are no longer than this, or a quarter of it."""
 _REPETITIONS = 48
 _REPEATED_OF_LONG = 16
 _FIRST_SIZE = 16
@@ -406,8 +408,10 @@ class Compressor:
     def _sampled(self) -> dict[str, Tensor]:
         opening, cache = self.reader.opening(self.tokenizer), self.cache
         counts = {_FITTED: self.samples, _HELD_OUT: _SAMPLES_HELD_OUT}
-        with self.stages.stage("sampling", LENGTH - len(opening)) as done:
-            return sample(self.model, cache, opening, counts, self.seed, progress=lambda: done(1))
+        length = min(LENGTH, len(opening) + max(_SHORTEST, len(self.ids) // 4))
+        with self.stages.stage("sampling", length - len(opening)) as done:
+            options: dict[str, Any] = {"length": length, "progress": lambda: done(1)}
+            return sample(self.model, cache, opening, counts, self.seed, **options)
 
     def _compressed(
         self, states: dict[str, PromptState], size: int, method: str, exact: bool = False
