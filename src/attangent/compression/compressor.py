@@ -55,7 +55,7 @@ from attangent.compression.text import (
 from attangent.compression.work import Work
 
 _PIECES = 16
-_SENTENCES = 64
+_SENTENCES = 48
 _FITTED_SENTENCES = 24
 _FITTED, _HELD_OUT = "samples", "held out"
 _SAMPLES_HELD_OUT = 8
