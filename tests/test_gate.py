@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import attangent.kernels
-from attangent import AttangentError, attention, diffusion, icl
+from attangent import AttangentError, attention, diffusion, forecast, icl
 from attangent._gate import checked, guard, guard_arrays
 from attangent.attention.features import Elu, Taylor
 from attangent.kernels.modules import TangentModel
@@ -159,6 +159,9 @@ DO_NOT_FIT = {
     "theta": lambda: _tangent_model().named(torch.ones(7)),
     "points": lambda: attangent.kernels.tangent_kernel(torch.nn.Linear(3, 2), torch.ones(4, 5)),
     "points of another kind": lambda: _tangent_model().true_outputs(torch.ones(4, 3).double(), torch.ones(8)),
+    "no parameters": lambda: attangent.kernels.tangent_kernel(torch.nn.Linear(3, 2), torch.eye(3), params=[]),
+    "weights": lambda: forecast.ResidualSSM(d=3).linear_risk(torch.ones(4), False),
+    "matrix": lambda: icl.clean_risk(icl.Dictionary.random(K=6, N=4, d=3, m=2, tau=0.1), torch.ones(4, 5)),
     "jobs": lambda: attangent.kernels.SoftmaxNetwork(3, 2, m=8).kernel(torch.eye(3), jobs=2**62),
     "answers": lambda: icl.InContextTransformer(3, 2)(torch.ones(4, 3), torch.ones(2, 5), torch.ones(1, 3)),
     "means": lambda: diffusion.GaussianMixture(torch.ones(2), torch.ones(2), torch.ones(2)),

@@ -72,6 +72,8 @@ def choose_parameters(module: nn.Module, params: str | Sequence[str] | None) -> 
             raise AttangentError("the module has no trainable parameter: name some with params=")
         return chosen
     patterns = [params] if isinstance(params, str) else list(params)
+    if not patterns:
+        raise AttangentError("params is empty, expected names or patterns of parameters, or None for all")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in named):
             close = difflib.get_close_matches(pattern, named, n=3, cutoff=0.4) or list(named)[:3]

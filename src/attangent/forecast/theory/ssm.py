@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attangent._arrays import fitted
 from attangent._checks import check_between, check_size
 from attangent._memory import check_memory
 from attangent._random import generator
@@ -115,6 +116,7 @@ class ResidualSSM:
 
     def linear_risk(self, weights: Tensor, inconsistent: bool) -> float:
         """E(<w, x> - y)^2 = (w - c)' E[uu'] (w - c) + sigma^2 (|w|^2 + 1), exactly."""
+        weights = fitted("weights", weights, self.c, self.d)
         gap = weights - self.c
         noise = self.sigma**2 * (weights.square().sum().item() + 1)
         return (gap @ self.second_moments(inconsistent) @ gap).item() + noise

@@ -80,7 +80,10 @@ class TangentModel:
         """The tangent at `function.parameters` and `count` points that come in parts, as texts of one length
         do: each part says which points it holds."""
         limit, jacobian, outputs = check_limit(memory_limit), None, torch.empty(0)
-        for places, x in parts:
+        for part in parts:
+            if not isinstance(part, tuple | list) or len(part) != 2:
+                raise AttangentError(f"a part is {type(part).__name__}, expected a pair (places, points)")
+            places, x = part
             for rows in jacobian_rows(function, x, function.check_points("x", x)):
                 if jacobian is None:
                     jacobian = _room(rows.jacobian, count, limit)
