@@ -81,9 +81,11 @@ def _disk(report: Report, part: str, options: argparse.Namespace, scratch: Path)
 
 
 def _deaths(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    given = jobs()
-    for found in (*deaths.drill(given["audit"], options.seed, scratch), drill_rank(given["tune"], scratch)):
+    given = jobs(["audit", "tune"])
+    for found in deaths.drill(given["audit"], options.seed, scratch):
         report.add(part, found.well, what=found.what, said=found.said)
+    found = drill_rank(given["tune"], scratch)
+    report.add(part, found.well, what=found.what, said=found.said)
 
 
 def _compiled(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
