@@ -161,9 +161,14 @@ BENCHMARKS = [
         reference=exactly,
         tolerance=1e-4,
         goals=[
-            Goal("ntk_attention", "sdpa, no prefix", _at(256), at_most=1.25),
-            Goal("ntk_attention", "sdpa, no prefix", _at(1024), at_most=1.10),
-            Goal("ntk_attention", "sdpa, no prefix", _at(4096), at_most=1.10),
+            *(
+                Goal("ntk_attention", "sdpa, no prefix", _at(length), at_most=most)
+                for length, most in ((32, 2.0), (64, 1.5), (128, 1.3), (256, 1.2), (1024, 1.08), (4096, 1.0))
+            ),
+            *(
+                Goal("ntk_attention", "authors' formula", _at(length), at_most=1.0)
+                for length in (32, 64, 128, 256)
+            ),
             Goal("ntk_attention", "sdpa, no prefix", _at(1024), at_most=1.3, of="peak_bytes"),
             Goal("ntk_attention", "sdpa, no prefix", _at(4096), at_most=1.3, of="peak_bytes"),
             Goal("ntk_attention", "authors' formula", _at(1024), at_most=1 / 4),
@@ -183,8 +188,8 @@ BENCHMARKS = [
         reference=exact_step,
         tolerance=1e-4,
         goals=[
-            Goal("ntk_attention", "sdpa, no prefix", _at(256), at_most=1.3),
-            Goal("ntk_attention", "sdpa, no prefix", _at(1024), at_most=1.15),
+            Goal("ntk_attention", "sdpa, no prefix", _at(256), at_most=1.25),
+            Goal("ntk_attention", "sdpa, no prefix", _at(1024), at_most=1.08),
             Goal("ntk_attention", "sdpa, no prefix", _at(4096), at_most=1.15),
             Goal("ntk_attention", "sdpa, no prefix", _at(1024), at_most=1.3, of="peak_bytes"),
             Goal("ntk_attention", "sdpa, no prefix", _at(4096), at_most=1.3, of="peak_bytes"),
