@@ -37,7 +37,7 @@ def test_break_even_is_the_shortest_prefix_that_is_slower():
 
 def test_goals_are_those_of_the_design():
     bars = {(g.of, g.size["L"], g.against): g.at_most for g in FORWARD.goals}
-    assert bars["seconds", 256, "sdpa, no prefix"] == 1.25
-    assert bars["seconds", 1024, "sdpa, no prefix"] == bars["seconds", 4096, "sdpa, no prefix"] == 1.10
+    found = [bars["seconds", size["L"], "sdpa, no prefix"] for size in FORWARD.sizes]
+    assert found == [2.0, 1.5, 1.3, 1.2, 1.08, 1.0]
     assert bars["seconds", 1024, "authors' formula"] == 0.25
     assert CURVE.goals[0].at_most == 1 / 30
