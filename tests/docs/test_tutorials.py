@@ -13,6 +13,8 @@ from tests.docs.toys import save_chat_model
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 SOURCES = sorted(FOLDER.glob("*.py"))
+NOT_RUN = {"compress_a_handbook"}
+"""Written without outputs so far; `python docs/notebooks.py NAME` runs one at real size."""
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,9 @@ def test_the_page_shows_every_code_cell_and_a_figure(source):
     page = source.with_suffix(".md").read_text()
     missing = [text for kind, text in cells_of(source) if kind == "code" and text not in page]
     assert not missing
+    assert ("Its outputs are not here yet" in page) == (source.stem in NOT_RUN)
+    if source.stem in NOT_RUN:
+        return
     pictures = re.findall(r"!\[Figure\]\(([^)]+)\)", page)
     assert pictures
     assert all((FOLDER / path).exists() for path in pictures)
