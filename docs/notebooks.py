@@ -90,9 +90,7 @@ def write_page(name: str, notebook: nbformat.NotebookNode) -> None:
     title, rest = text.lstrip().split("\n", 1)
     if not any(cell.get("outputs") for cell in notebook.cells):
         rest = f"\n{NOT_RUN}\n{rest}"
-    link = (
-        f"[The same as a notebook]({name}.ipynb). Written by `python docs/notebooks.py {name}`."
-    )
+    link = f"[The same as a notebook]({name}.ipynb). Written by `python docs/notebooks.py {name}`."
     (FOLDER / f"{name}.md").write_text(f"{title}\n\n{link}\n{rest.rstrip()}\n")
     for path, content in more["outputs"].items():
         place = FOLDER / path
