@@ -48,7 +48,9 @@ def _asked_to_end(job: Job, scratch: Path) -> Died:
 
 def _second_writer(job: Job, wanted: object, scratch: Path) -> Died:
     process, folder = _with_workers(job, scratch / "deaths-second")
+    os.kill(process.pid, signal.SIGSTOP)  # or it would be done before the second has begun
     second = subprocess.run(job.command(folder), capture_output=True)
+    os.kill(process.pid, signal.SIGCONT)
     _, errors = process.communicate(timeout=900)
     refused = second.returncode == 2 and b"another" in second.stderr
     equal = process.returncode == 0 and job.results(folder / job.out) == wanted

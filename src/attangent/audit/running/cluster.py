@@ -46,6 +46,8 @@ def _outcome(future: Any, task: Task, address: str) -> Outcome:
         return future.result()
     except KilledWorker:
         return died(task, ATTEMPTS)
+    except OSError as error:  # the connection, as what a check raises comes back as a value
+        raise AttangentError(f"the Dask scheduler at {address!r} went away ({error}); {_RESUME}") from None
 
 
 def _require_workers(client: Any, address: str) -> None:
