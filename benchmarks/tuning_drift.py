@@ -109,7 +109,7 @@ def measured(given: PreparedTrial, name: str, start: Start) -> dict[str, Any]:
         features_of(one.model, trained_classifier(one.model), given.test, given.collate)
         for one in (first, end)
     )
-    found: dict[str, Any] = {"method": name, "start": start, "rate": Recipe(start).rate_of(method)}
+    found: dict[str, Any] = {"method": name, "start": start, "rate": end.numbers["learning_rate"]}
     found |= gradients(given, method, start)
     for when, outcome in (("before", first), ("after", end)):
         for part, rows in (("train", given.train), ("test", given.test)):
