@@ -134,6 +134,11 @@ def test_pieces_that_cannot_be_read_at_once_are_refused():
         compress_pieces(tiny_llama(layers=1, context=160), Letters(), TEXT, piece=150)
 
 
+def test_a_context_too_short_for_any_piece_is_refused():
+    with pytest.raises(AttangentError, match="reads 64 tokens at once, expected at least 96"):
+        compress(tiny_llama(layers=1, context=64), Letters(), TEXT, size=12)
+
+
 def test_with_a_goal_each_piece_gets_a_size_of_its_own_and_is_fitted_once(monkeypatch):
     model, sizes, fits = tiny_llama(layers=1), iter([10, 14, 8, 12]), []
 

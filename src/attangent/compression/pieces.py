@@ -50,6 +50,11 @@ class LongPrompt:
         ids, reader = read_prompt(tokenizer, prompt)
         context = getattr(model.config, "max_position_embeddings", None)
         most = longest_piece(model, LENGTH)
+        if most is not None and most < LENGTH // 2:
+            raise AttangentError(
+                f"the model reads {most + LENGTH} tokens at once, expected at least {LENGTH + LENGTH // 2}: "
+                "a piece of the prompt and text behind it must fit; take a model with a longer context"
+            )
         size = check_size("piece", piece or min(_PIECE, most or _PIECE), least=LENGTH // 2)
         if most is not None and size > most:
             raise AttangentError(
