@@ -87,7 +87,7 @@ class NotebookBars:
             self._draw()
 
     def _draw(self) -> None:
-        from IPython.display import display
+        from IPython.display import display  # pyright: ignore[reportMissingImports]
 
         shown = {
             "text/html": "".join(map(_bar_html, self._tasks)),

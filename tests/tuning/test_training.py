@@ -152,6 +152,15 @@ def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path, monkeypatch, e
         assert torch.equal(ends[1][name], tensor), name
 
 
+def test_the_order_hears_of_the_epoch_in_which_a_run_goes_on(data, tmp_path):
+    """Loaders that skip batches of several processes do not pass it on."""
+    trainer = make_trainer(job(data, tmp_path), Training())
+    trainer.get_train_dataloader()
+    trainer.state.epoch = 1.67
+    trainer.callback_handler.on_epoch_begin(trainer.args, trainer.state, trainer.control)
+    assert trainer.order.epoch == 1
+
+
 def test_a_checkpoint_of_another_method_is_refused(data, tmp_path):
     ntk, lora = job(data, tmp_path), job(data, tmp_path, "lora")
     with pytest.raises(AttangentError, match="the checkpoint and the model differ in"):

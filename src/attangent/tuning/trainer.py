@@ -113,11 +113,22 @@ def optimiser(
 def trainer_class() -> type[Any]:
     """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
     from safetensors.torch import load_file, save_file
-    from transformers import Trainer
+    from transformers import Trainer, TrainerCallback
+
+    class OrderOfEpoch(TrainerCallback):
+        """Names the epoch to the order itself: a loader that skips batches of several processes does not."""
+
+        def __init__(self, trainer: "SmallCheckpoints") -> None:
+            self.trainer = trainer
+
+        def on_epoch_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            self.trainer.order.set_epoch(int(state.epoch or 0))
 
     class SmallCheckpoints(Trainer):
         def __init__(self, *arguments: Any, **named: Any):
             super().__init__(*arguments, **named)
+            self.order = SeededOrder(0, 0)
+            self.add_callback(OrderOfEpoch(self))
             self.loss_sum, self.loss_to_save = torch.zeros(()), 0.0
             self.watch: Callable[[int, int, float], None] | None = None
 
@@ -125,7 +136,8 @@ def trainer_class() -> type[Any]:
             rows: Any = self.train_dataset if train_dataset is None else train_dataset
             lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
             group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
-            return SeededOrder(len(rows), self.args.seed, lengths, group)
+            self.order = SeededOrder(len(rows), self.args.seed, lengths, group)
+            return self.order
 
         def training_step(self, *arguments: Any, **named: Any) -> Tensor:
             loss = super().training_step(*arguments, **named)
@@ -146,6 +158,11 @@ def trainer_class() -> type[Any]:
             self.loss_to_save = self._loss_over_processes()
             with refusals(Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"):
                 super()._save_checkpoint(*arguments, **named)
+
+        def _save_rng_state(self, output_dir: str) -> None:
+            """Ends when every process has written its own, for what follows says that all is there."""
+            super()._save_rng_state(output_dir)
+            self.accelerator.wait_for_everyone()
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             if self.args.should_save:
