@@ -158,7 +158,7 @@ def test_the_order_hears_of_the_epoch_in_which_a_run_goes_on(data, tmp_path):
     trainer.get_train_dataloader()
     trainer.state.epoch = 1.67
     trainer.callback_handler.on_epoch_begin(trainer.args, trainer.state, trainer.control)
-    assert trainer.order.epoch == 1
+    assert trainer.epochs.order.epoch == 1
 
 
 def test_a_checkpoint_of_another_method_is_refused(data, tmp_path):

@@ -118,17 +118,16 @@ def trainer_class() -> type[Any]:
     class OrderOfEpoch(TrainerCallback):
         """Names the epoch to the order itself: a loader that skips batches of several processes does not."""
 
-        def __init__(self, trainer: "SmallCheckpoints") -> None:
-            self.trainer = trainer
+        order = SeededOrder(0, 0)
 
         def on_epoch_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-            self.trainer.order.set_epoch(int(state.epoch or 0))
+            self.order.set_epoch(int(state.epoch or 0))
 
     class SmallCheckpoints(Trainer):
         def __init__(self, *arguments: Any, **named: Any):
             super().__init__(*arguments, **named)
-            self.order = SeededOrder(0, 0)
-            self.add_callback(OrderOfEpoch(self))
+            self.epochs = OrderOfEpoch()
+            self.add_callback(self.epochs)
             self.loss_sum, self.loss_to_save = torch.zeros(()), 0.0
             self.watch: Callable[[int, int, float], None] | None = None
 
@@ -136,8 +135,8 @@ def trainer_class() -> type[Any]:
             rows: Any = self.train_dataset if train_dataset is None else train_dataset
             lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
             group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
-            self.order = SeededOrder(len(rows), self.args.seed, lengths, group)
-            return self.order
+            self.epochs.order = SeededOrder(len(rows), self.args.seed, lengths, group)
+            return self.epochs.order
 
         def training_step(self, *arguments: Any, **named: Any) -> Tensor:
             loss = super().training_step(*arguments, **named)

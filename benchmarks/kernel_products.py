@@ -1,6 +1,6 @@
 """One product of the tangent kernel with a vector at MiniLM's size, beside one forward and backward pass.
 
-`python -m benchmarks.bench_products [POINTS]`, beside torch.func's vjp and jvp, and curvlinops where it is
+`python -m benchmarks.kernel_products [POINTS]`, beside torch.func's vjp and jvp, and curvlinops where it is
 installed. nngeometry knows linear and convolutional layers only, so a prefix state is beyond it. Interleaved,
 minima over rounds.
 """
