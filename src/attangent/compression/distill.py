@@ -22,6 +22,7 @@ from attangent.compression.virtual import VirtualTokens
 
 _KEPT = 256
 """How many of the teacher's most likely tokens are kept apart; the others count as one."""
+_ASKED_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -115,17 +116,24 @@ def _loss(
     teachers: dict[int, Teacher],
 ) -> Tensor:
     """The mean divergence on these sequences; teachers are asked once and remembered."""
-    missing = [row for row in rows.tolist() if row not in teachers]
-    if missing:
-        ids, valid = calibration.batch(missing)
-        with torch.no_grad():
-            logits = run(model, ids, cache.length, whole_prompt(cache)).logits
-        for row, said, real in zip(missing, logits, valid, strict=True):
-            teachers[row] = Teacher.of(said[real])
+    for block in sorted({row // _ASKED_AT_ONCE for row in rows.tolist() if row not in teachers}):
+        teachers |= _ask(model, cache, calibration, block)
     ids, valid = calibration.batch(rows.tolist())
     logits = run(model, ids, cache.length, with_states(prefixes)).logits
     said = zip(rows.tolist(), logits, valid, strict=True)
     return torch.stack([teachers[row].divergence(one[real]) for row, one, real in said]).mean()
+
+
+def _ask(model: Any, cache: PromptCache, calibration: Calibration, block: int) -> dict[int, Teacher]:
+    """The teachers of one block of sequences, the same in whichever step they are asked: digits depend on
+    what stands beside a sequence in a batch."""
+    first = block * _ASKED_AT_ONCE
+    rows = list(range(first, min(first + _ASKED_AT_ONCE, len(calibration))))
+    ids, valid = calibration.batch(rows)
+    with torch.no_grad():
+        logits = run(model, ids, cache.length, whole_prompt(cache)).logits
+    answers = zip(rows, logits, valid, strict=True)
+    return {row: Teacher.of(said[real]) for row, said, real in answers}
 
 
 def _order(count: int, plan: Distillation) -> list[Tensor]:
