@@ -16,6 +16,16 @@ def test_a_signal_ends_the_block_and_handlers_are_put_back(name):
     assert signal.getsignal(number) == before
 
 
+def test_threads_that_fail_while_all_is_taken_down_are_silent(monkeypatch, capsys):
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    with pytest.raises(Terminated), ending_on_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    falling = threading.Thread(target=lambda: {}["no such work"])
+    falling.start()
+    falling.join()
+    assert capsys.readouterr().err == ""
+
+
 def test_it_is_not_taken_for_a_failure():
     assert not issubclass(Terminated, Exception)
 

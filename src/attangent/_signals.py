@@ -38,4 +38,9 @@ def _raise(number: int, frame: FrameType | None) -> None:
             signal.signal(
                 getattr(signal, name), signal.SIG_IGN
             )  # one is enough: the way out is not disturbed
+    threading.excepthook = _say_nothing
     raise Terminated(signal.Signals(number).name)
+
+
+def _say_nothing(failure: object) -> None:
+    """For threads of pools that are taken down in the middle of handing out work."""
