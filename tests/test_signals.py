@@ -7,6 +7,12 @@ import pytest
 from attangent._signals import Terminated, ending_on_signals
 
 
+@pytest.fixture(autouse=True)
+def _hook_of_threads(monkeypatch):
+    """Put back afterwards: a process that was asked to end does not need it any more, the tests do."""
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_block_and_handlers_are_put_back(name):
     number = getattr(signal, name)
