@@ -52,6 +52,7 @@ def plan(
     Writes plan.json, which `attangent tune --plan` follows, and a picture of the curves. Afterwards
     `attangent plan --check RUN` sets the run beside its plan.
     """
+    shared = dict(locals())
     if check is not None:
         _check(check, out, json_)
         return
@@ -59,29 +60,19 @@ def plan(
         raise AttangentError("give --model and --train to make a plan, or --check with a run's folder")
     from attangent._checks import check_positive
     from attangent._files import real_folder
-    from attangent.cli.tuning import columns_of
     from attangent.tuning.compare.settings import training_of
     from attangent.tuning.methods import Method
     from attangent.tuning.planning.expected import Care
     from attangent.tuning.planning.figure import plot_plan
     from attangent.tuning.planning.making import plan_tuning
     from attangent.tuning.recipe import Recipe
-    from attangent.tuning.request import Tuning
 
     given = {"epochs": epochs, "batch": batch, "seed": seed}
-    tuning = Tuning(
-        model=model,
-        train=train,
-        evaluate=eval_,
-        task=task,  # pyright: ignore[reportArgumentType]
-        layout=layout,
-        max_tokens=max_tokens,
+    tuning = options.request_of(
+        shared,
         method=Method(top=top),
         training=training_of({name: value for name, value in given.items() if value is not None}),
-        columns=columns_of(text_column, label_column),
-        pooling=pooling,  # pyright: ignore[reportArgumentType]
         recipe=Recipe(start),  # pyright: ignore[reportArgumentType]
-        class_weights=class_weights,
     )
     silent = quiet or json_
     found = plan_tuning(

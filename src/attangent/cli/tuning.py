@@ -54,8 +54,9 @@ def tune(
     `torchrun` or `accelerate launch` it uses all their processes. With --plan, everything but where to write
     and the seeds comes from the plan that `attangent plan` made.
     """
+    shared = dict(locals())
     if plan is not None:
-        _refuse_beside_plan(locals())
+        _refuse_beside_plan(shared)
         _follow(plan, out, seed, seeds, json_, quiet)
         return
     if model is None or train is None:
@@ -63,23 +64,14 @@ def tune(
     from attangent.tuning.compare.settings import training_of
     from attangent.tuning.methods import Method
     from attangent.tuning.recipe import Recipe
-    from attangent.tuning.request import Tuning
 
     given = _read_toml(config, {"method", "training"})
     chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
-    tuning = Tuning(
-        model=model,
-        train=train,
-        evaluate=eval_,
-        task=task,  # pyright: ignore[reportArgumentType]
-        layout=layout,
-        max_tokens=max_tokens,
+    tuning = options.request_of(
+        shared,
         method=Method.from_dict(chosen),
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch, seed=seed)),
-        columns=columns_of(text_column, label_column),
-        pooling=pooling,  # pyright: ignore[reportArgumentType]
         recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
-        class_weights=class_weights,
         quantised=quantised,
         beside=beside,
     )
@@ -265,14 +257,6 @@ def _from_options(
     )
     own = {"recipe": Recipe(), "pooling": "declared"}
     return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top, **own)  # pyright: ignore
-
-
-def columns_of(text: list[str] | None, label: str | None) -> Any:
-    if not text and label is None:
-        return None
-    from attangent.tuning.data.columns import Columns
-
-    return Columns(tuple(text or ()), label or "label")
 
 
 def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:

@@ -1,9 +1,14 @@
-"""The options of `attangent tune`."""
+"""The options of `attangent tune`, which `plan` has too, and the request that they make."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from attangent.tuning.data.columns import Columns
+    from attangent.tuning.request import Tuning
 
 Model = Annotated[str | None, typer.Option(help="A Hugging Face id, or the folder of a saved model.")]
 Rows = Annotated[
@@ -60,3 +65,22 @@ Rate = Annotated[float | None, typer.Option(help="By default the method's own.")
 Epochs = Annotated[float | None, typer.Option(help="Passes over the training data; 4 by default.")]
 Batch = Annotated[int | None, typer.Option(help="Examples for each step and process; 16 by default.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds to run.")]
+
+_AS_GIVEN = ("model", "train", "task", "layout", "max_tokens", "pooling", "class_weights")
+
+
+def request_of(options: Mapping[str, Any], **settled: Any) -> "Tuning":
+    """What is asked of `tune` or `plan`, from the options that both have by their names, and the rest."""
+    from attangent.tuning.request import Tuning
+
+    columns = _columns_of(options["text_column"], options["label_column"])
+    given = {name: options[name] for name in _AS_GIVEN}
+    return Tuning(evaluate=options["eval_"], columns=columns, **given, **settled)
+
+
+def _columns_of(text: list[str] | None, label: str | None) -> "Columns | None":
+    if not text and label is None:
+        return None
+    from attangent.tuning.data.columns import Columns
+
+    return Columns(tuple(text or ()), label or "label")
