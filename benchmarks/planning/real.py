@@ -11,13 +11,14 @@ from typing import Any
 from attangent._files import write_json
 from attangent.tuning.compare.trunk import split_trunk
 from attangent.tuning.methods import Method
+from attangent.tuning.planning.making import rates_around
 from attangent.tuning.preparing import prepare
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
 from attangent.tuning.running import Task, run_method
 from attangent.tuning.training import score
 from benchmarks.accuracy_data import minilm
-from benchmarks.planning.tasks import FACTORS, TOKENS, Setting
+from benchmarks.planning.tasks import TOKENS, Setting
 
 TOP = 2
 METHODS = ("head", "ntk", "lora")
@@ -40,8 +41,8 @@ def prepared(setting: Setting, folder: Path) -> Prepared:
 
 
 def rates(method: str) -> list[float]:
-    own = Recipe().rate_of(Method(method))
-    return [float(f"{factor * own:.3g}") for factor in FACTORS]
+    """The eight rates that a plan looks at by default."""
+    return rates_around(Method(method).rate)
 
 
 def run(ready: Prepared, setting: Setting, method: str, rate: float, seed: int = 0) -> dict[str, Any]:

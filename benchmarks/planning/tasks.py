@@ -12,8 +12,6 @@ from benchmarks.newcomers_data import write_task
 
 HELD = 300
 TOKENS = 24
-FACTORS = tuple(10 ** (power / 3) for power in range(-3, 5))
-"""Rates relative to the recipe's own: eight, from a tenth to twenty times it."""
 _MADE = {
     "math-subjects": math_subjects,
     "gsm8k-steps": gsm8k_steps,
@@ -55,7 +53,6 @@ REPORTING = (
     Setting("relations"),
     Setting("hotel"),
     Setting("math-subjects", 1000),
-    Setting("gsm8k-steps", 1000),
 )
 
 

@@ -24,8 +24,9 @@ from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.request import Tuning
 from attangent.tuning.running import Task, started
 
-FACTORS = tuple(10 ** (power / 3) for power in range(-3, 5))
-"""The rates that are looked at, relative to the method's own: eight, from a tenth to twenty times it."""
+FACTORS = tuple(2.0**power for power in range(-5, 3))
+"""The rates that are looked at, relative to the method's own: eight, from a 32nd to four times it. The two that
+`tune` takes by default, all of it and a quarter, are among them."""
 LENGTHS = (0.25, 0.5, 1.0)
 """The lengths of training that are looked at, relative to the epochs asked for."""
 
@@ -74,7 +75,7 @@ def plan_tuning(
 
 
 def rates_around(rate: float) -> list[float]:
-    """The rates looked at where the recipe's own is `rate`."""
+    """The rates looked at where the method's own is `rate`."""
     return [float(f"{factor * rate:.3g}") for factor in FACTORS]
 
 
@@ -89,7 +90,7 @@ class Outlook:
     ) -> tuple[list[PlannedRun], float]:
         """The runs of one method as they are expected, and the score at their start."""
         training = self.tuning.training
-        adapted, rate = started(task, method, self.tuning.recipe, training.seed)
+        adapted, _ = started(task, method, self.tuning.recipe, training.seed)
         network = Network.of(adapted, _outputs(task), task.collate)
         self._refuse_too_much(network, task, method)
         lengths = [self._courses(task.rows, share * training.epochs) for share in LENGTHS]
@@ -97,7 +98,7 @@ class Outlook:
         cost = cost_of(adapted, task.rows, task.collate, lengths[-1][0])
         self.report(f"{method.name}: tangent of {len(network.theta):,} weights at {len(task.rows)} rows")
         ground, tangent = self._ground(network, task, held)
-        asked = list(rates) if rates is not None else rates_around(rate)
+        asked = list(rates) if rates is not None else rates_around(method.rate)
         by_weight = rates_by_weight(adapted, asked, training, method.technique.rate_scale)
         expectation = Expectation(ground, tangent, self.care)
         found = expectation.runs(asked, by_weight, lengths, partial(self._say_new, method.name))
