@@ -62,12 +62,7 @@ def run(ready: Prepared, setting: Setting, method: str, rate: float, seed: int =
         )
     seconds = time.process_time() - began
     scores = score(outcome.trainer, ready.held, "classification")
-    whole = score(outcome.trainer, ready.task.rows, "classification")
-    own = {
-        "cpu_seconds": seconds,
-        "train_loss_after": whole["loss"],
-        "peak": outcome.numbers["peak_megabytes"],
-    }
+    own = {"cpu_seconds": seconds, "peak": outcome.numbers["peak_megabytes"]}
     return {"rate": rate, "losses": losses, **scores, **own}
 
 

@@ -83,7 +83,7 @@ class OptimiserState:
         if settings.clip is not None:
             norms = gradient.norm(dim=1, keepdim=True)
             gradient = gradient * (settings.clip / (norms + 1e-6)).clamp(max=1)
-        if settings.kind == "adamw":
+        if settings.weight_decay and settings.kind == "adamw":
             self.theta -= rates * settings.weight_decay * self.theta
         elif settings.weight_decay:
             gradient = gradient + settings.weight_decay * self.theta
@@ -98,5 +98,5 @@ class OptimiserState:
         assert self.second is not None
         self.first.lerp_(gradient, 1 - one)
         self.second.mul_(two).addcmul_(gradient, gradient, value=1 - two)
-        root = (self.second / (1 - two**self.count)).sqrt() + self.settings.eps
-        return self.first / (1 - one**self.count) / root
+        root = (self.second / (1 - two**self.count)).sqrt_().add_(self.settings.eps)
+        return (self.first / (1 - one**self.count)).div_(root)
