@@ -31,7 +31,11 @@ def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
     """The metrics of one run with defaults, or with the recipe behind the method, as in `ntk-searched`."""
     train, held = write_task(task, folder / "data", seed)
     name, _, recipe = method.partition("-")
-    own = {"method": Method(name), "training": Training(seed=seed), "recipe": RECIPES[recipe]}
+    own = {
+        "method": Method.from_dict({"name": name}),
+        "training": Training(seed=seed),
+        "recipe": RECIPES[recipe],
+    }
     given = Tuning(minilm(), train, held, **own)
     return finetune(given, folder / task / method)[0]
 

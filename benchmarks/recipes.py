@@ -1,17 +1,16 @@
-"""The grid of the comparison with the recipe of `tune`: tasks, entrants, splits, rates.
+"""The grid of the comparison with the recipe of `tune`: tasks, entrants, splits.
 
-`screen`, `screen-digits` and `screen-CIFAR-10` run every task on a tuning split with 300 examples, each
-method at its default rate and at four times that. A task has signal where the probe is above guessing and at
-least 3 points below the best. `python -m benchmarks.recipes FOLDER` prints what came out, and `CHOSEN` holds
-it: tasks with signal, and the better rate of each method. The other parts, one for each task and number of
-examples, report on splits that the screens have not drawn.
+Every method is run as `tune` runs it by default: its own start, rate and length. `screen`, `screen-digits`
+and `screen-CIFAR-10` run the tasks on a tuning split with 300 examples. A task has signal where the probe is
+above guessing and at least 3 points below the best. `python -m benchmarks.recipes FOLDER` prints what came
+out, and `CHOSEN` holds the tasks with signal. The other parts, one for each task and number of examples,
+report on splits that the screens have not drawn.
 """
 
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,64 +38,45 @@ from benchmarks.accuracy_data import (
 TRAINING = Training(epochs=4, batch=16, by_length=True)
 SETTINGS: dict[str, Any] = {"pooling": "declared", "recipe": Recipe()}
 TUNING_SPLITS: dict[str, Any] = {"seeds": 1, "first_seed": 40, **SETTINGS}
-FRESH_SPLITS: dict[str, Any] = {"seeds": 5, "first_seed": 80, **SETTINGS}
+FRESH_SPLITS: dict[str, Any] = {"first_seed": 120, **SETTINGS}
+SPLITS = {100: 5, 300: 5, 1000: 3}
+"""How many fresh splits each number of examples is run on."""
 TOKENS, TESTED = 48, 600
 
 
-def entrant(label: str, method: Method, *factors: float) -> Entrant:
-    """The method at the rate that `tune` gives it, times each of the factors."""
-    return Entrant(label, method, tuple(factor * Recipe().rate_of(method) for factor in factors or (1.0,)))
+class AsTuned(Entrant):
+    """A method at the rate that `tune` takes by itself, which depends on how sure the first classifier is."""
+
+    def at(self, rate: float) -> Method:
+        return self.method
 
 
-LORA, NTK = Method("lora", rank=8), Method("ntk")
-BOTH = Method("ntk+lora", rank=4, ntk=NTKConfig(size=8))
-QUARTER = Method("ntk", ntk=NTKConfig(size=4))
-PROBE = entrant("probe", Method("probe"))
-SCREENED = (PROBE, entrant("lora r=8", LORA, 1, 4), entrant("ntk", NTK, 1, 4))
-RIVALS = {
+PROBE = AsTuned("probe", Method("probe"))
+LORA = AsTuned("lora r=8", Method("lora", rank=8))
+NTK = AsTuned("ntk", Method("ntk"))
+QUARTER = AsTuned("ntk, a quarter", Method("ntk", ntk=NTKConfig(size=4)))
+BOTH = AsTuned("ntk+lora", Method.from_dict({"name": "ntk+lora"}))
+SCREENED = (PROBE, LORA, NTK)
+CORE = (PROBE, LORA, BOTH, NTK, QUARTER)
+"""The methods that are compared; all but the quarter have as many numbers as LoRA of rank 8, within 5 %."""
+RIVALS: dict[str, Mapping[str, Any]] = {
     "rslora": {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_rslora": True},
     "dora": {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_dora": True},
     "VeRA": {"peft_type": "VERA", "r": 256},
     "IA3": {"peft_type": "IA3"},
     "layer norms": {"peft_type": "LN_TUNING"},
 }
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """How many times its default rate each method is trained at on a task."""
-
-    lora: float
-    ntk: float
-
-
-CHOSEN = {
-    "CounterFact relations": Chosen(lora=4, ntk=4),
-    "digits": Chosen(lora=4, ntk=4),
-    "CounterFact rarer answers": Chosen(lora=4, ntk=4),
-}
-"""The rates that `tune` takes by itself where the classifier is not sure.
-
-On the relations the screen chose them and found signal; the digits and the rarer answers were not screened
-before they were run.
-"""
-
-
-def core(chosen: Chosen) -> tuple[Entrant, ...]:
-    """The methods that are compared; those made of a state have the state's rate."""
-    states = {"ntk": NTK, "ntk, a quarter": QUARTER}
-    trained = (entrant(label, method, chosen.ntk) for label, method in states.items())
-    return (PROBE, entrant("lora r=8", LORA, chosen.lora), *trained)
-
-
-def others(chosen: Chosen) -> tuple[Entrant, ...]:
-    """Further configs of peft's at LoRA's rate, a state beside LoRA in one budget, the classifier alone."""
-    found = [entrant(label, Method("peft", peft=given), chosen.lora) for label, given in RIVALS.items()]
-    return (entrant("head", Method("head")), entrant("ntk+lora", BOTH, chosen.ntk), *found)
+OTHERS = (
+    AsTuned("head", Method("head")),
+    *(AsTuned(label, Method("peft", peft=given)) for label, given in RIVALS.items()),
+)
+"""The classifier alone and further configs of peft's."""
+CHOSEN = ("CounterFact relations", "CounterFact rarer answers", "digits")
+"""Tasks with signal."""
 
 
 def texts(data: Path, folder: Path, size: int) -> dict[str, Trial]:
-    """Every task of texts at this size, the shortest texts first."""
+    """Every task of texts at this size, in the order in which they are screened: BoolQ takes longest."""
     glue = data / "superglue"
     pools: dict[str, tuple[Path, ...]] = {
         "CounterFact relations": (counterfact_relations(data, folder),),
@@ -104,15 +84,12 @@ def texts(data: Path, folder: Path, size: int) -> dict[str, Trial]:
         "MATH subject": (math_subjects(data, folder),),
         "MATH level": (math_levels(data, folder),),
         "GSM8K steps": (gsm8k_steps(data, folder),),
-        "BoolQ": (glue / "BoolQ/val.jsonl.gz",),
     }
-    found = {
-        name: Trial(f"{name} {size}", files, size, 100, TESTED, max_tokens=TOKENS)
-        for name, files in pools.items()
-    }
+    trial = partial(Trial, train=size, validation=100, test=TESTED, max_tokens=TOKENS)
+    found = {name: trial(f"{name} {size}", files) for name, files in pools.items()}
     if size <= 300:
-        found["CB"] = Trial(f"CB {size}", both(glue / "CB"), 200, 10, 96, max_tokens=TOKENS)
-    return found
+        found["CB"] = Trial(f"CB {size}", both(glue / "CB"), min(size, 200), 10, 96, max_tokens=TOKENS)
+    return found | {"BoolQ": trial(f"BoolQ {size}", (glue / "BoolQ/val.jsonl.gz",))}
 
 
 def digits(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
@@ -166,48 +143,36 @@ def screened(runs: Sequence[Run], trial: Trial) -> str | None:
     best = {
         one.label: max(r["test"]["accuracy"] for r in here if r["entrant"] == one.label) for one in SCREENED
     }
-    factors = {one.label: best_factor(here, one) for one in SCREENED[1:]}
     found = ", ".join(f"{label} {accuracy:.3f}" for label, accuracy in best.items())
-    rates = ", ".join(f"{label} x {factor:g}" for label, factor in factors.items())
     signal = "signal" if has_signal(best, guessing_rate(trial)) else "no signal"
-    return f"{trial.name}: {signal} (guessing {guessing_rate(trial):.3f}, {found}; rates {rates})"
-
-
-def best_factor(runs: Sequence[Run], method: Entrant) -> float:
-    """How many times its default the better rate of a method is on the tuning split, by accuracy, loss."""
-    own = [run for run in runs if run["entrant"] == method.label]
-    best = max(own, key=lambda run: (_accuracy(run), -run["test"]["loss"]))
-    return best["rate"] / method.rates[0]
-
-
-def _accuracy(run: Run) -> float:
-    """On all rows of the tuning split that were not trained on."""
-    return (100 * run["validation"]["accuracy"] + TESTED * run["test"]["accuracy"]) / (100 + TESTED)
+    return f"{trial.name}: {signal} (guessing {guessing_rate(trial):.3f}, {found})"
 
 
 def compared(data: Path, folder: Path, name: str, size: int) -> Comparison:
     """The methods on one task, on fresh splits."""
-    return _on(data, folder, name, size, core(CHOSEN[name]))
+    return _on(data, folder, name, size, CORE, SPLITS[size])
 
 
-def rivals(data: Path, folder: Path, name: str, size: int) -> Comparison:
-    """Further methods on one task, on fewer of the same splits."""
-    return replace(_on(data, folder, name, size, others(CHOSEN[name])), seeds=2)
+def rivals(data: Path, folder: Path, name: str) -> Comparison:
+    """Further methods on one task, on two of the same splits."""
+    return _on(data, folder, name, 300, OTHERS, 2)
 
 
-def _on(data: Path, folder: Path, name: str, size: int, entrants: tuple[Entrant, ...]) -> Comparison:
+def _on(
+    data: Path, folder: Path, name: str, size: int, entrants: tuple[Entrant, ...], splits: int
+) -> Comparison:
     if name in IMAGES:
         model, trial = IMAGES[name](data, folder, size)
     else:
         model, trial = minilm(), texts(data, folder, size)[name]
-    return Comparison(model, entrants, (trial,), TRAINING, **FRESH_SPLITS)
+    return Comparison(model, entrants, (trial,), TRAINING, seeds=splits, **FRESH_SPLITS)
 
 
 RECIPES: dict[str, Callable[[Path, Path], Comparison]] = {
     "screen": screen,
     **{f"screen-{name}": partial(screen_images, name=name) for name in IMAGES},
-    **{f"{name}-{size}": partial(compared, name=name, size=size) for name in CHOSEN for size in (300, 1000)},
-    **{f"{name}-rivals": partial(rivals, name=name, size=300) for name in CHOSEN},
+    **{f"{name}-{size}": partial(compared, name=name, size=size) for name in CHOSEN for size in SPLITS},
+    **{f"{name}-rivals": partial(rivals, name=name) for name in CHOSEN},
 }
 
 

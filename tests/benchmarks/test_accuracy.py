@@ -4,7 +4,6 @@ import gzip
 import json
 
 from attangent.tuning.compare.settings import Comparison, Trial
-from attangent.tuning.methods import Method
 from attangent.tuning.recipe import Recipe
 from benchmarks.accuracy import ENTRANTS, gaps, overview
 from benchmarks.accuracy_data import (
@@ -17,7 +16,7 @@ from benchmarks.accuracy_data import (
     math_subjects,
     read_table,
 )
-from benchmarks.recipes import SCREENED, Chosen, core, has_signal, others, screened
+from benchmarks.recipes import CORE, OTHERS, SCREENED, has_signal, screened
 
 
 def lines(path, rows):
@@ -121,23 +120,22 @@ def screened_runs(rates, accuracies):
     return found
 
 
-def test_a_screen_says_which_task_has_signal_and_which_rate_is_better(tmp_path):
+def test_a_screen_says_which_task_has_signal(tmp_path):
     (tmp_path / "x.csv").write_text("text,label\n" + "a,b\n" * 3 + "c,d\n" * 2)
     trial = Trial("some 300", (tmp_path / "x.csv",), 3, 1, 1)
-    runs = screened_runs(SCREENED, [(0.7,), (0.71, 0.72), (0.75, 0.6)])
+    runs = screened_runs(SCREENED, [(0.7,), (0.72,), (0.75,)])
     said = screened(runs, trial)
-    assert said.startswith("some 300: signal (guessing 0.600, probe 0.700, lora r=8 0.720, ntk 0.750")
-    assert said.endswith("rates lora r=8 x 4, ntk x 1)")
+    assert said == "some 300: signal (guessing 0.600, probe 0.700, lora r=8 0.720, ntk 0.750)"
     assert screened(runs[:-1], trial) is None
-    assert "no signal" in screened(screened_runs(SCREENED, [(0.7,), (0.71, 0.72), (0.7, 0.6)]), trial)
+    assert "no signal" in screened(screened_runs(SCREENED, [(0.7,), (0.72,), (0.7,)]), trial)
 
 
-def test_what_is_compared_has_one_rate_and_those_of_a_state_the_same():
-    rates = {entrant.label: entrant.rates for entrant in core(Chosen(lora=4, ntk=1))}
-    assert all(len(found) == 1 for found in rates.values())
-    assert rates["ntk"] == rates["ntk, a quarter"] == (Recipe().rate_of(Method("ntk")),)
-    assert rates["lora r=8"] == (4 * Recipe().rate_of(Method("lora")),)
-    assert {entrant.rates for entrant in others(Chosen(4, 1))[2:]} == {rates["lora r=8"]}
+def test_methods_are_compared_as_tune_runs_them():
+    for entrant in (*CORE, *OTHERS):
+        method = entrant.at(entrant.rates[0])
+        assert method.learning_rate is None
+        assert len(entrant.rates) == 1
+        assert Recipe().rate_of(method, sure=True) == Recipe().rate_of(method, sure=False) / 4
 
 
 def test_problems_are_labelled_with_their_levels_and_subjects_with_relations(tmp_path):
