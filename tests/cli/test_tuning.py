@@ -132,12 +132,10 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     model = save_llama(tmp_path / "llama")
     (tmp_path / "t.jsonl").write_text('{"prompt": "the cat", "completion": "sleeps"}\n' * 8)
     common = ("--model", model, "--train", tmp_path / "t.jsonl", "--task", "causal-lm")
-    assert (
-        run(
-            "tune", *common, "--epochs", 20, "--learning-rate", 0.1, "--out", tmp_path / "out", "--quiet"
-        ).exit_code
-        == 0
-    )
+    tuned = run("tune", *common, "--epochs", 20, "--learning-rate", 0.1, "--out", tmp_path / "out")
+    assert tuned.exit_code == 0
+    assert "over 1 seed," in tuned.output
+    assert f"next: attangent generate TEXT --model {model} --adapter {tmp_path}" in tuned.output
     asked = ("generate", "the cat", "--model", model, "--adapter", tmp_path / "out", "--tokens", 1)
     done = run(*asked)
     assert (done.exit_code, done.output) == (0, "sleeps\n")

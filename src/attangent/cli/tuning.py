@@ -113,7 +113,7 @@ def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> N
     if json_ and is_first_process():
         typer.echo(json.dumps(found, indent=1))
     elif not silent:
-        _print_mean(found, out)
+        _print_mean(found, out, tuning.model)
 
 
 def compare(
@@ -308,19 +308,20 @@ def _print_search(metrics: dict[str, Any]) -> None:
         typer.echo("training did not help on rows kept apart: the classifier alone is kept, as `probe` gives")
 
 
-def _print_mean(found: list[dict[str, Any]], out: Path) -> None:
+def _print_mean(found: list[dict[str, Any]], out: Path, model: str) -> None:
     import statistics
 
     name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in found[0])
     values = [metrics[name] for metrics in found]
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    seeds = f"{len(values)} seeds" if len(values) > 1 else "1 seed"
     typer.echo(
-        f"{found[0]['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {len(values)} seeds, "
+        f"{found[0]['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {seeds}, "
         f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
         f"saved in {out}"
     )
     place = out / f"seed-{found[0]['seed']}"
-    use = "chat --model MODEL" if name == "eval_loss" else "predict ROWS"
+    use = f"generate TEXT --model {model}" if name == "eval_loss" else "predict ROWS"
     hint(f"attangent {use} --adapter {place}")
 
 

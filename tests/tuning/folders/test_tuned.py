@@ -11,6 +11,8 @@ import torch
 import attangent
 from attangent import AttangentError
 from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning.folders.card import card_text
+from attangent.tuning.folders.description import Description
 from attangent.tuning.folders.tuned import is_tuned, load_tuned, place_of
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
@@ -216,3 +218,8 @@ def test_a_base_in_bfloat16(bert, tmp_path):
     texts, labels = texts_of(bert)
     hits = [one.label == label for one, label in zip(found.predict(texts), labels, strict=True)]
     assert sum(hits) / len(hits) == pytest.approx(metrics["eval_accuracy"], abs=1 / 16)
+
+
+def test_a_label_with_a_comma_is_quoted_on_the_card(tmp_path):
+    described = Description("base", "classification", "ntk", ("price, tax", "size"))
+    assert 'Tells apart "price, tax", size.' in card_text(tmp_path, described, {})

@@ -54,7 +54,7 @@ def card_text(place: Path, description: Description, metrics: dict[str, Any]) ->
     uses = {"causal-lm": _GENERATE, "image-classification": _IMAGES}
     use = uses.get(description.kind, _PREDICT)
     examples = {"image-classification": "IMAGE.png"}
-    labels = ", ".join(description.labels)
+    labels = ", ".join(f'"{label}"' if "," in label else label for label in description.labels)
     needs = NEEDS[description.kind]
     task = f"Tells apart {labels}" if needs.classifier else "Goes on with texts"
     task = "Predicts a number" if needs.values else task
