@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attangent.tuning.compare.run import Run, read_runs
 
-FIRST, RIVAL, SMALL = "ntk", "lora r=8", "ntk, a quarter"
+OURS, RIVAL, SMALL = ("ntk+lora", "ntk"), "lora r=8", "ntk, a quarter"
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,24 @@ def report(runs: Sequence[Run]) -> str:
     lines = [table(found), ""]
     for size in sorted({task.rpartition(" ")[2] for task, _, _ in found}, key=int):
         own = {key: value for key, value in found.items() if key[0].endswith(f" {size}")}
-        for rival in dict.fromkeys(entrant for _, entrant, _ in own):
-            gaps = differences(own, FIRST, rival)
-            if rival != FIRST and gaps:
-                each = ", ".join(f"{task} {one}" for task, one in gaps.items())
-                lines.append(f"{size} examples, ntk less {rival}: {verdict(gaps)} ({each})")
+        lines += [f"{size} examples, {line}" for first in OURS for line in _against_rivals(own, first)]
         level = differences(own, SMALL, RIVAL)
         equal = [task for task, one in level.items() if one.mean >= -one.error]
         if level:
             many = f"{len(equal)} of {len(level)}"
             lines.append(f"{size} examples, a quarter of LoRA's numbers is as good on {many}")
     return "\n".join(lines)
+
+
+def _against_rivals(found: dict[tuple[str, str, int], float], first: str) -> list[str]:
+    """A line for each rival with which the method shares splits."""
+    rivals = dict.fromkeys(entrant for _, entrant, _ in found if entrant != first)
+    gaps = {rival: differences(found, first, rival) for rival in rivals}
+    return [
+        f"{first} less {rival}: {verdict(own)} ({', '.join(f'{task} {one}' for task, one in own.items())})"
+        for rival, own in gaps.items()
+        if own
+    ]
 
 
 def reported(folder: Path) -> list[str]:

@@ -73,7 +73,9 @@ def test_seeds_differ(bert, tmp_path):
     assert first["eval_loss"] != second["eval_loss"]
 
 
-@pytest.mark.parametrize(("name", "place"), [("lora", "adapter"), ("head", "model"), ("ntk+lora", "lora")])
+@pytest.mark.parametrize(
+    ("name", "place"), [("lora", "adapter"), ("head", "model"), ("ntk+lora", "adapter/lora")]
+)
 def test_other_methods_save_what_their_libraries_read(bert, tmp_path, name, place):
     finetune(tuning(bert, method=Method(name)), tmp_path)
     files = {path.name for path in (tmp_path / "seed-0" / place).iterdir()}

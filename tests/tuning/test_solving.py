@@ -28,14 +28,14 @@ def llama(tmp_path_factory):
 
 
 def tuned(llama, out, name):
-    """The folders of the adapters that were trained."""
+    """The folder of the adapter that was trained."""
     rate = 0.25 if name == "ntk+lora" else 0.05  # LoRA's part has a fifth of it
     method = Method(name, learning_rate=rate)
     problems = llama / "math.jsonl"
     training = Training(epochs=4, batch=3)
     given = Tuning(str(llama), problems, problems, "causal-lm", None, 40, method, training)
     finetune(given, out)
-    return [out / "seed-0" / place for place in (("lora", "adapter") if name == "ntk+lora" else ("adapter",))]
+    return out / "seed-0/adapter"
 
 
 def answers(llama, out, adapters=(), **own):
@@ -60,16 +60,19 @@ def test_a_line_for_each_problem_and_how_many_are_right(llama, tmp_path):
 @pytest.mark.parametrize("name", ["ntk", "lora", "prefix", "ntk+lora"])
 def test_the_adapters_act(llama, tmp_path, name):
     _, before = answers(llama, tmp_path / "base.jsonl")
-    folders = tuned(llama, tmp_path, name)
-    found, rows = answers(llama, tmp_path / "tuned.jsonl", folders)
+    found, rows = answers(llama, tmp_path / "tuned.jsonl", [tuned(llama, tmp_path, name)])
     assert [row["completion"] for row in rows] != [row["completion"] for row in before]
     assert found["problems"] == 3
 
 
 def test_every_part_of_a_stack_acts(llama, tmp_path):
-    folders = tuned(llama, tmp_path, "ntk+lora")
-    made = [answers(llama, tmp_path / "x.jsonl", some)[1] for some in (folders, folders[:1], folders[1:])]
-    assert made[0] not in made[1:]
+    both = tuned(llama, tmp_path, "ntk+lora")
+    whole, lora = (answers(llama, tmp_path / "x.jsonl", [some])[1] for some in (both, both / "lora"))
+    (both / "lora").rename(both.with_name("lora"))  # as 0.1 saved it
+    state = answers(llama, tmp_path / "x.jsonl", [both])[1]
+    given = answers(llama, tmp_path / "x.jsonl", [both.with_name("lora"), both])[1]
+    assert whole == given
+    assert whole not in (lora, state)
 
 
 def test_answers_are_those_of_the_model_that_was_trained(llama, tmp_path):
@@ -122,7 +125,7 @@ def test_folders_that_are_no_adapters_are_refused(llama, tmp_path):
 
 
 def test_two_of_one_kind_are_refused(llama, tmp_path, monkeypatch):
-    folder = tuned(llama, tmp_path, "ntk")[0]
+    folder = tuned(llama, tmp_path, "ntk")
     monkeypatch.setattr("attangent.tuning.solving.load_model", lambda *_: pytest.fail("loaded"))
     with pytest.raises(AttangentError, match="at most one of each"):
         answers(llama, tmp_path / "out.jsonl", [folder, folder])

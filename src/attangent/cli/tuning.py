@@ -202,7 +202,7 @@ def solve(
     problems: Annotated[Path, typer.Option(help="Problems of GSM8K or MATH: a .jsonl file (.gz is fine).")],
     out: Annotated[Path, typer.Option(help="A .jsonl file: a line for each problem.")],
     adapter: Annotated[
-        list[Path] | None, typer.Option(help="The folder of an adapter; for ntk+lora give both.")
+        list[Path] | None, typer.Option(help="The folder of an adapter; may be given twice.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
     tokens: Annotated[int, typer.Option(help="At most so many new tokens in a solution.")] = 256,

@@ -15,6 +15,7 @@ from attangent.adapters.files.save import load_adapter
 from attangent.tuning.data.math import Problem, read_problems, score_answers, solve
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods.from_peft import with_peft_adapter
+from attangent.tuning.methods.ntk import LORA
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def solve_file(
 
 
 def _sorted_out(folders: Sequence[Path]) -> tuple[Path | None, Path | None]:
-    """The folder of peft's adapter and that of prefix states."""
+    """The folder of peft's adapter, which may be below that of the states, and that of prefix states."""
+    below = [folder / LORA for folder in folders if (folder / LORA).is_dir()]
+    folders = [*folders, *(folder for folder in below if folder not in folders)]
     types = [_peft_type_of(folder) for folder in folders]
     theirs = [folder for folder, type_ in zip(folders, types, strict=True) if type_ != PEFT_TYPE]
     ours = [folder for folder, type_ in zip(folders, types, strict=True) if type_ == PEFT_TYPE]

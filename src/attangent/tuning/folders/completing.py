@@ -8,6 +8,7 @@ from attangent._files import write_json
 from attangent.adapters.files.format import CONFIG
 from attangent.tuning.folders.card import write_card
 from attangent.tuning.folders.description import Description
+from attangent.tuning.methods.ntk import LORA
 from attangent.tuning.preparing import Ground
 from attangent.tuning.request import Tuning
 
@@ -45,6 +46,6 @@ def _described(model: Any, ground: Ground, tuning: Tuning) -> Description:
 
 def _mark_pooling(place: Path, described: Description) -> None:
     """Say in the adapter's config that means are read, so that nobody loads it unawares."""
-    for path in (place / CONFIG, place.with_name("lora") / CONFIG):
+    for path in (place / CONFIG, place / LORA / CONFIG):
         if described.pooling == "mean" and path.is_file():
             write_json(path, json.loads(path.read_text()) | {"pooling": "mean"})

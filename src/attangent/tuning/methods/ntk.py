@@ -15,6 +15,7 @@ from attangent.tuning.methods.technique import Site, Technique
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
 
+LORA = "lora"
 _TRAINED_FEATURES = ("learned", "anchors")
 _LORA_RATE = 0.2
 """LoRA's default rate over that of learned features."""
@@ -49,6 +50,7 @@ class NtkAndLora(Ntk):
     """Both at once, by default at half the size that each has alone; peft keeps the classifier.
 
     The rate is the state's; LoRA's part is trained at a fifth of it, as the two methods' own rates are.
+    LoRA's part is saved in a folder below that of the state.
     """
 
     name = "ntk+lora"
@@ -71,11 +73,16 @@ class NtkAndLora(Ntk):
         return adapted
 
     def save(self, model: Any, place: Path) -> None:
-        model.save_pretrained(place.with_name("lora"))
         super().save(model, place)
+        model.save_pretrained(place / LORA)
 
     def load(self, model: Any, place: Path) -> Any:
-        return super().load(with_peft_adapter(model, place.with_name("lora")), place)
+        return super().load(with_peft_adapter(model, lora_of(place)), place)
+
+
+def lora_of(place: Path) -> Path:
+    """The folder of LoRA's part: below that of the state, or beside it where 0.1 saved it."""
+    return place / LORA if (place / LORA).is_dir() else place.with_name(LORA)
 
 
 def _config(method: "Method", classifier: list[str], seed: int) -> NTKConfig:
