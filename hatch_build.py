@@ -52,8 +52,8 @@ def libraries(root: Path) -> dict[str, list[Piece]]:
     if platform.machine().lower() in ("x86_64", "amd64"):
         pieces = [
             Piece(rows),
-            Piece(rows, [*FMA, "-DAT_ONCE=4", "-DKIND(name)=name##_fma"]),
-            Piece(rows, [*WIDE, "-DAT_ONCE=8", "-DKIND(name)=name##_wide"]),
+            Piece(rows, [*FMA, "-DLANES=8", "-DAT_ONCE=4", "-DKIND(name)=name##_fma"]),
+            Piece(rows, [*WIDE, "-DLANES=16", "-DAT_ONCE=8", "-DKIND(name)=name##_wide"]),
             Piece(choose, ["-DHAS_KINDS"]),
         ]
     return {

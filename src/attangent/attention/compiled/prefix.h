@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 #define VERSION 2
-#define LANES 16 /* numbers that one vector holds */
+#ifndef LANES
+#define LANES 4 /* numbers that one vector of the processor holds: wider ones are taken apart, which is far slower */
+#endif
 
 enum { ELU, LEARNED_ELU, LEARNED_GELU, EXPONENTIAL };
 

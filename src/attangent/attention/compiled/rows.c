@@ -8,9 +8,10 @@
 #include "prefix.h"
 
 #ifndef AT_ONCE
-#define AT_ONCE 2 /* rows of a product whose sums fit into the registers */
+#define AT_ONCE 4 /* rows of a product whose sums fit into the registers */
 #define KIND(name) name##_plain
 #endif
+#define BESIDE 2 /* vectors of a row in such a product */
 #define TILE 48 /* rows whose features exist at once; a multiple of AT_ONCE */
 #define OWN 65536 /* numbers of scratch space that every thread keeps */
 

@@ -97,22 +97,37 @@ INLINE uint16_t to_bfloat(float given)
     return given != given ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* y (AT_ONCE, columns) += x W, where W is (inner, columns) and columns a multiple of LANES. */
+/* y (AT_ONCE, vectors of LANES) += x W, where W is (inner, the same columns). Every number of x that is read serves as
+   many vectors, so that products and not loads take the time. */
+INLINE void add_block(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
+                      int64_t W_step, int64_t inner, const int vectors)
+{
+    lanes sums[AT_ONCE][BESIDE];
+    for (int r = 0; r < AT_ONCE; r++)
+        for (int c = 0; c < vectors; c++)
+            sums[r][c] = load(y + r * y_step + c * LANES);
+    for (int64_t j = 0; j < inner; j++) {
+        lanes w[BESIDE];
+        for (int c = 0; c < vectors; c++)
+            w[c] = load(W + j * W_step + c * LANES);
+        for (int r = 0; r < AT_ONCE; r++)
+            for (int c = 0; c < vectors; c++)
+                sums[r][c] += x[r * x_step + j * x_inner] * w[c];
+    }
+    for (int r = 0; r < AT_ONCE; r++)
+        for (int c = 0; c < vectors; c++)
+            store(y + r * y_step + c * LANES, sums[r][c]);
+}
+
+/* The same for a number of columns that is a multiple of LANES. */
 INLINE void add_rows(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
                      int64_t W_step, int64_t inner, int64_t columns)
 {
-    for (int64_t c = 0; c < columns; c += LANES) {
-        lanes sums[AT_ONCE];
-        for (int r = 0; r < AT_ONCE; r++)
-            sums[r] = load(y + r * y_step + c);
-        for (int64_t j = 0; j < inner; j++) {
-            const lanes w = load(W + j * W_step + c);
-            for (int r = 0; r < AT_ONCE; r++)
-                sums[r] += x[r * x_step + j * x_inner] * w;
-        }
-        for (int r = 0; r < AT_ONCE; r++)
-            store(y + r * y_step + c, sums[r]);
-    }
+    int64_t c = 0;
+    for (; c + BESIDE * LANES <= columns; c += BESIDE * LANES)
+        add_block(y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, BESIDE);
+    for (; c < columns; c += LANES)
+        add_block(y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, 1);
 }
 
 /* The same for any number of rows that is a multiple of AT_ONCE. */
