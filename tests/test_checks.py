@@ -9,6 +9,7 @@ from attangent._checks import (
     check_positive,
     check_size,
     check_steps,
+    has_words,
 )
 
 
@@ -65,3 +66,9 @@ def test_step_counts_end_where_no_machine_gets():
     for bad in (-1, 10**9 + 1, 1.5, "3", True):
         with pytest.raises(AttangentError, match="steps is"):
             check_steps("steps", bad)
+
+
+@pytest.mark.parametrize(("value", "found"), [("a b", True), ("", False), (" \n", False), ("\udcff", False)])
+def test_texts_with_words(value, found):
+    assert has_words(value) is found
+    assert not has_words(value.encode(errors="replace"))

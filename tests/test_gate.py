@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import attangent.kernels
-from attangent import AttangentError, attention, diffusion, forecast, icl
+from attangent import AttangentError, attention, diffusion, forecast, icl, stages
 from attangent._gate import checked, guard, guard_arrays
-from attangent.attention.features import Elu, Taylor
-from attangent.kernels.modules import TangentModel
+from attangent.attention.features import Calibrated, Elu, Taylor
+from attangent.kernels.modules import Optimiser, TangentModel
 
 
 def scaled(x: Tensor, by: float = 2.0, *, name: str | None = None) -> Tensor:
@@ -147,6 +147,27 @@ def _tangent_model():
     return TangentModel.of(torch.nn.Linear(3, 2), torch.eye(3))
 
 
+def _trained_on(x):
+    return forecast.train_attention(forecast.AttentionModel(3, 4), x, torch.ones(4), steps=1, rate=0.1)
+
+
+def _train_tangent(rates):
+    targets, loss = torch.ones(3, 2), torch.nn.functional.mse_loss
+    return _tangent_model().train(targets, loss, Optimiser(1), rates, [[0, 1]], [1])
+
+
+def _operator():
+    return attangent.kernels.SoftmaxNetwork(3, 2, m=8).kernel_operator(torch.eye(3))
+
+
+def _state():
+    return attention.PrefixState.zero(Elu(4), heads=2)
+
+
+def _dictionary():
+    return icl.Dictionary.random(K=6, N=4, d=3, m=2, tau=0.1)
+
+
 DO_NOT_FIT = {
     "features without an axis": lambda: Taylor(4, 2)(torch.tensor(1.0)),
     "features of truth values": lambda: Elu(4)(torch.ones(3, 4, dtype=torch.bool)),
@@ -161,11 +182,41 @@ DO_NOT_FIT = {
     "points of another kind": lambda: _tangent_model().true_outputs(torch.ones(4, 3).double(), torch.ones(8)),
     "no parameters": lambda: attangent.kernels.tangent_kernel(torch.nn.Linear(3, 2), torch.eye(3), params=[]),
     "weights": lambda: forecast.ResidualSSM(d=3).linear_risk(torch.ones(4), False),
-    "matrix": lambda: icl.clean_risk(icl.Dictionary.random(K=6, N=4, d=3, m=2, tau=0.1), torch.ones(4, 5)),
+    "matrix": lambda: icl.clean_risk(_dictionary(), torch.ones(4, 5)),
     "jobs": lambda: attangent.kernels.SoftmaxNetwork(3, 2, m=8).kernel(torch.eye(3), jobs=2**62),
     "answers": lambda: icl.InContextTransformer(3, 2)(torch.ones(4, 3), torch.ones(2, 5), torch.ones(1, 3)),
     "means": lambda: diffusion.GaussianMixture(torch.ones(2), torch.ones(2), torch.ones(2)),
     "posterior mean": lambda: diffusion.ForwardProcess().score(torch.ones(3, 2), 0.5, torch.ones(4, 2)),
+    "a number for a series": lambda: forecast.errors_by_step(forecast.Persistence(4, 2), 7),
+    "texts for a series": lambda: forecast.errors_by_step(forecast.Persistence(4, 2), np.array(["a", "b"])),
+    "no horizons": lambda: forecast.compare([forecast.Persistence(4, 2)], [], [], 4),
+    "points without an axis": lambda: _trained_on(torch.tensor(1.0)),
+    "a probability above 1": lambda: attangent.kernels.concentration_bound(8, 1.0, 2**31),
+    "a probability of 0": lambda: attangent.kernels.concentration_bound(8, 1.0, -0.0),
+    "rates for other weights": lambda: _train_tangent(np.ones((3, 4))),
+    "no rates": lambda: _train_tangent([]),
+    "rates in words": lambda: _train_tangent("fast"),
+    "a ridge below 0": lambda: _operator().preconditioner(-(10**30)),
+    "values of other heads": lambda: _state().error(
+        torch.ones(2, 5, 4), torch.ones(2, 5, 4), torch.ones(3, 4)
+    ),
+    "tokens of another size": lambda: _state().error(
+        *[torch.ones(2, 5, 4)] * 3, token_keys=torch.ones(2, 3, 5), token_values=torch.ones(2, 3, 4)
+    ),
+    "a deviation without a square": lambda: diffusion.GaussianMixture.around(torch.ones(3, 2), 1e300),
+    "units without heads": lambda: Calibrated(Elu(4), torch.tensor(2.0), torch.ones(2), torch.ones(2)),
+    "rules in a matrix": lambda: icl.compare_to_ridge(
+        lambda *given: None, _dictionary(), rules=np.ones((3, 4))
+    ),
+    "steps by name": lambda: attangent.kernels.descend(
+        attangent.kernels.SoftmaxNetwork(3, 2, m=8), torch.eye(3), torch.ones(3, 2), 0.1, 2, keep={"a": 1}
+    ),
+    "a truth value for a count": lambda: icl.IN_DOMAIN.second_moment(True),
+    "labels without a square": lambda: icl.InContextTransformer(3, 2)(
+        torch.ones(4, 3), torch.full((2, 4), 1e30), torch.ones(1, 3)
+    ),
+    "a class for a tokenizer": lambda: stages.minus_loss(int, ["a"]),
+    "half a letter": lambda: stages.minus_loss(lambda text, **options: {}, ["\udcff"]),
     "a list too long": lambda: attention.RaggedState.of(torch.zeros(1).expand(2**38), [], []),
 }
 
@@ -182,3 +233,9 @@ def test_the_tangent_goes_along_with_parameters_of_any_precision():
     theta = torch.ones(2, 8, dtype=torch.float64)
     assert torch.equal(model.along(torch.eye(3), theta), model.along(torch.eye(3), theta.float()))
     assert model.along(torch.eye(3), theta[0]).shape == (3, 2)
+
+
+def test_whole_numbers_and_tensors_with_gradients_are_numbers_too():
+    assert diffusion.Estimate.of([1, 3]).mean == 2.0
+    y = torch.ones(4, requires_grad=True)
+    assert np.allclose(icl.InContextRidge(tau=0.0).fit(np.eye(4), y).coef_, 1.0)

@@ -1,6 +1,8 @@
 """Annotations as kinds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -23,17 +25,22 @@ class Dog:
 @pytest.mark.parametrize(
     ("annotation", "good", "bad"),
     [
-        (int, [0, -3, True, np.int64(4)], [1.0, "1", None, 2**63, 10**400, [1]]),
-        (float, [0.5, 1, np.float32(2), float("nan")], ["1", None, 10**400, 1j, torch.ones(1)]),
+        (int, [0, -3, np.int64(4)], [1.0, "1", None, True, 2**63, 10**400, [1]]),
+        (float, [0.5, 1, np.float32(2), float("nan")], ["1", None, 10**30, Fraction(1, 3), 1j]),
         (bool, [True, 0, np.bool_(True)], ["no", None, 0.5]),
         (str, ["x", ""], [b"x", 1, None]),
-        (Path, ["a/b", Path("c")], [None, 3, "a\0b"]),
+        (Path, [Path("c")], ["a/b", None, 3, Path("a\0b")]),
+        (str | PathLike[str], ["a/b", Path("c")], [None, 3, "a\0b"]),
         (int | None, [None, 2], ["x", 0.5]),
         (Literal["a", "b"], ["a"], ["c", None, ["a"], {}]),
         (Sequence[str], [["a"], ("a", "b"), []], ["ab", [1], {"a"}, None]),
         (tuple[int, int], [(1, 2), [1, 2]], [(1,), (1, 2, 3), (1, "x")]),
         (tuple[float, ...], [(), (1.0, 2)], ["12", (None,)]),
-        (Iterable[int], [[1], {1, 2}, range(3), iter([1])], ["12", [None], 5, torch.ones(2)]),
+        (
+            Iterable[int],
+            [[1], {1, 2}, {1: "a"}, range(3), iter([1]), np.arange(3)],
+            ["12", [None], {"a": 1}, 5, torch.ones(2), np.array(5), np.array(["a"])],
+        ),
         (Iterable[str], ["qk", ["q"]], [3, [3]]),
         (Mapping[str, float], [{}, {"a": 1.0}], [{1: 1.0}, {"a": "x"}, [("a", 1.0)]]),
         (Callable[[int], int], [len, Dog], [None, 3, "len"]),
@@ -78,6 +85,39 @@ def test_arrays_are_lists_where_lists_are_declared():
     assert kind.convert(np.array([0.5, 1.0])) == [0.5, 1.0]
     with pytest.raises(TypeError):
         kind.convert(np.array(["a"]))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "wanted"),
+    [
+        (float, Fraction(1, 4), 0.25),
+        (float, -(10**30), -1e30),
+        (float | None, Fraction(1, 4), 0.25),
+        (Sequence[float], [1, Fraction(1, 4)], [1, 0.25]),
+        (tuple[str, Path], ("a", "b"), ["a", Path("b")]),
+        (Path, "a/b", Path("a/b")),
+        (Path | None, "a/b", Path("a/b")),
+    ],
+)
+def test_what_is_near_a_kind_becomes_it(annotation, value, wanted):
+    kind = kind_of(annotation, arrays=False)
+    assert kind is not None
+    assert kind.convert is not None
+    found = kind.convert(value)
+    assert found == wanted
+    assert type(found) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [(float, "1"), (Path, "a\0b"), (Sequence[float], [1, "a"]), (Sequence[int], [True])],
+)
+def test_what_is_not_near_a_kind_is_not_converted(annotation, value):
+    kind = kind_of(annotation, arrays=False)
+    assert kind is not None
+    assert kind.convert is not None
+    with pytest.raises(TypeError):
+        kind.convert(value)
 
 
 def test_values_are_described_shortly():

@@ -35,6 +35,17 @@ def _as_array(value: Any) -> np.ndarray:
     return array
 
 
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.ndim > 0
+
+
+def _as_filled(value: Any) -> np.ndarray:
+    array = _as_array(value)
+    if array.ndim == 0:
+        raise TypeError
+    return array
+
+
 def _as_tensor(value: Any) -> Tensor:
     return torch.as_tensor(_as_array(value))
 
@@ -42,7 +53,7 @@ def _as_tensor(value: Any) -> Tensor:
 _TENSORS = frozenset({Tensor, torch.nn.Parameter})
 _TENSOR = Kind("a tensor", _TENSORS, lambda value: isinstance(value, Tensor))
 _NUMBERS = Kind("a tensor or an array of numbers", _TENSORS, _TENSOR.admits, _as_tensor)
-_ARRAY = Kind("an array of numbers", frozenset(), lambda value: isinstance(value, np.ndarray), _as_array)
+_ARRAY = Kind("an array of numbers", frozenset(), _is_array, _as_filled)
 _MODULE = Kind("a torch.nn.Module", frozenset(), lambda value: isinstance(value, torch.nn.Module))
 KINDS = {Tensor: (_TENSOR, _NUMBERS), np.ndarray: (_ARRAY, _ARRAY), torch.nn.Module: (_MODULE, _MODULE)}
 """What is asked of a tensor or an array where nothing is converted, and where array-likes are."""

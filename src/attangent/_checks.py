@@ -67,6 +67,14 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
         )
 
 
+def has_words(value: Any) -> bool:
+    """Whether a value is a text with something in it, all of which can be written down as UTF-8."""
+    try:
+        return isinstance(value, str) and bool(value.encode().strip())
+    except UnicodeEncodeError:  # half a letter
+        return False
+
+
 def _is_number(value: Any) -> bool:
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

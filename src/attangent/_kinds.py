@@ -5,7 +5,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -61,6 +61,10 @@ def is_tensor(value: Any) -> bool:
     return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
 
 
+def _is_array(value: Any) -> bool:
+    return "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray)
+
+
 def _array_kinds() -> dict[Any, tuple[Kind, Kind]]:
     """Kinds of tensors and arrays, by what is annotated: none as long as nobody has imported torch."""
     if "torch" not in sys.modules:
@@ -71,13 +75,21 @@ def _array_kinds() -> dict[Any, tuple[Kind, Kind]]:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and -_LARGEST <= int(value) < _LARGEST
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and -_LARGEST <= int(value) < _LARGEST
 
 
 def _number(value: Any) -> bool:
+    """Numbers that torch and numpy calculate with as they are."""
     if isinstance(value, int):
-        return value.bit_length() < 1024
-    return isinstance(value, Real)
+        return value.bit_length() < _LARGEST.bit_length()
+    return isinstance(value, Real) and (isinstance(value, Integral) or not isinstance(value, Rational))
+
+
+def _as_float(value: Any) -> float:
+    if not isinstance(value, Real):
+        raise TypeError
+    return float(value)
 
 
 def _switch(value: Any) -> bool:
@@ -88,8 +100,16 @@ def _place(value: Any) -> bool:
     return isinstance(value, str | PathLike) and "\0" not in str(value)
 
 
+def _as_path(value: Any) -> Path:
+    if not _place(value):
+        raise TypeError
+    return Path(value)
+
+
 _NONE = Kind("None", frozenset({type(None)}), lambda value: value is None)
-_PATH = Kind("a path", frozenset(), _place)
+_PLACE = Kind("a path", frozenset(), _place)
+"""A path in the hands of somebody who takes texts as well."""
+_PATH = Kind("a path", frozenset(), lambda value: isinstance(value, Path) and _place(value), _as_path)
 _PLAIN: dict[Any, Kind | None] = {
     Any: None,
     object: None,
@@ -97,11 +117,11 @@ _PLAIN: dict[Any, Kind | None] = {
     type(None): _NONE,
     bool: Kind("True or False", frozenset({bool}), _switch),
     int: Kind("a whole number of at most 64 bits", frozenset(), _whole),
-    float: Kind("a number", frozenset({float}), _number),
+    float: Kind("a number", frozenset({float}), _number, _as_float),
     str: Kind("a text", frozenset({str}), lambda value: isinstance(value, str)),
     Callable: Kind("a function", frozenset(), callable),
     Path: _PATH,
-    PathLike: _PATH,
+    PathLike: _PLACE,
 }
 
 
@@ -109,8 +129,8 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
     known = [kind for kind in kinds if kind is not None]
     if len(known) < len(kinds):
         return None
-    ways = [kind.convert for kind in known if kind.convert]
-    asked = [kind for kind in known if kind is not _PLAIN[str] or _PATH not in known]  # a path asks for more
+    asked = _with_texts_as_paths(known)
+    ways = [kind.convert for kind in asked if kind.convert]
     return Kind(
         " or ".join(dict.fromkeys(kind.words for kind in known)),
         frozenset().union(*(kind.exact for kind in asked)),
@@ -119,11 +139,18 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
     )
 
 
+def _with_texts_as_paths(kinds: list[Kind]) -> list[Kind]:
+    """Of a text and a path the path alone, which asks for more and takes texts as they are."""
+    if _PLAIN[str] not in kinds or not {_PATH, _PLACE} & set(kinds):
+        return kinds
+    return [_PLACE, *(kind for kind in kinds if kind not in (_PLAIN[str], _PATH, _PLACE))]
+
+
 def _first(ways: list[Callable[[Any], Any]], value: Any) -> Any:
     for way in ways[:-1]:
         try:
             return way(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return ways[-1](value)
 
@@ -148,7 +175,8 @@ def _container(annotation: Any, origin: Any, arrays: bool) -> Kind | None:
 
 
 def _many(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_tensor(value)
+    none = isinstance(value, str | bytes) or is_tensor(value) or (_is_array(value) and value.ndim == 0)
+    return isinstance(value, Iterable) and not none
 
 
 def _iterable(part: Kind | None, texts: bool) -> Kind:
@@ -157,8 +185,10 @@ def _iterable(part: Kind | None, texts: bool) -> Kind:
     def admits(value: Any) -> bool:
         if texts and isinstance(value, str):
             return True
-        held = value if isinstance(value, list | tuple | set | frozenset) and part else ()
-        return _many(value) and all(part is None or part.admits(one) for one in held)
+        if not _many(value) or part is None:
+            return _many(value)
+        made = isinstance(value, list | tuple | set | frozenset | dict) or _is_array(value)
+        return not made or all(part.admits(one) for one in value)
 
     return Kind(f"a list, every entry {part.words}" if part else "a list", frozenset(), admits)
 
@@ -169,21 +199,35 @@ def _sequence(origin: Any, parts: tuple[Any, ...], arrays: bool) -> Kind:
     wanted = (tuple, list) if origin is tuple else Sequence
     inner = " and ".join(dict.fromkeys(kind.words if kind else "anything" for kind in kinds))
 
-    def admits(value: Any) -> bool:
+    def paired(value: Any) -> list[tuple[Kind | None, Any]] | None:
+        """Every entry with its kind; None for what is no list, or of another length."""
         if not isinstance(value, wanted) or isinstance(value, str | bytes):
-            return False
+            return None
         if fixed and len(value) != len(kinds):
-            return False
-        own = kinds if fixed else kinds * len(value)
-        return all(kind is None or kind.admits(part) for kind, part in zip(own, value, strict=True))
+            return None
+        return list(zip(kinds if fixed else kinds * len(value), value, strict=True))
+
+    def admits(value: Any) -> bool:
+        pairs = paired(value)
+        return pairs is not None and all(kind is None or kind.admits(part) for kind, part in pairs)
 
     def convert(value: Any) -> Any:
-        listed = value.tolist() if hasattr(value, "tolist") and math.prod(value.shape) <= _MOST else None
-        if listed is None or not admits(listed):
+        if hasattr(value, "tolist") and math.prod(value.shape) <= _MOST:
+            value = value.tolist()
+        pairs = paired(value)
+        if pairs is None:
             raise TypeError
-        return listed
+        return [_entry(kind, part) for kind, part in pairs]
 
     return Kind(f"a list, every entry {inner}", frozenset(), admits, convert)
+
+
+def _entry(kind: Kind | None, value: Any) -> Any:
+    if kind is None or kind.admits(value):
+        return value
+    if kind.convert is None:
+        raise TypeError
+    return kind.convert(value)
 
 
 def _mapping(origin: Any, key: Kind | None, entry: Kind | None) -> Kind:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from attangent._arrays import as_double
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
 from attangent.diffusion.dataset import ScoreData
@@ -29,6 +30,7 @@ class Estimate:
         if values.ndim != 1 or len(values) < 2:
             raise AttangentError(f"values have shape {tuple(values.shape)}, expected two or more numbers")
         check_memory("values", values=len(values))
+        values = as_double("values", values)
         return cls(values.mean().item(), (values.std() / len(values) ** 0.5).item())
 
 

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 
 from attangent._arrays import check_shape
-from attangent._checks import check_positive, check_size
+from attangent._checks import check_between, check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
 from attangent._show import brief_fields
 from attangent.diffusion._inputs import as_double, as_points, as_times
 from attangent.diffusion.process import ForwardProcess
+
+_DEVIATIONS = 1e-100, 1e100
+"""Deviations whose squares are numbers above 0."""
 
 
 class Target(Protocol):
@@ -64,7 +67,7 @@ class GaussianMixture:
     def spherical(cls, means: Any, sd: float = 0.1, weights: Any = None) -> "GaussianMixture":
         """Components of equal deviation `sd` around the rows of `means`."""
         means = as_points("means", means)
-        variances = torch.full_like(means, check_positive("sd", sd) ** 2)
+        variances = torch.full_like(means, check_between("sd", sd, *_DEVIATIONS) ** 2)
         return cls(_weights(weights, len(means)), means, variances)
 
     @classmethod

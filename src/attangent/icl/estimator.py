@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -49,8 +50,9 @@ class InContextRidge(RegressorMixin, BaseEstimator):
 
     def _validated(self, *data: Any, **options: Any) -> Any:
         """The data as scikit-learn wants them."""
+        plain = [one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in data]
         try:
-            return validate_data(self, *data, **options)
+            return validate_data(self, *plain, **options)
         except TypeError as error:
             raise _WrongKind(str(error)) from error
         except (ValueError, OverflowError) as error:

@@ -83,6 +83,7 @@ class InContextTransformer(nn.Module):
         tokens = fitted("tokens", tokens, like, "N", d)
         labels = fitted("labels", labels, like, "batch", len(tokens))
         queries = fitted("queries", queries, like, "Q", d)
+        _check_reach(tokens=tokens, labels=labels, queries=queries)
         N = len(tokens)
         shown = F.pad(labels / self.label_scale, (0, len(queries)))  # (batch, N + Q)
         inputs = torch.cat([tokens, queries]).expand(len(labels), -1, -1)
@@ -96,6 +97,16 @@ class InContextTransformer(nn.Module):
         y = as_labels(labels, dictionary.N)
         with torch.no_grad():
             return self(*_cast(self, dictionary, y)).double()
+
+
+def _check_reach(**inputs: Tensor) -> None:
+    """Refuse numbers whose squares, which the layer norms take, leave the dtype."""
+    for name, given in inputs.items():
+        largest = given.detach().abs().amax().item() if given.numel() else 0.0
+        if largest > 1e-3 * math.sqrt(torch.finfo(given.dtype).max):
+            raise AttangentError(
+                f"{name} reaches {largest:.3g}, which {given.dtype} cannot square: scale it down"
+            )
 
 
 class Layer(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attangent._arrays import check_shape
-from attangent._checks import check_positive
+from attangent._checks import check_not_negative, check_positive, check_size
 from attangent._errors import AttangentError
 from attangent.kernels._inputs import as_points, as_targets
 from attangent.kernels.prefix import PrefixNetwork
@@ -39,6 +39,11 @@ class Guarantee:
 
 def concentration_bound(outputs: int, sigma: float, delta: float, C: float = 10.0) -> float:
     """B = max(C sigma sqrt(log(nd/delta)), 1), which bounds |<w_r, x_i>| with probability 1 - delta."""
+    check_size("outputs", outputs)
+    check_not_negative("sigma", sigma)
+    check_not_negative("C", C)
+    if check_positive("delta", delta) >= 1:
+        raise AttangentError(f"delta is {delta}, expected a probability below 1")
     return max(C * sigma * math.sqrt(math.log(outputs / delta)), 1.0)
 
 

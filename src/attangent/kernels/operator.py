@@ -53,6 +53,7 @@ class KernelOperator(LinearOperator):
 
         Blocks between different outputs are small in all networks but PrefixNetwork, where it helps less.
         """
+        check_not_negative("ridge", ridge)
         n, d_out = self.left.points, self.left.d_out
         if self.left is not self.right or 6 * 8 * n**2 > self._room:
             return None

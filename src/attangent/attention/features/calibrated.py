@@ -99,7 +99,7 @@ class Calibrated(FeatureMap):
 
 
 def _check_units(inner: FeatureMap, mean: Tensor, scale: Tensor, level: Tensor) -> None:
-    heads = mean.shape[0]
+    heads = mean.shape[0] if mean.ndim else 0
     if mean.shape != (heads, inner.dim) or scale.shape != (heads,) or level.shape != (heads,):
         raise AttangentError(
             f"mean, scale and level are {tuple(mean.shape)}, {tuple(scale.shape)}, {tuple(level.shape)}, "

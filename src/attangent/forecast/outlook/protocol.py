@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attangent._errors import AttangentError
 from attangent.forecast.data.dataset import Dataset
+from attangent.forecast.data.inputs import as_series
 from attangent.forecast.data.windows import every_window
 from attangent.forecast.models.forecaster import Forecaster
 
@@ -16,6 +18,7 @@ Array = NDArray[np.float64]
 
 def errors_by_step(forecaster: Forecaster, series: Array) -> tuple[Array, Array, int]:
     """Mean squared and mean absolute error (H, C) over every window of (T, C), and the number of windows."""
+    series = as_series("series", series)
     squares = absolutes = np.zeros((forecaster.horizon, series.shape[1]))
     count = 0
     for inputs, targets in every_window(series, forecaster.lookback, forecaster.horizon):
@@ -62,6 +65,10 @@ def compare(
     forecasters: Sequence[Forecaster], datasets: Sequence[Dataset], horizons: Sequence[int], lookback: int
 ) -> pd.DataFrame:
     """The "all" rows of fresh copies of the forecasters at every horizon, with one look-back for all."""
+    given = {"forecasters": forecasters, "datasets": datasets, "horizons": horizons}
+    for name, some in given.items():
+        if not some:
+            raise AttangentError(f"{name} is empty, expected at least one")
     tables = [
         evaluate(_resized(forecaster, lookback, horizon), dataset)
         for dataset in datasets

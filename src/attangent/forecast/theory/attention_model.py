@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from attangent._arrays import fitted
+from attangent._arrays import check_shape, fitted
 from attangent._checks import check_between, check_not_negative, check_positive, check_size, check_steps
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
@@ -112,6 +112,7 @@ def train_attention(
     check_steps("steps", steps)
     check_positive("rate", rate)
     check_not_negative("weight_decay", weight_decay)
+    check_shape("x", x, "n", "d")
     y = fitted("y", y, model.w, len(x))
     parameters = [p for p in model.parameters() if p.requires_grad]
     kind = torch.optim.Adam if optimiser == "adam" else torch.optim.SGD

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
-from attangent._arrays import check_shape, fitted
+from attangent._arrays import as_double, check_shape, fitted
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._kinds import describe
@@ -112,7 +112,7 @@ class TangentModel:
             raise AttangentError(
                 f"targets has shape {tuple(targets.shape)}, expected {len(self.outputs)} rows: one a point"
             )
-        state = OptimiserState(optimiser, self.theta, _as_rates(rates))
+        state = OptimiserState(optimiser, self.theta, _as_rates(rates, len(self.theta)))
         slope = vmap(grad(loss), in_dims=(0, None))
         kept, losses = {0: state.theta.clone()} if 0 in record else {}, []
         for step, points in enumerate(order[: optimiser.steps]):
@@ -186,11 +186,14 @@ def _are_within(rows: Tensor, count: int) -> bool:
     return rows.numel() > 0 and int(rows.min()) >= 0 and int(rows.max()) < count
 
 
-def _as_rates(rates: Any) -> Tensor:
-    given = torch.as_tensor(rates, dtype=torch.float32)
+def _as_rates(rates: Any, weights: int) -> Tensor:
+    given = as_double("rates", rates).float()
     given = given[:, None] if given.ndim == 1 else given
-    if given.ndim != 2 or not (given >= 0).all() or not torch.isfinite(given).all():
-        raise AttangentError(f"rates are {rates!r}, expected (runs,) or (runs, weights), none below 0")
+    fits = given.ndim == 2 and len(given) > 0 and given.shape[1] in (1, weights)
+    if not fits or not (given >= 0).all() or not torch.isfinite(given).all():
+        raise AttangentError(
+            f"rates are {describe(rates)}, expected (runs,) or (runs, {weights}), one a weight, none below 0"
+        )
     check_positive("the largest rate", given.max().item())
     return given
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attangent._checks import has_words
 from attangent._errors import AttangentError
 from attangent.stages.spectra.edit import SpectrumEdit
 
@@ -62,9 +63,12 @@ def _inputs(tokenizer: Any, texts: Iterable[str]) -> list[Any]:
     given = list(texts)
     if not callable(tokenizer) or isinstance(tokenizer, nn.Module):
         raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
-    if not given or not all(isinstance(text, str) and text.strip() for text in given):
-        raise AttangentError("texts are empty or no strings, expected one or more texts with words in them")
-    return [tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given]
+    if not given or not all(map(has_words, given)):
+        raise AttangentError("texts are empty or no texts, expected one or more texts with words in them")
+    try:
+        return [tokenizer(text, return_tensors="pt", truncation=True, max_length=512) for text in given]
+    except TypeError as error:
+        raise AttangentError(f"tokenizer does not take texts as transformers' do: {error}") from error
 
 
 @torch.no_grad()
