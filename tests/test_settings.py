@@ -69,3 +69,9 @@ def test_missing_and_large_files_are_refused(tmp_path):
     path.write_text("[1]")
     with pytest.raises(AttangentError, match="has a list, expected names with values"):
         read_json(path)
+
+
+@pytest.mark.parametrize(("read", "content"), [(read_toml, "a = 1"), (read_json, '{"a": 1}')])
+def test_the_mark_that_some_editors_put_first_is_no_letter(read, content, tmp_path):
+    (tmp_path / "file").write_text("\ufeff" + content)
+    assert read(tmp_path / "file") == {"a": 1}

@@ -51,7 +51,7 @@ def _read(path: Path, form: str, parse: Callable[[str], Any], largest: int) -> d
     if path.stat().st_size > largest:
         raise AttangentError(f"{path} has {path.stat().st_size:,} bytes, expected at most {largest:,}")
     try:
-        content = parse(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:  # also what is not UTF-8
         raise AttangentError(f"{path} is not {form}: {error}") from None
     if not isinstance(content, dict):

@@ -4,6 +4,8 @@ import bz2
 import gzip
 import lzma
 import zlib
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,16 @@ def check_header(path: Path) -> None:
         raise AttangentError(
             f"{path} has {columns:,} columns or more in its first line, expected at most {MOST_COLUMNS:,}: "
             "put long tables below each other, with a column that names the series"
+        )
+
+
+def check_columns(names: Iterable[Any], path: Path) -> None:
+    """Refuse a table that names a column twice: nobody could say which one is meant. Some may have no name."""
+    counts = Counter(name.strip() for name in names if isinstance(name, str) and name.strip())
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise AttangentError(
+            f"{path} names a column twice: {', '.join(map(repr, twice))}; rename one of them"
         )
 
 

@@ -164,3 +164,25 @@ def test_the_page_names_every_command_and_exit_code():
     assert {"--max-new-tokens", "--first-seed"} == {
         f"--{old.replace('_', '-')}" for aliases in grammar.ALIASES.values() for old in aliases
     }
+
+
+def test_nothing_is_written_over_what_is_read(series, tmp_path, monkeypatch):
+    monkeypatch.chdir(series)
+    before = Path("long.csv").read_bytes()
+    link = tmp_path / "link.csv"
+    link.symlink_to(series / "long.csv")
+    for flag, place in (("--out", "./long.csv"), ("--plot", "long.csv"), ("--out", str(link))):
+        done = RUNNER.invoke(app, ["forecast", "long.csv", "--horizon", "2", flag, place])
+        assert isinstance(done.exception, AttangentError)
+        assert f"{flag} is " in str(done.exception)
+        assert "is also what is read" in str(done.exception)
+    assert Path("long.csv").read_bytes() == before
+
+
+def test_no_adapter_is_put_into_the_folder_of_its_model(tmp_path):
+    model, prompt = tmp_path / "model", tmp_path / "prompt.txt"
+    model.mkdir()
+    prompt.write_text("x")
+    words = ["compress", "--model", str(model), "--prompt", str(prompt), "--out", f"{tmp_path}/model/"]
+    assert "is also what is read" in str(RUNNER.invoke(app, words).exception)
+    assert list(model.iterdir()) == []

@@ -246,3 +246,22 @@ def test_two_processes_reach_the_loss_of_one(tmp_path):
         assert one["steps"] == two["steps"] == 9
         assert two["eval_loss"] == pytest.approx(one["eval_loss"], abs=1e-4)
         assert two["train_loss"] == pytest.approx(one["train_loss"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(
+            {name: value}
+            for name in ("epochs", "head_rate", "weight_decay")
+            for value in (-1.0, math.nan, math.inf)
+        ),
+        *({"warmup": value} for value in (-0.1, 1.0, math.nan)),
+        {"checkpoint_steps": -1},
+        {"batch": 0},
+    ],
+    ids=str,
+)
+def test_settings_that_no_training_can_follow_are_refused(settings):
+    with pytest.raises(AttangentError, match=f"{next(iter(settings))} is .*expected"):
+        Training(**settings)

@@ -19,6 +19,7 @@ import typer
 
 from attangent._checks import check_size
 from attangent._cores import available_cores
+from attangent._errors import AttangentError
 from attangent._files import check_file, write_whole
 
 INTERRUPTED = 130
@@ -33,6 +34,8 @@ Jobs = Annotated[int | None, typer.Option(help="How many cores to use at once.")
 Answers = Annotated[
     Path | None, typer.Option(help="Write what would be printed to this file, whole or not at all.")
 ]
+_WRITTEN = ("out", "plot", "report", "figures")
+_MODELS = ("model", "adapter", "beside")
 _Unused = Annotated[int, typer.Option("--seed", hidden=True, help="Accepted; nothing is drawn here.")]
 
 ALIASES: dict[str, dict[str, str]] = {
@@ -56,6 +59,7 @@ def spoken(command: Callable[..., None]) -> Callable[..., None]:
         for old, new in aliases.items():
             value = given.pop(old)
             given[new] = given[new] if value is None else value
+        _check_places(given | extra)
         with _interruptible(), _cores(extra.get("jobs")), _into(extra.get("out")):
             command(**given)
 
@@ -95,6 +99,28 @@ def _alias(old: str, new: inspect.Parameter) -> inspect.Parameter:
 
 def _named(name: str, kind: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _check_places(given: dict[str, Any]) -> None:
+    """Refuse to write where something is read from: it would be overwritten."""
+    written = {name: place for name in _WRITTEN if isinstance(place := given.get(name), Path)}
+    for name, value in given.items():
+        for source in value if isinstance(value, list) else [value]:
+            if name in _WRITTEN or not _is_read(name, source):
+                continue
+            for flag, place in written.items():
+                if place.exists() and place.samefile(source):
+                    raise AttangentError(
+                        f"--{flag} is {place}, which is also what is read, and would be overwritten: "
+                        "name another place"
+                    )
+
+
+def _is_read(name: str, value: Any) -> bool:
+    """Files, and the folders of models: a run may well go on in the folder it is told to look at."""
+    if isinstance(value, Path) and value.is_file():
+        return True
+    return name in _MODELS and isinstance(value, str | Path) and Path(value).is_dir()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._checks import check_not_negative, check_positive, check_size
 from attangent._errors import AttangentError
 from attangent.tuning.checkpoints import last_whole_checkpoint
 from attangent.tuning.encoding import token_counts
@@ -52,17 +52,13 @@ class Training:
     def __post_init__(self) -> None:
         check_size("batch", self.batch)
         check_size("accumulate", self.accumulate)
-        if not self.epochs > 0:
-            raise AttangentError(f"epochs is {self.epochs}, expected a number above 0")
-        if self.head_rate is not None and not self.head_rate > 0:
-            raise AttangentError(f"head_rate is {self.head_rate}, expected a number above 0")
-        if self.weight_decay < 0 or not 0 <= self.warmup < 1:
-            raise AttangentError(
-                f"weight_decay is {self.weight_decay} and warmup {self.warmup}, "
-                "expected at least 0 and a share in [0, 1)"
-            )
-        if self.checkpoint_steps < 0:
-            raise AttangentError(f"checkpoint_steps is {self.checkpoint_steps}, expected 0 or more")
+        check_size("checkpoint_steps", self.checkpoint_steps, least=0)
+        check_positive("epochs", self.epochs)
+        if self.head_rate is not None:
+            check_positive("head_rate", self.head_rate)
+        check_not_negative("weight_decay", self.weight_decay)
+        if not 0 <= self.warmup < 1:
+            raise AttangentError(f"warmup is {self.warmup}, expected a share of at least 0 and below 1")
 
 
 @dataclass(frozen=True)

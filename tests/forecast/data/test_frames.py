@@ -207,3 +207,14 @@ def test_any_text_is_read_or_refused(tmp_path_factory, data):
     except AttangentError:
         return
     assert np.isfinite(frame.to_numpy()).all()
+
+
+def test_a_column_that_stands_twice_is_refused(csv):
+    csv.write_text("date,y, y\n2024-01-01,1,2\n2024-01-02,1,2\n")
+    with pytest.raises(AttangentError, match="names a column twice: 'y'"):
+        read_frame(csv)
+
+
+def test_columns_without_a_name_may_be_many(csv):
+    csv.write_text("date,,y,\n" + "".join(f"2024-01-{day:02},,{day},\n" for day in range(1, 9)))
+    assert list(read_frame(csv).frame["y"]) == list(range(1, 9))

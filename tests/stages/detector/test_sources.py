@@ -133,3 +133,12 @@ def test_several_runs_and_none_are_refused(tmp_path):
     events(tmp_path / "a", [float("nan")], start=5)
     with pytest.raises(AttangentError, match="train/loss is nan at step 5"):
         read_metrics(tmp_path / "a")
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    with pytest.raises(AttangentError, match="names a column twice: 'a'"):
+        read_metrics(written(tmp_path, "step,a,a\n0,1,2\n1,1,2\n"))
+
+
+def test_the_mark_that_some_editors_put_first_is_no_letter(tmp_path):
+    assert list(read_metrics(written(tmp_path, "\ufeffstep,a\n0,1\n1,2\n"))["loss"]) == [1.0, 2.0]

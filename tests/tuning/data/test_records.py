@@ -51,3 +51,20 @@ def test_files_that_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AttangentError, match=message):
         list(read_records(tmp_path / name))
+
+
+@pytest.mark.parametrize("kind", [".csv", ".jsonl.gz", ".json"])
+def test_the_mark_that_some_editors_put_first_is_no_letter(tmp_path, kind):
+    path = written(tmp_path, kind)
+    opened = gzip.open if kind.endswith(".gz") else open
+    with opened(path, "rb") as file:
+        content = file.read()
+    with opened(path, "wb") as file:
+        file.write(b"\xef\xbb\xbf" + content)
+    assert list(read_records(path)) == ROWS
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    (tmp_path / "rows.csv").write_text("text,label,text\na,b,c\n")
+    with pytest.raises(AttangentError, match="names a column twice: 'text'"):
+        list(read_records(tmp_path / "rows.csv"))

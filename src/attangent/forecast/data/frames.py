@@ -10,7 +10,7 @@ import pandas as pd
 
 from attangent._errors import AttangentError
 from attangent._show import brief_fields
-from attangent._tables import check_header
+from attangent._tables import check_columns, check_header
 from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
 
 MOST_MISSING = 0.5
@@ -95,11 +95,8 @@ def read_table(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise AttangentError(f"{path} is not a file")
     frame, separator = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    check_columns(frame.columns, path)
     frame.columns = [str(column).strip() for column in frame.columns]
-    if frame.columns.duplicated().any():
-        raise AttangentError(
-            f"{path} names a column twice: {_listed(frame.columns[frame.columns.duplicated()])}"
-        )
     frame = frame.dropna(how="all")
     if frame.empty:
         raise AttangentError(f"{path} has a header but no rows")
@@ -124,6 +121,7 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
     try:
         widths = {separator: _width(path, separator) for separator in _SEPARATORS}
         separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
+        check_columns(_header(path, separator), path)
         frame = pd.read_csv(
             path,
             sep=separator,
@@ -132,6 +130,8 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
             skipinitialspace=True,
             low_memory=False,
         )
+    except AttangentError:
+        raise
     except pd.errors.EmptyDataError:
         raise AttangentError(f"{path} is empty, expected a CSV with a header and rows of numbers") from None
     except (
@@ -143,6 +143,12 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
     ) as error:
         raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {str(error).strip()}") from None
     return frame, separator
+
+
+def _header(path: Path, separator: str) -> list[Any]:
+    """The names as they stand there: pandas numbers those that come twice."""
+    options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig", "skipinitialspace": True}
+    return pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0].tolist()
 
 
 def _width(path: Path, separator: str) -> int:

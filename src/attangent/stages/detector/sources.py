@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent._tables import check_header
+from attangent._tables import check_columns, check_header
 
 _STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
 _NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")
@@ -45,7 +45,9 @@ def read_metrics(
 def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.DataFrame:
     try:
         check_header(place)
-        frame = pd.read_csv(place, dtype=str, keep_default_na=False)
+        header = pd.read_csv(place, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
+        check_columns(header.iloc[0], place)
+        frame = pd.read_csv(place, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except AttangentError:
         raise
     except (ValueError, OSError, EOFError, zlib.error) as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from attangent._errors import AttangentError
+from attangent._tables import check_columns
 
 KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -25,7 +26,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
         return
     opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8", newline="") as file:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield from _text_rows(file, kind, path)  # pyright: ignore[reportArgumentType]
     except (UnicodeDecodeError, EOFError, OSError) as error:
         raise AttangentError(f"{path} cannot be read as UTF-8 text: {error}") from None
@@ -43,7 +44,9 @@ def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
 def _table(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a table; cells beyond the header are refused."""
     try:
-        for number, row in enumerate(csv.DictReader(file, delimiter=delimiter), 1):
+        rows = csv.DictReader(file, delimiter=delimiter)
+        check_columns(rows.fieldnames or (), path)
+        for number, row in enumerate(rows, 1):
             if None in row:
                 raise AttangentError(f"{path}, row {number} has more cells than the header has names")
             yield row

@@ -84,7 +84,7 @@ def rows_to_predict(tuned: "Tuned", source: Path | Iterable[str]) -> list[Any]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise AttangentError(f"cannot read {path}: {error}") from None
 
