@@ -42,7 +42,7 @@ def check_header(path: Path) -> None:
 
 
 def check_columns(names: Iterable[Any], path: Path) -> None:
-    """Refuse a table that names a column twice: nobody could say which one is meant. Some may have no name."""
+    """Refuse a table that names a column twice: nobody could say which is meant. Some may have no name."""
     counts = Counter(name.strip() for name in names if isinstance(name, str) and name.strip())
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
