@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 NAMES = ("audit", "tune", "compress", "forecast", "compare")
 CLAIMS = ("P2/claim-3.4", "P2/definition-3.7", "P2/lemma-b.1", "P2/appendix-f-features", "P2/lemma-e.1")
+_SERIES = 300
 _PASSING = ("seconds", "memory", "megabytes", "time", "path", "runtime", "per_second")
 """What differs from run to run, by parts of its name."""
 
@@ -61,7 +62,7 @@ def jobs(names: Sequence[str] = NAMES) -> dict[str, Job]:
 def small_encoder() -> str:
     from tests.adapters.tiny import save_bert
 
-    return str(save_bert(_made("encoder")))
+    return str(save_bert(made("encoder")))
 
 
 @cache
@@ -70,7 +71,7 @@ def small_decoder() -> str:
 
     from tests.adapters.tiny import save_llama
 
-    folder = save_llama(_made("decoder"))
+    folder = save_llama(made("decoder"))
     before = AutoModelForCausalLM.from_pretrained(folder).config.to_dict()
     config = LlamaConfig(**{**before, "max_position_embeddings": 4096})
     LlamaForCausalLM(config).save_pretrained(folder)
@@ -81,36 +82,37 @@ def small_decoder() -> str:
 def rows() -> Path:
     from tests.adapters.tiny import write_rows
 
-    return write_rows(_made("data") / "rows.jsonl", 60)
+    return write_rows(made("data") / "rows.jsonl", 60)
 
 
 @cache
 def settings() -> Path:
-    path = _made("data") / "tune.toml"
+    path = made("data") / "tune.toml"
     path.write_text("[training]\ncheckpoint_steps = 10\n")
     return path
 
 
 @cache
 def prompt() -> Path:
-    path = _made("data") / "prompt.txt"
+    path = made("data") / "prompt.txt"
     path.write_text("the old cat sleeps . a new dog runs . the sea is blue . the sun is red . " * 4)
     return path
 
 
 @cache
-def series() -> Path:
+def series(count: int = _SERIES) -> Path:
     import pandas as pd
 
     from drill.instances import panel
 
-    path = _made("data") / "series.csv"
-    frames = [panel().assign(unique_id=f"s{n}", y=panel().y * (1 + n) + n) for n in range(300)]
+    path = made("data") / (f"series-{count}.csv")
+    frames = [panel().assign(unique_id=f"s{n}", y=panel().y * (1 + n) + n) for n in range(count)]
     pd.concat(frames).to_csv(path, index=False)
     return path
 
 
-def _made(name: str) -> Path:
+def made(name: str) -> Path:
+    """A folder for inputs below the one that is worked in."""
     folder = Path.cwd() / "inputs" / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -27,12 +27,13 @@ class Case(NamedTuple):
     own: bool = False
 
 
-def serve(case: Callable[[int, int], Case], warm_up: int) -> None:
+def serve(case: Callable[[int, int], Case], warm_up: int, prepare: Callable[[], None] = lambda: None) -> None:
     """Serve `SEED START STOP` of the command line; memory is limited after so many cases of warming up."""
     seed, start, stop = map(int, sys.argv[1:4])
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the calls print is not the report
     warnings.simplefilter("ignore")
+    prepare()
     for index in range(warm_up):
         made = case(seed, index)
         outcome_of(made.call, made.finite, made.own)

@@ -1,12 +1,15 @@
 """The first line of tables."""
 
 import gzip
+import zipfile
 
 import pandas as pd
 import pytest
 
 from attangent import AttangentError
-from attangent._tables import MOST_COLUMNS, check_header, harmless, harmless_frame
+from attangent._tables import MOST_COLUMNS, check_columns, check_header, harmless, harmless_frame
+from attangent.forecast import read_frame
+from attangent.stages import read_metrics
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -47,3 +50,30 @@ def test_other_cells_stay_as_they_are(cell):
 def test_column_names_are_made_harmless_too():
     frame = pd.DataFrame({"=a": ["=b", "c"], "n": [-1.0, 2.0], "self": ["x", "y"]})
     assert harmless_frame(frame).to_csv(index=False) == "'=a,n,self\n'=b,-1.0,x\nc,2.0,y\n"
+
+
+JUNK = (b"junk" * 100, b"", b"PK\x03\x04junk", b"\xfd7zXZ\x00junk", b"\x28\xb5\x2f\xfdjunk")
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar", "tar.gz", "xz", "zst", "bz2", "gz"])
+@pytest.mark.parametrize("content", JUNK, ids=range(len(JUNK)))
+def test_junk_in_archives_is_refused(tmp_path, ending, content):
+    path = tmp_path / f"table.csv.{ending}"
+    path.write_bytes(content)
+    for read in (read_frame, read_metrics):
+        with pytest.raises(AttangentError, match=r"table\.csv"):
+            read(path)
+
+
+def test_a_wide_table_in_a_zip_is_not_unpacked(tmp_path):
+    path = tmp_path / "table.csv.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("table.csv", ",".join(["a"] * (MOST_COLUMNS + 1)) + "\n")
+    with pytest.raises(AttangentError, match="20,001 columns"):
+        check_header(path)
+
+
+def test_a_name_that_comes_twice_is_refused(tmp_path):
+    check_columns(["a", "b", "", "", float("nan")], tmp_path)
+    with pytest.raises(AttangentError, match="names a column twice: 'a', 'b'"):
+        check_columns(["a", " a", "b", "b", "c"], tmp_path)

@@ -3,11 +3,14 @@
 import bz2
 import gzip
 import lzma
+import tarfile
+import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from attangent._errors import AttangentError
 
@@ -17,22 +20,45 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 20_000
 _LONGEST = 4 * 2**20
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_SPOILT = (
+    *(ValueError, OSError, EOFError, MemoryError, NotImplementedError, RuntimeError),
+    *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
+)
+"""What readers of packed tables raise, RuntimeError for a zip with a password."""
+
+
+@contextmanager
+def reading_table(path: Path) -> Iterator[None]:
+    """Within it a table that cannot be read, packed or plain, is an AttangentError."""
+    try:
+        yield
+    except AttangentError:
+        raise
+    except ImportError as error:
+        raise AttangentError(f"{path} cannot be unpacked: {error}") from None
+    except _SPOILT as error:
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {why}") from None
+
+
+def _first_of_zip(path: Path, mode: str) -> IO[bytes]:
+    archive = zipfile.ZipFile(path)
+    return archive.open(archive.namelist()[0]) if archive.namelist() else path.open("rb")
+
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _first_of_zip}
 
 
 def check_header(path: Path) -> None:
     """Refuse a text table with more columns than any reader takes in within reason.
 
-    Files packed in other ways than gzip, bz2 or xz are left to the reader.
+    Files packed in other ways than gzip, bz2, xz or zip are left to the reader.
     """
     if not path.is_file():
         return
     opened = _OPENERS.get(path.suffix.lower(), open)
-    try:
-        with opened(path, "rb") as file:
-            line = file.readline(_LONGEST)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise AttangentError(f"{path} cannot be read: {error}") from None
+    with reading_table(path), opened(path, "rb") as file:
+        line = file.readline(_LONGEST)
     columns = 1 + max(line.count(mark) for mark in (b",", b";", b"\t"))
     if len(line) == _LONGEST or columns > MOST_COLUMNS:
         raise AttangentError(

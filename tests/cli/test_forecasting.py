@@ -1,8 +1,10 @@
 """The commands forecast and diagnose, as a user types them."""
 
+import errno
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attangent import AttangentError
+from attangent._files import only_writer
 from attangent.cli.commands import app
 from tests.forecast.examples import waves
 
@@ -142,6 +145,28 @@ def test_unique_id_is_taken_for_the_id_without_being_told(many):
     assert "combination" in pd.read_csv(many.parent / "table.csv").model.tolist()
 
 
+def test_a_second_forecast_to_one_file_is_refused(many):
+    folder = many.parent / ".f.csv.parts"
+    folder.mkdir()
+    with only_writer(folder):
+        done = run("forecast", many, *MANY, "--horizon", 2, "--out", many.parent / "f.csv")
+    assert "another forecast is writing" in str(done.exception)
+
+
+def test_a_disk_that_is_full_leaves_the_earlier_forecast(many, monkeypatch):
+    def half(self, path, **options):
+        Path(path).write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = many.parent / "f.csv"
+    out.write_text("earlier")
+    monkeypatch.setattr(pd.DataFrame, "to_csv", half)
+    done = run("forecast", many, *MANY, "--horizon", 2, "--out", out)
+    assert "No space left on device; free some room" in str(done.exception)
+    assert out.read_text() == "earlier"
+    assert not list(many.parent.glob(".*.partial*"))
+
+
 def test_many_series_are_refused_before_any_work(many):
     for arguments, message in (
         ((*MANY[:-1], "sold", "--target", "more"), "--target names 2 columns, expected one with --id"),
@@ -160,6 +185,7 @@ def test_many_series_are_refused_before_any_work(many):
 
 SHORT = """
 import sys, numpy as np, pandas as pd
+from attangent._files import only_writer
 from attangent.cli.commands import app
 months = pd.date_range("2020-01-01", periods=40, freq="MS")
 one = pd.DataFrame({"ds": months, "y": np.arange(40) % 12 + 1.0})

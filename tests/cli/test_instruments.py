@@ -1,9 +1,11 @@
 """The commands stages and spectrum."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from attangent.cli.commands import app
@@ -34,3 +36,12 @@ def test_spectrum_of_a_folder(tmp_path):
     said = invoked("spectrum", tmp_path / "model", "--plot", tmp_path / "s.png")
     assert "for_90_percent" in said.output
     assert (tmp_path / "s.png").exists()
+
+
+def test_a_model_that_is_nowhere_is_asked_for_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *_: pytest.fail("asked again"))
+    with mock.patch("huggingface_hub.HfApi.model_info", side_effect=ConnectionError("no net")) as asked:
+        said = invoked("spectrum", "nobody/nothing")
+    assert "the hub could not be reached (no net)" in str(said.exception)
+    assert asked.call_count == 1

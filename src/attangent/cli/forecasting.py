@@ -1,6 +1,7 @@
 """The command `forecast`. Heavy imports wait until it runs."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
-from attangent._files import writing
+from attangent._files import only_writer, real_folder, writing
 from attangent._progress import Bars
-from attangent._tables import harmless_frame
+from attangent._tables import harmless_frame, reading_table
 from attangent.cli.grammar import AsJson, Quiet, check_file
 from attangent.cli.judging import print_notes, records
 
@@ -211,8 +212,9 @@ def _usual_id(files: list[Path]) -> str | None:
     import pandas as pd
 
     try:
-        names = pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns
-    except (ValueError, OSError):
+        with reading_table(path):
+            names = pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns
+    except AttangentError:  # it will be said by whoever reads the whole
         return None
     return "unique_id" if "unique_id" in names else None
 
@@ -232,19 +234,20 @@ def _forecast_many(
     made = _series_forecaster(id_, date, target, asked).fit(sources)
     print_notes(made.notes_, quiet or json_)
     kept = None if files.out is None else files.out.with_name(f".{files.out.name}.parts")
-    with Bars(quiet or json_) as bars:
-        found = made.outlook(
-            asked.horizon,
-            [100 * level for level in asked.levels],
-            X_df=asked.known.future,
-            folder=kept,
-            show=lambda done, total: bars.show(
-                "forecasting", done, total, note=f"{len(made.series_.ids)} series"
-            ),
-        )
-    if files.out is not None and kept is not None:
-        _write(found.plain(), files.out)
-        clear(kept)
+    with _only_writer(kept):
+        with Bars(quiet or json_) as bars:
+            found = made.outlook(
+                asked.horizon,
+                [100 * level for level in asked.levels],
+                X_df=asked.known.future,
+                folder=kept,
+                show=lambda done, total: bars.show(
+                    "forecasting", done, total, note=f"{len(made.series_.ids)} series"
+                ),
+            )
+        if files.out is not None and kept is not None:
+            _write(found.plain(), files.out)
+            clear(kept)
     if files.plot is not None or files.report is not None:
         from attangent.forecast.outlook.panels.pictures import plot_set, write_report
 
@@ -273,6 +276,11 @@ def _set_as_json(made: "SeriesForecaster", found: "SetForecast") -> dict[str, An
         "notes": found.notes,
         "values": records(found.plain()),
     }
+
+
+def _only_writer(folder: Path | None) -> AbstractContextManager[None]:
+    """The folder of what is finished held for writing, where there is one."""
+    return nullcontext() if folder is None else only_writer(real_folder(folder), "forecast")
 
 
 def _series_forecaster(

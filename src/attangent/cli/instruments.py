@@ -64,12 +64,14 @@ def spectrum(
 ) -> None:
     """Singular values of a model's weights: for each matrix the largest, and how many carry most of it."""
     from attangent._plots import check_picture
+    from attangent.adapters.hub import check_model_name
     from attangent.stages.spectra.plots import plot_spectrum
     from attangent.stages.spectra.singular_values import spectrum as values_of
     from attangent.stages.spectra.summary import load_model, summarised
 
     if plot is not None:
         check_picture(plot)
+    check_model_name(model)
     values = values_of(load_model(model), tuple(target or ("q", "k", "v", "o")), layer)
     if plot is not None:
         plot_spectrum(values, plot)

@@ -142,3 +142,9 @@ def test_a_column_that_stands_twice_is_refused(tmp_path):
 
 def test_the_mark_that_some_editors_put_first_is_no_letter(tmp_path):
     assert list(read_metrics(written(tmp_path, "\ufeffstep,a\n0,1\n1,2\n"))["loss"]) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["loss", "row", "group"])
+def test_a_column_may_have_any_name(tmp_path, name):
+    found = read_metrics(written(tmp_path, f"step,{name}\n0,2.0\n5,1.5\n"))
+    assert found[["group", "step", "loss"]].values.tolist() == [[name, 0.0, 2.0], [name, 5.0, 1.5]]

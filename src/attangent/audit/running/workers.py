@@ -44,9 +44,10 @@ class Outcome:
 def execute(tasks: list[Task], jobs: int = 1, dask: str | None = None) -> Iterator[Outcome]:
     """Run the tasks and yield each outcome as soon as it is there, in no particular order."""
     if dask is not None:
-        from attangent.audit.running.cluster import on_dask
+        from attangent._cluster import on_cluster
 
-        yield from on_dask(tasks, dask)
+        for _, outcome in on_cluster(measure, tasks, dask, lambda task: died(task, ATTEMPTS)):
+            yield outcome
     elif jobs == 1:
         yield from _here(tasks)
     else:

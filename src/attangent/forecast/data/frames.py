@@ -1,6 +1,5 @@
 """CSV files as people have them: read, put on a regular grid of times, filled, with notes on all of it."""
 
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pandas as pd
 
 from attangent._errors import AttangentError
 from attangent._show import brief_fields
-from attangent._tables import check_columns, check_header
+from attangent._tables import check_columns, check_header, reading_table
 from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
 
 MOST_MISSING = 0.5
@@ -118,30 +117,23 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, str]:
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
     check_header(path)
-    try:
-        widths = {separator: _width(path, separator) for separator in _SEPARATORS}
-        separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
-        check_columns(_header(path, separator), path)
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            na_values=_MISSING,
-            encoding="utf-8-sig",
-            skipinitialspace=True,
-            low_memory=False,
-        )
-    except AttangentError:
-        raise
-    except pd.errors.EmptyDataError:
-        raise AttangentError(f"{path} is empty, expected a CSV with a header and rows of numbers") from None
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        zlib.error,
-        MemoryError,
-    ) as error:
-        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {str(error).strip()}") from None
+    with reading_table(path):
+        try:
+            widths = {separator: _width(path, separator) for separator in _SEPARATORS}
+            separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
+            check_columns(_header(path, separator), path)
+            frame = pd.read_csv(
+                path,
+                sep=separator,
+                na_values=_MISSING,
+                encoding="utf-8-sig",
+                skipinitialspace=True,
+                low_memory=False,
+            )
+        except pd.errors.EmptyDataError:
+            raise AttangentError(
+                f"{path} is empty, expected a CSV with a header and rows of numbers"
+            ) from None
     return frame, separator
 
 

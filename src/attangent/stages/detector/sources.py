@@ -2,7 +2,6 @@
 
 import json
 import math
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent._tables import check_columns, check_header
+from attangent._tables import check_columns, check_header, reading_table
 
 _STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
 _NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")
@@ -43,15 +42,11 @@ def read_metrics(
 
 
 def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.DataFrame:
-    try:
-        check_header(place)
+    check_header(place)
+    with reading_table(place):
         header = pd.read_csv(place, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
         check_columns(header.iloc[0], place)
         frame = pd.read_csv(place, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except AttangentError:
-        raise
-    except (ValueError, OSError, EOFError, zlib.error) as error:
-        raise AttangentError(f"{place} cannot be read as a CSV: {error}") from None
     if set(_LONG) <= set(frame.columns) and step is None:
         long = frame[[*_LONG]].assign(row=range(2, len(frame) + 2))
         long = long.query("group in @wanted") if wanted is not None else long
@@ -69,9 +64,12 @@ def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.Dat
             f"{place} has no column {', '.join(missing) or 'of losses'}, "
             f"its columns are {', '.join(frame.columns)}"
         )
-    rows = frame.assign(row=range(2, len(frame) + 2))
-    long = rows.melt(id_vars=[steps, "row"], value_vars=chosen, var_name="group", value_name="loss")
-    return _numbers(long.rename(columns={steps: "step"}), place)
+    rows = range(2, len(frame) + 2)
+    parts = [
+        pd.DataFrame({"step": frame[steps], "row": rows, "group": name, "loss": frame[name]})
+        for name in dict.fromkeys(chosen)
+    ]
+    return _numbers(pd.concat(parts, ignore_index=True), place)
 
 
 def _numeric_columns(frame: pd.DataFrame, steps: str) -> list[str]:

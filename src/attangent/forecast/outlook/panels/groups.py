@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from zipfile import BadZipFile
 
 import numpy as np
@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 
 GROUP = 2000
 """Series that are forecast together; ten times fewer where they are long."""
+ATTEMPTS = 3
+"""How often a group is tried whose process dies."""
 VALUES = 1_000_000
 """At most about so many values in a group."""
 
@@ -119,26 +121,45 @@ def _results(parts: Sequence[GroupSeries], work: Work, crew: Crew) -> Iterator[P
     if crew.dask is not None:
         yield from _on_dask(parts, work, crew.dask)
     elif crew.jobs > 1 and len(parts) > 1:
-        from joblib import Parallel, delayed
-
-        workers: Any = Parallel(n_jobs=crew.jobs, return_as="generator")
-        yield from workers(delayed(work.run)(part) for part in parts)
+        yield from _in_processes(parts, work, crew.jobs)
     else:
         yield from (work.run(part) for part in parts)
 
 
+def _in_processes(parts: Sequence[GroupSeries], work: Work, jobs: int) -> Iterator[PanelForecast]:
+    """Results in order; where a process died what is left is begun again, three times at most."""
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    done = failed = 0
+    while done < len(parts):
+        workers: Any = Parallel(n_jobs=jobs, return_as="generator")
+        try:
+            for result in workers(delayed(work.run)(part) for part in parts[done:]):
+                done, failed = done + 1, 0
+                yield result
+        except BrokenProcessPool:
+            failed += 1
+            if failed == ATTEMPTS:
+                _died(parts[done])
+
+
 def _on_dask(parts: Sequence[GroupSeries], work: Work, address: str) -> Iterator[PanelForecast]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise AttangentError("a Dask cluster needs distributed: pip install 'attangent[cluster]'") from None
-    try:
-        client = Client(address, timeout=10)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise AttangentError(f"there is no Dask scheduler at {address!r}: {error}") from None
-    with client:
-        for future in client.map(work.run, list(parts), pure=False):
-            yield future.result()
+    from attangent._cluster import on_cluster
+
+    early: dict[int, PanelForecast] = {}
+    results = on_cluster(work.run, parts, address, _died)
+    for number in range(len(parts)):
+        while number not in early:
+            early.update([next(results)])
+        yield early.pop(number)
+
+
+def _died(part: GroupSeries) -> NoReturn:
+    raise AttangentError(
+        f"the processes that forecast a group of {len(part.series)} series died {ATTEMPTS} times: they may "
+        "have run out of memory; use fewer of them (--jobs), or give the series in several files"
+    )
 
 
 def _paths(parts: Sequence[GroupSeries], work: Work, folder: Path | None) -> list[Path | None]:

@@ -1,32 +1,43 @@
-"""Checks on the workers of a Dask cluster."""
+"""Work on a Dask cluster that may lose its workers or its scheduler."""
 
 import contextlib
 import importlib.util
 import logging
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from attangent._errors import AttangentError
-from attangent.audit.running.workers import ATTEMPTS, Outcome, Task, died, measure
 
 CONNECT_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
 """How long a run waits for a cluster that has lost all its workers."""
 POLL_SECONDS = 0.1
 _RESUME = "what was finished is kept: the same command goes on from here, also without --dask"
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
-def on_dask(tasks: list[Task], address: str) -> Iterator[Outcome]:
-    """Run the tasks on the cluster at `address`; what a dead worker was at is given to another one."""
+def on_cluster(
+    work: Callable[[_Task], _Result],
+    tasks: Sequence[_Task],
+    address: str,
+    died: Callable[[_Task], _Result],
+) -> Iterator[tuple[int, _Result]]:
+    """Numbers of tasks with what `work` made of them on the cluster at `address`, as they come.
+
+    What a dead worker was at is given to another one; `died` says what stands for a task at which too many
+    died.
+    """
     with dask_client(address) as client:
         _require_workers(client, address)
-        waiting = {client.submit(measure, task, pure=False): task for task in tasks}
+        waiting = {client.submit(work, task, pure=False): number for number, task in enumerate(tasks)}
         alive = time.monotonic()
         while waiting:
             done = [future for future in waiting if future.done()]
             for future in done:
-                yield _outcome(future, waiting.pop(future), address)
+                number = waiting.pop(future)
+                yield number, _result(future, tasks[number], address, died)
             if done or _workers(client):
                 alive = time.monotonic()
             if time.monotonic() - alive > PATIENCE_SECONDS:
@@ -37,7 +48,7 @@ def on_dask(tasks: list[Task], address: str) -> Iterator[Outcome]:
             time.sleep(0.0 if done else POLL_SECONDS)
 
 
-def _outcome(future: Any, task: Task, address: str) -> Outcome:
+def _result(future: Any, task: _Task, address: str, died: Callable[[_Task], _Result]) -> _Result:
     from distributed import KilledWorker
 
     if future.status in ("cancelled", "lost"):
@@ -45,8 +56,8 @@ def _outcome(future: Any, task: Task, address: str) -> Outcome:
     try:
         return future.result()
     except KilledWorker:
-        return died(task, ATTEMPTS)
-    except OSError as error:  # the connection, as what a check raises comes back as a value
+        return died(task)
+    except OSError as error:
         raise AttangentError(f"the Dask scheduler at {address!r} went away ({error}); {_RESUME}") from None
 
 
