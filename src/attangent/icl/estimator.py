@@ -50,7 +50,7 @@ class InContextRidge(RegressorMixin, BaseEstimator):
 
     def _validated(self, *data: Any, **options: Any) -> Any:
         """The data as scikit-learn wants them."""
-        plain = [one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in data]
+        plain: list[Any] = [one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in data]
         try:
             return validate_data(self, *plain, **options)
         except TypeError as error:
