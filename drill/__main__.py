@@ -9,34 +9,41 @@ from pathlib import Path
 
 from drill import compiled, deaths, disk, kills, sandbox
 from drill.deaths_afar import drill_rank
-from drill.fuzz import fuzz_side_by_side
+from drill.fuzz import fuzz
 from drill.jobs import NAMES, jobs
+from drill.pieces import INPUTS, MISSED, pieces_of, run_all
 from drill.report import Report
 
 ROOT = Path(__file__).parents[1]
-FUZZERS = {part: f"drill.{part}_worker" for part in ("entries", "commands", "files")}
+FUZZERS = {part: f"drill.{part}_worker" for part in INPUTS}
 _OFTEN = 1000
-_SHARES = {"entries": 1.0, "commands": 0.02, "files": 0.05}
 
 
 def main() -> None:
     options = _options()
-    scratch = options.out / "scratch"
-    scratch.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     sandbox.enter(options.out)
     closed = "nothing outside can be written" if sandbox.is_closed(ROOT) else "NO SANDBOX HERE"
     print(f"seed {options.seed}; {closed}", flush=True)
+    report = _alone(options) if options.alone else run_all(pieces_of(options), options)
+    report.write(options.out)
+    print(report.markdown())
+    sys.exit(0 if report.passed else MISSED if options.alone else 1)
+
+
+def _alone(options: argparse.Namespace) -> Report:
+    """The parts one after the other, in this process."""
+    scratch = options.out / "scratch"
+    scratch.mkdir(exist_ok=True)
     os.chdir(scratch)
     report = Report(options.seed)
     for part in options.parts:
-        print(f"drill: {part}", flush=True)
         start = time.monotonic()
         PARTS[part](report, part, options, scratch)
         report.seconds[part] = time.monotonic() - start
         report.write(options.out)
-    print(report.markdown())
-    sys.exit(0 if report.passed else 1)
+    return report
 
 
 def _options() -> argparse.Namespace:
@@ -44,9 +51,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--out", type=Path, required=True, help="a folder for all that is written")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--inputs", type=int, default=30_000, help="calls of public entries")
+    parser.add_argument("--inputs", type=int, default=INPUTS["entries"], help="calls of public entries")
     parser.add_argument("--first", type=int, default=0, help="the first case, to go on from there")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="fuzzers side by side")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="pieces side by side")
+    parser.add_argument("--go-on", action="store_true", help="keep the pieces that an earlier drill finished")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--of", nargs="*", default=list(NAMES), help="commands that kills and disk take")
     parser.add_argument("--kills", type=int, default=10, help="of every command")
     options = parser.parse_args()
@@ -58,20 +67,18 @@ def _options() -> argparse.Namespace:
 
 
 def _fuzz(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
-    inputs = max(1, round(options.inputs * _SHARES[part]))
-    cases = range(options.first, options.first + inputs)
-    outcomes = fuzz_side_by_side(FUZZERS[part], options.seed, cases, options.jobs, scratch)
-    for number, ended in enumerate(outcomes, start=1):
+    stop = options.first + options.inputs
+    for number, ended in enumerate(fuzz(FUZZERS[part], options.seed, options.first, stop, scratch), start=1):
         report.count(part, ended)
         if number % _OFTEN == 0:
-            print(f"drill: {part}, {number:,} of {inputs:,}", flush=True)
+            print(f"drill: {part}, {number:,} of {options.inputs:,}", flush=True)
             report.write(options.out)
 
 
 def _kills(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
     for name, job in jobs(options.of).items():
         found = kills.drill(name, job, options.kills, options.seed, scratch)
-        report.add(part, found.equal, **found._asdict())
+        report.add(part, **found._asdict())
 
 
 def _disk(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:

@@ -1,11 +1,9 @@
 """Calls with hostile arguments, in worker processes that may hang or die."""
 
 import json
-import queue
 import selectors
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,36 +25,6 @@ class Ended(NamedTuple):
     changed: list[str]
     kind: str
     detail: str = ""
-
-
-def fuzz_side_by_side(worker: str, seed: int, cases: range, jobs: int, scratch: Path) -> Iterator[Ended]:
-    """The outcomes of all cases, from so many workers at once, each in a folder of its own."""
-    found: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
-    threads = []
-    for number in range(jobs):
-        some = cases[len(cases) * number // jobs : len(cases) * (number + 1) // jobs]
-        folder = scratch / f"{worker.rpartition('.')[2]}-{number}"
-        folder.mkdir(exist_ok=True)
-        given = (found, worker, seed, some, folder)
-        threads.append(threading.Thread(target=_put_all, args=given, daemon=True))
-        threads[-1].start()
-    while threads:
-        one = found.get()
-        if one is None:
-            threads.pop()
-        elif isinstance(one, BaseException):
-            raise one
-        else:
-            yield one
-
-
-def _put_all(found: queue.SimpleQueue, worker: str, seed: int, cases: range, scratch: Path) -> None:
-    try:
-        for ended in fuzz(worker, seed, cases.start, cases.stop, scratch):
-            found.put(ended)
-        found.put(None)
-    except BaseException as error:
-        found.put(error)
 
 
 def fuzz(worker: str, seed: int, start: int, stop: int, scratch: Path) -> Iterator[Ended]:

@@ -1,6 +1,7 @@
 """Commands killed at random moments: after the same command once more, nothing is lost and all is equal.
 
-Moments are measured in CPU time, so that kills land whatever else the machine does.
+Moments are measured in CPU time of a command and its workers, so that kills land whatever else the machine
+does.
 """
 
 import contextlib
@@ -16,22 +17,27 @@ from drill.jobs import Job
 from drill.watching import cpu_seconds
 
 _LONGEST = 900.0
-_GLANCE = 0.01
+_GLANCE = 0.02
+_LET_FINISH = 0.3
+_PATIENCE = 4
 
 
 class Killed(NamedTuple):
     """What ten kills of a command came to."""
 
     job: str
-    kills: int
     landed: int
-    """Kills that met the command at work; the others came after its end."""
-    equal: bool
+    """Kills that met the command at work."""
+    late: int
+    """Kills that came after its end."""
+    compared: int
+    """How often the command was let come to its end, and its results compared."""
+    well: bool
     problem: str = ""
 
 
 def drill(name: str, job: Job, kills: int, seed: int, scratch: Path) -> Killed:
-    """Kill a command so many times, each time a random moment into its work, and let it finish at last.
+    """Kill a command at work so many times, at random moments, and let it finish now and then.
 
     A run that came to its end is begun anew in a new folder, so that every kill has something to spoil.
     """
@@ -39,13 +45,16 @@ def drill(name: str, job: Job, kills: int, seed: int, scratch: Path) -> Killed:
     whole = _folder(scratch / f"{name}-whole")
     begun, took = _timed(job, whole)
     wanted = job.results(whole / job.out)
-    folder, landed, problems = _folder(scratch / f"{name}-killed-0"), 0, []
-    for number in range(kills):
-        landed += _kill_after(job, folder, rng.uniform(begun, took))
-        if rng.random() < 0.3 or number == kills - 1:
+    landed = late = compared = 0
+    folder, problems = _folder(scratch / f"{name}-killed-0"), []
+    while landed < kills and late < _PATIENCE * kills:
+        lands = _kill_after(job, folder, rng.uniform(begun, took))
+        landed, late = landed + lands, late + (not lands)
+        if not lands or rng.random() < _LET_FINISH or landed == kills:
             problems += _finished(job, folder, wanted)
-            folder = _folder(scratch / f"{name}-killed-{number + 1}")
-    return Killed(name, kills, landed, not problems, "; ".join(problems))
+            compared += 1
+            folder = _folder(scratch / f"{name}-killed-{compared}")
+    return Killed(name, landed, late, compared, landed == kills and not problems, "; ".join(problems))
 
 
 def _finished(job: Job, folder: Path, wanted: object) -> list[str]:
@@ -73,8 +82,9 @@ def _timed(job: Job, folder: Path) -> tuple[float, float]:
         if begun is None and any(folder.iterdir()):
             begun = took
         time.sleep(_GLANCE)
+    _, errors = process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{' '.join(job.arguments[:2])} failed: {process.stderr.read().decode()[-500:]}")
+        raise RuntimeError(f"{' '.join(job.command(folder)[2:5])} failed: {errors.decode()[-500:]}")
     return begun or took, took
 
 

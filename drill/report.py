@@ -41,10 +41,21 @@ class Report:
         print(f"{part}: {'well' if well else 'NOT WELL'}, {_words(what)}", flush=True)
         self.done.setdefault(part, []).append({"well": well, **what})
 
+    def merge(self, other: dict[str, Any]) -> None:
+        """Take in what another report has written as JSON."""
+        for part, took in other["seconds"].items():
+            self.seconds[part] = self.seconds.get(part, 0.0) + took
+        for part, counts in other["counts"].items():
+            self.counts.setdefault(part, Counter()).update(counts)
+        for part, found in other["to_explain"].items():
+            self.to_explain.setdefault(part, []).extend(Ended(**one) for one in found)
+        for part, done in other["done"].items():
+            self.done.setdefault(part, []).extend(done)
+
     @property
     def passed(self) -> bool:
         """No hang, no death, no NaN, few exceptions of others, and everything else went well."""
-        return all(bar.met for bar in self.bars())
+        return bool(self.bars()) and all(bar.met for bar in self.bars())
 
     def bars(self) -> list[Bar]:
         """The bars of the parts that were run."""
@@ -64,9 +75,9 @@ class Report:
             bars.append(Bar(f"{part}: all well", f"{well} of {len(done)}", well == len(done)))
         return bars
 
-    def write(self, folder: Path) -> None:
-        """drill.json and drill.md below a folder."""
-        content = {
+    def content(self) -> dict[str, Any]:
+        """Everything, as JSON knows it."""
+        return {
             "seed": self.seed,
             "passed": self.passed,
             "bars": [bar._asdict() for bar in self.bars()],
@@ -75,7 +86,10 @@ class Report:
             "to_explain": {part: [one._asdict() for one in found] for part, found in self.to_explain.items()},
             "done": self.done,
         }
-        (folder / "drill.json").write_text(json.dumps(content, indent=2) + "\n")
+
+    def write(self, folder: Path) -> None:
+        """drill.json and drill.md below a folder."""
+        (folder / "drill.json").write_text(json.dumps(self.content(), indent=2) + "\n")
         (folder / "drill.md").write_text(self.markdown())
 
     def markdown(self) -> str:

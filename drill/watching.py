@@ -41,10 +41,14 @@ def said(process: "subprocess.Popen[bytes]", errors: bytes) -> str:
     return f"exit code {process.returncode}: {last[0][-160:]}"
 
 
-def cpu_seconds(pid: int) -> float:
-    """The CPU time a process has taken; 0 where it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(session: int) -> float:
+    """The CPU time that the processes of a session have taken, with that of their children that ended."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        if int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,7 @@
 """Workers that answer, hang and die, and a small fixed part of the drill."""
 
 import pytest
-from drill.fuzz import fuzz_side_by_side
+from drill.fuzz import fuzz
 from drill.outcomes import ANSWERED, DIED, FOREIGN, HANG, NAN, OWN, REFUSED
 
 from drill import fuzz as fuzzing
@@ -25,7 +25,7 @@ def test_every_way_to_end_is_told_apart(tmp_path, monkeypatch):
     root = fuzzing.__file__.rpartition("/drill/")[0]
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{root}:{root}/src")
     monkeypatch.setattr(fuzzing, "LIMIT", 2.0)
-    found = sorted(fuzz_side_by_side("unruly_worker", 0, range(8), 2, tmp_path))
+    found = list(fuzz("unruly_worker", 0, 0, 8, tmp_path))
     kinds = [ANSWERED, REFUSED, FOREIGN, NAN, HANG, DIED, FOREIGN, ANSWERED]
     assert [one.kind for one in found] == kinds
     assert [one.entry for one in found] == [f"call {index}" for index in range(8)]
