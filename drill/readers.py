@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drill import instances
+from drill import readers_of_runs as runs
 from drill.jobs import rows, small_encoder
 
 
@@ -152,4 +153,11 @@ READERS = [
     Reader("finding", _audit_run, _load_audit),
     Reader("study", _study, _read_study),
     Reader("rows to train on", _training_rows, _read_rows),
+    Reader("tuned model", runs.of_tuned("model/tuned.json"), runs.load_tuned),
+    Reader("tuned weights", runs.of_tuned("model/model.safetensors"), runs.load_tuned),
+    Reader("model settings", runs.of_tuned("model/config.json"), runs.load_tuned),
+    Reader("tokenizer", runs.of_tuned("model/tokenizer.json"), runs.load_tuned),
+    Reader("compressed prompt", runs.of_compressed("compressed_prompt.json"), runs.load_compressed),
+    Reader("plan", runs.of_plan, runs.read_plan),
+    Reader("settings of a training", runs.of_settings, runs.read_settings),
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, loading
 from attangent._progress import Bars
 from attangent.cli.grammar import AsJson, Quiet, Seed, hint
 
@@ -201,16 +201,11 @@ def _load(model: str) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    try:
+    with loading(f"no causal language model with a tokenizer could be loaded from {model}"):
         tokenizer = AutoTokenizer.from_pretrained(model)
         options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
         loaded: Any = AutoModelForCausalLM.from_pretrained(model, **options)
         network, about = loaded
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise AttangentError(
-            f"no causal language model with a tokenizer could be loaded from {model}: {first}"
-        ) from None
     if about["missing_keys"]:
         raise AttangentError(
             f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "

@@ -1,13 +1,13 @@
 """Models and tokenizers by hub id or folder, with a head for the task."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, loading
+from attangent._settings import read_json
 from attangent.adapters.hub import check_model_name
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import is_head
@@ -69,7 +69,7 @@ def pad_with(model: Any, tokenizer: Any) -> None:
 def preprocessor_of(model: str | Path) -> dict[str, Any]:
     """The settings in a folder's preprocessor_config.json; none where there is no such file."""
     path = Path(model) / "preprocessor_config.json"
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return read_json(path) if path.is_file() else {}
 
 
 def model_limit(model: Any) -> int | None:
@@ -82,11 +82,8 @@ def _given(auto_class: Any, model: str | Path, what: str, named: dict[str, Any])
     if folder.is_dir() and not any((folder / name).is_file() for name in _SAVED):
         raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
     check_model_name(model)
-    try:
+    with loading(f"no {what} can be loaded from {model}"):
         return auto_class.from_pretrained(str(model), **named)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise AttangentError(f"no {what} can be loaded from {model}: {reason}") from error
 
 
 def _check_complete(model: str | Path, missing: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, loading
 from attangent._files import write_json, write_whole
 
 CODE_FILE = "low_rank.py"
@@ -143,7 +143,7 @@ def is_low_rank(folder: str | Path) -> bool:
 def _config(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -160,8 +160,9 @@ def load_low_rank(folder: str | Path) -> Any:
     if not isinstance(base, type) or not issubclass(base, transformers.PreTrainedModel):
         raise AttangentError(f"{folder} names the model {kind!r}, which transformers does not have")
     fields = {name: value for name, value in given.items() if name not in ("auto_map", "model_type")}
-    config = base.config_class.from_dict(fields)  # type: ignore[union-attr]
-    return _low_rank_kind(base, ranks).from_pretrained(folder, config=config).eval()
+    with loading(f"no factors can be loaded from {folder}"):
+        config = base.config_class.from_dict(fields)  # type: ignore[union-attr]
+        return _low_rank_kind(base, ranks).from_pretrained(folder, config=config).eval()
 
 
 def _low_rank_kind(base: Any, ranks: Mapping[str, int]) -> Any:

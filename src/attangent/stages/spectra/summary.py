@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attangent._errors import AttangentError
+from attangent._errors import loading
 from attangent.stages.spectra.low_rank import is_low_rank, load_low_rank
 
 
@@ -39,12 +39,8 @@ def load_model(name: str) -> Any:
 
     if is_low_rank(name):
         return load_low_rank(name)
-    try:
+    what = "is a folder without a model" if Path(name).is_dir() else "is no folder and no model on the hub"
+    with loading(f"{name} {what}"):
         config = transformers.AutoConfig.from_pretrained(name)
         kind = (config.architectures or ["AutoModel"])[0]
         return getattr(transformers, kind, transformers.AutoModel).from_pretrained(name).eval()
-    except (OSError, ValueError) as error:
-        what = (
-            "is a folder without a model" if Path(name).is_dir() else "is no folder and no model on the hub"
-        )
-        raise AttangentError(f"{name} {what}: {str(error).splitlines()[0]}") from None

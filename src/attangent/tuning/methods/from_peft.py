@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
+from attangent._errors import AttangentError, loading
 from attangent.adapters.files.format import WEIGHTS
 from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods.technique import Site, Technique
@@ -50,7 +50,7 @@ def with_peft_adapter(model: Any, place: Path) -> Any:
 
     if not (place / WEIGHTS).is_file():
         raise AttangentError(f"{place} has no {WEIGHTS}, the only kind of weights that is read")
-    with quiet_about_merging():
+    with quiet_about_merging(), loading(f"no adapter of peft can be loaded from {place}"):
         warnings.filterwarnings("ignore", message=".*Unexpected keyword arguments.*pooling")
         return PeftModel.from_pretrained(model, str(place))
 
