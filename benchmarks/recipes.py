@@ -1,10 +1,10 @@
 """The grid of the comparison with the recipe of `tune`: tasks, entrants, splits.
 
-Every method is run as `tune` runs it by default: its own start, rate and length. `screen`, `screen-digits`
-and `screen-CIFAR-10` run the tasks on a tuning split with 300 examples. A task has signal where the probe is
-above guessing and at least 3 points below the best. `python -m benchmarks.recipes FOLDER` prints what came
-out, and `CHOSEN` holds the tasks with signal. The other parts, one for each task and number of examples,
-report on splits that the screens have not drawn.
+Every method is run as `tune` runs it by default: its own start, rate and length. `screen-TASK` runs a task
+on a tuning split with 300 examples. A task has signal where the probe is above guessing and at least 3 points
+below the best. `python -m benchmarks.recipes FOLDER` prints what came out, and `CHOSEN` holds the tasks with
+signal. The other parts, one for each task and number of examples, report on splits that the screens have not
+drawn.
 """
 
 import os
@@ -41,7 +41,8 @@ TUNING_SPLITS: dict[str, Any] = {"seeds": 1, "first_seed": 40, **SETTINGS}
 FRESH_SPLITS: dict[str, Any] = {"first_seed": 120, **SETTINGS}
 SPLITS = {100: 5, 300: 5, 1000: 3}
 """How many fresh splits each number of examples is run on."""
-TOKENS, TESTED = 48, 600
+TOKENS, TESTED, UNUSED = 48, 600, 10
+"""Tokens of a text, rows to test on, and rows kept apart, on which nothing is chosen here."""
 
 
 class AsTuned(Entrant):
@@ -76,7 +77,7 @@ CHOSEN = ("CounterFact relations", "CounterFact rarer answers", "digits")
 
 
 def texts(data: Path, folder: Path, size: int) -> dict[str, Trial]:
-    """Every task of texts at this size, in the order in which they are screened: BoolQ takes longest."""
+    """Every task of texts at this size, the shortest texts first."""
     glue = data / "superglue"
     pools: dict[str, tuple[Path, ...]] = {
         "CounterFact relations": (counterfact_relations(data, folder),),
@@ -84,38 +85,50 @@ def texts(data: Path, folder: Path, size: int) -> dict[str, Trial]:
         "MATH subject": (math_subjects(data, folder),),
         "MATH level": (math_levels(data, folder),),
         "GSM8K steps": (gsm8k_steps(data, folder),),
+        "BoolQ": (glue / "BoolQ/val.jsonl.gz",),
     }
-    trial = partial(Trial, train=size, validation=100, test=TESTED, max_tokens=TOKENS)
+    trial = partial(Trial, train=size, validation=UNUSED, test=TESTED, max_tokens=TOKENS)
     found = {name: trial(f"{name} {size}", files) for name, files in pools.items()}
     if size <= 300:
-        found["CB"] = Trial(f"CB {size}", both(glue / "CB"), min(size, 200), 10, 96, max_tokens=TOKENS)
-    return found | {"BoolQ": trial(f"BoolQ {size}", (glue / "BoolQ/val.jsonl.gz",))}
+        found["CB"] = Trial(f"CB {size}", both(glue / "CB"), min(size, 200), UNUSED, 96, max_tokens=TOKENS)
+    return found
+
+
+TEXTS = (
+    "CounterFact relations",
+    "CounterFact rarer answers",
+    "MATH subject",
+    "MATH level",
+    "GSM8K steps",
+    "CB",
+    "BoolQ",
+)
 
 
 def digits(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
     """The ViT that was trained on the digits 0 to 4, and 5 to 9 to adapt it to."""
     images = drawn_digits(folder / "digits")
     model = pretrained_vit(images, folder / "vit-digits", 8, epochs=40)
-    return model, Trial(f"digits {size}", (images / "adapt/train",), size, 100, 400, (images / "adapt/test",))
+    return model, Trial(
+        f"digits {size}", (images / "adapt/train",), size, UNUSED, 400, (images / "adapt/test",)
+    )
 
 
 def cifar(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
     """The ViT that was trained on five classes of CIFAR-10, and the other five to adapt it to."""
     images = unpacked(data / "cifar10/cifar10_jpeg_subset.zip", folder / "images")
-    trial = Trial(f"CIFAR-10 {size}", (images / "adapt/train",), size, 100, TESTED, (images / "adapt/test",))
+    trial = Trial(
+        f"CIFAR-10 {size}", (images / "adapt/train",), size, UNUSED, TESTED, (images / "adapt/test",)
+    )
     return pretrained_vit(images, folder / "vit", 32), trial
 
 
 IMAGES = {"digits": digits, "CIFAR-10": cifar}
 
 
-def screen(data: Path, folder: Path) -> Comparison:
-    """Every task of texts on a tuning split."""
-    return Comparison(minilm(), SCREENED, tuple(texts(data, folder, 300).values()), TRAINING, **TUNING_SPLITS)
-
-
-def screen_images(data: Path, folder: Path, name: str) -> Comparison:
-    model, trial = IMAGES[name](data, folder, 300)
+def screen(data: Path, folder: Path, name: str) -> Comparison:
+    """One task on a tuning split."""
+    model, trial = _task(data, folder, name, 300)
     return Comparison(model, SCREENED, (trial,), TRAINING, **TUNING_SPLITS)
 
 
@@ -161,16 +174,17 @@ def rivals(data: Path, folder: Path, name: str) -> Comparison:
 def _on(
     data: Path, folder: Path, name: str, size: int, entrants: tuple[Entrant, ...], splits: int
 ) -> Comparison:
-    if name in IMAGES:
-        model, trial = IMAGES[name](data, folder, size)
-    else:
-        model, trial = minilm(), texts(data, folder, size)[name]
+    model, trial = _task(data, folder, name, size)
     return Comparison(model, entrants, (trial,), TRAINING, seeds=splits, **FRESH_SPLITS)
 
 
+def _task(data: Path, folder: Path, name: str, size: int) -> tuple[str, Trial]:
+    """A model and a task with this number of examples."""
+    return IMAGES[name](data, folder, size) if name in IMAGES else (minilm(), texts(data, folder, size)[name])
+
+
 RECIPES: dict[str, Callable[[Path, Path], Comparison]] = {
-    "screen": screen,
-    **{f"screen-{name}": partial(screen_images, name=name) for name in IMAGES},
+    **{f"screen-{name}": partial(screen, name=name) for name in (*TEXTS, *IMAGES)},
     **{f"{name}-{size}": partial(compared, name=name, size=size) for name in CHOSEN for size in SPLITS},
     **{f"{name}-rivals": partial(rivals, name=name) for name in CHOSEN},
 }
@@ -178,10 +192,10 @@ RECIPES: dict[str, Callable[[Path, Path], Comparison]] = {
 
 def main(folder: Path) -> None:
     data = Path(os.environ["ATTANGENT_DATA"])
-    for part in ("screen", *(f"screen-{name}" for name in IMAGES)):
-        runs = read_runs(folder / part / "runs.jsonl")
-        trials = RECIPES[part](data, folder).trials if runs else ()
-        print(*filter(None, (screened(runs, trial) for trial in trials)), sep="\n")
+    for name in (*TEXTS, *IMAGES):
+        runs = read_runs(folder / f"screen-{name}/runs.jsonl")
+        said = screened(runs, _task(data, folder, name, 300)[1]) if runs else None
+        print(said or f"{name}: not screened")
 
 
 if __name__ == "__main__":

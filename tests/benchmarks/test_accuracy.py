@@ -135,7 +135,7 @@ def test_methods_are_compared_as_tune_runs_them():
         method = entrant.at(entrant.rates[0])
         assert method.learning_rate is None
         assert len(entrant.rates) == 1
-        assert Recipe().rate_of(method, sure=True) == Recipe().rate_of(method, sure=False) / 4
+        assert Recipe().rate_of(method, sure=True) < Recipe().rate_of(method, sure=False)
 
 
 def test_problems_are_labelled_with_their_levels_and_subjects_with_relations(tmp_path):

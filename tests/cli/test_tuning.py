@@ -157,7 +157,7 @@ def test_auto_says_what_it_chose_and_why(folder, tmp_path):
 def test_a_search_says_what_it_tried_and_chose(folder, tmp_path):
     done = run("tune", *files(folder), "--method", "lora", "--epochs", 2, "--search", "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    assert re.search(r"error on rows kept apart by rate: 0\.002: \d\.\d+, 0\.008: ", done.output)
+    assert re.search(r"error on rows kept apart by rate: 0\.004: \d\.\d+, 0\.016: ", done.output)
     assert re.search(r"chose the rate 0\.\d+ and .*run, then trained so on all rows", done.output)
 
 

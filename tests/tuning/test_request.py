@@ -1,10 +1,13 @@
 """What is asked of a run, checked before any work."""
 
+from dataclasses import replace
+
 import pytest
 
 from attangent import AttangentError
+from attangent.tuning.methods import Method
 from attangent.tuning.request import Tuning
-from tests.adapters.tiny import save_bert, write_rows
+from tests.adapters.tiny import save_bert, write_images, write_rows
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +40,12 @@ def test_early_errors(bert, own, message):
 def test_a_folder_and_a_file_do_not_go_together(bert):
     with pytest.raises(AttangentError, match="a folder and a file"):
         tuning(bert, evaluate=bert)
+
+
+def test_the_default_method_is_a_state_and_for_images_half_a_state_and_half_of_lora(bert, tmp_path):
+    images = {"train": write_images(tmp_path / "images", 2, 0), "evaluate": None}
+    state, both = tuning(bert).method, tuning(bert, **images).method
+    assert (state.name, state.ntk.resolved_size) == ("ntk", 16)
+    assert (both.name, both.rank, both.ntk.resolved_size) == ("ntk+lora", 4, 8)
+    assert tuning(bert, method=Method(), **images).method.name == "ntk"
+    assert replace(tuning(bert, **images), max_tokens=8).method == both

@@ -26,7 +26,7 @@ def tune(
     plan: options.PlanFile = None,
     eval_: options.Evaluation = None,
     task: options.Task = "classification",
-    method: options.MethodName = "ntk",
+    method: options.MethodName = None,
     config: options.Config = None,
     layout: options.Layout = None,
     text_column: options.TextColumns = None,
@@ -62,11 +62,12 @@ def tune(
     if model is None or train is None:
         raise AttangentError("give --model and --train, or --plan with a file that `attangent plan` wrote")
     from attangent.tuning.compare.settings import training_of
-    from attangent.tuning.methods import Method
+    from attangent.tuning.methods import Method, default_name
     from attangent.tuning.recipe import Recipe
 
     given = _read_toml(config, {"method", "training"})
-    chosen = given.get("method", {}) | {"name": method} | _set(top=top, learning_rate=learning_rate)
+    name = {"name": default_name(images=train.is_dir() and beside is None)}
+    chosen = name | given.get("method", {}) | _set(name=method, top=top, learning_rate=learning_rate)
     tuning = options.request_of(
         shared,
         method=Method.from_dict(chosen),

@@ -24,7 +24,11 @@ Evaluation = Annotated[
 ]
 Task = Annotated[str, typer.Option(help="classification, regression or causal-lm.")]
 MethodName = Annotated[
-    str, typer.Option(help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto.")
+    str | None,
+    typer.Option(
+        help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto; by default ntk, "
+        "and for images ntk+lora."
+    ),
 ]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")]
 Layout = Annotated[

@@ -40,10 +40,10 @@ class Recipe:
         return self if self.validation != "none" else replace(self, validation="random")
 
     def rate_of(self, method: Method, sure: bool = True) -> float:
-        """The rate that was given; else the method's own, or less of it where the start is `sure` already."""
-        if method.learning_rate is not None or self.start == "random" or not sure:
+        """The rate that was given; else the method's own, less of it where the start is `sure`, or more."""
+        if method.learning_rate is not None or self.start == "random":
             return method.rate
-        return _GENTLE * method.rate
+        return (_GENTLE if sure else method.technique.bold) * method.rate
 
 
 _GENTLE = 0.25

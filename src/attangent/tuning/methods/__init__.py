@@ -6,6 +6,6 @@ A new one is such a file and a line in `registry`.
 
 from attangent.tuning.methods.classifier import is_head, trained_sizes
 from attangent.tuning.methods.lora import lora_targets
-from attangent.tuning.methods.settings import Method, adapt
+from attangent.tuning.methods.settings import DEFAULT, Method, adapt, default_name
 
-__all__ = ["Method", "adapt", "is_head", "lora_targets", "trained_sizes"]
+__all__ = ["DEFAULT", "Method", "adapt", "default_name", "is_head", "lora_targets", "trained_sizes"]

@@ -16,6 +16,7 @@ class AnyPeft(FromPeft):
     """The config with the settings of `Method.peft`: `peft_type` and the config's own."""
 
     name = "peft"
+    bold = 2.0
 
     def default_rate(self, method: "Method") -> float:
         return 2e-3

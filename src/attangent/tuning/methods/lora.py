@@ -29,6 +29,7 @@ _QUERY_AND_VALUE = {
 
 class Lora(FromPeft):
     name = "lora"
+    bold = 2.0
 
     def default_rate(self, method: "Method") -> float:
         return 2e-3

@@ -23,6 +23,7 @@ _LORA_RATE = 0.2
 
 class Ntk(Technique):
     name = "ntk"
+    bold = 2.0
     smallest = 2
 
     def default_rate(self, method: "Method") -> float:

@@ -67,6 +67,18 @@ class Method:
         return cls(**{**defaults, **settings, "ntk": ntk})
 
 
+def default_name(images: bool) -> str:
+    """The method where none is named: a state; for images half a state and half of LoRA.
+
+    A classifier of images reads one token. A state cannot change what the other tokens tell it, and LoRA can.
+    """
+    return "ntk+lora" if images else "ntk"
+
+
+DEFAULT = Method()
+"""Stands for the default of the task in hand."""
+
+
 def adapt(
     model: Any,
     method: Method,

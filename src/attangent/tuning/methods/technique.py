@@ -34,6 +34,8 @@ class Technique(ABC):
     """The least size `resized` takes."""
     trains = True
     """Whether there is anything to train; False where closed forms are all there is."""
+    bold = 1.0
+    """How many times its own rate it takes where a classifier in closed form leaves much to learn."""
     place = "adapter"
     """The folder below that of a run into which `save` writes."""
     defaults: Mapping[str, Any] = {}
