@@ -60,3 +60,5 @@ def test_a_classifier_does_not_chat(tmp_path):
     finetune(Tuning(str(folder), rows, rows, method=Method("probe")), tmp_path / "run")
     with pytest.raises(AttangentError, match="tuned for classification; use `attangent predict`"):
         TunedChat.load(tmp_path / "run")
+    with pytest.raises(AttangentError, match="tuned for classification"):
+        continue_text(tmp_path / "run", "the cat", 1, model=str(tmp_path / "another"))  # before it is sought

@@ -223,3 +223,8 @@ def test_a_base_in_bfloat16(bert, tmp_path):
 def test_a_label_with_a_comma_is_quoted_on_the_card(tmp_path):
     described = Description("base", "classification", "ntk", ("price, tax", "size"))
     assert 'Tells apart "price, tax", size.' in card_text(tmp_path, described, {})
+
+
+def test_one_text_is_no_list_of_texts(run):
+    with pytest.raises(AttangentError, match=re.escape("expected a list: predict(['the cat'])")):
+        load_tuned(run[1]).predict("the cat")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from attangent._errors import AttangentError
-from attangent.tuning.folders.tuned import Tuned, load_tuned
+from attangent.tuning.folders.tuned import Tuned, description_of, load_tuned
 
 
 def continue_text(
@@ -49,10 +49,10 @@ class TunedChat:
 
 
 def _writer(folder: Path, model: str | None) -> Tuned:
-    tuned = load_tuned(folder, model)
-    if tuned.description.kind != "causal-lm":
-        raise AttangentError(f"{folder} was tuned for {tuned.description.kind}; use `attangent predict`")
-    return tuned
+    kind = description_of(folder).kind
+    if kind != "causal-lm":
+        raise AttangentError(f"{folder} was tuned for {kind}; use `attangent predict`")
+    return load_tuned(folder, model)
 
 
 def _written(tuned: Tuned, inputs: Any, tokens: int, temperature: float = 0.0, seed: int = 0) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ def predict(tuned: "Tuned", given: Sequence[Any], batch: int = 32) -> "list[Any]
     """The label and the probabilities, or the number, of each text, tuple of texts or image file."""
     if not NEEDS[tuned.description.kind].classifier:
         raise AttangentError("the model goes on with texts and has no labels; use `attangent generate`")
+    if isinstance(given, str | PathLike):
+        raise AttangentError(f"{str(given)!r:.60} is given, expected a list: predict([{str(given)!r:.30}])")
     encode = _images if tuned.description.kind == "image-classification" else _texts
     rows, collate = encode(tuned, given)
     device = next(tuned.model.parameters()).device

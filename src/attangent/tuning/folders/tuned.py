@@ -113,7 +113,7 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
         tuned.pipeline()("Where is my parcel?")         # as a pipeline of transformers
     """
     place = place_of(_local(folder))
-    found = read_description(place) if (place / FILE).is_file() else _older(place)
+    found = description_of(place)
     technique, kind = TECHNIQUES[found.method], found.kind
     base = technique.source(model or found.base_model, place)
     revision = found.revision if base == found.base_model else None
@@ -126,6 +126,12 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> Tuned:
         tokenizer = load_tokenizer(place if (place / "tokenizer_config.json").is_file() else base)
         pad_with(network, tokenizer)
     return Tuned(technique.load(network, place).eval(), tokenizer, found)
+
+
+def description_of(folder: Path) -> Description:
+    """What a tuned folder says of itself; nothing is loaded."""
+    place = place_of(folder)
+    return read_description(place) if (place / FILE).is_file() else _older(place)
 
 
 def _local(folder: str | PathLike[str]) -> Path:
