@@ -4,7 +4,6 @@ Runs unchanged on one process or under `torchrun` and `accelerate launch`, as tr
 """
 
 import contextlib
-import copy
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -23,9 +22,8 @@ from attangent.tuning.methods import Method
 from attangent.tuning.preparing import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
 from attangent.tuning.request import Tuning, differences, settings_of
-from attangent.tuning.running import Outcome, Task, run_method, seek
+from attangent.tuning.running import Outcome, Task, run_method, seek_best
 from attangent.tuning.runs import TuningRuns
-from attangent.tuning.stopping import clearly_better
 from attangent.tuning.training import score
 from attangent.tuning.watching import Watch
 
@@ -103,21 +101,13 @@ class _Candidate:
 
 def _best(tuning: Tuning, task: Task, folder: Path, watch: Watch) -> tuple[_Candidate, dict[str, float]]:
     """The method's outcome; for `auto` that of the first candidate, unless a later one is clearly better."""
-    method, candidates = tuning.method, tuning.method.technique.candidates(tuning.method)
+    method = tuning.method
     show = partial(_shown, tuning.training.seed, watch)
-    if len(candidates) == 1:
+    if len(method.technique.candidates(method)) == 1:
         outcome = run_method(task, method, tuning.training, tuning.recipe, folder, show(method))
         return _Candidate(method, outcome), {}
-    best, tried = None, {}
-    for method in candidates:
-        own = replace(task, model=copy.deepcopy(task.model))
-        place = folder / f"trying-{method.name}"
-        sought = seek(own, method, tuning.training, tuning.recipe, place, show(method))
-        tried[method.name] = sought.choice.numbers["validation_error"]
-        if best is None or clearly_better(sought.choice.errors, best[1].choice.errors):
-            best = method, sought
-    assert best is not None
-    return _Candidate(best[0], best[1].outcome()), tried
+    method, sought, tried = seek_best(task, method, tuning.training, tuning.recipe, folder, show)
+    return _Candidate(method, sought.outcome()), tried
 
 
 def _shown(seed: int, watch: Watch, method: Method) -> Callable[[int, int, float], None] | None:

@@ -1,5 +1,6 @@
 """One method on one model and its rows: start, train, settle. What `tune` and `compare` share."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from attangent.tuning.precision import check_gradients
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.searching import Choice, Search, rates_around
 from attangent.tuning.start import features_of, fit_head, linear_classifier
-from attangent.tuning.stopping import halt
+from attangent.tuning.stopping import clearly_better, halt
 from attangent.tuning.training import Collate, Job, Training, score, train, untrained
 
 _KEPT_APART = 0.2
@@ -105,6 +106,30 @@ def seek(
     search = Search(job, training, kept)
     choice = search.run(rates_around(job.rate) if sought else (job.rate,))
     return Sought(task, job, training, recipe, choice, search.seconds)
+
+
+def seek_best(
+    task: Task,
+    method: Method,
+    training: Training,
+    recipe: Recipe,
+    folder: Path,
+    watch_of: Callable[[Method], Watch | None] = lambda method: None,
+) -> tuple[Method, Sought, dict[str, float]]:
+    """The first of the method's candidates, unless a later one is clearly better on the rows kept apart.
+
+    Also the error of each there. The task's model is left as it is.
+    """
+    best, tried = None, {}
+    for candidate in method.technique.candidates(method):
+        own = replace(task, model=copy.deepcopy(task.model))
+        place = folder / f"trying-{candidate.name}"
+        sought = seek(own, candidate, training, recipe, place, watch_of(candidate))
+        tried[candidate.name] = sought.choice.numbers["validation_error"]
+        if best is None or clearly_better(sought.choice.errors, best[1].choice.errors):
+            best = candidate, sought
+    assert best is not None
+    return *best, tried
 
 
 def _begin(

@@ -1,0 +1,74 @@
+"""What `--method auto` takes: `python -m benchmarks.auto_choices FOLDER [TASK ...]`.
+
+On the splits with 300 examples that `benchmarks.accuracy` has run into FOLDER, each candidate is trained on
+four fifths of the rows as `auto` does it, and the choice is kept in FOLDER/auto.jsonl; finished ones are not
+repeated. `auto` then trains what it took on all rows, which is the run that is there already.
+"""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent.tuning.compare.run import prepare_trial, read_runs
+from attangent.tuning.compare.settings import Comparison
+from attangent.tuning.methods import Method
+from attangent.tuning.recipe import Recipe
+from attangent.tuning.running import Task, seek_best
+from benchmarks.recipes import CHOSEN, RECIPES
+from benchmarks.verdict import accuracies
+
+LABELS = {"ntk": "ntk", "lora": "lora r=8"}
+
+
+def choice(comparison: Comparison, seed: int) -> dict[str, Any]:
+    """The errors of the candidates on the rows kept apart, and which of them is taken."""
+    (trial,) = comparison.trials
+    prepared = prepare_trial(comparison, trial, seed)
+    task = Task(prepared.model, prepared.kind, prepared.train, prepared.collate)
+    with tempfile.TemporaryDirectory() as folder:
+        own = replace(comparison.training, seed=seed)
+        method, _, errors = seek_best(task, Method("auto"), own, Recipe(), Path(folder))
+    return {"task": trial.name, "seed": seed, "taken": method.name, "errors": errors}
+
+
+def table(choices: list[dict[str, Any]], found: dict[tuple[str, str, int], float]) -> str:
+    """Mean accuracies on the splits of each task: ntk, LoRA, what auto took, the better of the two."""
+    lines = ["| task | ntk | lora r=8 | auto | the better one | LoRA taken |", "|---|---|---|---|---|---|"]
+    for task in dict.fromkeys(one["task"] for one in choices):
+        own = [one for one in choices if one["task"] == task and (task, "lora r=8", one["seed"]) in found]
+        pairs = [{name: found[task, label, one["seed"]] for name, label in LABELS.items()} for one in own]
+        taken = [pair[one["taken"]] for pair, one in zip(pairs, own, strict=True)]
+        values = [[pair["ntk"] for pair in pairs], [pair["lora"] for pair in pairs], taken]
+        values.append([max(pair.values()) for pair in pairs])
+        count = sum(one["taken"] == "lora" for one in own)
+        cells = " | ".join(f"{statistics.fmean(some):.3f}" for some in values)
+        lines.append(f"| {task} | {cells} | {count} of {len(own)} |")
+    return "\n".join(lines)
+
+
+def main(folder: Path, tasks: list[str]) -> None:
+    torch.set_num_threads(1)
+    path = folder / "auto.jsonl"
+    choices = read_runs(path)
+    found: dict[tuple[str, str, int], float] = {}
+    for name in tasks or CHOSEN:
+        part = f"{name}-300"
+        comparison = RECIPES[part](Path(os.environ["ATTANGENT_DATA"]), folder)
+        found |= accuracies(read_runs(folder / part / "runs.jsonl"))
+        for seed in comparison.drawn:
+            if not any((one["task"], one["seed"]) == (comparison.trials[0].name, seed) for one in choices):
+                choices.append(choice(comparison, seed))
+                path.write_text("".join(json.dumps(one) + "\n" for one in choices))
+                print(json.dumps(choices[-1]), flush=True)
+    print(table(choices, found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
