@@ -4,13 +4,13 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
+from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
 from attangent.tuning.methods import Method
 from attangent.tuning.planning.expected import Care, Expectation, Scene
 from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.planning.objective import Objective
 from attangent.tuning.planning.rollout import Course, rates_by_weight
+from attangent.tuning.planning.standing_in import Practice, stand_in_for
 from attangent.tuning.preparing import prepare
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
@@ -36,18 +36,17 @@ class Case:
 
     def expected(self, rates: list[float], care: Care) -> list[Any]:
         adapted, network = self.network()
-        tangent = network.tangent(self.task.rows)
         targets = [targets_of(rows) for rows in (self.task.rows, self.held)]
-        ground = Scene(
-            *(network, Objective(network.basis), self.task.rows, targets[0], self.held, targets[1]),
-            noise=torch.zeros(0, *tangent.outputs.shape),
-        )
+        objective = Objective(network.basis)
         courses = [
             Course.of(self.task.rows, replace(self.training, seed=self.training.seed + order))
             for order in range(care.orders)
         ]
         weights = rates_by_weight(adapted, rates, self.training, self.method.technique.rate_scale)
-        return Expectation(ground, tangent, care).runs(rates, weights, [courses])
+        practice = Practice(courses[0], weights[:1], objective, targets[0])
+        stand_in = stand_in_for(network, self.task.rows, practice, care.draws, 0, DEFAULT_MEMORY_LIMIT)
+        scene = Scene(stand_in, objective, self.task.rows, targets[0], self.held, targets[1])
+        return Expectation(scene, care).runs(rates, weights, [courses])
 
 
 def case(folder: Any, method: str, training: Training = SHORT) -> Case:

@@ -11,13 +11,13 @@ from attangent.tuning.methods import Method
 from attangent.tuning.planning import Care, plan_tuning, read_plan
 from attangent.tuning.planning.checking import check_runs
 from attangent.tuning.planning.figure import plot_plan
-from attangent.tuning.planning.plan import best_run, interval, tuning_of
+from attangent.tuning.planning.plan import best_run, interval, sureness, tuning_of
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, write_rows
 
-SWIFT = Care(orders=2, anchors=1)
+SWIFT = Care(orders=2)
 
 
 def tuning(folder, **own):
@@ -142,19 +142,22 @@ def test_files_that_changed_since_the_plan(plan, bert, tmp_path):
 
 def test_the_choice_wants_more_of_runs_that_cannot_be_predicted(plan):
     one = plan.runs[0]
-    wild = replace(one, score=0.72, low=0.65, follows=False)
+    wild = replace(one, score=0.72, low=0.65, score_sure=False)
     calm = replace(one, score=0.7, low=0.68, eval_loss=0.5)
     slow = replace(one, score=0.701, low=0.681, eval_loss=0.6)
     assert best_run([wild, calm, slow]) == 1
     assert best_run([replace(wild, low=0.69), calm]) == 0
 
 
-def test_an_interval_widens_with_the_departure():
-    calm, wild = interval([0.8, 0.81], 0.0), interval([0.8, 0.81], 0.5)
+def test_an_interval_widens_with_the_gap():
+    calm, wild = interval([0.8, 0.81], 0.0), interval([0.8, 0.81], 0.1)
     assert wild[0] < calm[0] < 0.805 < calm[1] < wild[1]
-    assert interval([0.8, 0.81], 0.2, fitted=True)[0] < interval([0.8, 0.81], 0.2)[0]
-    assert Care().trusts(0.3, 0.5)
-    assert not Care().trusts(0.3, 0.01)
-    assert not Care().trusts(0.5, 0.5)
     assert interval([0.999], 0.3)[1] == 1.0
     assert interval([0.001], 0.3)[0] == 0.0
+
+
+def test_figures_that_lie_apart_are_not_sure():
+    assert sureness(0.1, 0.01, 0.01) == (True, True)
+    assert sureness(0.1, 0.3, 0.01) == (False, True)
+    assert sureness(0.1, 0.01, 0.05) == (True, False)
+    assert sureness(0.9, 0.01, 0.01) == (False, False)

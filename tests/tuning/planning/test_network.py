@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attangent.tuning.planning.network import contrasts, unpadded
+from attangent.tuning.planning.tangents import OutputTangent
 from tests.tuning.planning.cases import case
 
 
@@ -44,9 +45,10 @@ def test_outputs_elsewhere_and_along_the_tangent(bert):
     draw = torch.randn(2, len(network.theta), generator=torch.Generator().manual_seed(0))
     theta = network.theta + 1e-4 * draw
     true = torch.stack([network.outputs(rows, one) for one in theta])
-    assert torch.allclose(network.along(rows, theta), true, atol=1e-4)
+    along = network.along(rows, theta, network.theta, OutputTangent)
+    assert torch.allclose(along, true, atol=1e-4)
     foretold, _ = network.tangent(rows).at(theta, torch.arange(6))
-    assert torch.allclose(foretold, network.along(rows, theta), atol=1e-5)
+    assert torch.allclose(foretold, along, atol=1e-5)
     moved = network.tangent(rows, theta[0])
     assert torch.allclose(moved.outputs, true[0], atol=1e-5)
 

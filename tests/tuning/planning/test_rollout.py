@@ -10,12 +10,13 @@ from attangent.tuning.planning.expected import Care
 from attangent.tuning.planning.network import targets_of
 from attangent.tuning.planning.objective import Objective
 from attangent.tuning.planning.rollout import Course, Rollout, rates_by_weight
+from attangent.tuning.planning.tangents import OutputTangent
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.running import run_method
 from attangent.tuning.training import Training, score
 from tests.tuning.planning.cases import SHORT, case
 
-ONE = Care(orders=1, anchors=0, follows=10.0)
+ONE = Care(orders=1)
 
 
 def real(given, rate, folder):
@@ -57,7 +58,7 @@ def test_new_tangents_come_nearer_to_a_run_that_left_the_first(bert, tmp_path):
     rate = 0.005
     losses, _ = real(given, rate, tmp_path)
     (once,) = given.expected([rate], ONE)
-    (often,) = given.expected([rate], replace(ONE, tangents=7, follows=1e-6))
+    (often,) = given.expected([rate], replace(ONE, tangents=7))
     assert once.departure > 0.05
     assert often.corrections == 7
     assert (often.losses - losses).abs().mean() < 0.5 * (once.losses - losses).abs().mean()
@@ -91,7 +92,7 @@ def test_classes_that_weigh_the_same(bert, tmp_path):
     course = Course.of(given.task.rows, given.training)
     by_weight = rates_by_weight(adapted, [0.05], given.training, Method("head").technique.rate_scale)
     objective = Objective(network.basis, weights=weights)
-    start = Rollout(course, network.theta, by_weight, objective, targets_of(given.task.rows), torch.zeros(0))
-    tangent = network.tangent(given.task.rows)
+    start = Rollout(course, network.theta, by_weight, objective, targets_of(given.task.rows))
+    tangent = OutputTangent(network.tangent(given.task.rows))
     found = start.advance(tangent, course.steps)
     assert torch.allclose(torch.cat(found.losses), losses, atol=1e-4, rtol=1e-3)

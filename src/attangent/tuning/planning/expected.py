@@ -1,34 +1,32 @@
-"""What runs of one method would come to, at several rates: losses and scores from the tangent at the start.
+"""What runs of one method would come to, at several rates: losses and scores, before any is made.
 
-All rates are first carried out on one tangent. A run that leaves it, which shows when the model itself is
-asked at the parameters that the tangent foretells, is carried out again and set right on its way: cheaply, by
-the model's outputs there with the derivatives of the start, or by whole new tangents.
+All runs are carried out on a tangent. At the weights that it foretells for the end of a run the model itself
+is asked at some rows. That gives a second figure for loss and score; the middle of the two is expected, and
+where they lie far apart the run cannot be foretold.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attangent._checks import check_not_negative, check_positive, check_size
+from attangent._checks import check_not_negative, check_size
 from attangent._errors import AttangentError
-from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
-from attangent.kernels.modules import TangentModel, departure
-from attangent.tuning.planning.network import Network
+from attangent.kernels.modules import departure
 from attangent.tuning.planning.objective import Objective
+from attangent.tuning.planning.plan import sureness
 from attangent.tuning.planning.rollout import Course, Rollout
+from attangent.tuning.planning.standing_in import StandIn
+from attangent.tuning.planning.tangents import Tangent
 
-_PROBED = 16
-"""Rows trained on, and rows scored on, at which the model is asked whether it follows its tangent."""
-_LOST = 1.0
-"""Above this departure nothing sets a run right."""
-FITTED = 0.02
+_ASKED = 48
+"""Rows trained on at which the model is asked."""
+_AT_EASE = 0.2
+"""The departure up to which it is not asked at the rows to score on."""
+_FITTED = 0.02
 """The mean training loss below which rows are fitted from the start."""
-_AT_EASE = 0.1
-"""Up to this departure, scores are taken from the tangent; above, from the model at the foretold weights."""
 
 
 @dataclass(frozen=True)
@@ -36,52 +34,34 @@ class Care:
     """How much work a prediction is worth.
 
     orders: in how many orders of the rows each run is carried out.
-    anchors: how often a run that leaves its tangent is set right by the model's outputs where it is.
-    tangents: how often it is given a new tangent instead, which costs several times as much.
-    follows: the departure from the tangent up to which a run is said to follow it; `follows_fitted` where the
-        rows are fitted from the start (a mean loss below 0.02), so that AdamW magnifies what noise there is.
+    tangents: how often a run that cannot be foretold is given a new tangent on its way; each costs as much as
+        half a run.
     draws: how often dropout is drawn for each row.
+    scored: at how many of the rows to score on, at most, scores are foretold.
     """
 
     orders: int = 3
-    anchors: int = 3
     tangents: int = 0
-    follows: float = 0.4
-    follows_fitted: float = 0.12
-    draws: int = 2
+    draws: int = 1
+    scored: int = 512
 
     def __post_init__(self) -> None:
-        check_size("orders", self.orders)
-        check_size("draws", self.draws)
-        check_positive("follows", self.follows)
-        check_positive("follows_fitted", self.follows_fitted)
-        for name in ("anchors", "tangents"):
-            value = getattr(self, name)
-            if check_not_negative(name, value) != int(value):
-                raise AttangentError(f"{name} is {value!r}, expected a whole number")
-
-    def trusts(self, departure: float, loss: float) -> bool:
-        """Whether a run with this departure and mean training loss is said to follow its tangent."""
-        return departure <= (self.follows_fitted if loss < FITTED else self.follows)
-
-    @property
-    def corrections(self) -> int:
-        """How often a run that leaves its tangent is set right."""
-        return self.tangents or self.anchors
+        for name in ("orders", "draws", "scored"):
+            check_size(name, getattr(self, name))
+        if check_not_negative("tangents", self.tangents) != int(self.tangents):
+            raise AttangentError(f"tangents is {self.tangents!r}, expected a whole number")
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One method on one task: the network, the rows to train and to score on, and the loss."""
+    """One method on one task: what stands in for its model, the rows to train and to score on, the loss."""
 
-    network: Network
+    stand_in: StandIn
     objective: Objective
     rows: Any
     targets: Tensor
     held: Any
     held_targets: Tensor
-    noise: Tensor
-    memory_limit: float = DEFAULT_MEMORY_LIMIT
 
 
 @dataclass(frozen=True)
@@ -89,9 +69,11 @@ class Expected:
     """One run as it is expected to go, in S orders of the rows.
 
     losses: of each step's batch (steps), the mean over orders. held_losses, scores: on the rows to score on,
-    at the end of each order (S). departure: how far the model is from the tangent of the start at the end of
-    the run as that tangent foretells it.
-    corrections: how often the run was set right on its way.
+    at the end of each order (S).
+    departure: |F - F_tangent| / |F - F_0| at rows trained on, at the end.
+    loss_gap, score_gap: how far the model's own figures lie from the tangent's. That of the loss is relative,
+    and 1 where the loss is next to nothing, so that dropout decides it.
+    corrections: how many new tangents the run was given on its way.
     """
 
     rate: float
@@ -100,15 +82,45 @@ class Expected:
     held_losses: Tensor
     scores: Tensor
     departure: float
+    loss_gap: float
+    score_gap: float
     corrections: int
 
 
-class Expectation:
-    """Runs of one method from the same start."""
+@dataclass(frozen=True)
+class Gap:
+    """What the model's own figures have more than the tangent's at the end of a run."""
 
-    def __init__(self, ground: Scene, tangent: TangentModel, care: Care):
-        self.ground, self.tangent, self.care = ground, tangent, care
-        self.probed, self.probed_held = _some(ground.rows), _some(ground.held)
+    departure: float = 0.0
+    loss: float = 0.0
+    held_loss: float = 0.0
+    score: float = 0.0
+
+    def after(self, share: float) -> "Gap":
+        """That of a run of this share of the length: what a tangent leaves out grows as the way squared."""
+        return Gap(share * self.departure, *(share**2 * x for x in (self.loss, self.held_loss, self.score)))
+
+
+@dataclass(frozen=True)
+class Trail:
+    """A run on tangents: its weights at the end of each order (S, P), and its losses (S, steps)."""
+
+    rate: float
+    courses: list[Course]
+    ends: Tensor
+    losses: Tensor
+    corrections: int = 0
+
+    @property
+    def steps(self) -> int:
+        return self.courses[0].steps
+
+
+class Expectation:
+    """Runs of one method from the same start, whose score is known once they are."""
+
+    def __init__(self, scene: Scene, care: Care):
+        self.scene, self.care, self.start = scene, care, float("nan")
 
     def runs(
         self,
@@ -119,123 +131,112 @@ class Expectation:
     ) -> list[Expected]:
         """What is expected at each rate, for each length of training; a length has a course for each order.
 
-        weights (R, P): each weight's rate. Only runs of the last length are set right, and `report` is called
-        with their rate before; shorter ones that leave the tangent are left out.
+        weights (R, P): each weight's rate. Runs of the last length that are not sure are given new tangents,
+        where care is taken for that, and `report` is called with their rate before.
         """
-        full = self._on_one_tangent(rates, weights, lengths[-1])
-        trails = []
-        for courses in lengths[:-1]:
-            shorter = self._on_one_tangent(rates, weights, courses, full)
-            trails += [trail for trail in shorter if trail.departure <= self.care.follows]
-        for run, trail in enumerate(full):
-            if self.care.follows < trail.departure <= _LOST and self.care.corrections:
-                report(trail.rate)
-                trail = self._set_right(trail, weights[run : run + 1], lengths[-1])
-            trails.append(trail)
-        return [self._expected(trail, held) for trail, held in zip(trails, self._held(trails), strict=True)]
-
-    def _on_one_tangent(
-        self,
-        rates: list[float],
-        weights: Tensor,
-        courses: list[Course],
-        longer: "Sequence[_Trail]" = (),
-    ) -> "list[_Trail]":
-        """One trail for each rate. A longer run that follows the tangent vouches for the shorter one."""
-        rollouts = [self._rollout(course, weights).advance(self.tangent, course.steps) for course in courses]
-        losses = torch.stack([torch.stack(rollout.losses) for rollout in rollouts])  # (S, steps, R)
-        ends = torch.stack([rollout.theta for rollout in rollouts])  # (S, R, P)
-        left = [trail.departure for trail in longer] or [math.inf] * len(rates)
-        unknown = [run for run, found in enumerate(left) if found > self.care.follows]
-        for run, found in zip(unknown, self._departures(ends[0, unknown]) if unknown else (), strict=True):
-            left[run] = found
-        return [
-            _Trail(rate, courses[0].epochs, ends[:, run], losses[..., run], left[run], 0)
-            for run, rate in enumerate(rates)
+        whole = self._on_one_tangent(rates, weights, lengths[-1])
+        shorter = [
+            trail for courses in lengths[:-1] for trail in self._on_one_tangent(rates, weights, courses[:1])
         ]
-
-    def _set_right(self, trail: "_Trail", weights: Tensor, courses: list[Course]) -> "_Trail":
-        """The run in every order, set right wherever the first order comes by a milestone."""
-        rollouts, tangent = [self._rollout(course, weights) for course in courses], self.tangent
-        for milestone in courses[0].milestones(self.care.corrections):
-            for rollout in rollouts:
-                rollout.advance(tangent, milestone)
-            tangent = self._tangent_at(rollouts[0].theta[0].clone())
-        for rollout in rollouts:
-            rollout.advance(tangent, rollout.course.steps)
-        ends = torch.cat([rollout.theta for rollout in rollouts])
-        losses = torch.stack([torch.stack(rollout.losses)[:, 0] for rollout in rollouts])
-        return replace(trail, ends=ends, losses=losses, corrections=self.care.corrections)
-
-    def _tangent_at(self, theta: Tensor) -> TangentModel:
-        """A new tangent, or the model's outputs there with the derivatives of the start."""
-        network, rows = self.ground.network, self.ground.rows
-        if self.care.tangents:
-            return network.tangent(rows, theta, self.ground.memory_limit)
-        return replace(self.tangent, outputs=network.outputs(rows, theta), theta=theta)
-
-    def _rollout(self, course: Course, weights: Tensor) -> Rollout:
-        ground = self.ground
-        return Rollout(course, ground.network.theta, weights, ground.objective, ground.targets, ground.noise)
-
-    def _departures(self, thetas: Tensor) -> list[float]:
-        """|F - F_tangent| / |F - F_0| at the weights (R, P) that the tangent foretells.
-
-        The larger one of that at rows trained on and that at rows scored on, where training shows less.
-        """
-        network, scene = self.ground.network, self.ground
-        rows = [scene.rows[int(i)] for i in self.probed]
-        held = [scene.held[int(i)] for i in self.probed_held]
-        foretold, _ = self.tangent.at(thetas, self.probed)
-        starts = self.tangent.outputs[self.probed], network.outputs(held)
-        along = network.along(held, thetas)
-        return [
-            max(
-                departure(network.outputs(rows, theta), foretold[run], starts[0]),
-                departure(network.outputs(held, theta), along[run], starts[1]),
-            )
-            for run, theta in enumerate(thetas)
-        ]
-
-    def _held(self, trails: "list[_Trail]") -> Tensor:
-        """Outputs at the rows to score on, (R, S, n, O), at the ends of all runs.
-
-        They follow the tangent at the start; a run that leaves it is moved so that its first order gives what
-        the model itself gives there.
-        """
-        network, held = self.ground.network, self.ground.held
-        ends = torch.stack([trail.ends for trail in trails])
-        found = network.along(held, ends.flatten(0, 1)).unflatten(0, ends.shape[:2])
-        for run, trail in enumerate(trails):
-            if trail.departure > _AT_EASE:
-                found[run] += network.outputs(held, ends[run, 0]) - found[run, 0].clone()
+        found = self._expected([*shorter, *whole], len(whole))
+        for run in range(len(whole) if self.care.tangents else 0):
+            place = len(shorter) + run
+            if not all(sureness(found[place].departure, found[place].loss_gap, found[place].score_gap)):
+                report(rates[run])
+                found[place] = self._set_right(found[place], weights[run : run + 1], lengths[-1])
         return found
 
-    def _expected(self, trail: "_Trail", outputs: Tensor) -> Expected:
-        objective, targets = self.ground.objective, self.ground.held_targets
-        held_losses, scores = objective.losses(outputs, targets), objective.scores(outputs, targets)
+    def _on_one_tangent(self, rates: list[float], weights: Tensor, courses: list[Course]) -> list[Trail]:
+        """One trail for each rate."""
+        tangent = self.scene.stand_in.tangent
+        rollouts = [self._rollout(course, weights).advance(tangent, course.steps) for course in courses]
+        losses = torch.stack([torch.stack(rollout.losses) for rollout in rollouts])  # (S, steps, R)
+        ends = torch.stack([rollout.theta for rollout in rollouts])  # (S, R, P)
+        return [Trail(rate, courses, ends[:, run], losses[..., run]) for run, rate in enumerate(rates)]
+
+    def _rollout(self, course: Course, weights: Tensor) -> Rollout:
+        scene = self.scene
+        start, noise = scene.stand_in.network.theta, scene.stand_in.noise
+        return Rollout(course, start, weights, scene.objective, scene.targets, noise)
+
+    def _expected(self, trails: list[Trail], whole: int) -> list[Expected]:
+        """Runs as they are expected; the last `whole` of them are those that the model is asked about."""
+        scene, start = self.scene, self.scene.stand_in.network.theta[None]
+        held = scene.stand_in.along(scene.held, torch.cat([start, *(trail.ends for trail in trails)]))
+        self.start = scene.objective.scores(held[:1], scene.held_targets).item()
+        outputs = held[1:].split([len(trail.ends) for trail in trails])
+        both = list(zip(trails, outputs, strict=True))
+        gaps = {trail.rate: self._gap(trail, own[0]) for trail, own in both[-whole:]}
+        longest = trails[-1].steps
+        return [
+            self._figures(trail, own, gaps[trail.rate].after(trail.steps / longest)) for trail, own in both
+        ]
+
+    def _figures(self, trail: Trail, held: Tensor, gap: Gap) -> Expected:
+        objective, targets = self.scene.objective, self.scene.held_targets
+        way = trail.courses[0].way
+        losses = trail.losses.mean(dim=0) + 0.5 * gap.loss * way.square()
+        loss = losses.mean().item()
+        noisy = self.scene.stand_in.noise is not None and loss < _FITTED and not objective.values
         return Expected(
             trail.rate,
-            trail.epochs,
-            trail.losses.mean(dim=0),
-            held_losses,
-            scores,
-            trail.departure,
+            trail.courses[0].epochs,
+            losses,
+            objective.losses(held, targets) + 0.5 * gap.held_loss,
+            objective.scores(held, targets) + 0.5 * gap.score,
+            gap.departure,
+            1.0 if noisy else abs(gap.loss * way.square().mean().item()) / max(loss, 1e-12),
+            abs(gap.score),
             trail.corrections,
         )
 
+    def _gap(self, trail: Trail, held: Tensor) -> Gap:
+        """The model beside its tangent where the first order ends; held (n, O) are the tangent's outputs."""
+        scene, stand_in, theta = self.scene, self.scene.stand_in, trail.ends[0]
+        if stand_in.is_exact:
+            return Gap()
+        asked = _some(len(scene.rows), _ASKED)
+        foretold = stand_in.tangent.at(torch.stack([stand_in.network.theta, theta]), asked)[0]
+        own = stand_in.network.outputs(spread_out(scene.rows, _ASKED), theta)
+        left = departure(own, foretold[1], foretold[0])
+        loss = self._differences(own, foretold[1], scene.targets[asked])[0]
+        if left <= _AT_EASE:
+            return Gap(left, loss)
+        own = stand_in.network.outputs(scene.held, theta)
+        return Gap(left, loss, *self._differences(own, held, scene.held_targets))
 
-@dataclass(frozen=True)
-class _Trail:
-    """A run's parameters at the end of each order (S, P), and its losses (S, steps)."""
+    def _differences(self, own: Tensor, foretold: Tensor, targets: Tensor) -> tuple[float, float]:
+        """What the model has more than the tangent, in loss and in score."""
+        both, objective = torch.stack([own, foretold]), self.scene.objective
+        losses, scores = objective.losses(both, targets), objective.scores(both, targets)
+        return (losses[0] - losses[1]).item(), (scores[0] - scores[1]).item()
 
-    rate: float
-    epochs: float
-    ends: Tensor
-    losses: Tensor
-    departure: float
-    corrections: int
+    def _set_right(self, run: Expected, weights: Tensor, courses: list[Course]) -> Expected:
+        """The run in every order, with a new tangent wherever the first order comes by a milestone."""
+        scene, stand_in = self.scene, self.scene.stand_in
+        rollouts, tangent = [self._rollout(course, weights) for course in courses], stand_in.tangent
+        for milestone in courses[0].milestones(self.care.tangents):
+            _advance(rollouts, tangent, milestone)
+            stand_in = stand_in.at(scene.rows, rollouts[0].theta[0].clone())
+            tangent = stand_in.tangent
+        _advance(rollouts, tangent, courses[0].steps)
+        losses = torch.stack([torch.stack(rollout.losses)[:, 0] for rollout in rollouts])
+        ends = torch.cat([rollout.theta for rollout in rollouts])
+        trail = Trail(run.rate, courses, ends, losses, self.care.tangents)
+        here = Expectation(replace(scene, stand_in=stand_in), self.care)
+        return replace(here._expected([trail], 1)[0], departure=run.departure)
 
 
-def _some(rows: Any) -> Tensor:
-    return torch.arange(0, len(rows), max(1, len(rows) // _PROBED))[:_PROBED]
+def _advance(rollouts: list[Rollout], tangent: Tangent, until: int) -> None:
+    for rollout in rollouts:
+        rollout.advance(tangent, min(until, rollout.course.steps))
+
+
+def spread_out(rows: Any, most: int) -> list[Any]:
+    """At most so many of the rows, evenly spread."""
+    return [rows[int(i)] for i in _some(len(rows), most)]
+
+
+def _some(count: int, most: int) -> Tensor:
+    """At most so many places of `count`, evenly spread."""
+    return torch.arange(min(count, most)) * count // min(count, most)

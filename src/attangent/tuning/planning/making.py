@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from torch import Tensor
+
 from attangent._checks import check_positive
 from attangent._errors import AttangentError
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
@@ -14,12 +16,12 @@ from attangent.tuning import request
 from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import Method
 from attangent.tuning.planning.cost import Cost, cost_of
-from attangent.tuning.planning.dropout import dropout_draws
-from attangent.tuning.planning.expected import FITTED, Care, Expectation, Expected, Scene
+from attangent.tuning.planning.expected import Care, Expectation, Expected, Scene, spread_out
 from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.planning.objective import Objective
-from attangent.tuning.planning.plan import Plan, PlannedRun, best_run, interval, thinned
+from attangent.tuning.planning.plan import Plan, PlannedRun, best_run, interval, sureness, thinned
 from attangent.tuning.planning.rollout import Course, rates_by_weight
+from attangent.tuning.planning.standing_in import Practice, stand_in_for
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.request import Tuning
 from attangent.tuning.running import Task, started
@@ -93,43 +95,38 @@ class Outlook:
         adapted, _ = started(task, method, self.tuning.recipe, training.seed)
         network = Network.of(adapted, _outputs(task), task.collate)
         self._refuse_too_much(network, task, method)
-        lengths = [self._courses(task.rows, share * training.epochs) for share in LENGTHS]
-        lengths = _distinct(lengths)
+        lengths = _distinct([self._courses(task.rows, share * training.epochs) for share in LENGTHS])
         cost = cost_of(adapted, task.rows, task.collate, lengths[-1][0])
-        self.report(f"{method.name}: tangent of {len(network.theta):,} weights at {len(task.rows)} rows")
-        ground, tangent = self._ground(network, task, held)
+        count = f"{len(network.theta):,} weights would be trained on {len(task.rows)} rows"
+        self.report(f"{method.name}: {count}")
         asked = list(rates) if rates is not None else rates_around(method.rate)
         by_weight = rates_by_weight(adapted, asked, training, method.technique.rate_scale)
-        expectation = Expectation(ground, tangent, self.care)
+        scene = self._scene(network, task, held, by_weight, lengths[-1][0])
+        expectation = Expectation(scene, self.care)
         found = expectation.runs(asked, by_weight, lengths, partial(self._say_new, method.name))
-        start = ground.objective.scores(network.outputs(held)[None], ground.held_targets).item()
-        return [self._planned(method, one, cost) for one in found], start
+        return [self._planned(method, one, cost) for one in found], expectation.start
 
     def _say_new(self, method: str, rate: float) -> None:
-        self.report(f"{method}: the run at rate {rate:g} leaves the tangent, which is set right on the way")
+        self.report(f"{method}: the run at rate {rate:g} is looked at again, more closely")
+
+    @property
+    def _has_values(self) -> bool:
+        return NEEDS[self.tuning.kind].values
 
     def _courses(self, rows: Any, epochs: float) -> list[Course]:
         training = self.tuning.training
         seeds = range(training.seed, training.seed + self.care.orders)
         return [Course.of(rows, replace(training, epochs=epochs, seed=seed)) for seed in seeds]
 
-    def _ground(self, network: Network, task: Task, held: Any) -> tuple[Scene, Any]:
-        values = NEEDS[task.kind].values
-        tangent = network.tangent(task.rows, memory_limit=self.memory_limit)
-        noise = dropout_draws(
-            network.function.module,
-            task.rows,
-            task.collate,
-            network.basis,
-            tangent.outputs,
-            self.care.draws,
-            self.tuning.training.seed,
-        )
-        objective = Objective(network.basis, values, task.weights)
+    def _scene(self, network: Network, task: Task, held: Any, rates: Tensor, course: Course) -> Scene:
+        held = spread_out(held, self.care.scored)
+        objective = Objective(network.basis, self._has_values, task.weights)
         targets = [targets_of(rows) for rows in (task.rows, held)]
-        return Scene(
-            network, objective, task.rows, targets[0], held, targets[1], noise, self.memory_limit
-        ), tangent
+        middle = rates[len(rates) // 2][None]
+        practice = Practice(course, middle, objective, targets[0])
+        seed = self.tuning.training.seed
+        stand_in = stand_in_for(network, task.rows, practice, self.care.draws, seed, self.memory_limit)
+        return Scene(stand_in, objective, task.rows, targets[0], held, targets[1])
 
     def _refuse_too_much(self, network: Network, task: Task, method: Method) -> None:
         """Half precision is the least that a Jacobian is kept in."""
@@ -142,8 +139,9 @@ class Outlook:
         )
 
     def _planned(self, method: Method, one: Expected, cost: Cost) -> PlannedRun:
-        loss, values = one.losses.mean().item(), NEEDS[self.tuning.kind].values
-        low, high = interval(one.scores.tolist(), one.departure, loss < FITTED and not values, values)
+        loss = one.losses.mean().item()
+        loss_sure, score_sure = sureness(one.departure, one.loss_gap, one.score_gap)
+        low, high = interval(one.scores.tolist(), one.score_gap, self._has_values)
         return PlannedRun(
             method=method.name,
             learning_rate=one.rate,
@@ -156,7 +154,8 @@ class Outlook:
             low=low,
             high=high,
             departure=one.departure,
-            follows=self.care.trusts(one.departure, loss),
+            loss_sure=loss_sure,
+            score_sure=score_sure,
             corrections=one.corrections,
             seconds=cost.seconds * len(one.losses),
             megabytes=cost.megabytes,

@@ -1,6 +1,6 @@
 """An adapted model as a function of what is trained: its tangents, and its own outputs, at encoded rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from attangent.kernels.modules import TangentModel
 from attangent.kernels.modules.jacobian import flattened, jacobian_rows, named
 from attangent.tuning.encoding import Encoded, Padding, token_counts
 from attangent.tuning.methods import is_head
+from attangent.tuning.planning.tangents import Classifier, Tangent
 from attangent.tuning.training import Collate
 
 _AT_ONCE = 16
@@ -64,15 +65,32 @@ class Network:
         parts = unpadded(rows, self.collate, _AT_ONCE)
         return TangentModel.gathered(self._at(theta), parts, len(rows), memory_limit)
 
-    def along(self, rows: Any, theta: Tensor) -> Tensor:
-        """The outputs (K, n, O) at rows and parameters (K, P) by the tangent where the model is; the rows'
+    @property
+    def classifier(self) -> Classifier | None:
+        """Where the classifier stands among the parameters; None unless it is one linear layer."""
+        places, at = {}, 0
+        for name, value in self.function.parameters.items():
+            if is_head(name):
+                places[name.rsplit(".")[-1], value.ndim] = torch.arange(at, at + value.numel())
+            at += value.numel()
+        weight = places.pop(("weight", 2), None)
+        bias = places.pop(("bias", 1), torch.arange(0))
+        heads = sum(map(is_head, self.function.parameters))
+        if weight is None or places or heads > 1 + (len(bias) > 0):
+            return None
+        return Classifier(weight, bias, self.basis)
+
+    def along(
+        self, rows: Any, theta: Tensor, reference: Tensor, wrapped: Callable[[TangentModel], Tangent]
+    ) -> Tensor:
+        """The outputs (K, n, O) at rows and parameters (K, P) by the tangent at `reference`; the rows'
         Jacobian is not kept."""
-        change = theta - self.theta
+        function = self._at(reference)
         found = torch.empty(len(theta), len(rows), self.basis.shape[1])
         for places, x in unpadded(rows, self.collate, _AT_ONCE):
-            for part in jacobian_rows(self.function, x, len(places)):
-                moved = change @ part.jacobian.float().flatten(0, 1).T
-                found[:, places] = part.outputs.float() + moved.unflatten(1, part.outputs.shape)
+            for part in jacobian_rows(function, x, len(places)):
+                here = TangentModel(function, part.outputs.float(), part.jacobian, reference)
+                found[:, places], _ = wrapped(here).at(theta, torch.arange(len(places)))
         return found
 
     def outputs(self, rows: Any, theta: Tensor | None = None) -> Tensor:

@@ -27,8 +27,9 @@ class PlannedRun:
 
     train_loss: the mean over all steps; curve: the loss after each of at most 60 equal parts of the run.
     score: accuracy (R^2 for regression) on the rows to score on, between `low` and `high` with 90 %.
-    departure: how far the model is from its tangent; follows: whether that is little enough to believe the
-    figures. corrections: how often the prediction was set right by the model itself on the way.
+    loss_sure: whether the training loss should come within 5 %; score_sure: the score within 2 points.
+    departure: how far the model is from its tangent at the end, 0 where the tangent says all and 1 where it
+    says nothing. corrections: how many new tangents were taken on the way.
     seconds, megabytes: what the real run is estimated to take.
     """
 
@@ -43,10 +44,16 @@ class PlannedRun:
     low: float
     high: float
     departure: float
-    follows: bool
+    loss_sure: bool
+    score_sure: bool
     corrections: int
     seconds: float
     megabytes: float
+
+    @property
+    def follows(self) -> bool:
+        """Whether both figures can be believed."""
+        return self.loss_sure and self.score_sure
 
 
 @dataclass(frozen=True)
@@ -108,22 +115,30 @@ def best_run(runs: list[PlannedRun]) -> int:
 _NEAR = 0.005
 
 
-def interval(
-    scores: list[float], departure: float, fitted: bool = False, values: bool = False
-) -> tuple[float, float]:
+def interval(scores: list[float], gap: float, values: bool = False) -> tuple[float, float]:
     """Where the score is with 90 %: over orders of the rows, and over what such predictions are off by.
 
-    The latter, a standard deviation of one point and more where the model leaves its tangent, above all where
-    rows are fitted from the start, was set on tasks that no reported figure comes from (docs/planning.md).
+    The latter, a standard deviation of 1.2 points and half the gap between the tangent's score and the
+    model's own, was set on tasks that no reported figure comes from (docs/planning.md).
     """
     mean = statistics.fmean(scores)
     spread = statistics.variance(scores) if len(scores) > 1 else 0.0
-    slope = _OFF_FITTED if fitted else _OFF_BY_DEPARTURE
-    half = 1.645 * math.sqrt(spread + (_OFF + slope * min(departure, 1.0)) ** 2)
+    half = 1.645 * math.sqrt(spread + _OFF**2 + (gap / 2) ** 2)
     return (-math.inf if values else 0.0) if mean - half < 0 else mean - half, min(mean + half, 1.0)
 
 
-_OFF, _OFF_BY_DEPARTURE, _OFF_FITTED = 0.01, 0.04, 0.25
+def sureness(departure: float, loss_gap: float, score_gap: float) -> tuple[bool, bool]:
+    """Whether the training loss comes within 5 % and the score within 2 points, as far as can be said.
+
+    Gaps lie between the tangent's figures and the model's own, the middle of which is expected. Neither is
+    sure where the model is far from its tangent, though figures may agree by chance.
+    """
+    near = departure <= _FAR
+    return near and loss_gap <= _LOSS_GAP, near and score_gap <= _SCORE_GAP
+
+
+_OFF = 0.012
+_FAR, _LOSS_GAP, _SCORE_GAP = 0.5, 0.07, 0.02
 
 
 def thinned(losses: list[float]) -> tuple[float, ...]:

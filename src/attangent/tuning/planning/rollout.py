@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.kernels.modules import Optimiser, TangentModel
+from attangent.kernels.modules import Optimiser
 from attangent.kernels.modules.optimiser import OptimiserState
 from attangent.tuning.encoding import token_counts
 from attangent.tuning.order import SeededOrder
+from attangent.tuning.planning.dropout import Noise
 from attangent.tuning.planning.objective import Objective
+from attangent.tuning.planning.tangents import Tangent
 from attangent.tuning.trainer import optimiser
 from attangent.tuning.training import Training
 
@@ -28,6 +30,7 @@ class Course:
     batches: list[list[int]]
     epoch_of: list[int]
     epochs: float
+    seed: int = 0
 
     @classmethod
     def of(cls, rows: Any, training: Training) -> "Course":
@@ -46,7 +49,7 @@ class Course:
             batches += cut
             epoch_of += [epoch] * len(cut)
         settings = Optimiser(steps, weight_decay=training.weight_decay, warmup=training.warmup, clip=_CLIP)
-        return cls(settings, batches[:steps], epoch_of[:steps], training.epochs)
+        return cls(settings, batches[:steps], epoch_of[:steps], training.epochs, training.seed)
 
     @property
     def steps(self) -> int:
@@ -54,10 +57,14 @@ class Course:
 
     def milestones(self, count: int) -> list[int]:
         """Steps that part the way of the rate, sum of its factors, into `count` + 1 like pieces."""
-        way = torch.tensor([self.optimiser.factor(step) for step in range(self.steps)]).cumsum(0)
-        return [
-            int(torch.searchsorted(way, way[-1] * part / (count + 1))) + 1 for part in range(1, count + 1)
-        ]
+        parts = torch.arange(1, count + 1) / (count + 1)
+        return (torch.searchsorted(self.way, parts) + 1).tolist()
+
+    @property
+    def way(self) -> Tensor:
+        """The share of the whole way, sum of the rate's factors, that is done after each step (steps)."""
+        done = torch.tensor([self.optimiser.factor(step) for step in range(self.steps)]).cumsum(0)
+        return done / done[-1].clamp(min=1e-12)
 
 
 def rates_by_weight(
@@ -83,40 +90,33 @@ class Rollout:
         rates: Tensor,
         objective: Objective,
         targets: Tensor,
-        noise: Tensor,
+        noise: Noise | None = None,
     ):
-        """noise (D, n, O): what dropout adds to the outputs, one draw for each epoch in turn."""
         self.course, self.objective, self.targets, self.noise = course, objective, targets, noise
         self.state = OptimiserState(course.optimiser, start, rates)
         self.losses: list[Tensor] = []
+        self._drawn: dict[int, Tensor] = {}
 
     @property
     def theta(self) -> Tensor:
         return self.state.theta
 
-    def advance(self, tangent: TangentModel, until: int) -> "Rollout":
+    def advance(self, tangent: Tangent, until: int) -> "Rollout":
         """Take steps along this tangent until so many are done."""
         while self.state.count < until:
             step = self.state.count
             rows = torch.as_tensor(self.course.batches[step])
-            outputs, jacobian = tangent.at(self.theta, rows)
-            if len(self.noise):
-                outputs = outputs + self.noise[self.course.epoch_of[step] % len(self.noise)][rows]
+            outputs, pull = tangent.at(self.theta, rows, self._noise(step, rows))
             losses, slopes = self.objective.slopes(outputs, self.targets[rows])
             self.losses.append(losses)
-            self.state.step(slopes.flatten(1) @ jacobian)
+            self.state.step(pull(slopes))
         return self
 
-    def alone(self, run: int) -> "Rollout":
-        """One of the runs from here on, by itself."""
-        made = Rollout(
-            self.course,
-            self.theta[run],
-            self.state.rates[run : run + 1],
-            self.objective,
-            self.targets,
-            self.noise,
-        )
-        made.state.take(self.state, run)
-        made.losses = [losses[run : run + 1] for losses in self.losses]
-        return made
+    def _noise(self, step: int, rows: Tensor) -> Tensor | None:
+        """What dropout adds in this step's rows."""
+        if self.noise is None:
+            return None
+        epoch = self.course.epoch_of[step]
+        if epoch not in self._drawn:
+            self._drawn = {epoch: self.noise.of_epoch(epoch, self.course.seed)}
+        return self._drawn[epoch][rows]
