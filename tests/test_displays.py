@@ -1,5 +1,7 @@
 """Every result shows itself: a short text, a table of HTML, a picture that is also a file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from attangent.kernels import SoftmaxNetwork, unit_data
 from attangent.stages import StageDetector, find_stages
 from attangent.tuning.compare.standing import Standing
 from attangent.tuning.folders.tuned import Prediction
+from attangent.tuning.planning.plan import Plan, PlannedRun
 from attangent.tuning.runs import TuningRuns
 from tests.audit.examples import make_record, make_run
 
@@ -88,6 +91,14 @@ def standing():
     return Standing(tuple(rows))
 
 
+def plan():
+    run = PlannedRun(
+        *(HOSTILE, 0.01, 4.0, 152, 0.4, (0.9, 0.3), 0.5, 0.8, 0.77, 0.83),
+        *(0.1, True, False, 0, 9.0, 300.0),
+    )
+    return Plan({}, "accuracy", 0.81, (run, replace(run, learning_rate=0.02, loss_sure=False)), 0, 20.0)
+
+
 RESULTS = {
     "finding": lambda: finding(),
     "run": run,
@@ -104,6 +115,7 @@ RESULTS = {
     "compression, curve": lambda: curve(),
     "tuning": lambda: TuningRuns([{"seed": 0, "method": HOSTILE, "eval_accuracy": 0.9}]),
     "methods": lambda: standing(),
+    "plan": plan,
     "label": lambda: Prediction(HOSTILE, {HOSTILE: 0.9, "no": 0.1}),
 }
 

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.planning.predicted import all_plans
 from benchmarks.planning.real import all_runs
-from benchmarks.planning.table import detail, groups, picture, table
+from benchmarks.planning.table import detail, groups, picture, summary, table
 from benchmarks.planning.tasks import BUILDING, REPORTING
 
 
@@ -24,7 +24,7 @@ def main(folder: Path, group: str = "reporting", part: str = "all") -> None:
         all_runs(settings, folder)
     found = groups(settings, folder)
     picture(found, folder / "planning.png")
-    print(table(found), detail(found), sep="\n\n")
+    print(table(found), summary(found), detail(found), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,14 @@ class Group:
     megabytes: float
 
     @property
-    def following(self) -> list[Pair]:
-        return [pair for pair in self.pairs if pair.planned.follows]
+    def sure_losses(self) -> list[float]:
+        """How far the loss was off, where the plan did not warn of it."""
+        return [abs(pair.loss_off) for pair in self.pairs if pair.planned.loss_sure]
+
+    @property
+    def sure_scores(self) -> list[float]:
+        """How far the accuracy was off, where the plan did not warn of it."""
+        return [abs(pair.score_off) for pair in self.pairs if pair.planned.score_sure]
 
     @property
     def chosen(self) -> Pair:
@@ -67,8 +73,8 @@ class Group:
 
     @property
     def silent(self) -> int:
-        """Runs that were off by more than 5 % in loss or 2 points, without a warning."""
-        return sum(abs(pair.loss_off) > 0.05 or abs(pair.score_off) > 2 for pair in self.following)
+        """Figures that were off by more than 5 % or 2 points, without a warning."""
+        return sum(off > 0.05 for off in self.sure_losses) + sum(off > 2 for off in self.sure_scores)
 
     @property
     def inside(self) -> int:
@@ -99,45 +105,61 @@ def _run(content: dict[str, Any]) -> PlannedRun:
 
 
 def table(found: list[Group]) -> str:
+    """A line for each task and method. Losses: those that the plan is sure of; accuracies: all."""
     lines = [
-        "| task | method | runs | follow | loss off | accuracy off | rank | points lost | in interval "
-        "| unwarned | cost | MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| task | method | runs | sure of loss | loss off | sure of accuracy | accuracy off | in interval "
+        "| unwarned | rank | points lost | cost | MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for group in found:
-        follow = group.following
-        loss = f"{100 * _mean([abs(pair.loss_off) for pair in follow]):.1f} %"
-        score = f"{_mean([abs(pair.score_off) for pair in follow]):.1f}"
+        losses, scores = group.sure_losses, [abs(pair.score_off) for pair in group.pairs]
+        loss = f"{100 * statistics.fmean(losses):.1f} %" if losses else ""
         whole = len(group.pairs) == 8
         lines.append(
-            f"| {group.name} | {group.method} | {len(group.pairs)} | {len(follow)} | {loss} | {score} | "
-            + (f"{group.rank:.2f} | {group.lost:.1f} | " if whole else "| | ")
-            + f"{group.inside} | {group.silent} | "
-            + (f"{group.cost:.2f} | " if whole else "| ")
+            f"| {group.name} | {group.method} | {len(group.pairs)} | {len(losses)} | {loss} | "
+            f"{len(group.sure_scores)} | {statistics.fmean(scores):.1f} | {group.inside} | {group.silent} | "
+            + (f"{group.rank:.2f} | {group.lost:.1f} | {group.cost:.2f} | " if whole else "| | | ")
             + f"{group.megabytes:.0f} |"
         )
     return "\n".join(lines)
 
 
+def summary(found: list[Group]) -> str:
+    """All runs together, in words."""
+    losses = [off for group in found for off in group.sure_losses]
+    sure = [off for group in found for off in group.sure_scores]
+    scores = [abs(pair.score_off) for group in found for pair in group.pairs]
+    inside = sum(group.inside for group in found)
+    whole = [group for group in found if len(group.pairs) == 8]
+    lines = [
+        f"training loss: sure of {len(losses)} of {len(scores)} runs, {sum(off > 0.05 for off in losses)} of "
+        f"them off by more than 5 %, {100 * statistics.fmean(losses or [0]):.1f} % on the mean",
+        f"accuracy: sure of {len(sure)} runs, {sum(off > 2 for off in sure)} of them off by more than 2 points; "
+        f"{statistics.fmean(scores):.1f} points on the mean over all; {inside} inside the interval",
+        "points lost by the choice: "
+        + ", ".join(f"{group.name} {group.method} {group.lost:.1f}" for group in whole),
+        f"cost: {sum(g.seconds for g in whole):.0f} s of CPU in place of "
+        f"{sum(pair.real['cpu_seconds'] for g in whole for pair in g.pairs):.0f} s",
+    ]
+    return "\n".join(lines)
+
+
 def detail(found: list[Group]) -> str:
-    """Every run: planned and real."""
+    """Every run: planned and real; ? where the plan is not sure of a figure."""
     lines = [
         "| task | method | rate | departure | loss | real | accuracy | real |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for group in found:
         for pair in group.pairs:
-            run, mark = pair.planned, "" if pair.planned.follows else " !"
-            loss = statistics.fmean(pair.real["losses"])
+            run = pair.planned
+            loss, score = ("" if sure else "?" for sure in (run.loss_sure, run.score_sure))
             lines.append(
-                f"| {group.name} | {group.method} | {run.learning_rate:g} | {run.departure:.2f}{mark} | "
-                f"{run.train_loss:.4f} | {loss:.4f} | {run.score:.3f} | {pair.real['accuracy']:.3f} |"
+                f"| {group.name} | {group.method} | {run.learning_rate:g} | {run.departure:.2f} | "
+                f"{run.train_loss:.4f}{loss} | {statistics.fmean(pair.real['losses']):.4f} | "
+                f"{run.score:.3f}{score} | {pair.real['accuracy']:.3f} |"
             )
     return "\n".join(lines)
-
-
-def _mean(values: list[float]) -> float:
-    return statistics.fmean(values) if values else float("nan")
 
 
 def picture(found: list[Group], path: Path) -> None:
@@ -164,7 +186,7 @@ def _panel(panel: Any, group: Group) -> None:
         rates, [run.low for run in planned], [run.high for run in planned], color="#1f5fa8", alpha=0.15, lw=0
     )
     panel.plot(rates, [run.score for run in planned], "o-", ms=4, color="#1f5fa8", label="planned")
-    wild = [(run.learning_rate, run.score) for run in planned if not run.follows]
+    wild = [(run.learning_rate, run.score) for run in planned if not run.score_sure]
     if wild:
         panel.plot(*zip(*wild, strict=True), "o", ms=7, mfc="none", color="#1f5fa8", label="warned")
     panel.plot(

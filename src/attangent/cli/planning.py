@@ -40,7 +40,7 @@ def plan(
     batch: options.Batch = None,
     orders: Annotated[int, typer.Option(help="In how many orders of the rows each run is predicted.")] = 3,
     tangents: Annotated[
-        int, typer.Option(help="Give runs that leave their tangent so many new ones: slower, more exact.")
+        int, typer.Option(help="Look again at runs marked ?, so many times on their way: each half a run.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="The seed of the run that is planned.")] = 0,
     memory: Annotated[float, typer.Option(help="GiB that tangents may take.")] = 2.0,
@@ -63,7 +63,6 @@ def plan(
     from attangent.tuning.compare.settings import training_of
     from attangent.tuning.methods import Method
     from attangent.tuning.planning.expected import Care
-    from attangent.tuning.planning.figure import plot_plan
     from attangent.tuning.planning.making import plan_tuning
     from attangent.tuning.recipe import Recipe
 
@@ -85,7 +84,7 @@ def plan(
     )
     real_folder(out)
     found.write(out / "plan.json")
-    plot_plan(found, out / "plan.png")
+    found.plot(out / "plan.png")
     if json_:
         typer.echo(json.dumps(asdict(found), indent=1))
     elif not quiet:
@@ -107,23 +106,16 @@ def _rates(given: str) -> list[float] | None:
 
 def _told(plan: "Plan", out: Path) -> str:
     """The table of runs and the choice, in words."""
-    run, longest = plan.choice, max(run.epochs for run in plan.runs)
-    shown = [other for other in plan.runs if other.epochs == longest or other == run]
+    run, shown = plan.choice, plan.shown
     lines = [_head(plan.measure), *(_row(other, other == run) for other in shown)]
-    lines += [
-        "",
-        f"take {run.method} at rate {run.learning_rate:g} for {run.epochs:g} epochs ({run.steps} steps): "
-        f"{plan.measure} {run.score:.3f} expected, {run.low:.3f} to {run.high:.3f} with 90 % "
-        f"({plan.start:.3f} before training)",
+    if not all(other.follows for other in shown):
+        what = "training loss may be off by more than 5 %, or the " + plan.measure
+        lines.append(f"? marks what cannot be foretold well at that rate: the {what} by more than 2 points")
+    lines += ["", plan.advice]
+    lines.append(
         f"that run: about {_clock(run.seconds)} and {run.megabytes:,.0f} MB; "
-        f"this plan took {_clock(plan.seconds)}",
-    ]
-    left = sum(not other.follows for other in shown)
-    if left:
-        lines.append(
-            f"warning: {left} of {len(shown)} runs leave the regime in which training can be predicted "
-            "(marked !); do not trust their figures"
-        )
+        f"this plan took {_clock(plan.seconds)}"
+    )
     lines.append(f"now: attangent tune --plan {out / 'plan.json'} --out RUN; curves in {out / 'plan.png'}")
     return "\n".join(lines)
 
@@ -131,16 +123,16 @@ def _told(plan: "Plan", out: Path) -> str:
 def _head(measure: str) -> str:
     return (
         f"{'method':<9}{'rate':>9}{'epochs':>8}{'steps':>7}{'train loss':>12}{'eval loss':>11}"
-        f"{measure:>10}{'90 % interval':>16}{'departure':>11}"
+        f"{measure:>11}{'90 % interval':>17}"
     )
 
 
 def _row(run: "PlannedRun", chosen: bool) -> str:
-    mark = " <- take" if chosen else "" if run.follows else " !"
-    bounds = f"{run.low:.3f}..{run.high:.3f}"
+    loss, score = (" " if sure else "?" for sure in (run.loss_sure, run.score_sure))
+    bounds = f"{run.low:.3f} to {run.high:.3f}"
     return (
-        f"{run.method:<9}{run.learning_rate:>9.2g}{run.epochs:>8.3g}{run.steps:>7}{run.train_loss:>12.4f}"
-        f"{run.eval_loss:>11.4f}{run.score:>10.3f}{bounds:>16}{run.departure:>11.2f}{mark}"
+        f"{run.method:<9}{run.learning_rate:>9.2g}{run.epochs:>8.3g}{run.steps:>7}{run.train_loss:>11.4f}{loss}"
+        f"{run.eval_loss:>11.4f}{run.score:>10.3f}{score}{bounds:>17}{' <- take' if chosen else ''}"
     )
 
 
@@ -174,6 +166,7 @@ def _compared(checked: "Checked") -> str:
         lines.append(f"{one.name:<24}{one.planned:>10.{digits}f}{one.real:>10.{digits}f}{off:>10}")
     where = "inside" if checked.inside else "outside"
     lines.append(f"the score is {where} the interval {run.low:.3f} to {run.high:.3f}")
-    if not run.follows:
-        lines.append("the plan had warned that this run cannot be predicted")
+    for sure, what in ((run.loss_sure, "training loss"), (run.score_sure, "score")):
+        if not sure:
+            lines.append(f"the plan had warned that the {what} of this run cannot be foretold well")
     return "\n".join(lines)

@@ -10,7 +10,6 @@ from attangent.tuning.finetune import finetune
 from attangent.tuning.methods import Method
 from attangent.tuning.planning import Care, plan_tuning, read_plan
 from attangent.tuning.planning.checking import check_runs
-from attangent.tuning.planning.figure import plot_plan
 from attangent.tuning.planning.plan import best_run, interval, sureness, tuning_of
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
@@ -56,7 +55,7 @@ def test_a_plan_is_followed_and_comes_true(plan, tmp_path):
 
 
 def test_the_picture_is_written(plan, tmp_path):
-    plot_plan(plan, tmp_path / "plan.png")
+    plan.plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -1,15 +1,18 @@
 """A picture of a plan: the losses that are expected, and the score at each rate."""
 
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from attangent._plots import COLOURS, FAINT, finished, in_style
 from attangent._plots import panels as new_panels
 from attangent.tuning.planning.plan import Plan, PlannedRun
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 @in_style
-def plot_plan(plan: Plan, path: Path) -> None:
+def plot_plan(plan: Plan, path: str | PathLike[str] | None = None) -> "Figure":
     """Curves of the training loss for each method on the left, scores over rates on the right."""
     methods = list(dict.fromkeys(run.method for run in plan.runs))
     figure, panels = new_panels(len(methods) + 1, across=len(methods) + 1, size=(3.8, 3.4))
@@ -25,7 +28,7 @@ def plot_plan(plan: Plan, path: Path) -> None:
     panels[-1].set_xscale("log")
     panels[-1].set_xlabel("learning rate")
     panels[-1].legend()
-    finished(figure, path)
+    return finished(figure, path)
 
 
 def _curves(panel: Any, runs: list[PlannedRun], chosen: PlannedRun, colour: str) -> None:
@@ -39,7 +42,7 @@ def _curves(panel: Any, runs: list[PlannedRun], chosen: PlannedRun, colour: str)
             color=colour,
             alpha=0.25 + 0.75 * (place + 1) / len(runs),
             lw=2.4 if run == chosen else 1.1,
-            ls="-" if run.follows else ":",
+            ls="-" if run.loss_sure else ":",
             label=f"{run.learning_rate:.2g}",
         )
     panel.set_yscale("log")

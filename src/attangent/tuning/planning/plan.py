@@ -3,18 +3,23 @@
 import math
 import statistics
 from dataclasses import asdict, dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attangent import __version__
 from attangent._errors import AttangentError
 from attangent._files import write_json
 from attangent._settings import read_json, settings_of
+from attangent._show import Toned, brief, table_html
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.methods import Method
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning, digest_of
 from attangent.tuning.training import Training
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = "attangent plan 1"
 _POINTS = 60
@@ -56,7 +61,7 @@ class PlannedRun:
         return self.loss_sure and self.score_sure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What `tune` was going to be asked, the runs that were looked at, and which of them to take.
 
@@ -76,9 +81,53 @@ class Plan:
         if not self.runs or not 0 <= self.chosen < len(self.runs):
             raise AttangentError(f"the plan has {len(self.runs)} runs and chooses number {self.chosen}")
 
+    def __repr__(self) -> str:
+        run = self.choice
+        expected = {self.measure: run.score, "low": run.low, "high": run.high}
+        return brief(self, take=run.method, rate=run.learning_rate, epochs=run.epochs, **expected)
+
+    def _repr_html_(self) -> str:
+        columns = ("method", "rate", "epochs", "train loss", "eval loss", self.measure, "90 % interval", "")
+        notes = (self.advice, "?: may be off by more than 5 % (loss) or 2 points (score)")
+        return table_html("Runs as planned", columns, map(self._cells, self.shown), notes)
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "Figure":
+        """Draw the losses that are expected and the score at each rate; also to a file, if one is named."""
+        from attangent.tuning.planning.figure import plot_plan
+
+        return plot_plan(self, path)
+
     @property
     def choice(self) -> PlannedRun:
         return self.runs[self.chosen]
+
+    @property
+    def shown(self) -> list[PlannedRun]:
+        """The runs of full length, and the one to take."""
+        longest = max(run.epochs for run in self.runs)
+        return [run for run in self.runs if run.epochs == longest or run == self.choice]
+
+    @property
+    def advice(self) -> str:
+        """What to do, in words."""
+        run = self.choice
+        taken = (
+            f"take {run.method} at rate {run.learning_rate:g} for {run.epochs:g} epochs ({run.steps} steps): "
+            f"{self.measure} {run.score:.3f} expected, {run.low:.3f} to {run.high:.3f} with 90 %; "
+            f"{self.start:.3f} before training"
+        )
+        if run.score >= self.start:
+            return taken
+        return f"{taken}. No run is expected to do better than that: tune --method probe trains nothing"
+
+    def _cells(self, run: PlannedRun) -> tuple[Any, ...]:
+        loss, score = (
+            f"{value:.4f}{'' if sure else ' ?'}"
+            for value, sure in ((run.train_loss, run.loss_sure), (run.score, run.score_sure))
+        )
+        bounds = f"{run.low:.3f} to {run.high:.3f}"
+        taken = Toned("take", "good") if run == self.choice else ""
+        return run.method, run.learning_rate, run.epochs, loss, run.eval_loss, score, bounds, taken
 
     def write(self, path: Path) -> None:
         write_json(path, {"format": FORMAT, **asdict(self)})
