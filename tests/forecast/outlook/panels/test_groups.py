@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from joblib.externals.loky.process_executor import BrokenProcessPool
 
 from attangent import AttangentError
 from attangent.forecast.outlook.panels import groups
@@ -82,35 +81,18 @@ def test_a_cluster_that_is_not_there():
         run_groups(SERIES, WORK, Crew(dask="nowhere"))
 
 
-class Broken:
-    """joblib's workers, of which one dies after every second result."""
-
-    def __init__(self, **options):
-        pass
-
-    def __call__(self, calls):
-        for number, (function, given, _) in enumerate(calls):
-            if number == 1:
-                raise BrokenProcessPool
-            yield function(*given)
-
-
-def test_groups_whose_process_died_are_begun_again(monkeypatch):
-    monkeypatch.setattr("joblib.Parallel", Broken)
-    assert_same(run_groups(SERIES, WORK, Crew(jobs=2)), run_groups(SERIES, WORK, Crew()))
-
-
 def test_a_group_at_which_processes_always_die_is_named(monkeypatch):
-    tries = []
-
-    def dies(calls):
-        tries.append(1)
-        raise BrokenProcessPool
-
-    monkeypatch.setattr("joblib.Parallel", lambda **options: dies)
+    monkeypatch.setattr(groups, "in_processes", lambda work, parts, jobs, died: iter([(0, died(parts[0]))]))
     with pytest.raises(AttangentError, match="forecast a group of 4 series died 3 times"):
         run_groups(SERIES, WORK, Crew(jobs=2))
-    assert len(tries) == groups.ATTEMPTS
+
+
+def test_results_that_come_in_any_order_are_put_in_order(monkeypatch):
+    def backwards(work, parts, jobs, died):
+        return iter([(k, work(parts[k])) for k in reversed(range(len(parts)))])
+
+    monkeypatch.setattr(groups, "in_processes", backwards)
+    assert_same(run_groups(SERIES, WORK, Crew(jobs=2)), run_groups(SERIES, WORK, Crew()))
 
 
 def test_errors_of_all_groups():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from attangent._errors import AttangentError
 from attangent._files import real_folder, remove_leftovers, writing
+from attangent._processes import ATTEMPTS, in_processes
 from attangent.forecast.data.covariates import Covariates
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.outlook.panels.forecast import PanelForecast, forecast_panel
@@ -21,8 +22,6 @@ Array = NDArray[np.float64]
 
 GROUP = 2000
 """Series that are forecast together; ten times fewer where they are long."""
-ATTEMPTS = 3
-"""How often a group is tried whose process dies."""
 VALUES = 1_000_000
 """At most about so many values in a group."""
 
@@ -119,39 +118,19 @@ def _part(
 
 def _results(parts: Sequence[GroupSeries], work: Work, crew: Crew) -> Iterator[PanelForecast]:
     if crew.dask is not None:
-        yield from _on_dask(parts, work, crew.dask)
-    elif crew.jobs > 1 and len(parts) > 1:
-        yield from _in_processes(parts, work, crew.jobs)
-    else:
-        yield from (work.run(part) for part in parts)
+        from attangent._cluster import on_cluster
+
+        return _in_order(on_cluster(work.run, parts, crew.dask, _died), len(parts))
+    if crew.jobs > 1 and len(parts) > 1:
+        return _in_order(in_processes(work.run, parts, crew.jobs, _died), len(parts))
+    return (work.run(part) for part in parts)
 
 
-def _in_processes(parts: Sequence[GroupSeries], work: Work, jobs: int) -> Iterator[PanelForecast]:
-    """Results in order; where a process died what is left is begun again, three times at most."""
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    done = failed = 0
-    while done < len(parts):
-        workers: Any = Parallel(n_jobs=jobs, return_as="generator")
-        try:
-            for result in workers(delayed(work.run)(part) for part in parts[done:]):
-                done, failed = done + 1, 0
-                yield result
-        except BrokenProcessPool:
-            failed += 1
-            if failed == ATTEMPTS:
-                _died(parts[done])
-
-
-def _on_dask(parts: Sequence[GroupSeries], work: Work, address: str) -> Iterator[PanelForecast]:
-    from attangent._cluster import on_cluster
-
+def _in_order(numbered: Iterator[tuple[int, PanelForecast]], count: int) -> Iterator[PanelForecast]:
     early: dict[int, PanelForecast] = {}
-    results = on_cluster(work.run, parts, address, _died)
-    for number in range(len(parts)):
+    for number in range(count):
         while number not in early:
-            early.update([next(results)])
+            early.update([next(numbered)])
         yield early.pop(number)
 
 
