@@ -1,3 +1,4 @@
+import psutil
 import torch
 
 from attangent.audit.running.workers import Task, execute
@@ -41,3 +42,12 @@ def test_a_worker_that_dies_once_is_replaced(tmp_path):
     assert sorted(outcome.name for outcome in outcomes) == ["dying once", "steady 0", "steady 1", "steady 2"]
     assert all(outcome.finding is not None for outcome in outcomes)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_workers_end_where_there_are_no_tools_for_processes(monkeypatch):
+    """Small containers have no pgrep; a worker that stays would keep the command from ending."""
+    before = set(psutil.Process().children())
+    monkeypatch.setenv("PATH", "")
+    assert len(list(execute(tasks(steady), jobs=2))) == 2
+    left = set(psutil.Process().children()) - before
+    assert [child for child in left if "LokyProcess" in " ".join(child.cmdline())] == []
