@@ -1,0 +1,98 @@
+"""Ways to set up a state and LoRA, on tasks that serve for choosing: `python -m benchmarks.building FOLDER`.
+
+`digits`: the digits 0 to 4 on a ViT that was trained on 5 to 9. `answers`: the last words of CounterFact's
+sentences on MiniLM. Both with 300 examples and the recipe of `tune`, at the rates named here; nothing here is
+reported on elsewhere. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl; the
+same command goes on where it was stopped.
+"""
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent.adapters.config import NTKConfig
+from attangent.tuning.compare.run import Run, compare
+from attangent.tuning.compare.settings import Comparison, Entrant, Trial
+from attangent.tuning.methods import Method
+from benchmarks.accuracy_data import counterfact_answers, drawn_digits, minilm, pretrained_vit
+from benchmarks.recipes import SETTINGS, TRAINING
+from benchmarks.verdict import accuracies, differences
+
+RIVAL = "lora x 2"
+
+
+def _state(**settings: Any) -> Method:
+    return Method("ntk", ntk=NTKConfig(**settings))
+
+
+def _lora_on(*names: str) -> Method:
+    return Method("peft", peft={"peft_type": "LORA", "r": 16, "lora_alpha": 32, "target_modules": [*names]})
+
+
+BOTH = Method.from_dict({"name": "ntk+lora"})
+ENTRANTS = (
+    Entrant("probe", Method("probe")),
+    Entrant(RIVAL, Method("lora"), (0.004,)),
+    Entrant("lora", Method("lora"), (0.002,)),
+    Entrant("lora on values", _lora_on("value"), (0.002,)),
+    Entrant("lora on queries", _lora_on("query"), (0.002,)),
+    Entrant("ntk", _state(), (0.01,)),
+    Entrant("ntk x 2", _state(), (0.02,)),
+    Entrant("undamped", _state(damped=0), (0.01,)),
+    Entrant("damped .5, x 2", _state(damped=0.5), (0.02,)),
+    Entrant("damped .75, x 2", _state(damped=0.75), (0.02,)),
+    Entrant("a quarter, x 2", _state(size=4), (0.02,)),
+    Entrant("anchors", _state(features="anchors"), (0.03,)),
+    Entrant("anchors x 2", _state(features="anchors"), (0.06,)),
+    Entrant("anchors, a quarter, x 2", _state(features="anchors", size=4), (0.06,)),
+    Entrant("ntk+lora", BOTH, (0.01,)),
+    Entrant("ntk+lora x 2", BOTH, (0.02,)),
+)
+
+
+def digits(data: Path, folder: Path) -> tuple[str, Trial]:
+    images = drawn_digits(folder / "reversed", first=5)
+    trial = Trial("digits 0 to 4", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",))
+    return pretrained_vit(images, folder / "vit-reversed", 8, epochs=40), trial
+
+
+def answers(data: Path, folder: Path) -> tuple[str, Trial]:
+    return minilm(), Trial("answers 300", (counterfact_answers(data, folder),), 300, 100, 700, max_tokens=32)
+
+
+TASKS = {"digits": digits, "answers": answers}
+SPLITS = {"digits": 6, "answers": 2}
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Accuracy and loss on test rows, and the difference to LoRA at its better rate in points, by split."""
+    gaps = {
+        one.label: next(iter(differences(accuracies(runs), one.label, RIVAL).values()), None)
+        for one in ENTRANTS
+    }
+    lines = ["| method | accuracy | loss | less LoRA x 2 | splits |", "|---|---|---|---|---|"]
+    for label, gap in gaps.items():
+        own = [run["test"] for run in runs if run["entrant"] == label]
+        if own:
+            accuracy, loss = (statistics.fmean(one[name] for one in own) for name in ("accuracy", "loss"))
+            less = "" if label == RIVAL or gap is None else str(gap)
+            lines.append(f"| {label} | {accuracy:.3f} | {loss:.3f} | {less} | {len(own)} |")
+    return "\n".join(lines)
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    torch.set_num_threads(1)
+    for name in names or TASKS:
+        model, trial = TASKS[name](Path(os.environ["ATTANGENT_DATA"]), folder)
+        given = Comparison(model, ENTRANTS, (trial,), TRAINING, seeds=SPLITS[name], **SETTINGS)
+        print(table(compare(given, folder / name, lambda run: print(json.dumps(run), flush=True))))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
