@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.cli.commands import app
-from tests.adapters.tiny import save_bert, save_llama, write_rows
+from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
 RUNNER = CliRunner()
 
@@ -181,3 +181,16 @@ def test_regression_from_the_command_line(folder, tmp_path):
     )
     assert "row 1: the column 'price' holds 'cheap', expected a number" in str(refused.exception)
     assert not (tmp_path / "other").exists()
+
+
+def test_answers_to_images_name_the_files(tmp_path):
+    model = save_vit(tmp_path / "vit")
+    images = write_images(tmp_path / "images", 2, 0)
+    given = ("--model", model, "--train", images, "--eval", images, "--method", "probe", "--quiet")
+    assert run("tune", *given, "--out", tmp_path / "out").exit_code == 0
+    files = sorted(path for path in images.rglob("*.png"))
+    many = run("predict", images, "--adapter", tmp_path / "out").output.splitlines()
+    one = run("predict", files[0], "--adapter", tmp_path / "out").output.splitlines()
+    assert many[0].startswith("file,label,probability,")
+    assert [line.split(",")[0] for line in many[1:]] == [str(path) for path in files]
+    assert one == many[:2]

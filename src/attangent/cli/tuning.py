@@ -168,7 +168,7 @@ def compare(
 def predict(
     adapter: Annotated[Path, typer.Option(help="A folder that `attangent tune` wrote.")],
     rows: Annotated[
-        Path | None, typer.Argument(help="New rows, or a .txt file; without it lines from standard input.")
+        Path | None, typer.Argument(help="New rows, .txt or images; without it lines from standard input.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv file; without it the answers are printed.")] = None,
     model: Annotated[str | None, typer.Option(help="Where the base model is, if it has moved.")] = None,
@@ -187,13 +187,14 @@ def predict(
     if out is not None:
         check_file(out)
     tuned = load_tuned(adapter, model)
-    found = tuned.predict(rows_to_predict(tuned, rows or sys.stdin), batch)
+    given = rows_to_predict(tuned, rows or sys.stdin)
+    found = tuned.predict(given, batch)
     if out is not None:
-        write_whole(out, answers_table(found))
+        write_whole(out, answers_table(found, given))
     if json_:
         typer.echo(json.dumps([asdict(one) for one in found], indent=1))
     elif out is None:
-        typer.echo(answers_table(found), nl=False)
+        typer.echo(answers_table(found, given), nl=False)
     elif not quiet:
         typer.echo(f"{len(found)} answers in {out}")
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from attangent._errors import AttangentError
-from attangent._files import write_whole
 from attangent._tables import harmless
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
 from attangent.tuning.data.records import KINDS
@@ -76,6 +75,8 @@ def rows_to_predict(tuned: "Tuned", source: Path | Iterable[str]) -> list[Any]:
         found: list[Any] = [line.strip() for line in source if line.strip()]
     elif source.is_dir():
         found = sorted(path for path in source.rglob("*") if path.is_file() and not path.name.startswith("."))
+    elif tuned.description.kind == "image-classification":
+        found = [source]
     elif source.suffix == ".txt":
         found = [line.strip() for line in _lines(source) if line.strip()]
     else:
@@ -92,24 +93,21 @@ def _lines(path: Path) -> list[str]:
         raise AttangentError(f"cannot read {path}: {error}") from None
 
 
-def answers_table(found: Sequence[Any]) -> str:
-    """CSV with the label, its probability and that of every label; with the number for regression."""
+def answers_table(found: Sequence[Any], rows: Sequence[Any] = ()) -> str:
+    """CSV with the label, its probability and that of every label; with the number for regression.
+
+    Where the rows are files, each is named first.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     if hasattr(found[0], "value"):
         writer.writerows([["value"], *([f"{one.value:.6g}"] for one in found)])
         return file.getvalue()
     labels = list(found[0].probabilities)
-    writer.writerow(["label", "probability", *(f"probability of {name}" for name in labels)])
-    for one in found:
+    named = [[harmless(str(row))] if isinstance(row, Path) else [] for row in rows] or [[]] * len(found)
+    first = ["file"] if named[0] else []
+    writer.writerow([*first, "label", "probability", *(f"probability of {name}" for name in labels)])
+    for name, one in zip(named, found, strict=True):
         shares = [one.probability, *one.probabilities.values()]
-        writer.writerow([harmless(one.label), *(f"{share:.6f}" for share in shares)])
+        writer.writerow([*name, harmless(one.label), *(f"{share:.6f}" for share in shares)])
     return file.getvalue()
-
-
-def predict_file(tuned: "Tuned", source: Path | Iterable[str], out: Path | None, batch: int = 32) -> str:
-    """The answers as CSV, written to `out` where it is given."""
-    table = answers_table(predict(tuned, rows_to_predict(tuned, source), batch))
-    if out is not None:
-        write_whole(out, table)
-    return table

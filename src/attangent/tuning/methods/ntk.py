@@ -76,6 +76,7 @@ class NtkAndLora(Ntk):
     def save(self, model: Any, place: Path) -> None:
         super().save(model, place)
         model.save_pretrained(place / LORA)
+        (place / LORA / "README.md").unlink(missing_ok=True)  # peft's form of a card, not filled in
 
     def load(self, model: Any, place: Path) -> Any:
         return super().load(with_peft_adapter(model, lora_of(place)), place)
