@@ -60,3 +60,14 @@ def test_a_disk_that_is_full_while_torch_writes_is_one_line(monkeypatch, capsys)
         commands.main()
     assert ended.value.code == 2
     assert "attangent: cannot write: " in capsys.readouterr().err
+
+
+def test_memory_that_is_not_there_is_one_line(monkeypatch, capsys):
+    def large(**given):
+        raise MemoryError("Unable to allocate 2.24 TiB")
+
+    monkeypatch.setattr(commands, "app", large)
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 2
+    assert "attangent: there is not enough memory: Unable to allocate 2.24 TiB" in capsys.readouterr().err

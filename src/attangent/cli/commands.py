@@ -50,6 +50,9 @@ def main() -> None:
     except OSError as error:
         typer.echo(f"attangent: {in_words(error)}", err=True)
         sys.exit(2)
+    except MemoryError as error:
+        typer.echo(f"attangent: there is not enough memory: {error or 'ask for less at a time'}", err=True)
+        sys.exit(2)
     except Exception as error:
         if not is_failed_write(error):
             raise

@@ -68,3 +68,15 @@ def test_a_column_that_stands_twice_is_refused(tmp_path):
     (tmp_path / "rows.csv").write_text("text,label,text\na,b,c\n")
     with pytest.raises(AttangentError, match="names a column twice: 'text'"):
         list(read_records(tmp_path / "rows.csv"))
+
+
+@pytest.mark.parametrize("kind", [".json", ".jsonl"])
+def test_half_a_letter_is_refused_and_a_whole_one_is_not(tmp_path, kind):
+    path = tmp_path / f"rows{kind}"
+    row = {"text": "\U0001f600", "label": "x"}  # spelt as two surrogates
+    path.write_text(json.dumps([row] if kind == ".json" else row))
+    assert list(read_records(path)) == [row]
+    row["text"] = "a \udcff"
+    path.write_text(json.dumps([row] if kind == ".json" else row))
+    with pytest.raises(AttangentError, match="holds half a letter"):
+        list(read_records(path))

@@ -10,6 +10,8 @@ from typing import Any, TextIO
 from attangent._errors import AttangentError
 from attangent._tables import check_columns
 
+_HALF = "\\ud"
+"""How a surrogate begins where JSON spells it."""
 KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -55,14 +57,16 @@ def _table(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]
 
 
 def _listed(file: TextIO, path: Path) -> list[dict[str, Any]]:
+    text = file.read()
     try:
-        found = json.load(file)
+        found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise AttangentError(f"{path} is not JSON: {error}") from None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise AttangentError(
             f"{path} does not hold a list of objects; give one, or one object on each line as .jsonl"
         )
+    _check_letters(text, found, str(path))
     return found
 
 
@@ -75,7 +79,20 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
         raise AttangentError(
             f"{path}, row {number} is {type(row).__name__}, expected an object with named fields"
         )
+    _check_letters(line, row, f"{path}, row {number}")
     return row
+
+
+def _check_letters(text: str, found: Any, where: str) -> None:
+    """Refuse half a letter, which JSON can spell and no tokenizer takes."""
+    if _HALF not in text.lower():
+        return
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise AttangentError(
+            f"{where} holds half a letter (a surrogate, \\ud800 to \\udfff, without the other): take it out"
+        ) from None
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:

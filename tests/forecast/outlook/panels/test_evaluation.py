@@ -26,5 +26,5 @@ def test_all_models_with_the_best_first():
 def test_series_too_short_to_hold_out_are_counted_and_all_too_short_refused():
     found = evaluate_models(read_long(long_frame((60, 40, 7))), 6, 12, windows=2)
     assert (found.series, found.left_out, found.windows) == (2, 1, 2)
-    with pytest.raises(AttangentError, match="expected at least horizon \\+ 3 = 69"):
+    with pytest.raises(AttangentError, match=r"expected at least windows x horizon \+ 3 = 69"):
         evaluate_models(read_long(FRAME), 66, 12)

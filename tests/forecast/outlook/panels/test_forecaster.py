@@ -155,3 +155,16 @@ def test_a_series_of_two_categories_or_none_is_refused_with_its_row(value):
 def test_refused(call, message):
     with pytest.raises(AttangentError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: SeriesForecaster().fit(FRAME).predict(10**12), "the forecasts .* would take"),
+        (lambda: SeriesForecaster(period=10**12).fit(FRAME).predict(2), "the seasons .* would take"),
+        (lambda: SeriesForecaster().cross_validation(FRAME, 2, n_windows=10**12), "take fewer windows"),
+    ],
+)
+def test_numbers_that_no_machine_holds_are_refused_before_the_work(ask, message):
+    with pytest.raises(AttangentError, match=message):
+        ask()

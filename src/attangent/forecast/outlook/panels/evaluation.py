@@ -71,10 +71,11 @@ def evaluate_models(
     check_size("horizon", horizon)
     check_size("windows", windows)
     longest = max(len(one) for one in given.series)
-    if longest < horizon + SHORTEST:
+    needed = windows * horizon + SHORTEST
+    if longest < needed:
         raise AttangentError(
-            f"the longest series has {longest} values, expected at least horizon + {SHORTEST} = "
-            f"{horizon + SHORTEST} to hold a horizon out: take a shorter horizon"
+            f"the longest series has {longest} values, expected at least windows x horizon + {SHORTEST} = "
+            f"{needed:,} to hold them out: take a shorter horizon or fewer windows"
         )
     scores: dict[str, list[dict[str, float]]] = {model: [] for model in models}
     used: set[int] = set()

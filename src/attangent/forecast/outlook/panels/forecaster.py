@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from attangent._checks import check_between, check_choice, check_size
 from attangent._errors import AttangentError
+from attangent._memory import check_memory
 from attangent._plots import finished
 from attangent._show import brief, table_html, times_of
 from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
 from attangent.forecast.data.long_frames import Columns, SeriesSet, read_long
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.periods import period_of
+from attangent.forecast.models.panels.grid import settings
 from attangent.forecast.outlook.panels.forecast import PANEL_MODELS, PanelForecast
 from attangent.forecast.outlook.panels.groups import Crew, Work, combined_errors, run_groups
 
@@ -147,7 +149,10 @@ class SeriesForecaster:
         if not hasattr(self, "series_"):
             raise AttangentError("SeriesForecaster is not fitted: call fit(df) first")
         asked = _Wanted.of(level, quantiles)
-        check_size("h", h)
+        numbers = 1 + len(asked.probabilities)
+        check_memory("the forecasts", series=len(self.series_.ids), h=check_size("h", h), numbers=numbers)
+        tried = len(settings(self.period_, persistent_trends=True).alpha)
+        check_memory("the seasons", period=self.period_, settings=tried)
         known = self._known(self.series_, h, X_df)
         return self._forecast(self.series_, h, asked, Crew(self.jobs, self.dask, folder), show, known)
 
@@ -187,13 +192,14 @@ class SeriesForecaster:
         check_size("n_windows", n_windows)
         step = h if step_size is None else check_size("step_size", step_size)
         asked = _Wanted.of(level, None)
-        backs = [h + step * k for k in reversed(range(n_windows))]
         longest = max(len(one) for one in self.series_.series)
-        if longest < backs[0] + SHORTEST:
+        needed = h + step * (n_windows - 1) + SHORTEST
+        if longest < needed:
             raise AttangentError(
                 f"the longest series has {longest} values, expected at least h + (n_windows - 1) step_size + "
-                f"{SHORTEST} = {backs[0] + SHORTEST}: take fewer windows or a shorter horizon"
+                f"{SHORTEST} = {needed}: take fewer windows or a shorter horizon"
             )
+        backs = [h + step * k for k in reversed(range(n_windows))]
         return pd.concat([self._window(back, h, asked) for back in backs], ignore_index=True)
 
     def _window(self, back: int, h: int, asked: "_Wanted") -> pd.DataFrame:
