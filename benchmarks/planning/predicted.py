@@ -3,6 +3,7 @@
 import copy
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from attangent.tuning.planning.expected import Care
 from attangent.tuning.planning.making import Outlook
 from attangent.tuning.request import Tuning
 from benchmarks.accuracy_data import minilm
-from benchmarks.planning.real import METHODS, Prepared, prepared, rates
+from benchmarks.planning.real import Prepared, rates
 from benchmarks.planning.tasks import TOKENS, Setting
 
 
@@ -33,19 +34,15 @@ def planned(ready: Prepared, setting: Setting, method: str, folder: Path, care: 
     return {**own, "runs": [asdict(run) for run in runs]}
 
 
-def all_plans(settings: tuple[Setting, ...], folder: Path, care: Care | None = None) -> None:
-    """Every plan that is not there yet, one file each."""
-    for setting in settings:
-        ready = None
-        for method in METHODS:
-            place = folder / "plans" / f"{setting.name}-{method}.json"
-            if place.is_file():
-                continue
-            ready = ready or prepared(setting, folder)
-            found = planned(ready, setting, method, folder, care or Care())
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_json(place, found)
-            print(place.stem, f"{found['cpu_seconds']:.1f} s", flush=True)
+def plan_of(setting: Setting, method: str, ready: Callable[[], Prepared], folder: Path) -> None:
+    """The plan, where it is not there yet."""
+    place = folder / "plans" / f"{setting.name}-{method}.json"
+    if place.is_file():
+        return
+    found = planned(ready(), setting, method, folder, Care())
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_json(place, found)
+    print(place.stem, f"{found['cpu_seconds']:.1f} s", flush=True)
 
 
 def read_planned(folder: Path, setting: Setting, method: str) -> dict[str, Any] | None:

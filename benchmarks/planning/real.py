@@ -4,6 +4,7 @@ import copy
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from benchmarks.accuracy_data import minilm
 from benchmarks.planning.tasks import TOKENS, Setting
 
 TOP = 2
-METHODS = ("head", "ntk", "lora")
+METHODS = ("ntk", "lora", "head")
 
 
 @dataclass(frozen=True)
@@ -66,20 +67,16 @@ def run(ready: Prepared, setting: Setting, method: str, rate: float, seed: int =
     return {"rate": rate, "losses": losses, **scores, **own}
 
 
-def all_runs(settings: tuple[Setting, ...], folder: Path) -> None:
-    """Every run that is not there yet, cheapest method first, one file each."""
-    for setting in settings:
-        ready = None
-        for method in METHODS:
-            for rate in rates(method):
-                place = folder / "real" / f"{setting.name}-{method}-{rate:g}.json"
-                if place.is_file():
-                    continue
-                ready = ready or prepared(setting, folder)
-                found = run(ready, setting, method, rate)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_json(place, found)
-                print(place.stem, f"{found['accuracy']:.3f}", f"{found['cpu_seconds']:.1f} s", flush=True)
+def runs_of(setting: Setting, method: str, ready: Callable[[], Prepared], folder: Path) -> None:
+    """The runs at all rates that are not there yet, one file each."""
+    for rate in rates(method):
+        place = folder / "real" / f"{setting.name}-{method}-{rate:g}.json"
+        if place.is_file():
+            continue
+        found = run(ready(), setting, method, rate)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_json(place, found)
+        print(place.stem, f"{found['accuracy']:.3f}", f"{found['cpu_seconds']:.1f} s", flush=True)
 
 
 def read_run(folder: Path, setting: Setting, method: str, rate: float) -> dict[str, Any] | None:

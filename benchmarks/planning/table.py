@@ -134,8 +134,8 @@ def summary(found: list[Group]) -> str:
     lines = [
         f"training loss: sure of {len(losses)} of {len(scores)} runs, {sum(off > 0.05 for off in losses)} of "
         f"them off by more than 5 %, {100 * statistics.fmean(losses or [0]):.1f} % on the mean",
-        f"accuracy: sure of {len(sure)} runs, {sum(off > 2 for off in sure)} of them off by more than 2 points; "
-        f"{statistics.fmean(scores):.1f} points on the mean over all; {inside} inside the interval",
+        f"accuracy: sure of {len(sure)} runs, {sum(off > 2 for off in sure)} of them off by more than 2 "
+        f"points; {statistics.fmean(scores):.1f} points on the mean over all; {inside} inside the interval",
         "points lost by the choice: "
         + ", ".join(f"{group.name} {group.method} {group.lost:.1f}" for group in whole),
         f"cost: {sum(g.seconds for g in whole):.0f} s of CPU in place of "

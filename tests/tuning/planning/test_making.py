@@ -10,7 +10,13 @@ from attangent.tuning.finetune import finetune
 from attangent.tuning.methods import Method
 from attangent.tuning.planning import Care, plan_tuning, read_plan
 from attangent.tuning.planning.checking import check_runs
-from attangent.tuning.planning.plan import best_run, interval, sureness, tuning_of
+from attangent.tuning.planning.plan import (
+    best_run,
+    interval,
+    is_sure_of_loss,
+    is_sure_of_score,
+    tuning_of,
+)
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
 from attangent.tuning.training import Training
@@ -38,7 +44,7 @@ def test_a_plan_looks_at_every_method_and_rate(plan):
         assert run.low <= run.score <= run.high
         assert run.steps == 4 * run.epochs
         assert run.seconds > 0
-    assert all(run.follows for run in plan.runs if run.method == "head")
+    assert all(run.loss_sure for run in plan.runs if run.method == "head")
 
 
 def test_a_plan_is_followed_and_comes_true(plan, tmp_path):
@@ -148,15 +154,19 @@ def test_the_choice_wants_more_of_runs_that_cannot_be_predicted(plan):
     assert best_run([replace(wild, low=0.69), calm]) == 0
 
 
-def test_an_interval_widens_with_the_gap():
-    calm, wild = interval([0.8, 0.81], 0.0), interval([0.8, 0.81], 0.1)
-    assert wild[0] < calm[0] < 0.805 < calm[1] < wild[1]
-    assert interval([0.999], 0.3)[1] == 1.0
-    assert interval([0.001], 0.3)[0] == 0.0
+def test_an_interval_widens_with_the_gap_and_the_orders():
+    calm, wild, varied = interval(0.8, 0.0, 0.0), interval(0.8, 0.0, 0.1), interval(0.8, 0.01, 0.0)
+    assert wild[0] < calm[0] < 0.8 < calm[1] < wild[1]
+    assert varied[0] < calm[0]
+    assert interval(0.999, 0.0, 0.3)[1] == 1.0
+    assert interval(0.001, 0.0, 0.3)[0] == 0.0
+    assert interval(0.001, 0.0, 0.3, values=True)[0] < 0
 
 
 def test_figures_that_lie_apart_are_not_sure():
-    assert sureness(0.1, 0.01, 0.01) == (True, True)
-    assert sureness(0.1, 0.3, 0.01) == (False, True)
-    assert sureness(0.1, 0.01, 0.05) == (True, False)
-    assert sureness(0.9, 0.01, 0.01) == (False, False)
+    assert is_sure_of_loss(0.1, 0.01)
+    assert not is_sure_of_loss(0.1, 0.3)
+    assert not is_sure_of_loss(0.9, 0.01)
+    assert is_sure_of_score(0.1, 0.8, 0.78)
+    assert not is_sure_of_score(0.1, 0.8, 0.75)
+    assert not is_sure_of_score(0.9, 0.8, 0.78)

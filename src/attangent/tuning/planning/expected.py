@@ -5,7 +5,8 @@ is asked at some rows. That gives a second figure for loss and score; the middle
 where they lie far apart the run cannot be foretold.
 """
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from attangent._checks import check_not_negative, check_size
 from attangent._errors import AttangentError
 from attangent.kernels.modules import departure
 from attangent.tuning.planning.objective import Objective
-from attangent.tuning.planning.plan import sureness
+from attangent.tuning.planning.plan import is_sure_of_loss
 from attangent.tuning.planning.rollout import Course, Rollout
 from attangent.tuning.planning.standing_in import StandIn
 from attangent.tuning.planning.tangents import Tangent
@@ -86,6 +87,17 @@ class Expected:
     score_gap: float
     corrections: int
 
+    @property
+    def variance(self) -> float:
+        """Of the score over orders; 0 where there is one."""
+        return self.scores.var().item() if len(self.scores) > 1 else 0.0
+
+
+def usual_variance(runs: Sequence[Expected]) -> float:
+    """The median of the runs' variances over orders; each by itself is of very few."""
+    found = [run.variance for run in runs if len(run.scores) > 1]
+    return statistics.median(found) if found else 0.0
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -141,7 +153,7 @@ class Expectation:
         found = self._expected([*shorter, *whole], len(whole))
         for run in range(len(whole) if self.care.tangents else 0):
             place = len(shorter) + run
-            if not all(sureness(found[place].departure, found[place].loss_gap, found[place].score_gap)):
+            if not is_sure_of_loss(found[place].departure, found[place].loss_gap):
                 report(rates[run])
                 found[place] = self._set_right(found[place], weights[run : run + 1], lengths[-1])
         return found

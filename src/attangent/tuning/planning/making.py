@@ -16,10 +16,18 @@ from attangent.tuning import request
 from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import Method
 from attangent.tuning.planning.cost import Cost, cost_of
-from attangent.tuning.planning.expected import Care, Expectation, Expected, Scene, spread_out
+from attangent.tuning.planning.expected import Care, Expectation, Expected, Scene, spread_out, usual_variance
 from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.planning.objective import Objective
-from attangent.tuning.planning.plan import Plan, PlannedRun, best_run, interval, sureness, thinned
+from attangent.tuning.planning.plan import (
+    Plan,
+    PlannedRun,
+    best_run,
+    interval,
+    is_sure_of_loss,
+    is_sure_of_score,
+    thinned,
+)
 from attangent.tuning.planning.rollout import Course, rates_by_weight
 from attangent.tuning.planning.standing_in import Practice, stand_in_for
 from attangent.tuning.preparing import class_weights, prepare
@@ -104,7 +112,8 @@ class Outlook:
         scene = self._scene(network, task, held, by_weight, lengths[-1][0])
         expectation = Expectation(scene, self.care)
         found = expectation.runs(asked, by_weight, lengths, partial(self._say_new, method.name))
-        return [self._planned(method, one, cost) for one in found], expectation.start
+        usual = usual_variance(found)
+        return [self._planned(method, one, cost, usual) for one in found], expectation.start
 
     def _say_new(self, method: str, rate: float) -> None:
         self.report(f"{method}: the run at rate {rate:g} is looked at again, more closely")
@@ -138,24 +147,24 @@ class Outlook:
             "plan on fewer rows, fewer layers (top) or a smaller rank, or raise memory_limit",
         )
 
-    def _planned(self, method: Method, one: Expected, cost: Cost) -> PlannedRun:
-        loss = one.losses.mean().item()
-        loss_sure, score_sure = sureness(one.departure, one.loss_gap, one.score_gap)
-        low, high = interval(one.scores.tolist(), one.score_gap, self._has_values)
+    def _planned(self, method: Method, one: Expected, cost: Cost, usual: float) -> PlannedRun:
+        """usual: the variance of scores over orders that runs of this method have at least."""
+        score, variance = one.scores.mean().item(), max(one.variance, usual)
+        low, high = interval(score, variance, one.score_gap, self._has_values)
         return PlannedRun(
             method=method.name,
             learning_rate=one.rate,
             epochs=one.epochs,
             steps=len(one.losses),
-            train_loss=loss,
+            train_loss=one.losses.mean().item(),
             curve=thinned(one.losses.tolist()),
             eval_loss=one.held_losses.mean().item(),
-            score=one.scores.mean().item(),
+            score=score,
             low=low,
             high=high,
             departure=one.departure,
-            loss_sure=loss_sure,
-            score_sure=score_sure,
+            loss_sure=is_sure_of_loss(one.departure, one.loss_gap),
+            score_sure=is_sure_of_score(one.departure, score, low),
             corrections=one.corrections,
             seconds=cost.seconds * len(one.losses),
             megabytes=cost.megabytes,

@@ -1,7 +1,6 @@
 """A plan: which method, rate and length to train with, and what is expected of all runs looked at."""
 
 import math
-import statistics
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -164,30 +163,33 @@ def best_run(runs: list[PlannedRun]) -> int:
 _NEAR = 0.005
 
 
-def interval(scores: list[float], gap: float, values: bool = False) -> tuple[float, float]:
+def interval(score: float, variance: float, gap: float, values: bool = False) -> tuple[float, float]:
     """Where the score is with 90 %: over orders of the rows, and over what such predictions are off by.
 
-    The latter, a standard deviation of 1.2 points and half the gap between the tangent's score and the
-    model's own, was set on tasks that no reported figure comes from (docs/planning.md).
+    variance: over orders. What predictions are off by, a standard deviation of 1.2 points and half the gap
+    between the tangent's score and the model's own, was set on tasks that no reported figure comes from
+    (docs/planning.md).
     """
-    mean = statistics.fmean(scores)
-    spread = statistics.variance(scores) if len(scores) > 1 else 0.0
-    half = 1.645 * math.sqrt(spread + _OFF**2 + (gap / 2) ** 2)
-    return (-math.inf if values else 0.0) if mean - half < 0 else mean - half, min(mean + half, 1.0)
+    half = 1.645 * math.sqrt(variance + _OFF**2 + (gap / 2) ** 2)
+    return (-math.inf if values else 0.0) if score - half < 0 else score - half, min(score + half, 1.0)
 
 
-def sureness(departure: float, loss_gap: float, score_gap: float) -> tuple[bool, bool]:
-    """Whether the training loss comes within 5 % and the score within 2 points, as far as can be said.
+def is_sure_of_loss(departure: float, gap: float) -> bool:
+    """Whether the training loss comes within 5 %, as far as can be said.
 
-    Gaps lie between the tangent's figures and the model's own, the middle of which is expected. Neither is
-    sure where the model is far from its tangent, though figures may agree by chance.
+    The gap, relative, lies between the tangent's loss and the model's own, the middle of which is expected.
+    It may be small by chance where the model is far from its tangent.
     """
-    near = departure <= _FAR
-    return near and loss_gap <= _LOSS_GAP, near and score_gap <= _SCORE_GAP
+    return departure <= _FAR and gap <= _LOSS_GAP
 
 
-_OFF = 0.012
-_FAR, _LOSS_GAP, _SCORE_GAP = 0.5, 0.07, 0.02
+def is_sure_of_score(departure: float, score: float, low: float) -> bool:
+    """Whether the score comes within 2 points most of the time: an interval of 90 % is 5 points wide then."""
+    return departure <= _FAR and score - low <= _HALF_WIDTH
+
+
+_OFF, _HALF_WIDTH = 0.012, 0.025
+_FAR, _LOSS_GAP = 0.5, 0.07
 
 
 def thinned(losses: list[float]) -> tuple[float, ...]:
