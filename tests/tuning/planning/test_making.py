@@ -154,13 +154,27 @@ def test_the_choice_wants_more_of_runs_that_cannot_be_predicted(plan):
     assert best_run([replace(wild, low=0.69), calm]) == 0
 
 
+def test_the_advice_says_what_few_rows_are_worth_and_when_training_harms(plan):
+    assert plan.scored == 16
+    assert "16 rows only" in plan.advice
+    many = replace(plan, scored=300, start=0.0)
+    assert "rows only" not in many.advice
+    assert "probe" not in many.advice
+    assert "probe" in replace(many, start=1.1).advice
+
+
 def test_an_interval_widens_with_the_gap_and_the_orders():
-    calm, wild, varied = interval(0.8, 0.0, 0.0), interval(0.8, 0.0, 0.1), interval(0.8, 0.01, 0.0)
+    calm, wild, varied = (
+        interval(0.8, 0.0, 0.0, 300),
+        interval(0.8, 0.0, 0.1, 300),
+        interval(0.8, 0.01, 0.0, 300),
+    )
     assert wild[0] < calm[0] < 0.8 < calm[1] < wild[1]
     assert varied[0] < calm[0]
-    assert interval(0.999, 0.0, 0.3)[1] == 1.0
-    assert interval(0.001, 0.0, 0.3)[0] == 0.0
-    assert interval(0.001, 0.0, 0.3, values=True)[0] < 0
+    assert interval(0.8, 0.0, 0.0, 15)[0] < 0.8 - 1 / 30
+    assert interval(0.999, 0.0, 0.3, 300)[1] == 1.0
+    assert interval(0.001, 0.0, 0.3, 300)[0] == 0.0
+    assert interval(0.001, 0.0, 0.3, 300, values=True)[0] < 0
 
 
 def test_figures_that_lie_apart_are_not_sure():

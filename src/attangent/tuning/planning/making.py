@@ -81,7 +81,8 @@ def plan_tuning(
     del asked["method"]
     measure = "r2" if NEEDS[tuning.kind].values else "accuracy"
     seconds = time.perf_counter() - began
-    return Plan(asked, measure, start, tuple(found), best_run(found), seconds)
+    scored = min(len(ground.evaluate), outlook.care.scored)
+    return Plan(asked, measure, start, scored, tuple(found), best_run(found), seconds)
 
 
 def rates_around(rate: float) -> list[float]:
@@ -94,6 +95,7 @@ class Outlook:
 
     def __init__(self, tuning: Tuning, care: Care, memory_limit: float, report: Report):
         self.tuning, self.care, self.memory_limit, self.report = tuning, care, memory_limit, report
+        self.usual, self.scored = 0.0, 1
 
     def of(
         self, method: Method, task: Task, held: Any, rates: Sequence[float] | None
@@ -112,8 +114,8 @@ class Outlook:
         scene = self._scene(network, task, held, by_weight, lengths[-1][0])
         expectation = Expectation(scene, self.care)
         found = expectation.runs(asked, by_weight, lengths, partial(self._say_new, method.name))
-        usual = usual_variance(found)
-        return [self._planned(method, one, cost, usual) for one in found], expectation.start
+        self.usual, self.scored = usual_variance(found), len(scene.held)
+        return [self._planned(method, one, cost) for one in found], expectation.start
 
     def _say_new(self, method: str, rate: float) -> None:
         self.report(f"{method}: the run at rate {rate:g} is looked at again, more closely")
@@ -147,10 +149,9 @@ class Outlook:
             "plan on fewer rows, fewer layers (top) or a smaller rank, or raise memory_limit",
         )
 
-    def _planned(self, method: Method, one: Expected, cost: Cost, usual: float) -> PlannedRun:
-        """usual: the variance of scores over orders that runs of this method have at least."""
-        score, variance = one.scores.mean().item(), max(one.variance, usual)
-        low, high = interval(score, variance, one.score_gap, self._has_values)
+    def _planned(self, method: Method, one: Expected, cost: Cost) -> PlannedRun:
+        score, variance = one.scores.mean().item(), max(one.variance, self.usual)
+        low, high = interval(score, variance, one.score_gap, self.scored, self._has_values)
         return PlannedRun(
             method=method.name,
             learning_rate=one.rate,

@@ -65,12 +65,13 @@ class Plan:
     """What `tune` was going to be asked, the runs that were looked at, and which of them to take.
 
     asked: the settings of the tuning as `tune` writes them, with one method's for each name in `methods`.
-    start: the score before any training.
+    start: the score before any training. scored: at how many rows scores are foretold.
     """
 
     asked: dict[str, Any]
     measure: str
     start: float
+    scored: int
     runs: tuple[PlannedRun, ...]
     chosen: int
     seconds: float
@@ -115,9 +116,19 @@ class Plan:
             f"{self.measure} {run.score:.3f} expected, {run.low:.3f} to {run.high:.3f} with 90 %; "
             f"{self.start:.3f} before training"
         )
-        if run.score >= self.start:
-            return taken
-        return f"{taken}. No run is expected to do better than that: tune --method probe trains nothing"
+        if run.score < self.start:
+            taken += ". No run is expected to do better than that: tune --method probe trains nothing"
+        return taken if self.measure == "r2" or self.scored >= _MANY else f"{taken}. {self._doubt}"
+
+    @property
+    def _doubt(self) -> str:
+        """How far the accuracy on few rows may be from that on others."""
+        share = min(max(self.choice.score, 0.5 / self.scored), 1 - 0.5 / self.scored)
+        points = 100 * 1.645 * math.sqrt(share * (1 - share) / self.scored)
+        return (
+            f"These are {self.scored} rows only: on others the accuracy may well be {points:.0f} points "
+            "higher or lower; give more rows with --eval to know better"
+        )
 
     def _cells(self, run: PlannedRun) -> tuple[Any, ...]:
         loss, score = (
@@ -163,14 +174,16 @@ def best_run(runs: list[PlannedRun]) -> int:
 _NEAR = 0.005
 
 
-def interval(score: float, variance: float, gap: float, values: bool = False) -> tuple[float, float]:
+def interval(
+    score: float, variance: float, gap: float, rows: int, values: bool = False
+) -> tuple[float, float]:
     """Where the score is with 90 %: over orders of the rows, and over what such predictions are off by.
 
-    variance: over orders. What predictions are off by, a standard deviation of 1.2 points and half the gap
-    between the tangent's score and the model's own, was set on tasks that no reported figure comes from
-    (docs/planning.md).
+    variance: over orders. What predictions are off by is half a row, a standard deviation of 1.2 points, and
+    half the gap between the tangent's score and the model's own; it was set on tasks that no reported figure
+    comes from (docs/planning.md).
     """
-    half = 1.645 * math.sqrt(variance + _OFF**2 + (gap / 2) ** 2)
+    half = 1.645 * math.sqrt(variance + _OFF**2 + (gap / 2) ** 2 + (0.5 / rows) ** 2)
     return (-math.inf if values else 0.0) if score - half < 0 else score - half, min(score + half, 1.0)
 
 
@@ -189,6 +202,8 @@ def is_sure_of_score(departure: float, score: float, low: float) -> bool:
 
 
 _OFF, _HALF_WIDTH = 0.012, 0.025
+_MANY = 200
+"""Rows to score on from which their number is not worth a word."""
 _FAR, _LOSS_GAP = 0.5, 0.07
 
 
