@@ -49,7 +49,7 @@ def jobs(names: Sequence[str] = NAMES) -> dict[str, Job]:
         "compare": Job(
             (
                 *("compare", "--model", small_encoder(), "--train", str(rows()), "--eval", str(rows())),
-                *("--methods", "ntk,lora,head", "--seeds", "2", "--epochs", "1"),
+                *("--methods", "ntk,head", "--seeds", "2", "--epochs", "1"),
             ),
             "run",
             _runs,

@@ -1,6 +1,7 @@
 """The commands compress and generate, as a user types them."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -319,3 +320,18 @@ def test_without_a_cap_the_goal_is_met_at_the_latest_by_the_whole_prompt(folder,
     report = json.loads((tmp_path / "a" / "report.json").read_text())
     assert report["goal"]["met"] is True
     assert report["goal"]["attempts"][-1]["share"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["", "--tokens", "3"], "the text is ''"),
+        (["\udcff", "--tokens", "3"], "in whole letters"),
+        (["x", "--tokens", "1000000000"], "expected at most 100,000"),
+        (["x", "--temperature", "-1"], r"temperature is -1\.0"),
+        (["x", "--temperature", "nan"], "temperature is nan"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_loaded(words, message):
+    done = RUNNER.invoke(app, ["generate", *words, "--model", "no/model", "--adapter", "no"])
+    assert re.search(message, str(done.exception))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._checks import check_size
+from attangent._checks import check_not_negative, check_size, has_words
 from attangent._errors import AttangentError, loading
 from attangent._progress import Bars
 from attangent.cli.grammar import AsJson, Quiet, Seed, hint
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attangent.compression.report import Report
 
 _REPORT = "report.json"
+_MOST_TOKENS = 100_000
 GOAL_NOT_MET = 3
 """The exit code where the caps came before the goal."""
 
@@ -114,10 +115,10 @@ def generate(
     quiet: Quiet = False,
 ) -> None:
     """Answer behind a compressed prompt, at the cost of no prompt."""
-    if tokens < 1 or temperature < 0:
-        raise AttangentError(
-            f"tokens is {tokens} and temperature {temperature}, expected at least 1 and at least 0"
-        )
+    _check_tokens(tokens)
+    check_not_negative("temperature", temperature)
+    if not has_words(text):
+        raise AttangentError(f"the text is {text!r}, expected something to be asked, in whole letters")
     from attangent.tuning.folders.tuned import is_tuned
 
     if is_tuned(adapter):
@@ -132,6 +133,11 @@ def generate(
         reader = load_compressed(network, tokenizer, adapter)
         answer = answer_behind(network, tokenizer, reader, text, tokens, temperature, seed)
     typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
+
+
+def _check_tokens(tokens: int) -> None:
+    if check_size("tokens", tokens) > _MOST_TOKENS:
+        raise AttangentError(f"tokens is {tokens:,}, expected at most {_MOST_TOKENS:,}: no answer is as long")
 
 
 def chat(
@@ -149,7 +155,7 @@ def chat(
 
     With --json every turn is one line, an object with `asked` and `answer`.
     """
-    check_size("tokens", tokens)
+    _check_tokens(tokens)
     session = _session(model, adapter, budget)
     interactive = sys.stdin.isatty() and not json_
     if interactive and not quiet:
