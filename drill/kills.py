@@ -54,6 +54,7 @@ def drill(name: str, job: Job, kills: int, seed: int, scratch: Path) -> Killed:
             problems += _finished(job, folder, wanted)
             compared += 1
             folder = _folder(scratch / f"{name}-killed-{compared}")
+        print(f"kills: {name}, {landed} landed, {late} late, {compared} compared, {problems}", flush=True)
     return Killed(name, landed, late, compared, landed == kills and not problems, "; ".join(problems))
 
 
