@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from attangent import AttangentError
 from attangent.tuning.finetune import finetune
 from attangent.tuning.methods import Method
 from attangent.tuning.planning import Care, plan_tuning, read_plan
 from attangent.tuning.planning.checking import check_runs
+from attangent.tuning.planning.making import refuse_batch_norm
 from attangent.tuning.planning.plan import (
     best_run,
     interval,
@@ -113,6 +115,12 @@ def test_dropout_is_drawn_for_the_training_loss(plan, tmp_path):
 def test_what_cannot_be_planned_is_refused(bert, methods, rates, own, words):
     with pytest.raises(AttangentError, match=words):
         plan_tuning(tuning(bert, **own), methods, rates)
+
+
+def test_batch_norm_is_refused_with_its_place():
+    refuse_batch_norm(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2)))
+    with pytest.raises(AttangentError, match=r"1 layers of batch norm \(the first is 1\).*--search"):
+        refuse_batch_norm(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
 
 
 def test_a_tangent_that_does_not_fit_is_refused_with_the_number(bert):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from attangent._checks import check_positive
 from attangent._errors import AttangentError
@@ -64,6 +64,7 @@ def plan_tuning(
     _check(tuning, chosen, rates)
     check_limit(memory_limit)
     ground = prepare(tuning)
+    refuse_batch_norm(ground.model)
     weights = class_weights(ground) if tuning.class_weights else None
     task = Task(ground.model, tuning.kind, ground.train, ground.collate, weights)
     outlook = Outlook(tuning, care or Care(), memory_limit, report)
@@ -83,6 +84,18 @@ def plan_tuning(
     seconds = time.perf_counter() - began
     scored = min(len(ground.evaluate), outlook.care.scored)
     return Plan(asked, measure, start, scored, tuple(found), best_run(found), seconds)
+
+
+def refuse_batch_norm(model: nn.Module) -> None:
+    """Refuse a model whose output for a row depends on the other rows of its batch while it is trained."""
+    found = [
+        name for name, part in model.named_modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)
+    ]
+    if found:
+        raise AttangentError(
+            f"the model has {len(found)} layers of batch norm (the first is {found[0]}), with which a row's "
+            "output depends on its batch and cannot be foretold; tune with --search, or take a model without"
+        )
 
 
 def rates_around(rate: float) -> list[float]:
