@@ -32,13 +32,17 @@ def test_draws_are_those_of_the_rows_they_stand_at(noisy):
     assert not adapted.training
 
 
-def test_a_model_without_dropout_is_asked_once(bert):
-    adapted, network = case(bert, "head").network()
-    rows = case(bert, "head").task.rows
+@pytest.mark.parametrize("model", ["bert", "llama"])
+def test_a_model_without_dropout_is_asked_once(request, model):
+    given = case(request.getfixturevalue(model), "head")
+    adapted, network = given.network()
+    rows, collate = given.task.rows, given.task.collate
     assert not has_dropout(adapted)
-    drawn = dropout_draws(adapted, rows, network.collate, 3, 0)
-    assert len(drawn) == 1
-    assert torch.allclose(drawn[0] @ network.basis, network.outputs(rows), atol=1e-5)
+    (drawn,) = dropout_draws(adapted, rows, collate, 3, 0)
+    assert torch.allclose(drawn @ network.basis, network.outputs(rows), atol=1e-5)
+    (features,) = dropout_draws(adapted, rows, collate, 3, 0, trained_classifier(adapted))
+    read_off = network.classifier.features_of(network.tangent(rows).jacobian)
+    assert torch.allclose(features, read_off, atol=1e-5)
 
 
 def test_noise_keeps_what_all_rows_share_and_changes_sign():

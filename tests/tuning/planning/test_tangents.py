@@ -68,20 +68,22 @@ def test_the_way_back_is_the_gradient(kind):
     assert torch.allclose(pull(slopes), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["ntk", "lora", "head"])
-def test_with_a_classifier_that_moves_far_features_are_nearer_than_outputs(bert, method):
-    given = case(bert, method)
+@pytest.mark.parametrize(
+    ("model", "method"), [("bert", "ntk"), ("bert", "lora"), ("bert", "head"), ("llama", "lora")]
+)
+def test_with_a_classifier_that_moves_far_features_are_nearer_than_outputs(request, model, method):
+    given = case(request.getfixturevalue(model), method)
     _, network = given.network()
     own, rows = network.classifier, given.task.rows[:6]
     assert own is not None
     change = 1e-4 * torch.randn(len(network.theta), generator=torch.Generator().manual_seed(0))
     change[own.places] = 3 * network.theta[own.places]
     theta, places = network.theta + change, torch.arange(6)
-    true, model = network.outputs(rows, theta), network.tangent(rows)
-    near = FeatureTangent.of(model, own).at(theta[None], places)[0][0]
+    true, made = network.outputs(rows, theta), network.tangent(rows)
+    near = FeatureTangent.of(made, own).at(theta[None], places)[0][0]
     assert torch.allclose(near, true, atol=2e-3)
     if method != "head":
-        far = OutputTangent(model).at(theta[None], places)[0][0]
+        far = OutputTangent(made).at(theta[None], places)[0][0]
         assert (near - true).norm() < (far - true).norm()
 
 
