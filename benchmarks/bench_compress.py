@@ -1,14 +1,15 @@
 """Compressed prompts on SmolLM2-135M: decoding speed as a benchmark, and answers kept as a table with rivals.
 
 `python -m benchmarks.bench_compress` asks the questions of the reported prompts behind every method at equal
-bytes and writes benchmarks/compress_results.json and the table. Names of prompts choose some of them;
-`--distill` adds our distillation and peft's CARTRIDGE. Rows that are in the file stay as they are unless
-`--again` is given, so that a run may be made in parts (`--only recall,KVzip`).
+bytes, as the grid in compress_grid.py says, writes benchmarks/compress_results.json and prints the tables.
+Names of prompts choose some of them. Rows that are in the file stay as they are unless `--again` is given, so
+that a run may be made in parts (`--only "recall;KVzip" --times 8`) and goes on where it was cut off.
 """
 
 import argparse
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from attangent.compression.capture import PromptCache
 from attangent.compression.compressor import Compressor
 from attangent.compression.folder import filled_cache
 from benchmarks.child import Unavailable, Work
-from benchmarks.compress_prompts import PROMPTS, REPORTED
-from benchmarks.compress_table import measure_prompt, rows_of, table, write
+from benchmarks.compress_grid import wanted
+from benchmarks.compress_means import costs, tables
+from benchmarks.compress_prompts import PROMPTS
+from benchmarks.compress_table import measure_prompt, rows_of, write
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 
 FOLDER = Path(__file__).parent / ".envs" / "smollm2"
@@ -144,28 +147,39 @@ BENCHMARKS = [
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("prompts", nargs="*", help=f"some of {', '.join(PROMPTS)}")
-    parser.add_argument("--sizes", default="64,32", help="tokens for each head")
-    parser.add_argument("--only", default="", help="methods to measure, with commas between")
+    parser.add_argument("--times", default="", help="how many times smaller, some of 4,8,16,32,64")
+    parser.add_argument("--only", default="", help="methods to measure, with semicolons between")
     parser.add_argument("--again", action="store_true", help="measure again what is known")
-    parser.add_argument("--distill", action="store_true", help="measure trained states too")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     model, tokenizer = smollm2()
-    only = [method for method in given.only.split(",") if method]
-    sizes = [int(size) for size in given.sizes.split(",")]
-    for name in given.prompts or REPORTED:
+    some_times = [int(many) for many in given.times.split(",") if many]
+    only = [method for method in given.only.split(";") if method]
+    for name, times, methods in wanted(given.prompts, some_times, only):
         try:
             prompt = PROMPTS[name]()
         except Unavailable as reason:
             print(f"left out: {reason}")
             continue
+        stay = rows_of(name)
+        known = [
+            (row["method"], row["times"]) for row in stay if not given.again or row["method"] not in methods
+        ]
+        if all((method, many) in known for method in methods for many in times):
+            continue
         job = Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / name))
-        stay = [row for row in rows_of(name) if not given.again or (only and row["method"] not in only)]
-        known = [(row["method"], row["size"]) for row in stay]
-        for row in measure_prompt(job, prompt, sizes, given.distill, known, only):
+        scores = partial(_general_scores, model, tokenizer)
+        for row in measure_prompt(job, prompt, times, methods, known, scores):
             write([row])
-    print(table(write([])))
+    rows = write([])
+    print(f"{tables(rows)}\n\n{costs(rows)}")
+
+
+def _general_scores(model: Any, tokenizer: Any) -> Mapping[str, torch.Tensor]:
+    """Scores of a prompt that is not reported, for a rival that has its sizes by head from elsewhere."""
+    prompt = PROMPTS["valley"]()
+    return Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / "valley")).scores
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Runs in an environment of its own with kvpress: presses a prompt and writes what is left of its cache.
 
-Usage: compress_kvpress.py MODEL ORDER OUT. ORDER is JSON with press, size, ids and prefix; OUT is a
-safetensors file with keys and values of every layer and which tokens each head kept.
+Usage: compress_kvpress.py MODEL ORDER OUT. ORDER is JSON with ids, prefix and jobs, pairs of a press and a
+size; OUT is a folder, which gets a safetensors file for each job: for every layer the keys and values that
+its heads kept, one head after another, and how many each kept.
 """
 
 import json
@@ -40,12 +41,12 @@ PRESSES = {
 }
 
 
-def pressed(model, job):
-    """Keys, values and kept tokens of every layer."""
-    ids = torch.tensor([job["ids"]])
+def pressed(model, ids, prefix, press, size):
+    """Keys, values and numbers of kept tokens of every layer."""
+    ids = torch.tensor([ids])
     for layer in model.model.layers:
         layer.self_attn.masked_key_indices = None
-    cache, press = DynamicCache(), PRESSES[job["press"]](1 - job["size"] / ids.shape[1], job["prefix"])
+    cache, press = DynamicCache(), PRESSES[press](1 - size / ids.shape[1], prefix)
     with torch.no_grad(), press(model):
         model.model(input_ids=ids, past_key_values=cache)
     found = {}
@@ -55,17 +56,22 @@ def pressed(model, job):
         masked = layer.self_attn.masked_key_indices
         if masked is not None:
             kept[masked[1], masked[2]] = False
-        found |= {f"{place}.keys": keys, f"{place}.values": values, f"{place}.kept": kept}
+        found |= {f"{place}.keys": keys[kept], f"{place}.values": values[kept]}
+        found[f"{place}.counts"] = kept.sum(dim=1)
     return found
 
 
 def main(folder, order, out):
     options = {"dtype": torch.float32, "attn_implementation": "sdpa"}
     model = AutoModelForCausalLM.from_pretrained(folder, **options).eval()
-    started = time.process_time()
-    found = pressed(model, json.loads(Path(order).read_text()))
-    about = {"seconds": str(time.process_time() - started)}
-    save_file({name: tensor.contiguous().clone() for name, tensor in found.items()}, out, metadata=about)
+    order = json.loads(Path(order).read_text())
+    torch.set_num_threads(order["threads"])
+    for press, size in order["jobs"]:
+        started = time.process_time()
+        found = pressed(model, order["ids"], order["prefix"], press, size)
+        about = {"seconds": str(time.process_time() - started)}
+        file = Path(out) / f"{press}-{size}.safetensors"
+        save_file({name: tensor.contiguous() for name, tensor in found.items()}, file, metadata=about)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 import json
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ from attangent.compression.capture import prefill, whole_prompt
 from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation, distill_states
 from attangent.compression.fit import fit_states
+from attangent.compression.methods.anchors import pick, refitted
+from attangent.compression.methods.base import CompressionMethod
+from attangent.compression.problem import LayerProblem, PromptState
 from attangent.compression.prompt import tokens_of
+from attangent.compression.scoring import best_tokens
+from attangent.compression.text import SINKS
 from benchmarks.child import Unavailable
 
 ENVIRONMENT = Path(__file__).parent / ".envs" / "kvpress"
 KVPRESS = "kvpress==0.5.5"
-PRESSES = ("KVzip", "SnapKV", "ExpectedAttention", "AdaKV", "TOVA")
 CARTRIDGE_STEPS = 24
 _SUMMARY = "Summarise the text above. Keep every name and number."
 
@@ -59,6 +63,47 @@ def attention_matching(job: Compressor, size: int) -> Entry:
     )
 
 
+class MatchingBySizes(CompressionMethod):
+    """The fit of Attention Matching with so many tokens for each head as a model's heads need in general."""
+
+    name = "matching by sizes"
+
+    def __init__(self, counts: dict[str, list[int]]):
+        self.counts = counts
+
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
+        heads = zip(layer.heads(), self.counts[layer.call.layer], strict=True)
+        return layer.state([refitted(problem, pick(problem, count)) for problem, count in heads])
+
+
+def matching_by_sizes(job: Compressor, size: int, scores: dict[str, torch.Tensor]) -> Entry:
+    """Attention Matching with sizes by head measured once for a model, on another prompt's scores."""
+    method = MatchingBySizes(sizes_by_head(scores, size, len(job.ids)))
+    return timed(
+        "Attention Matching, sizes by head",
+        size,
+        lambda: fit_states(job.model, job.cache, job.repeated, size, method),
+    )
+
+
+def sizes_by_head(scores: dict[str, torch.Tensor], size: int, tokens: int) -> dict[str, list[int]]:
+    """Of `size` x heads tokens the share of each head that it has among the best of another prompt.
+
+    No head gets fewer than the first four, nor more than the prompt has.
+    """
+    there = next(iter(scores.values())).shape[1]
+    chosen = best_tokens(scores, max(SINKS + 1, round(size * there / tokens)))
+    shares = torch.tensor([float(len(own)) for layer in chosen.values() for own in layer])
+    total, counts = size * len(shares), torch.zeros(len(shares))
+    low, high = 0.0, 2.0 * tokens
+    for _ in range(60):
+        unit = (low + high) / 2
+        counts = (shares * unit / shares.mean()).clamp(SINKS, tokens).floor()
+        low, high = (unit, high) if counts.sum() <= total else (low, unit)
+    counts = iter((shares * low / shares.mean()).clamp(SINKS, tokens).floor().int().tolist())
+    return {name: [next(counts) for _ in layer] for name, layer in chosen.items()}
+
+
 def cut(job: Compressor, size: int) -> Entry:
     """The first tokens of the prompt as they are."""
     return timed("prompt cut", size, lambda: first_tokens(job, size))
@@ -78,7 +123,7 @@ def cartridge(job: Compressor, size: int) -> Entry:
     plan, start = Distillation(CARTRIDGE_STEPS), first_tokens(job, size)
     text = job.distillation_text
     return timed(
-        f"CARTRIDGE, {CARTRIDGE_STEPS} steps",
+        "CARTRIDGE",
         size,
         lambda: distill_states(job.model, job.cache, start, text, plan),
     )
@@ -105,7 +150,7 @@ def kvpress_python() -> Path:
     """The interpreter of an environment with kvpress, made where it is missing."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.is_file():
-        version = f"torch=={torch.__version__}"
+        version = f"torch=={torch.__version__.partition('+')[0]}"
         commands = (
             [sys.executable, "-m", "venv", str(ENVIRONMENT)],
             [str(python), "-m", "pip", "install", "--quiet", KVPRESS, version],
@@ -118,30 +163,42 @@ def kvpress_python() -> Path:
     return python
 
 
-def kvpressed(job: Compressor, press: str, size: int, folder: Path) -> Entry:
-    """What kvpress leaves of the prompt's cache, as states of our own: the same tokens in the same places."""
-    prefix = tokens_of(job.tokenizer, "<|im_start|>system\n") if job.reader.roles else []
-    order = {"press": press, "size": size, "ids": job.ids.tolist(), "prefix": len(prefix)}
-    python, child = kvpress_python(), Path(__file__).with_name("compress_kvpress.py")
-    with tempfile.TemporaryDirectory() as place:
-        file, out = Path(place) / "order.json", Path(place) / "out.safetensors"
+class Presses:
+    """What kvpress leaves of the prompt's cache, as states of our own: the same tokens in the same places.
+
+    All that is `wanted`, presses with sizes, is made when the first of them is asked for, in one process.
+    """
+
+    def __init__(self, job: Compressor, wanted: Sequence[tuple[str, int]], place: Path):
+        self.job, self.wanted, self.place = job, wanted, place
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the files are, once they have been made."""
+        job, place = self.job, self.place
+        prefix = tokens_of(job.tokenizer, "<|im_start|>system\n") if job.reader.roles else []
+        order = {"jobs": list(self.wanted), "ids": job.ids.tolist(), "prefix": len(prefix)}
+        order["threads"] = torch.get_num_threads()
+        python, child = kvpress_python(), Path(__file__).with_name("compress_kvpress.py")
+        file = place / "order.json"
         file.write_text(json.dumps(order))
-        command = [str(part) for part in (python, child, folder, file, out)]
+        command = [str(part) for part in (python, child, job.model.config._name_or_path, file, place)]
         ran = subprocess.run(command, check=False, capture_output=True, text=True)
         if ran.returncode:
-            raise Unavailable(f"{press} of {KVPRESS} failed: {ran.stderr.strip().splitlines()[-1]}")
-        return _read(job, press, size, out)
+            raise Unavailable(f"{KVPRESS} failed: {ran.stderr.strip().splitlines()[-1]}")
+        return place
 
+    def entry(self, press: str, size: int) -> Entry:
+        """The states of one of them, and the processor seconds that it took."""
+        from safetensors import safe_open
 
-def _read(job: Compressor, press: str, size: int, path: Path) -> Entry:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        seconds = float(file.metadata()["seconds"])
-        states = {}
-        for place, name in enumerate(job.cache.layers):
-            keys, values, kept = (file.get_tensor(f"{place}.{part}") for part in ("keys", "values", "kept"))
-            heads = [(k[own], v[own]) for k, v, own in zip(keys, values, kept, strict=True)]
-            masses = [torch.ones(len(k)) for k, _ in heads]
-            states[name] = RaggedState.of([k for k, _ in heads], [v for _, v in heads], masses)
-    return Entry(press, size, seconds, states)
+        path = self.folder / f"{press}-{size}.safetensors"
+        with safe_open(path, framework="pt") as file:
+            seconds, states = float(file.metadata()["seconds"]), {}
+            for place, name in enumerate(self.job.cache.layers):
+                counts = file.get_tensor(f"{place}.counts").tolist()
+                keys, values = (
+                    file.get_tensor(f"{place}.{part}").split(counts) for part in ("keys", "values")
+                )
+                states[name] = RaggedState.of(list(keys), list(values), [torch.ones(n) for n in counts])
+        return Entry(press, size, seconds, states)

@@ -1,94 +1,80 @@
-"""Answers kept, ratio, seconds and bytes of every method on one prompt, and the table of all of them.
+"""Answers kept, ratio, seconds and bytes of every method on one prompt, and the tables of all of them.
 
 Seconds are those of the processor, so that a busy machine does not change them.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+import re
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attangent.compression.asking.answers import Way, answers_by
+from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
 from benchmarks.child import Unavailable
+from benchmarks.compress_grid import CARTRIDGE, MATCHING, PRESSES, size_of
 from benchmarks.compress_prompts import Prompt
 from benchmarks.compress_rivals import (
-    CARTRIDGE_STEPS,
-    PRESSES,
     Entry,
+    Presses,
     attention_matching,
     cartridge,
     cut,
-    kvpressed,
+    matching_by_sizes,
     summarised,
     summary,
     timed,
 )
 
-STEPS = 24
-OURS = ("recall", "anchors", "plain")
 RESULTS = Path(__file__).with_name("compress_results.json")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A method at a size, and how its entry is made."""
-
-    method: str
-    size: int
-    make: Callable[[], Entry]
+FULL = "full prompt"
+Scores = Callable[[], Mapping[str, Tensor]]
+"""Scores of another prompt, from which a rival has its sizes by head."""
 
 
 def measure_prompt(
     job: Compressor,
     prompt: Prompt,
-    sizes: Sequence[int],
-    distilled: bool = False,
+    times: Sequence[int],
+    methods: Sequence[str],
     known: Collection[tuple[str, int]] = (),
-    only: Collection[str] = (),
+    scores: Scores = dict,
 ) -> Iterator[dict[str, Any]]:
     """A row for the full prompt and one for each method and size, as soon as it is there.
 
-    Rows that are `known` are left out; `only` names the methods to measure.
+    times: how many times smaller than the prompt; rows (method, times) that are `known` are left out.
     """
-    if ("full prompt", len(job.ids)) not in known:
-        bytes_ = job.cache.number_of_bytes
-        full = {"method": "full prompt", "size": len(job.ids), "seconds": 0.0, "bytes": bytes_, "ratio": 0.0}
-        yield _row(job, prompt, full, Way.full(job.cache))
+    if (FULL, 1) not in known:
+        about = {"seconds": 0.0, "bytes": job.cache.number_of_bytes, "ratio": 0.0}
+        yield _row(job, prompt, {"method": FULL, "times": 1, "size": len(job.ids)} | about, None)
+    todo = [(method, many) for many in times for method in methods if (method, many) not in known]
+    sizes = {many: size_of(len(job.ids), many) for many in times}
+    pressed = [(method, sizes[many]) for method, many in todo if method in PRESSES]
     ratio = Ratio(job)
-    for plan in _plans(job, sizes, distilled):
-        if (plan.method, plan.size) in known or (only and plan.method not in only):
-            continue
-        try:
-            yield _measured(job, prompt, plan.make(), ratio)
-        except Unavailable as reason:
-            print(f"left out: {reason}")
+    with tempfile.TemporaryDirectory() as place:
+        presses = Presses(job, pressed, Path(place))
+        for method, many in todo:
+            try:
+                entry = _entry(job, method, sizes[many], presses, scores)
+                yield _measured(job, prompt, entry, many, ratio)
+            except Unavailable as reason:
+                print(f"left out: {reason}")
 
 
-def _plans(job: Compressor, sizes: Sequence[int], distilled: bool) -> list[Plan]:
-    """Every method at every size; those that are trained where that is asked for."""
-    found = []
-    for size in sizes:
-        found += [Plan(method, size, partial(_ours, job, method, size)) for method in OURS]
-        found += [Plan(press, size, partial(_pressed, job, press, size)) for press in PRESSES]
-        found += [
-            Plan("Attention Matching", size, partial(attention_matching, job, size)),
-            Plan("prompt cut", size, partial(cut, job, size)),
-            Plan("summary", size, partial(summary, job, size)),
-        ]
-        if distilled:
-            found += [
-                Plan(f"recall, {STEPS} steps", size, partial(_distilled, job, size)),
-                Plan(f"CARTRIDGE, {CARTRIDGE_STEPS} steps", size, partial(cartridge, job, size)),
-            ]
-    return found
+def _entry(job: Compressor, method: str, size: int, presses: Presses, scores: Scores) -> Entry:
+    if method in PRESSES:
+        return presses.entry(method, size)
+    if method == MATCHING[1]:
+        return matching_by_sizes(job, size, dict(scores()))
+    rivals = {MATCHING[0]: attention_matching, "prompt cut": cut, "summary": summary, CARTRIDGE: cartridge}
+    return rivals[method](job, size) if method in rivals else _ours(job, method, size)
 
 
 def _ours(job: Compressor, method: str, size: int) -> Entry:
@@ -97,15 +83,6 @@ def _ours(job: Compressor, method: str, size: int) -> Entry:
     done = path is not None and path.is_file()
     entry = timed(method, size, lambda: job.fit(size, method).states)
     return replace(entry, seconds=None) if done else entry
-
-
-def _distilled(job: Compressor, size: int) -> Entry:
-    plan = Distillation(STEPS)
-    return timed(f"recall, {STEPS} steps", size, lambda: job.distill(job.fit(size), plan).states)
-
-
-def _pressed(job: Compressor, press: str, size: int) -> Entry:
-    return kvpressed(job, press, size, Path(job.model.config._name_or_path))
 
 
 class Ratio:
@@ -135,34 +112,59 @@ class Ratio:
         return (self.full.exp() * (self.full - self._said(way))).sum(dim=-1).mean().item()
 
 
-def _measured(job: Compressor, prompt: Prompt, entry: Entry, ratio: Ratio) -> dict[str, Any]:
+def _measured(job: Compressor, prompt: Prompt, entry: Entry, times: int, ratio: Ratio) -> dict[str, Any]:
     seconds = None if entry.seconds is None else round(entry.seconds, 1)
-    about: dict[str, Any] = {"method": entry.method, "size": entry.size, "seconds": seconds}
+    about = {"method": entry.method, "times": times, "size": entry.size, "seconds": seconds}
     if entry.states is None:
         cache = summarised(job, entry.text or "")
-        way = Way.full(cache)
-        return _row(job, prompt, about | {"bytes": cache.number_of_bytes, "ratio": ratio.of(way)}, way)
-    tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
-    about["bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    way = Way.compressed(job.cache, entry.states)
-    return _row(job, prompt, about | {"ratio": ratio.of(way)}, way)
+        way, bytes_ = Way.full(cache), cache.number_of_bytes
+    else:
+        tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
+        bytes_ = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        way = Way.compressed(job.cache, entry.states)
+    return _row(job, prompt, about | {"bytes": bytes_, "ratio": round(ratio.of(way), 4)}, way)
 
 
-def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way) -> dict[str, Any]:
-    rows = [job.reader.question(job.tokenizer, question) for question, _ in prompt.questions]
-    said = answers_by(job.model, job.tokenizer, rows, way) if rows else []
-    pairs = zip(prompt.questions, said, strict=True)
-    right = sum(word.casefold() in answer.casefold() for (_, word), answer in pairs)
+def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way | None) -> dict[str, Any]:
+    """One row; `way` is None for the full prompt, whose answers are known to all others."""
+    full = job.work.notes("said-full", lambda: _said(job, prompt, Way.full(job.cache)))
+    none = job.work.notes("said-none", lambda: _said(job, prompt, Way.none()))
+    said = full if way is None else _said(job, prompt, way)
+    answers = list(zip(prompt.questions, full, said, none, strict=True))
+    right = [_right(*answer) for answer in answers]
     found = {
         "prompt": prompt.name,
         "tokens": len(job.ids),
         **about,
-        "answers": right,
-        "questions": len(rows),
+        "answers": sum(right),
+        "questions": len(right),
         "threads": torch.get_num_threads(),
     }
+    if any(pattern.startswith("####") for _, pattern in prompt.questions):
+        found["same"] = sum(_number(one) == _number(other) is not None for _, other, one, _ in answers)
     print(json.dumps(found), flush=True)
     return found
+
+
+def _said(job: Compressor, prompt: Prompt, way: Way) -> list[str]:
+    """The answer to every question, up to the first paragraph's end where the prompt says so."""
+    rows = [job.reader.question(job.tokenizer, question) for question, _ in prompt.questions]
+    said = answers_by(job.model, job.tokenizer, rows, way, prompt.tokens) if rows else []
+    return [answer.split("\n\n")[0] for answer in said] if prompt.paragraph else said
+
+
+def _right(question: tuple[str, str], full: str, said: str, none: str) -> bool:
+    """Whether an answer matches what was expected, else has most of what the full prompt brings in."""
+    text, pattern = question
+    if pattern:
+        return re.search(pattern, said, re.IGNORECASE) is not None
+    return Answer(text, full, said, none).holds(said)
+
+
+def _number(answer: str) -> str | None:
+    """The number that a worked answer ends with."""
+    found = re.search(r"#### ?(-?[\d,.]*\d)", answer)
+    return found and found[1]
 
 
 def rows_of(prompt: str | None = None) -> list[dict[str, Any]]:
@@ -175,41 +177,11 @@ def write(new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Put rows into the file of results, in the place of those of the same prompt, method and size."""
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return row["prompt"], row["method"], row["size"]
+        return row["prompt"], row["method"], row["times"]
 
     old = rows_of()
     replaced = {key(row) for row in new}
     rows = [row for row in old if key(row) not in replaced] + list(new)
-    RESULTS.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    text = ",\n".join(json.dumps(row) for row in rows)
+    RESULTS.write_text(f'{{"rows": [\n{text}\n]}}\n')
     return rows
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a line for each method and size, a column for each prompt, and the means."""
-    prompts = list(dict.fromkeys(row["prompt"] for row in rows))
-    kinds = dict.fromkeys(
-        (row["method"], row["size"] if row["method"] != "full prompt" else 0) for row in rows
-    )
-    lines = [
-        f"| method | tokens | {' | '.join(prompts)} | answers | ratio | seconds | MB |",
-        f"|---|---:|{'---:|' * (len(prompts) + 4)}",
-    ]
-    for method, size in sorted(kinds, key=lambda kind: (-kind[1] if kind[1] else -1e9, kind[0])):
-        own = [row for row in rows if row["method"] == method and size in (0, row["size"])]
-        by_prompt = {row["prompt"]: f"{row['answers']}/{row['questions']}" for row in own}
-        mean = partial(_mean, own)
-        lines.append(
-            f"| {method} | {size or 'all'} | {' | '.join(by_prompt.get(name, '-') for name in prompts)} | "
-            f"{mean(_share)} | {mean(lambda row: row['ratio'])} | {mean(lambda row: row['seconds'])} | "
-            f"{mean(lambda row: row['bytes'] / 1e6)} |"
-        )
-    return "\n".join(lines)
-
-
-def _share(row: dict[str, Any]) -> float | None:
-    return row["answers"] / row["questions"] if row["questions"] else None
-
-
-def _mean(rows: Sequence[dict[str, Any]], number: Callable[[dict[str, Any]], float | None]) -> str:
-    found = [value for value in map(number, rows) if value is not None]
-    return f"{sum(found) / len(found):.3g}" if found else "-"

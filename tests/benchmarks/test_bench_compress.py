@@ -1,18 +1,21 @@
 """The benchmark of compression: its prompts, its rows, its table, and that it says why it cannot run."""
 
-import json
+import re
 
 import pytest
 import torch
 
 from attangent.compression.asking.answers import Way
 from attangent.compression.compressor import Compressor
+from attangent.compression.text import SINKS
 from benchmarks import bench_compress, compress_rivals, compress_table
 from benchmarks.bench_compress import random_cache, step_of
 from benchmarks.child import Unavailable
+from benchmarks.compress_grid import PRESSES, QUICK, size_of, wanted
+from benchmarks.compress_means import costs, tables
 from benchmarks.compress_prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
-from benchmarks.compress_rivals import cartridge, kvpress_python
-from benchmarks.compress_table import Ratio, measure_prompt, table, write
+from benchmarks.compress_rivals import cartridge, kvpress_python, sizes_by_head
+from benchmarks.compress_table import FULL, Ratio, measure_prompt, write
 from tests.compression.cases import ChatLetters, tiny_llama
 
 
@@ -21,12 +24,21 @@ def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
     with pytest.raises(Unavailable, match="ATTANGENT_DATA"):
         PROMPTS["examples"]()
     assert not set(BUILT_ON) & set(REPORTED)
-    for name in sorted({*BUILT_ON, *REPORTED} - {"examples"}):
+    for name in sorted({*BUILT_ON, *REPORTED}):
+        if name.startswith("examples"):
+            continue
         prompt = PROMPTS[name]()
         (message,) = prompt.content
         assert len(message["content"]) > 1500
-        assert all(answer in message["content"] for _, answer in prompt.questions)
-        assert not any(answer in question for question, answer in prompt.questions)
+        assert all(re.search(answer, message["content"]) for _, answer in prompt.questions)
+        assert not any(answer and re.search(answer, question) for question, answer in prompt.questions)
+
+
+def test_the_grid_has_every_reported_prompt_and_can_be_narrowed():
+    assert {name for name, _, _ in wanted()} == set(REPORTED)
+    assert list(wanted(["railway"], [16], ["recall", "KVzip"])) == [("railway", (16,), ("recall", "KVzip"))]
+    assert [name for name, _, _ in wanted(["valley"])] == ["valley"]
+    assert [size_of(470, many) for many in (4, 8, 16, 32, 64)] == [118, 59, 29, 15, 7]
 
 
 def test_needles_are_the_same_for_the_same_seed():
@@ -39,28 +51,43 @@ def test_rows_of_a_prompt_say_what_every_method_keeps(monkeypatch, capsys):
     def unavailable(*_):
         raise Unavailable("no kvpress here")
 
-    monkeypatch.setattr(compress_table, "kvpressed", unavailable)
+    monkeypatch.setattr(compress_rivals, "kvpress_python", unavailable)
     text = "a text that is long enough to be compressed, I think. " * 2
-    prompt = Prompt("tiny", [{"role": "system", "content": text}], (("who?", "x"),))
+    prompt = Prompt("tiny", [{"role": "system", "content": text}], (("who?", "x"), ("what?", "")))
     job = Compressor(tiny_llama(layers=1), ChatLetters(), prompt.content)
-    known = [("anchors", 12)]
-    rows = {(row["method"], row["size"]): row for row in measure_prompt(job, prompt, [16, 12], known=known)}
+    methods = [*QUICK, "anchors"]
+    known = [("anchors", 4), ("KVzip", 4)]
+    found = measure_prompt(job, prompt, [4], methods, known, scores=lambda: job.scores)
+    rows = {(row["method"], row["times"]): row for row in found}
     assert "left out: no kvpress here" in capsys.readouterr().out
-    assert list(measure_prompt(job, prompt, [16, 12], known=list(rows), only=["recall"])) == []
-    assert rows["full prompt", len(job.ids)]["ratio"] == 0
-    assert {method for method, _ in rows} == {
-        "full prompt",
-        "recall",
-        "anchors",
-        "plain",
-        "Attention Matching",
-        "prompt cut",
-        "summary",
-    }
-    ours, cut = rows["recall", 16], rows["prompt cut", 16]
-    assert ours["bytes"] == cut["bytes"]
+    assert list(measure_prompt(job, prompt, [4], ["recall"], known=list(rows))) == []
+    assert rows["full prompt", 1]["ratio"] == 0
+    assert {method for method, _ in rows} == {"full prompt", *QUICK} - set(PRESSES)
+    ours, cut_prompt = rows["recall", 4], rows["prompt cut", 4]
+    assert ours["size"] == round(len(job.ids) / 4)
+    assert ours["bytes"] == cut_prompt["bytes"]
+    assert rows["Attention Matching, sizes by head", 4]["bytes"] <= ours["bytes"]
     assert 0 <= ours["ratio"] < 1
-    assert cut["ratio"] > ours["ratio"]
+    assert cut_prompt["ratio"] > ours["ratio"]
+
+
+def test_sizes_by_head_are_shares_of_the_total():
+    scores = {"one": torch.rand(2, 40), "two": 2 + torch.rand(1, 40)}
+    counts = sizes_by_head(scores, 10, 80)
+    assert [len(counts[name]) for name in scores] == [2, 1]
+    assert counts["two"] > counts["one"]
+    assert 27 <= sum(map(sum, counts.values())) <= 30
+    assert all(SINKS <= count <= 80 for own in counts.values() for count in own)
+
+
+def test_a_worked_answer_counts_by_its_form_and_an_open_one_by_the_words_it_should_bring():
+    worked = ("how many?", "#### ?\\d")
+    assert compress_table._right(worked, "", "2 + 2 = 4\n#### 4", "")
+    assert not compress_table._right(worked, "#### 4", "2 + 2 = 4", "")
+    assert compress_table._right(("dogs?", ""), "dogs on a lead", "Dogs: a lead", "dogs")
+    assert not compress_table._right(("dogs?", ""), "on a lead", "no idea", "dogs")
+    assert compress_table._number("so\n#### 1,200") == "1,200"
+    assert compress_table._number("so 12") is None
 
 
 def test_the_ratio_is_that_of_the_report():
@@ -79,20 +106,27 @@ def test_a_cartridge_is_trained_from_the_first_tokens(monkeypatch):
     assert (state.features.keys - keys[:, :9]).abs().max() < keys.abs().max()
 
 
-def test_new_rows_replace_those_of_the_same_fit_and_the_table_has_means(tmp_path, monkeypatch):
+def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, monkeypatch):
     monkeypatch.setattr(compress_table, "RESULTS", tmp_path / "results.json")
 
-    def row(prompt, answers, method="recall", size=64):
-        about = {"prompt": prompt, "method": method, "size": size, "answers": answers}
-        return about | {"questions": 10, "ratio": 0.5, "seconds": 1.0, "bytes": 2e6}
+    def row(prompt, answers, method="recall", times=8):
+        about = {"prompt": prompt, "method": method, "times": times, "answers": answers, "size": 1}
+        return about | {"questions": 10, "ratio": 0.5, "seconds": 1.0, "bytes": 8 if method == FULL else 1}
 
-    write([row("a", 5), row("b", 3)])
-    write([row("a", 9), row("a", 10, "full prompt", 500)])
-    kept = json.loads((tmp_path / "results.json").read_text())["rows"]
-    assert sorted(r["answers"] for r in kept) == [3, 9, 10]
-    lines = table(kept).splitlines()
-    assert lines[2] == "| full prompt | all | - | 10/10 | 1 | 0.5 | 1 | 2 |"
-    assert lines[3] == "| recall | 64 | 3/10 | 9/10 | 0.6 | 0.5 | 1 | 2 |"
+    write([row("railway", 5), row("theatre", 3), row("railway", 4, "KVzip"), row("theatre", 2, "KVzip")])
+    write([row("railway", 9), row("railway", 7, "TOVA"), row("railway", 1, times=16)])
+    kept = write([row("railway", 10, FULL, 1), row("theatre", 6, FULL, 1)])
+    assert sorted(r["answers"] for r in kept) == [1, 2, 3, 4, 6, 7, 9, 10]
+    lines = tables(kept).splitlines()
+    assert lines[0] == "**facts**"
+    assert lines[2] == "| answers | 8x (2) | 16x (1) |"
+    assert lines[4:] == [
+        "| full prompt | 16 | 10 |",
+        "| recall | **12** | **1** |",
+        "| KVzip | 6 | - |",
+        "| TOVA | 7 (1) | - |",
+    ]
+    assert "| recall | 0.500 | 1.0 | 12.5% |" in costs(kept)
 
 
 def test_a_step_leaves_the_cache_as_it_was():
@@ -121,6 +155,5 @@ def test_work_that_was_done_before_has_no_seconds(tmp_path):
     content = [{"role": "system", "content": "a text that is long enough, I think. " * 2}]
     for counted in (True, False):
         job = Compressor(tiny_llama(layers=1), ChatLetters(), content, folder=tmp_path)
-        known = [("full prompt", len(job.ids))]
-        (row,) = measure_prompt(job, Prompt("t", content), [9], known=known, only=["recall"])
+        (row,) = measure_prompt(job, Prompt("t", content), [8], ["recall"], known=[(FULL, 1)])
         assert (row["seconds"] is not None) is counted

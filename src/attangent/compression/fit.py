@@ -25,7 +25,7 @@ def fit_states(
     cache: PromptCache,
     calibration: Calibration,
     size: int,
-    method: str = DEFAULT,
+    method: str | CompressionMethod = DEFAULT,
     fitted: Callable[[str], Any] = lambda layer: None,
     kept: Kept | None = None,
 ) -> dict[str, PromptState]:
@@ -34,8 +34,8 @@ def fit_states(
     `fitted` is called with the name of each layer when it is done; `kept` are the tokens that each head
     keeps, where the method has them chosen beforehand.
     """
-    text = calibration.packed()
-    fitter = _Fitter(cache, text, size, method_named(method), fitted, kept or {})
+    text, known = calibration.packed(), method_named(method) if isinstance(method, str) else method
+    fitter = _Fitter(cache, text, size, known, fitted, kept or {})
     with torch.no_grad():
         run(model, text.ids, cache.length, fitter, text.places, logits_to_keep=1)
     return fitter.states

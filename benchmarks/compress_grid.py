@@ -1,0 +1,66 @@
+"""What is measured against what: which methods, on which prompts, how many times smaller than the prompt.
+
+Fixed before the runs that are reported. Stages are in the order in which they are run. Rivals that have to be
+trained for minutes, and those that are far behind at 8 and 16, are not measured at every size.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attangent.compression.text import SINKS
+from benchmarks.compress_prompts import TASKS
+
+PRESSES = ("KVzip", "SnapKV", "ExpectedAttention", "AdaKV", "TOVA")
+MATCHING = ("Attention Matching", "Attention Matching, sizes by head")
+QUICK = ("recall", *PRESSES, *MATCHING, "summary", "prompt cut")
+STRONGEST = ("recall", "KVzip", *MATCHING, "summary")
+CARTRIDGE = "CARTRIDGE"
+UNTOUCHED = ("railway", "observatory")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some prompts, how many times smaller they become, and by which methods."""
+
+    prompts: tuple[str, ...]
+    times: tuple[int, ...]
+    methods: tuple[str, ...]
+
+
+GRID = (
+    Stage(TASKS["facts"], (8, 16), QUICK),
+    Stage(TASKS["needles"][:2], (8, 16), QUICK),
+    Stage(TASKS["examples"], (8, 16), QUICK),
+    Stage(TASKS["instructions"], (8, 16), QUICK),
+    Stage(UNTOUCHED, (4, 32, 64), STRONGEST),
+    Stage(TASKS["needles"][:2], (4, 32, 64), STRONGEST),
+    Stage(TASKS["instructions"], (4, 32, 64), STRONGEST),
+    Stage(TASKS["examples"][:1], (4, 32, 64), STRONGEST),
+    Stage(UNTOUCHED, (8,), (CARTRIDGE,)),
+    Stage(TASKS["needles"][2:], (16, 64), ("recall", "KVzip", "SnapKV", "ExpectedAttention")),
+)
+
+
+def size_of(tokens: int, times: int) -> int:
+    """Tokens for each head that make a prompt so many times smaller; the first four and one more at least."""
+    return max(SINKS + 1, round(tokens / times))
+
+
+def wanted(
+    prompts: Sequence[str] = (), times: Sequence[int] = (), methods: Sequence[str] = ()
+) -> Iterator[tuple[str, tuple[int, ...], tuple[str, ...]]]:
+    """The stages one prompt at a time: its name, how many times smaller, and the methods.
+
+    What is named narrows the grid; a prompt that is not in it is measured as the first stage says.
+    """
+    stages = [*GRID, *(Stage((name,), (8, 16), QUICK) for name in prompts if not _in_grid(name))]
+    for stage in stages:
+        for name in stage.prompts:
+            some_times = tuple(t for t in stage.times if not times or t in times)
+            some_methods = tuple(m for m in stage.methods if not methods or m in methods)
+            if (not prompts or name in prompts) and some_times and some_methods:
+                yield name, some_times, some_methods
+
+
+def _in_grid(name: str) -> bool:
+    return any(name in stage.prompts for stage in GRID)
