@@ -4,7 +4,7 @@ import torch
 
 from attangent.attention.fast import merged
 from attangent.compression.capture import intercepted, prefill
-from attangent.compression.effects import _groups, heard_layers, margins, token_scores
+from attangent.compression.effects import Room, _groups, heard_layers, margins, token_scores
 from attangent.compression.text import Calibration, Turn
 from tests.compression.cases import tiny_llama
 
@@ -64,11 +64,21 @@ def test_what_is_said_for_sure_counts_no_more_than_the_largest_margin():
     assert found.tolist() == [8.0]
 
 
-def test_turns_are_read_in_groups_that_keep_their_order():
-    turns = [Turn(torch.zeros(2), torch.zeros(length)) for length in (4, 4, 4, 4, 30, 2)]
-    groups = list(_groups(turns, 24))
-    assert [len(group) for group in groups] == [4, 1, 1]
-    assert [turn for group in groups for turn in group] == turns
+def test_turns_are_read_in_groups_of_like_length():
+    turns = [Turn(torch.zeros(2), torch.zeros(length)) for length in (4, 4, 4, 2, 4, 30, 2)]
+    groups = [[len(turn.answer) for turn in group] for group in _groups(turns, 24)]
+    assert groups == [[30], [4, 4, 4, 4], [2, 2]]
+
+
+def test_room_that_is_used_again_gives_the_same_scores():
+    model, room = tiny_llama(layers=2), Room()
+    cache = prefill(model, PROMPT)
+    text = Calibration.of([turn.ids for turn in TURNS])
+    asked = [len(turn.asked) for turn in TURNS]
+    heard = [heard_layers(model, cache, text, asked, some) for some in (None, room, room)]
+    for name, alone in heard[0].items():
+        assert torch.equal(heard[1][name].effects, alone.effects)
+        assert heard[1][name].effects.data_ptr() == heard[2][name].effects.data_ptr()
 
 
 def test_the_model_is_left_without_gradients_and_answers_as_before():

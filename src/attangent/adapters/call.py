@@ -118,7 +118,7 @@ class AttentionCall(NamedTuple):
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
         """The logits of these queries on these keys, as the layer computes them."""
-        raw = queries @ keys.mT * self.scale
+        raw = (queries * self.scale) @ keys.mT
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
     def real_tokens(self) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ query pays to j. With g the gradient of the margins log(p / (1 - p)) of the toke
 by a_j g.(o - v_j). The size of that is the token's effect there.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,10 +51,10 @@ def token_scores(
     Effects are parts of the sum of all effects at the same query, so that each token that is said counts as
     much as any other; where the prompt does less than usual they are smaller.
     """
-    found = TokenScores({}, {})
+    found, room = TokenScores({}, {}), Room()
     for some in _groups(turns, _at_once(cache)):
         text = Calibration.of([turn.ids for turn in some])
-        heard = heard_layers(model, cache, text, [len(turn.asked) for turn in some])
+        heard = heard_layers(model, cache, text, [len(turn.asked) for turn in some], room)
         sums = torch.stack([one.effects.sum(dim=(0, 2, 4)) for one in heard.values()]).sum(dim=0)
         usual = sums[text.valid].mean().clamp(min=1e-12)
         parts = (1 / (sums + usual))[:, None, :, None]
@@ -75,11 +76,10 @@ def _note(largest: dict[str, Tensor], name: str, scores: Tensor) -> None:
 
 
 def _groups(turns: Sequence[Turn], at_once: int) -> Iterator[list[Turn]]:
-    """Turns in order, so many together that with padding there are at most so many tokens."""
+    """Turns of like length, the longest first, so many together that there are at most so many tokens."""
     group: list[Turn] = []
-    for turn in turns:
-        longest = max(len(one.ids) for one in [*group, turn])
-        if group and longest * (len(group) + 1) > at_once:
+    for turn in sorted(turns, key=lambda turn: len(turn.ids), reverse=True):
+        if group and len(group[0].ids) * (len(group) + 1) > at_once:
             yield group
             group = []
         group.append(turn)
@@ -87,15 +87,32 @@ def _groups(turns: Sequence[Turn], at_once: int) -> Iterator[list[Turn]]:
         yield group
 
 
+class Room:
+    """Memory for large tensors that is used again for the next ones: to get it anew takes longer than to
+    fill it."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Tensor] = {}
+
+    def empty(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
+        """A tensor whose numbers are not set; what was had by this name before is no longer valid."""
+        size = math.prod(shape)
+        if name not in self._parts or self._parts[name].numel() < size:
+            self._parts[name] = like.new_empty(size)
+        return self._parts[name][:size].view(*shape)
+
+
 def heard_layers(
-    model: Any, cache: PromptCache, text: Calibration, asked: Sequence[int]
+    model: Any, cache: PromptCache, text: Calibration, asked: Sequence[int], room: Room | None = None
 ) -> Mapping[str, "HeardLayer"]:
     """Attention to the prompt and effects of its tokens in every layer while the text is read."""
-    listener = _Listener(cache, text.valid)
+    listener = _Listener(cache, text.valid, room or Room())
+    first = max(0, min(asked) - 1)
     with torch.enable_grad(), _leaf_embeddings(model) as leaves:
-        logits = run(model, text.ids, cache.length, listener).logits
-        total = margins(logits, text.ids.to(logits.device), _counted(text.valid, asked)).sum()
-        torch.autograd.grad(total, leaves)
+        spoken = text.ids.shape[1] - first
+        logits = run(model, text.ids, cache.length, listener, logits_to_keep=spoken).logits
+        counted, ids = _counted(text.valid, asked)[:, first:], text.ids[:, first:].to(logits.device)
+        torch.autograd.grad(margins(logits, ids, counted).sum(), leaves)
     return listener.layers
 
 
@@ -131,12 +148,12 @@ def _counted(valid: Tensor, asked: Sequence[int]) -> Tensor:
 class _Listener:
     """Answers with the exact attention, and listens to its gradients on their way back."""
 
-    def __init__(self, cache: PromptCache, valid: Tensor):
-        self.cache, self.valid = cache, valid
+    def __init__(self, cache: PromptCache, valid: Tensor, room: Room):
+        self.cache, self.valid, self.room = cache, valid, room
         self.layers: dict[str, HeardLayer] = {}
 
     def __call__(self, call: AttentionCall) -> Tensor:
-        heard = HeardLayer(call, *self.cache.layers[call.layer], self.valid)
+        heard = HeardLayer(call, *self.cache.layers[call.layer], self.valid, self.room)
         self.layers[call.layer] = heard
         output, lse = self.cache.beside(call)
         return _Attention.apply(call.q, output, lse, heard).to(call.q.dtype)  # type: ignore[return-value]
@@ -172,8 +189,11 @@ class HeardLayer:
     attention: Tensor
     effects: Tensor
 
-    def __init__(self, call: AttentionCall, keys: Tensor, values: Tensor, valid: Tensor):
+    def __init__(
+        self, call: AttentionCall, keys: Tensor, values: Tensor, valid: Tensor, room: Room | None = None
+    ):
         self.call, self.keys, self.values, self.valid = call, keys, values, valid
+        self.room = room or Room()
 
     def listen(self, q: Tensor, gradient: Tensor, output: Tensor, total: Tensor) -> Tensor:
         """Note effects and attention; returns the gradient in the queries, by way of the prompt's logits."""
@@ -182,7 +202,7 @@ class HeardLayer:
         hidden = total.masked_fill(~self.valid.to(total.device)[:, None], torch.inf).unsqueeze(-1)
         alone = (gradient * output).sum(dim=-1, keepdim=True)
         grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, alone, hidden)]
-        effects = q.new_empty(kv_heads, grouped[0].shape[1], tokens)
+        effects = self.room.empty(self.call.layer, (kv_heads, grouped[0].shape[1], tokens), q)
         self.attention = q.new_zeros(kv_heads, tokens)
         of_queries = torch.empty_like(grouped[0])
         for head in range(kv_heads):
@@ -199,12 +219,13 @@ class HeardLayer:
         """
         q, g, alone, total = queries
         logits, scale, softcap = self.call.scores(q, self.keys[head]), self.call.scale, self.call.softcap
-        paid = (logits - total).exp_()
+        bent = None if softcap is None else 1 - (logits / softcap).square()
+        paid = logits.sub_(total).exp_()
         torch.maximum(self.attention[head], paid.amax(dim=0), out=self.attention[head])
         slopes = (g @ self.values[head].mT).sub_(alone).mul_(paid)
         torch.abs(slopes, out=effects)
-        if softcap is not None:
-            slopes *= 1 - (logits / softcap).square()
+        if bent is not None:
+            slopes *= bent
         return slopes @ self.keys[head] * scale
 
 

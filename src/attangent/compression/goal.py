@@ -1,5 +1,6 @@
 """The smallest size, and the least work, that keeps enough of the answers."""
 
+import math
 import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from attangent.compression.result import CompressedPrompt
 if TYPE_CHECKING:
     from attangent.compression.compressor import Compressor
 
-_FIRST = 64
+_FIRST_TIMES = 8
+"""A prompt is first made about so many times smaller."""
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WORTH_DISTILLING = 0.6
 """Distillation is tried where the closed form keeps at least this part of the answers."""
@@ -78,13 +80,15 @@ class Outcome:
 def reach(job: "Compressor", goal: Goal, method: str = DEFAULT) -> Outcome:
     """The smallest of 16, 32, 64, ... tokens that keeps enough answers: by the closed form, else distilled.
 
-    64 is tried first; from there sizes go down while they are enough, or up until they are. Where the caps of
-    the goal come first, the attempt that kept most is returned, and why it ended.
+    The size that makes the prompt about 8 times smaller is tried first; from there sizes go down while they
+    are enough, or up until they are. Where the caps of the goal come first, the attempt that kept most is
+    returned, and why it ended.
     """
     if not method_named(method).sized:
         raise AttangentError(f"method {method!r} has no size to choose: use keep=0 with it")
     search, sizes = _Search(job, goal, method), _sizes(len(job.ids), goal.size)
-    first = next((place for place, size in enumerate(sizes) if size >= _FIRST), len(sizes) - 1)
+    wanted = math.log(len(job.ids) / _FIRST_TIMES)
+    first = min(range(len(sizes)), key=lambda place: abs(math.log(sizes[place]) - wanted))
     if search.is_enough(sizes[first]):
         for size in reversed(sizes[:first]):
             if search.over or not search.is_enough(size):

@@ -125,19 +125,21 @@ class LayerProblem:
         grouped = x.reshape(batch, kv_heads, heads // kv_heads, length, columns).permute(1, 2, 0, 3, 4)
         return grouped[:, :, self.valid].reshape(kv_heads, -1, columns)
 
-    def heads(self) -> Iterator[HeadProblem]:
-        """The problem of each KV head in turn; only one exists at a time."""
+    def heads(self, at_most: int | None = None) -> Iterator[HeadProblem]:
+        """The problem of each KV head in turn; only one exists at a time.
+
+        at_most: every s-th query is taken, so that about so many are left.
+        """
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
         masses = self.masses or [None] * len(self.keys)
         parts = zip(*rows, self.keys, self.values, masses, strict=True)
         for q, beside, token_lse, own_keys, own_values, mass in parts:
-            k, v, kept = own_keys.float(), own_values.float(), thinned_rows(len(q), len(own_keys))
+            k, v, kept = own_keys.float(), own_values.float(), thinned_rows(len(q), len(own_keys), at_most)
             queries = q[kept].float()
             logits = self.call.scores(queries, k)
             if mass is not None:
                 logits += mass.log()
-            total = torch.logaddexp(logits.logsumexp(dim=1), token_lse[kept, 0].float())
-            weights = logits.sub_(total.unsqueeze(1)).exp_()
+            weights, total = _weights_within(logits, token_lse[kept].float())
             rest = (token_lse[kept, 0] - total).exp()
             near = beside[kept].float()
             output = weights @ v + rest.unsqueeze(1) * near
@@ -153,9 +155,19 @@ class LayerProblem:
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
-def thinned_rows(rows: int, tokens: int) -> slice:
-    """Every s-th row, so that rows x tokens of the prompt stay within memory."""
-    return slice(None, None, max(1, -(-rows * tokens // _ROWS)))
+def _weights_within(logits: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention (n, m) of these logits, which are overwritten, among all that a query sees, and the logsumexp
+    (n) of it all; `other` (n, 1) is the logsumexp of the rest. One exponential does both."""
+    top = logits.amax(dim=1, keepdim=True)
+    weights = logits.sub_(top).exp_()
+    total = torch.logaddexp(top + weights.sum(dim=1, keepdim=True).log(), other)
+    return weights.mul_((top - total).exp()), total.squeeze(1)
+
+
+def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
+    """Every s-th row, so that rows x tokens of the prompt stay within memory and `at_most` or so are left."""
+    wanted = 1 if at_most is None else rows // at_most
+    return slice(None, None, max(1, wanted, -(-rows * tokens // _ROWS)))
 
 
 def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:

@@ -19,6 +19,7 @@ SINKS = 4
 """The first tokens of a prompt, which draw attention whatever they say."""
 REPEAT = "Repeat the previous context exactly."
 """What is asked before the prompt is repeated, as KVzip asks it."""
+_NOT_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No"))
 _REPEATED = 160
 _REPEATED_EVERY = 128
 
@@ -155,7 +156,7 @@ def spread(items: Sequence[Any], at_most: int) -> list[Any]:
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text, as full stops and ends of lines divide it; single words are left out."""
-    parts = re.split(r"(?<=[.!?:;])\s+|\n+", text)
+    parts = re.split(rf"(?<=[.!?:;]){_NOT_TITLES}\s+|\n+", text)
     return [part.strip() for part in parts if len(part.split()) > 1]
 
 

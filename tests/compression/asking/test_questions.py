@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.compression.asking.questions import Question, questions_from
+from attangent.compression.asking.questions import Question, plain_prose, questions_from
 
 TEXT = (
     "The mayor of Quillan is Beatrix Sorley. The river of the valley is called the Tamsin. "
@@ -17,7 +17,7 @@ def test_every_sentence_is_asked_for_as_a_gap_and_where_it_can_be_as_a_question(
     assert Question("Who is the mayor of Quillan?", "Sorley") in found
     assert Question("What is the river of the valley called?", "Tamsin") in found
     gaps = [question for question in found if question.text.startswith("Complete")]
-    assert [question.expected for question in gaps] == ["Sorley", "Tamsin", "1786", "crowns"]
+    assert [question.expected for question in gaps] == ["Sorley", "Tamsin", "1786", "four"]
     assert '"The mayor of Quillan is ..."' in gaps[0].text
 
 
@@ -30,9 +30,31 @@ def test_what_points_elsewhere_is_no_question():
 def test_behind_plain_text_they_are_lines_to_be_continued():
     found = questions_from("The mayor of Quillan is Beatrix Sorley.", chat=False)
     assert [question.text for question in found] == [
-        "\n\nAs said above: The mayor of Quillan is",
         "\n\nQuestion: Who is the mayor of Quillan?\nAnswer:",
+        "\n\nAs said above: The mayor of Quillan is",
     ]
+
+
+def test_marks_of_markdown_and_headings_are_not_asked_for():
+    text = (
+        "# Guide\n\n**Arrival.** Your *key* is in the [grey box](x.html).\n\n- The code is `5824`.\n\n| a |\n"
+    )
+    assert plain_prose(text) == "\nArrival. Your key is in the grey box.\n\nThe code is 5824.\n"
+    found = questions_from(text, chat=True)
+    assert Question("What is the code?", "5824") in found
+    assert not any(mark in question.text for question in found for mark in "#*`[|")
+
+
+def test_words_that_stand_everywhere_are_not_expected():
+    text = "The shed is the workshop. The workshop is large. The workshop is cold. The mayor is Ann Lee."
+    assert {question.expected for question in questions_from(text, chat=True)} == {"large", "cold", "Lee"}
+
+
+def test_gaps_make_way_for_questions():
+    text = " ".join(f"The number of house {i} is {1000 + i}." for i in range(30))
+    found = questions_from(text, chat=True, at_most=40)
+    assert sum(question.text.startswith("What") for question in found) == 30
+    assert len(found) == 40
 
 
 @given(text=st.text(alphabet="abc ABC.1'-,\n", max_size=200), chat=st.booleans())

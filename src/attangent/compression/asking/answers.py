@@ -114,9 +114,9 @@ def continuations(
 
 
 def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end: int | None) -> Tensor:
-    """(rows, tokens), or fewer where all rows have come to the token `end`.
+    """(rows, tokens), or fewer where all rows have come to the token `end`, which fills what is behind it.
 
-    Rows of different lengths are padded at their beginnings.
+    Rows of different lengths are padded at their beginnings; rows that have ended are no longer computed.
     """
     from transformers import DynamicCache
 
@@ -124,15 +124,21 @@ def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end
     given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(model.device)
     seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(model.device)
     positions = offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
-    said, options = [], {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
-    ended = torch.zeros(len(rows), 1, dtype=torch.bool, device=model.device)
-    while len(said) < tokens and not ended.all():
+    stop = -1 if end is None else end
+    said, going = torch.full((len(rows), tokens), stop), torch.arange(len(rows), device=model.device)
+    options: dict[str, Any] = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
+    for place in range(tokens):
         out = model(given, attention_mask=seen, position_ids=positions, **options)
         given = out.logits[:, -1:].argmax(dim=-1)
-        said.append(given)
-        ended |= given == (-1 if end is None else end)
+        said[going.cpu(), place] = given[:, 0].cpu()
         seen, positions = F.pad(seen, (0, 1), value=1), positions[:, -1:] + 1
-    return torch.cat(said, dim=1)
+        open_ = (given[:, 0] != stop).nonzero()[:, 0]
+        if len(open_) == 0:
+            return said[:, : place + 1]
+        if len(open_) < len(given):
+            cache.batch_select_indices(open_)
+            given, seen, positions, going = (part[open_] for part in (given, seen, positions, going))
+    return said
 
 
 def _words(text: str) -> set[str]:

@@ -1,25 +1,39 @@
 """Questions made from a text, each with the word that a right answer must have.
 
-Every sentence is asked for as a gap to fill and, where it says what something is, as a question.
+Every sentence is asked for as a gap to fill and, where it can be turned into one, as a question.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from attangent._random import generator
+from attangent.compression.asking.forms import NUMBERS, asked_forms
 from attangent.compression.text import sentences_of
 
 AT_MOST = 48
-_TELLS = re.compile(
-    r"^(?P<what>.{3,90}?) (?P<verb>is|are|was|were) (?P<called>called )?(?P<answer>.+?)[.!;:]*$"
-)
-_PERSON = re.compile(r"^([A-Z][\w'-]+ ){1,2}[A-Z][\w'-]+$")
-_POINTING = {"this", "that", "these", "those", "it", "he", "she", "they", "there", "here", "what"}
-_SMALL = {"about", "after", "also", "before", "from", "have", "into", "must", "only", "that", "their"}
-_SMALL |= {"there", "they", "this", "were", "with"}
+_COMMON = 2
+"""A word that stands in the text more often than this says nothing when it stands in an answer."""
+_HEAD = 3
+"""With so many words at least a gap's sentence begins."""
+_SMALL = {
+    "about",
+    "after",
+    "also",
+    "always",
+    "before",
+    "beside",
+    "between",
+    "from",
+    "have",
+    "into",
+    "must",
+    "only",
+}
+_SMALL |= {"that", "their", "there", "they", "this", "until", "were", "when", "which", "whom", "with", "your"}
 
 
 @dataclass(frozen=True)
@@ -31,74 +45,97 @@ class Question:
 
 
 def questions_from(text: str, chat: bool, at_most: int = AT_MOST, seed: int = 0) -> list[Question]:
-    """Questions on the sentences of a text, in the order of the text; a random choice where there are more.
+    """Questions on the sentences of a text, in the order of the text; at most so many.
 
-    Behind a chat they are turns of a user, behind plain text they are lines to be continued.
+    Where there are more, gaps are left out first, and which ones is drawn. Behind a chat they are turns of a
+    user, behind plain text they are lines to be continued.
     """
-    forms = _turns if chat else _lines
-    found = [question for sentence in sentences_of(text) for question in forms(sentence)]
-    found = list(dict.fromkeys(found))
-    chosen = torch.randperm(len(found), generator=generator(seed, "questions"))[:at_most]
-    return [found[place] for place in sorted(chosen.tolist())]
+    prose = plain_prose(text)
+    sentences, counts = sentences_of(prose), Counter(map(str.casefold, map(_plain, prose.split())))
+    asked = _found(sentences, _asked, counts, _turn if chat else _line)
+    gaps = _found(sentences, _gaps, counts, _gap_turn if chat else _gap_line)
+    few = _drawn(asked, at_most, seed)
+    few |= _drawn(gaps, at_most - len(few), seed)
+    return sorted(few, key=few.__getitem__)
 
 
-def _turns(sentence: str) -> Iterator[Question]:
-    head, word = _gap(sentence)
-    if word:
-        yield Question(f'Complete this sentence from the text above: "{head} ..."', word)
-    asked, word = _asked(sentence)
-    if word:
-        yield Question(asked, word)
+def plain_prose(text: str) -> str:
+    """A text without the marks of Markdown, its headings and its tables."""
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(#|\||```|---|===)", line)]
+    lines = [re.sub(r"^\s*([-*+>]|\d+[.)])\s+", "", line) for line in lines]
+    prose = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", "\n".join(lines))
+    return re.sub(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", "", prose)
 
 
-def _lines(sentence: str) -> Iterator[Question]:
-    head, word = _gap(sentence)
-    if word:
-        yield Question(f"\n\nAs said above: {head}", word)
-    asked, word = _asked(sentence)
-    if word:
-        yield Question(f"\n\nQuestion: {asked}\nAnswer:", word)
+def _found(
+    sentences: Sequence[str],
+    pairs_of: Callable[[str], Iterator[tuple[str, str]]],
+    counts: Mapping[str, int],
+    form: Callable[[str], str],
+) -> dict[Question, int]:
+    """Questions with the numbers of their sentences; those that any answer meets are left out."""
+    found: dict[Question, int] = {}
+    for place, sentence in enumerate(sentences):
+        for asked, word in pairs_of(sentence):
+            if word and counts.get(word.casefold(), 0) <= _COMMON and word.casefold() not in asked.casefold():
+                found.setdefault(Question(form(asked), word), place)
+    return found
 
 
-def _gap(sentence: str) -> tuple[str, str]:
-    """The sentence up to the word that says most, and that word; empty where there is none."""
+def _drawn(found: Mapping[Question, int], at_most: int, seed: int) -> dict[Question, int]:
+    chosen = torch.randperm(len(found), generator=generator(seed, "questions"))[: max(0, at_most)]
+    questions = list(found)
+    return {questions[place]: found[questions[place]] for place in sorted(chosen.tolist())}
+
+
+def _turn(asked: str) -> str:
+    return asked
+
+
+def _line(asked: str) -> str:
+    return f"\n\nQuestion: {asked}\nAnswer:"
+
+
+def _gap_turn(head: str) -> str:
+    return f'Complete this sentence from the text above: "{head} ..."'
+
+
+def _gap_line(head: str) -> str:
+    return f"\n\nAs said above: {head}"
+
+
+def _gaps(sentence: str) -> Iterator[tuple[str, str]]:
+    """The sentence up to the word that says most, and that word; nothing where there is none."""
     words = sentence.split()
-    place = _telling([_plain(word) for word in words], first=min(2, len(words)))
-    if place is None:
-        return "", ""
-    start = place
-    while start > 2 and words[start - 1][:1].isupper():
-        start -= 1  # a name is asked for as a whole
-    head, word = " ".join(words[:start]), _plain(words[place])
-    return (head, word) if word.casefold() not in head.casefold() else ("", "")
+    place = _telling([_plain(word) for word in words], first=min(_HEAD, len(words)))
+    if place is not None:
+        start = place
+        while start > _HEAD and words[start - 1][:1].isupper():
+            start -= 1  # a name is asked for as a whole
+        yield " ".join(words[:start]), _plain(words[place])
 
 
-def _asked(sentence: str) -> tuple[str, str]:
-    """A sentence that says what something is as a question, and the word that answers it."""
-    found = _TELLS.match(sentence)
-    if found is None:
-        return "", ""
-    if found["what"].casefold() in _POINTING:
-        return "", ""
-    what, answer = found["what"], found["answer"].split(",")[0].split(" and ")[0].split(" who ")[0]
-    words = [_plain(word) for word in answer.split()]
-    place = _telling(words, first=0)
-    if place is None or words[place].casefold() in what.casefold():
-        return "", ""
-    who = "Who" if _PERSON.match(answer) and not found["called"] else "What"
-    opening = what if what.split()[0] not in ("The", "A", "An", "This", "Its") else what[0].lower() + what[1:]
-    called = " called" if found["called"] else ""
-    return f"{who} {found['verb']} {opening}{called}?", words[place]
+def _asked(sentence: str) -> Iterator[tuple[str, str]]:
+    """Questions that the sentence answers, and the word of the answer that says most."""
+    for asked, answer in asked_forms(sentence):
+        words = [_plain(word) for word in answer.split()]
+        place = _telling(words, first=0)
+        if place is not None:
+            yield asked, words[place]
 
 
 def _telling(words: Sequence[str], first: int) -> int | None:
     """The place, from `first` on, of the last number or name, or else of the longest word of four letters."""
     places = [place for place in range(first, len(words)) if words[place]]
-    named = [place for place in places if words[place][0].isupper() or words[place][0].isdigit()]
+    named = [place for place in places if _names(words[place])]
     if named:
         return named[-1]
     long = [place for place in places if len(words[place]) > 3 and words[place] not in _SMALL]
     return max(long, key=lambda place: (len(words[place]), place), default=None)
+
+
+def _names(word: str) -> bool:
+    return word[0].isupper() or word[0].isdigit() or word.casefold().split("-")[0] in NUMBERS
 
 
 def _plain(word: str) -> str:

@@ -26,8 +26,8 @@ class RecallMethod(CompressionMethod):
 
     def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
         kept = layer.kept or self._alone(layer, size)
-        heads = zip(layer.heads(), kept, strict=True)
-        return layer.state([_solved(head.thinned(_FITTED_ON), chosen) for head, chosen in heads])
+        heads = zip(layer.heads(_FITTED_ON), kept, strict=True)
+        return layer.state([_solved(head, chosen) for head, chosen in heads])
 
     @staticmethod
     def _alone(layer: LayerProblem, size: int) -> list[torch.Tensor]:
