@@ -20,9 +20,9 @@ from attangent.compression.distill import Distillation, distill_states
 from attangent.compression.fit import fit_states
 from attangent.compression.methods.anchors import pick, refitted
 from attangent.compression.methods.base import CompressionMethod
+from attangent.compression.methods.scoring import best_tokens
 from attangent.compression.problem import LayerProblem, PromptState
 from attangent.compression.prompt import tokens_of
-from attangent.compression.scoring import best_tokens
 from attangent.compression.text import SINKS
 from benchmarks.child import Unavailable
 

@@ -67,30 +67,30 @@ def compression() -> Figure:
     rows = json.loads((FOLDER.parent / "benchmarks" / "compress_results.json").read_text())["rows"]
     answers: dict[tuple[str, int], dict[str, dict]] = defaultdict(dict)
     for row in rows:
-        size = 0 if row["method"] == "full prompt" else row["size"]
-        answers[row["method"], size][row["prompt"]] = row
-    whole = answers["full prompt", 0]
+        answers[row["method"], row["times"]][row["prompt"]] = row
+    whole = answers["full prompt", 1]
     full = sum(whole[name]["answers"] for name in PROMPTS)
     figure, axes = blank()
     axes.axhline(full, color="#999", lw=1.2, ls="--")
     axes.text(1, full, "whole prompt", ha="right", va="bottom", color="#666", fontsize=9)
     for method, colour in METHODS.items():
         points = []
-        for size in (16, 32, 64):
-            found = answers.get((method, size), {})
+        for times in (64, 32, 16, 8, 4):
+            found = answers.get((method, times), {})
             if all(name in found for name in PROMPTS):
                 bytes_of = sum(found[name]["bytes"] / whole[name]["bytes"] for name in PROMPTS)
                 points.append((bytes_of / len(PROMPTS), sum(found[name]["answers"] for name in PROMPTS)))
         label = "attangent" if method == "recall" else method
-        axes.plot(*zip(*points, strict=True), "o-", color=colour, lw=2, label=label)
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", color=colour, lw=2, label=label)
     axes.set(
         xscale="log",
         xlabel="memory of the prompt, share of its KV cache",
         ylabel=f"questions answered, of {sum(whole[name]['questions'] for name in PROMPTS)}",
         ylim=(0, 1.15 * full),
-        xlim=(0.05, 1.05),
-        xticks=[0.07, 0.14, 0.5, 1],
-        xticklabels=["7 %", "14 %", "50 %", "100 %"],
+        xlim=(0.013, 1.05),
+        xticks=[1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1],
+        xticklabels=["1/64", "1/32", "1/16", "1/8", "1/4", "1"],
     )
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize=9, loc="center right")

@@ -113,7 +113,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "audit.registry.get": lambda: {"id": "P1/algorithm-1"},
     "audit.results.load": lambda: {"run": instances.audit_run()},
     "audit.running.runner.run": lambda: {"ids": ["P1/algorithm-1"], "seeds": 1, "out": "audit"},
-    "compression.compressor.compress": lambda: {"prompt": "the red cat sat on the mat . " * 6, "size": 2},
+    "compression.entry.compress": lambda: {"prompt": "the red cat sat on the mat . " * 6, "size": 2},
     "diffusion.dataset.ScoreData": lambda: {"t": _ones(6), "y": _points(6, 2)},
     "diffusion.dataset.ScoreData.check_beside": lambda: {"validation": instances.score_data(1)},
     "diffusion.dataset.ScoreData.with_labels": lambda: {"y": _points(12, 2)},

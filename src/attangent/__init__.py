@@ -14,7 +14,7 @@ if _TYPE_CHECKING:
     from attangent.adapters import NTKConfig, attach, batch, detach, load_adapter, save_adapter
     from attangent.adapters.sharing import push_to_hub
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
-    from attangent.compression.compressor import compress
+    from attangent.compression.entry import compress
     from attangent.kernels import predict_training, tangent_kernel
     from attangent.tuning.folders.tuned import load_tuned
     from attangent.tuning.planning import KernelTuned, plan_tuning
@@ -24,7 +24,7 @@ _HOMES = {
     "NTKConfig": "attangent.adapters",  # what an adapter is
     "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
     "batch": "attangent.adapters",  # another prefix for each row of a batch
-    "compress": "attangent.compression.compressor",  # a long prompt as a prefix of constant size
+    "compress": "attangent.compression.entry",  # a long prompt as a prefix of constant size
     "detach": "attangent.adapters",  # and take it off again
     "load_adapter": "attangent.adapters",  # attach what a folder holds
     "load_tuned": "attangent.tuning.folders.tuned",  # the model and tokenizer that `attangent tune` saved

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attangent import AttangentError, detach
-from attangent.compression.compressor import Compressor, compress
+from attangent.compression.compressor import Compressor
+from attangent.compression.entry import compress
 from attangent.compression.export import Rotation
 from attangent.compression.result import load_compressed
 from tests.compression.cases import STORY, Letters, Stories, stories_model, tiny_llama

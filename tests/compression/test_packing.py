@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attangent.compression.compressor import compress
+from attangent.compression.entry import compress
 from attangent.compression.packing import packed, unpacked
 from tests.compression.cases import Letters, tiny_llama
 

@@ -8,7 +8,8 @@ from attangent.compression import pieces
 from attangent.compression.asking.questions import Question
 from attangent.compression.asking.quiz import Quiz
 from attangent.compression.capture import prefill, run, with_states
-from attangent.compression.compressor import Compressor, compress
+from attangent.compression.compressor import Compressor
+from attangent.compression.entry import compress
 from attangent.compression.goal import Goal, Outcome
 from attangent.compression.pieces import LongPrompt, PieceRun, compress_pieces
 from attangent.compression.problem import Piece

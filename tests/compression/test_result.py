@@ -8,7 +8,7 @@ import torch
 
 import attangent
 from attangent import AttangentError
-from attangent.compression.compressor import compress
+from attangent.compression.entry import compress
 from attangent.compression.result import NOTES, composed, load_compressed
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.compression.compressor import compress
+from attangent.compression.entry import compress
 from attangent.compression.session import ChatSession
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 

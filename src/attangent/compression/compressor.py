@@ -1,18 +1,16 @@
-"""A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C)."""
+"""One prompt in one model: what is worked out about it, each thing once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attangent._checks import check_size
-from attangent._deprecation import renamed_arguments
 from attangent._errors import AttangentError
-from attangent._gate import checked
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way
@@ -24,21 +22,19 @@ from attangent.compression.effects import token_scores
 from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states
-from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.methods import DEFAULT, check_method, method_named
 from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import Piece, PromptState
 from attangent.compression.prompt import (
-    Prompt,
     Reader,
     check_length,
     check_model,
     fingerprint,
-    is_long,
     read_prompt,
     tokens_of,
 )
 from attangent.compression.report import Report, report_of
-from attangent.compression.result import CompressedPrompt, composed, joined_states
+from attangent.compression.result import CompressedPrompt, joined_states
 from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
     LENGTH,
@@ -64,93 +60,6 @@ _SHORTEST = 32
 _REPETITIONS = 48
 _REPEATED_OF_LONG = 16
 _FIRST_SIZE = 16
-
-
-@renamed_arguments("0.2", told="progress")
-@checked
-def compress(
-    model: Any,
-    tokenizer: Any,
-    prompt: Prompt | Sequence[str],
-    size: int = 64,
-    method: str = DEFAULT,
-    calibration: Sequence[str] | None = None,
-    distill: int = 0,
-    seed: int = 0,
-    *,
-    tolerance: float | None = None,
-    progress: Progress | None = None,
-) -> CompressedPrompt:
-    """A prompt as `size` virtual tokens for each layer and KV head of a causal language model.
-
-    prompt: text, or the first messages of a chat ([{"role": "system", "content": ...}]); several texts are
-        compressed one by one and stand side by side.
-    method: `recall` (the tokens needed to say the prompt again, more for heads that need more, `size` in the
-        mean, with masses and values of their own in closed form), `anchors` (as many tokens for each head,
-        those that explain most), or a rival: `select` (the most attended tokens as they are), `merge` (every
-        token merged into the nearest of these), `elu` (the map of P1's authors; its size is that of the
-        heads).
-    calibration: texts to be read behind the prompt; by default what the model writes there, and the prompt.
-    distill: steps of training after the closed form.
-    tolerance: the smallest size from 16, 32, 64, ... whose ratio KL(full || compressed) / KL(full || none)
-        on held-out text is at most this, in the place of `size`.
-
-    A prompt longer than the model's context or a layer's window is compressed piece by piece, with `size`
-    tokens for each piece.
-
-    The result attaches to the model (`attach`), and saves to a folder (`save`) that `load_adapter` reads. A
-    prompt of at most `size` tokens is kept exactly.
-
-        guide = [{"role": "system", "content": Path("guide.md").read_text()}]
-        found = attangent.compress(model, tokenizer, guide, size=64)
-        found.save(model, "guide-adapter")
-        ChatSession(model, tokenizer, found).say("Who is the mayor?")
-    """
-    if _are_texts(prompt):
-        each = (size, method, calibration, distill, seed)
-        parts = [
-            compress(model, tokenizer, part, *each, tolerance=tolerance, progress=progress) for part in prompt
-        ]
-        return composed(parts)
-    plan = Distillation(distill, seed=seed) if distill else None
-    check_method(method, distill)
-    check_size("size", size)
-    check_model(model, tokenizer)
-    if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
-        return _in_pieces(model, tokenizer, prompt, size, method, calibration, seed, progress)
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
-    found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
-    return found if plan is None else job.distill(found, plan)
-
-
-def _in_pieces(
-    model: Any,
-    tokenizer: Any,
-    prompt: Any,
-    size: int,
-    method: str,
-    calibration: Sequence[str] | None,
-    seed: int,
-    progress: Progress | None,
-) -> CompressedPrompt:
-    from attangent.compression.pieces import compress_pieces
-
-    options: dict[str, Any] = {"calibration": calibration, "seed": seed}
-    if progress is not None:
-        options["progress"] = progress
-    return compress_pieces(model, tokenizer, prompt, size, method, **options)
-
-
-def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
-    many = isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0
-    return many and all(isinstance(part, str) for part in prompt)
-
-
-def check_method(method: str, distill: int = 0) -> None:
-    """Refuse an unknown method, and one that cannot be distilled where that is asked."""
-    known = method_named(method)
-    if distill:
-        known.check_distillable()
 
 
 @dataclass

@@ -15,8 +15,8 @@ from attangent.adapters.call import AttentionCall
 from attangent.attention import merge_prefix
 from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
+from attangent.compression.methods.scoring import Kept, best_tokens
 from attangent.compression.problem import LayerProblem, PromptState
-from attangent.compression.scoring import Kept, best_tokens
 from attangent.compression.text import Calibration, PackedText
 
 

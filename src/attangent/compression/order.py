@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
-from attangent.compression.compressor import Compressor, check_method
+from attangent.compression.compressor import Compressor
 from attangent.compression.distill import Distillation
 from attangent.compression.goal import Goal, Outcome, reach
-from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.methods import DEFAULT, check_method, method_named
 
 DEFAULT_SIZE = 64
 

@@ -5,7 +5,7 @@ import torch
 from attangent.attention import RaggedState
 from attangent.compression.compressor import Compressor
 from attangent.compression.fit import fit_states
-from attangent.compression.scoring import best_tokens
+from attangent.compression.methods.scoring import best_tokens
 from tests.compression.cases import STORY, Letters, Stories, stories_model, tiny_llama
 
 

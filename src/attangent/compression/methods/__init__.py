@@ -19,3 +19,10 @@ def method_named(name: str) -> CompressionMethod:
     if name not in METHODS:
         raise AttangentError(f"method is {name!r}, expected one of {', '.join(METHODS)}")
     return METHODS[name]
+
+
+def check_method(method: str, distill: int = 0) -> None:
+    """Refuse an unknown method, and one that cannot be distilled where that is asked."""
+    known = method_named(method)
+    if distill:
+        known.check_distillable()

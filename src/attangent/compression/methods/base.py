@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
+from attangent.compression.methods.scoring import Kept, Scores
 from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
-from attangent.compression.scoring import Kept, Scores
 from attangent.compression.text import SINKS
 
 

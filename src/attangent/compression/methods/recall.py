@@ -4,9 +4,9 @@ import torch
 
 from attangent.compression.methods.anchors import refitted
 from attangent.compression.methods.base import CompressionMethod
+from attangent.compression.methods.scoring import Kept, Scores, best_tokens
 from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
 from attangent.compression.refine import refined
-from attangent.compression.scoring import Kept, Scores, best_tokens
 
 _FITTED_ON = 4096
 

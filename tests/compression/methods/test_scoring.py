@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.compression.scoring import best_tokens
+from attangent.compression.methods.scoring import best_tokens
 
 
 @given(seed=st.integers(0, 50), size=st.integers(5, 30))
