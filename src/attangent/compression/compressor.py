@@ -57,8 +57,6 @@ _FITTED, _HELD_OUT = "samples", "held out"
 _SAMPLES_HELD_OUT = 8
 _SHORTEST = 32
 """Samples behind a short prompt are no longer than this, or a quarter of it."""
-_SCORED = 3
-"""One in so many repetitions and sentences is scored."""
 _REPETITIONS = 48
 _REPEATED_OF_LONG = 16
 _FIRST_SIZE = 16
@@ -149,14 +147,11 @@ class Compressor:
 
     @cached_property
     def scores(self) -> dict[str, Tensor]:
-        """How much each head needs tokens of the prompt to say some of it again and to be asked for it.
-
-        A part of the text is enough to tell the heads that need many tokens from those that need few.
-        """
-        return self.work.tensors("scores-of-a-part", self._scored)
+        """How much each head needs each token of the prompt to say it again and to be asked for it."""
+        return self.work.tensors("scores-by-effect", self._scored)
 
     def _scored(self) -> dict[str, Tensor]:
-        cache, turns = self.cache, [*self.repetitions[::_SCORED], *self.recitations[::_SCORED]]
+        cache, turns = self.cache, [*self.repetitions, *self.recitations]
         with self.stages.stage("scoring", len(turns)) as done:
             return token_scores(self.model, cache, turns, done).together()
 
@@ -216,11 +211,11 @@ class Compressor:
         known = method_named(method)
         known.check_size(size)
         cache, text = self.cache, self.recall_text if known.by_scores else self.text
-        sizes = known.sizes(self.scores, size) if known.by_scores else None
+        kept = known.kept(self.scores, size) if known.by_scores else None
 
         def fitted() -> dict[str, PromptState]:
             with self.stages.stage("fitting", len(cache.layers)) as done:
-                return fit_states(self.model, cache, text, size, method, lambda layer: done(1), sizes)
+                return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
 
         if self.folder is None or not known.distillable:
             return fitted()

@@ -15,7 +15,7 @@ from attangent.adapters.call import AttentionCall
 from attangent.attention import merge_prefix
 from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
-from attangent.compression.methods.scoring import Sizes, head_sizes
+from attangent.compression.methods.scoring import Kept, best_tokens
 from attangent.compression.problem import LayerProblem, PromptState
 from attangent.compression.text import Calibration, PackedText
 
@@ -27,15 +27,15 @@ def fit_states(
     size: int,
     method: str | CompressionMethod = DEFAULT,
     fitted: Callable[[str], Any] = lambda layer: None,
-    sizes: Sizes | None = None,
+    kept: Kept | None = None,
 ) -> dict[str, PromptState]:
     """A state of `size` virtual tokens for each layer and KV head, fitted on the calibration text.
 
-    `fitted` is called with the name of each layer when it is done; `sizes` says how many tokens each head
-    keeps, where heads differ.
+    `fitted` is called with the name of each layer when it is done; `kept` are the tokens that each head
+    keeps, where the method has them chosen beforehand.
     """
     text, known = calibration.packed(), method_named(method) if isinstance(method, str) else method
-    fitter = _Fitter(cache, text, size, known, fitted, sizes or {})
+    fitter = _Fitter(cache, text, size, known, fitted, kept or {})
     with torch.no_grad():
         run(model, text.ids, cache.length, fitter, text.places, logits_to_keep=1)
     return fitter.states
@@ -50,13 +50,13 @@ class _Fitter:
     size: int
     method: CompressionMethod
     fitted: Callable[[str], Any]
-    sizes: Sizes
+    kept: Kept
     states: dict[str, PromptState] = field(default_factory=dict)
 
     def __call__(self, call: AttentionCall) -> Tensor:
-        prompt, sizes = self.cache.layers[call.layer], self.sizes.get(call.layer)
+        prompt, kept = self.cache.layers[call.layer], self.kept.get(call.layer)
         call = call.within(self.text.seen)
-        layer = LayerProblem.of(call, self.text.valid, *prompt, sizes, self.cache.beside(call))
+        layer = LayerProblem.of(call, self.text.valid, *prompt, kept, self.cache.beside(call))
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         self.fitted(call.layer)
         return output
@@ -74,7 +74,7 @@ def compacted_states(
     watcher = _Watcher(states, text)
     with torch.no_grad():
         run(model, text.ids, offset, watcher, text.places, logits_to_keep=1)
-        compactor = _Compactor(states, text, method, head_sizes(watcher.scores, size), size)
+        compactor = _Compactor(states, text, method, best_tokens(watcher.scores, size), size)
         run(model, text.ids, offset, compactor, text.places, logits_to_keep=1)
     return compactor.states
 
@@ -103,7 +103,7 @@ class _Compactor:
     before: Mapping[str, PromptState]
     text: PackedText
     method: CompressionMethod
-    sizes: Sizes
+    kept: Kept
     size: int
     states: dict[str, PromptState] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class _Compactor:
         call, state = call.within(self.text.seen), self.before.get(call.layer)
         if state is None:
             return call.tokens()[0].to(call.q.dtype)
-        layer = LayerProblem.of_state(call, self.text.valid, state, self.sizes[call.layer])
+        layer = LayerProblem.of_state(call, self.text.valid, state, self.kept[call.layer])
         self.states[call.layer], output = _fitted(layer, self.size, self.method)
         return output
 

@@ -81,7 +81,7 @@ class LayerProblem:
     """One layer: its call on the calibration text, and the prompt's keys and values (m, d) for each KV head.
 
     valid (B, L): which of the call's queries count; output and lse: attention over the text alone;
-    sizes: for each KV head how many tokens it keeps, where heads differ;
+    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand;
     masses: those of the tokens where they are virtual already.
     """
 
@@ -91,7 +91,7 @@ class LayerProblem:
     values: Tensor | Sequence[Tensor]
     output: Tensor
     lse: Tensor
-    sizes: Sequence[int] | None = None
+    kept: Sequence[Tensor] | None = None
     masses: Sequence[Tensor] | None = None
 
     @classmethod
@@ -101,22 +101,22 @@ class LayerProblem:
         valid: Tensor,
         keys: Tensor,
         values: Tensor,
-        sizes: Sequence[int] | None = None,
+        kept: Sequence[Tensor] | None = None,
         beside: tuple[Tensor, Tensor] | None = None,
     ) -> "LayerProblem":
         """The problem of a call; `beside` is the attention over all but the prompt, the text's by default."""
-        return cls(call, valid, keys, values, *(beside or call.tokens()), sizes)
+        return cls(call, valid, keys, values, *(beside or call.tokens()), kept)
 
     @classmethod
     def of_state(
-        cls, call: AttentionCall, valid: Tensor, state: PromptState, sizes: Sequence[int] | None = None
+        cls, call: AttentionCall, valid: Tensor, state: PromptState, kept: Sequence[Tensor] | None = None
     ) -> "LayerProblem":
         """The problem of a call behind virtual tokens, which are to become fewer."""
         tokens = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
         keys, values, masses = (
             [part.detach() for part in parts] for parts in zip(*tokens.by_head(), strict=True)
         )
-        return cls(call, valid, keys, values, *call.tokens(), sizes, masses)
+        return cls(call, valid, keys, values, *call.tokens(), kept, masses)
 
     def rows(self, x: Tensor) -> Tensor:
         """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from attangent._errors import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.compression.methods.scoring import Scores, Sizes
+from attangent.compression.methods.scoring import Kept, Scores
 from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
 from attangent.compression.text import SINKS
 
@@ -19,10 +19,10 @@ class CompressionMethod(ABC):
     sized: ClassVar[bool] = True
     """Whether the user chooses the size; otherwise the model's heads do."""
     by_scores: ClassVar[bool] = False
-    """Whether heads have sizes of their own, by the scores of a repetition of the prompt."""
+    """Whether tokens are chosen beforehand, by the scores of a repetition of the prompt."""
 
-    def sizes(self, scores: Scores, size: int) -> Sizes | None:
-        """How many tokens each head keeps, where heads have sizes of their own."""
+    def kept(self, scores: Scores, size: int) -> Kept | None:
+        """The tokens that each head keeps, where they are chosen beforehand."""
         return None
 
     @abstractmethod

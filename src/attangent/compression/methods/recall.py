@@ -1,21 +1,18 @@
 """Tokens that the model needs to say the prompt again, as many for each head as it needs, refitted."""
 
 import torch
-from torch import Tensor
 
 from attangent.compression.methods.anchors import refitted
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.methods.scoring import Scores, Sizes, head_sizes
+from attangent.compression.methods.scoring import Kept, Scores, best_tokens
 from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
 from attangent.compression.refine import refined
-from attangent.compression.text import SINKS
 
 _FITTED_ON = 4096
 
 
 class RecallMethod(CompressionMethod):
-    """Sizes by head for a fixed total, tokens by attention; masses and values in closed form, then all
-    refined, keys too.
+    """Sizes by head for a fixed total; masses and values in closed form, then all refined, keys too.
 
     Sizes by head for a total are KVzip's idea, the closed form is that of Attention Matching (arXiv
     2602.16284), which was found independently here as `anchors`; scores by effect and moved keys are ours.
@@ -24,27 +21,20 @@ class RecallMethod(CompressionMethod):
     name = "recall"
     by_scores = True
 
-    def sizes(self, scores: Scores, size: int) -> Sizes:
-        return head_sizes(scores, size)
+    def kept(self, scores: Scores, size: int) -> Kept:
+        return best_tokens(scores, size)
 
     def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
-        sizes = layer.sizes or self._alone(layer, size)
-        heads = zip(layer.heads(_FITTED_ON), sizes, strict=True)
-        return layer.state([_solved(head, most_looked_at(head, count)) for head, count in heads])
+        kept = layer.kept or self._alone(layer, size)
+        heads = zip(layer.heads(_FITTED_ON), kept, strict=True)
+        return layer.state([_solved(head, chosen) for head, chosen in heads])
 
     @staticmethod
-    def _alone(layer: LayerProblem, size: int) -> list[int]:
-        """The sizes of a layer's heads when there is no other, by the attention to their tokens."""
+    def _alone(layer: LayerProblem, size: int) -> list[torch.Tensor]:
+        """What a layer keeps when there is no other: the most attended of all its heads together."""
         scores = torch.stack([head.weights.amax(dim=0) for head in layer.heads()])
-        return head_sizes({layer.call.layer: scores}, size)[layer.call.layer]
+        return best_tokens({layer.call.layer: scores}, size)[layer.call.layer]
 
 
-def most_looked_at(problem: HeadProblem, count: int) -> Tensor:
-    """The first tokens of the prompt and those to which some query pays most attention, in order."""
-    scores = problem.weights.amax(dim=0)
-    scores[:SINKS] = torch.inf
-    return scores.topk(count).indices.sort().values
-
-
-def _solved(problem: HeadProblem, chosen: Tensor) -> Solution:
+def _solved(problem: HeadProblem, chosen: torch.Tensor) -> Solution:
     return refined(problem, refitted(problem, chosen))
