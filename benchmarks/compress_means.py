@@ -15,7 +15,7 @@ Rows = Sequence[dict[str, Any]]
 
 def tables(rows: Rows) -> str:
     """Markdown: answers of every task, then ratios, seconds and bytes."""
-    return "\n\n".join(_task(task, rows) for task in TASKS if _full(rows, TASKS[task]))
+    return "\n\n".join(_task(task, rows) for task in TASKS if _times(rows, TASKS[task]))
 
 
 def _task(task: str, rows: Rows) -> str:
@@ -23,7 +23,7 @@ def _task(task: str, rows: Rows) -> str:
     methods = _ordered(columns)
     heads = " | ".join(column.title for column in columns)
     lines = [f"**{task}**\n\n| answers | {heads} |", f"|---|{'---:|' * len(columns)}"]
-    lines.append(f"| {FULL} | {' | '.join(str(column.full) for column in columns)} |")
+    lines.append(f"| {FULL} | {' | '.join(f'{column.full} of {column.asked}' for column in columns)} |")
     lines += [f"| {method} | {' | '.join(column.cell(method) for column in columns)} |" for method in methods]
     return "\n".join(lines)
 
@@ -72,10 +72,6 @@ class Column:
 
 def _times(rows: Rows, prompts: Sequence[str]) -> list[int]:
     return sorted({row["times"] for row in rows if row["prompt"] in prompts and row["method"] != FULL})
-
-
-def _full(rows: Rows, prompts: Sequence[str]) -> bool:
-    return any(row["prompt"] in prompts for row in rows)
 
 
 def _ordered(columns: Sequence[Column]) -> list[str]:

@@ -21,7 +21,7 @@ from attangent.kernels import SoftmaxNetwork, log_gap, unit_data
 FOLDER = Path(__file__).parent
 STEPS = 300
 COLOURS = {16: "#c0563b", 64: "#d9a441", 4096: "#3a7ca5"}
-METHODS = {"recall": "#c0563b", "KVzip": "#3a7ca5", "Attention Matching": "#d9a441"}
+METHODS = {"recall": "#c0563b", "KVzip": "#3a7ca5", "Attention Matching, sizes by head": "#d9a441"}
 PROMPTS = ("observatory", "railway")
 VERDICTS = {
     "holds": "#3a7d44",
@@ -93,7 +93,7 @@ def compression() -> Figure:
         xticklabels=["1/64", "1/32", "1/16", "1/8", "1/4", "1"],
     )
     axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=9, loc="center right")
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
     return figure
 
 

@@ -121,7 +121,7 @@ def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, m
     assert lines[0] == "**facts**"
     assert lines[2] == "| answers | 8x (2) | 16x (1) |"
     assert lines[4:] == [
-        "| full prompt | 16 | 10 |",
+        "| full prompt | 16 of 20 | 10 of 10 |",
         "| recall | **12** | **1** |",
         "| KVzip | 6 | - |",
         "| TOVA | 7 (1) | - |",
