@@ -24,7 +24,7 @@ from attangent.tuning.running import Task, seek_best
 from benchmarks.recipes import CHOSEN, RECIPES
 from benchmarks.verdict import accuracies
 
-LABELS = {"ntk": "ntk", "lora": "lora r=8"}
+LABELS = {"ntk+lora": "ntk+lora", "lora": "lora r=8"}
 
 
 def choice(comparison: Comparison, seed: int) -> dict[str, Any]:
@@ -39,13 +39,16 @@ def choice(comparison: Comparison, seed: int) -> dict[str, Any]:
 
 
 def table(choices: list[dict[str, Any]], found: dict[tuple[str, str, int], float]) -> str:
-    """Mean accuracies on the splits of each task: ntk, LoRA, what auto took, the better of the two."""
-    lines = ["| task | ntk | lora r=8 | auto | the better one | LoRA taken |", "|---|---|---|---|---|---|"]
+    """Mean accuracies on the splits of each task: ntk+lora, LoRA, what `auto` took, the better of the two."""
+    lines = [
+        "| task | ntk+lora | lora r=8 | auto | the better one | LoRA taken |",
+        "|---|---|---|---|---|---|",
+    ]
     for task in dict.fromkeys(one["task"] for one in choices):
         own = [one for one in choices if one["task"] == task and (task, "lora r=8", one["seed"]) in found]
         pairs = [{name: found[task, label, one["seed"]] for name, label in LABELS.items()} for one in own]
         taken = [pair[one["taken"]] for pair, one in zip(pairs, own, strict=True)]
-        values = [[pair["ntk"] for pair in pairs], [pair["lora"] for pair in pairs], taken]
+        values = [[pair["ntk+lora"] for pair in pairs], [pair["lora"] for pair in pairs], taken]
         values.append([max(pair.values()) for pair in pairs])
         count = sum(one["taken"] == "lora" for one in own)
         cells = " | ".join(f"{statistics.fmean(some):.3f}" for some in values)

@@ -5,9 +5,9 @@ from benchmarks.auto_choices import table
 
 def test_what_was_taken_stands_beside_the_better_one():
     found = {}
-    for seed, (ntk, lora) in enumerate([(0.5, 0.7), (0.6, 0.5)]):
-        found |= {("t 300", "ntk", seed): ntk, ("t 300", "lora r=8", seed): lora}
+    for seed, (both, lora) in enumerate([(0.5, 0.7), (0.6, 0.5)]):
+        found |= {("t 300", "ntk+lora", seed): both, ("t 300", "lora r=8", seed): lora}
     choices = [{"task": "t 300", "seed": seed, "taken": "lora"} for seed in (0, 1)]
     assert table(choices, found).splitlines()[2] == "| t 300 | 0.550 | 0.600 | 0.600 | 0.650 | 2 of 2 |"
-    choices.append({"task": "t 300", "seed": 2, "taken": "ntk"})  # a split that has not been run
+    choices.append({"task": "t 300", "seed": 2, "taken": "ntk+lora"})  # a split that has not been run
     assert table(choices, found).splitlines()[2].endswith("| 2 of 2 |")

@@ -150,7 +150,7 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
 def test_auto_says_what_it_chose_and_why(folder, tmp_path):
     done = run("tune", *files(folder), "--method", "auto", "--epochs", 1, "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    assert re.search(r"chose (ntk|lora): error on rows kept apart ntk \d\.\d+, lora \d\.\d+", done.output)
+    assert re.search(r"chose (ntk\+)?lora: error on rows kept apart ntk\+lora \d\.\d+, lora \d", done.output)
     assert re.search(r"chose the rate 0\.\d+ and .*run, then trained so on all rows", done.output)
 
 

@@ -285,7 +285,7 @@ def _print_metrics(metrics: dict[str, Any]) -> None:
         errors = ", ".join(f"{name} {error:.3f}" for name, error in metrics["tried"].items())
         typer.echo(
             f"chose {metrics['method']}: error on rows kept apart {errors}; "
-            "it is ntk unless another is clearly better"
+            f"it is {next(iter(metrics['tried']))} unless another is clearly better"
         )
     if "rates" in metrics:
         _print_search(metrics)
@@ -305,7 +305,7 @@ def _print_search(metrics: dict[str, Any]) -> None:
     length = "the whole run" if share == 1 else f"{share:.3g} of the run"
     typer.echo(f"chose the rate {metrics['learning_rate']:g} and {length}, then trained so on all rows")
     if metrics["method"] == "ntk" and "tried" not in metrics:
-        typer.echo("whether LoRA would do better on these rows: --method auto --search tries both")
+        typer.echo("whether LoRA would do better on these rows: --method auto --search tries it too")
     if share == 0:
         typer.echo("training did not help on rows kept apart: the classifier alone is kept, as `probe` gives")
 

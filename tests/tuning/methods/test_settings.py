@@ -102,3 +102,11 @@ def test_default_rates():
     assert Method("ntk", ntk=NTKConfig(features="anchors")).rate == 0.03
     assert Method("ntk", ntk=NTKConfig(features="elu")).rate == 1e-3
     assert Method("ntk", learning_rate=0.5).rate == 0.5
+
+
+def test_auto_tries_two_methods_of_one_budget():
+    both, lora = Method("auto").technique.candidates(Method("auto", top=2))
+    assert (both.name, both.rank, both.ntk.resolved_size, both.top) == ("ntk+lora", 4, 8, 2)
+    assert (lora.name, lora.rank, lora.top) == ("lora", 8, 2)
+    fixed = Method("auto", rank=1, ntk=NTKConfig(features="elu"))
+    assert fixed.technique.candidates(fixed)[0].rank == 1

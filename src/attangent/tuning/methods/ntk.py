@@ -64,6 +64,12 @@ class NtkAndLora(Ntk):
     def resized(self, method: "Method", size: int) -> "Method":
         return super().resized(replace(method, rank=size), 2 * size)
 
+    def halves_of(self, method: "Method") -> "Method":
+        """LoRA of half the rank, beside a state of half the size where it has one."""
+        size, rank = method.ntk.resolved_size, max(1, method.rank // 2)
+        half = replace(method, name=self.name, rank=rank)
+        return super().resized(half, max(2, size // 2)) if size and self.has_size(method) else half
+
     def added(self, model: Any, method: "Method", site: Site) -> Any:
         adapted = Lora().added(model, method, site)
         trained = {name for name, parameter in adapted.named_parameters() if parameter.requires_grad}

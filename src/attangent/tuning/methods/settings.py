@@ -21,8 +21,8 @@ class Method:
 
     name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained keys
         and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier in closed
-        form), `full` (every weight), `ntk+lora`, `peft` (any config of peft's), or `auto` (the better of ntk
-        and lora on rows kept apart).
+        form), `full` (every weight), `ntk+lora`, `peft` (any config of peft's), or `auto` (lora,
+        or half of it beside half a state, whichever is better on rows kept apart).
     top: only the last so many layers; None is all of them. peft's `prefix` knows only all.
     learning_rate: None is the method's own default.
     peft: for the method `peft`, the config's `peft_type` (such as "IA3") and its settings.
