@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from attangent._errors import AttangentError
@@ -41,32 +41,41 @@ def claim(
     experiment for a figure. With `sizes` the check is made once for each of them, the settings changed
     accordingly. What else may be said of a claim: see `Claim`.
     """
+    settings = Settings(**quick)
+    described = partial(
+        Claim,
+        id=id,
+        place=place,
+        title=title,
+        statement=_one_line(statement),
+        quick=settings,
+        full=settings | (full or {}),
+        seeds=seeds,
+        full_seeds=full_seeds,
+        seconds=seconds,
+        data=data,
+        kind=kind or ("ours" if repairs else kind_of(id)),
+        quote=_one_line(quote),
+        rests_on=rests_on,
+        repairs=repairs,
+        derivation=_one_line(derivation),
+    )
 
     def register(check: Check) -> Check:
-        if id in _claims:
-            raise AttangentError(f"claim {id} is registered twice")
-        settings = Settings(**quick)
-        _claims[id] = Claim(
-            id=id,
-            place=place,
-            title=title,
-            statement=" ".join(statement.split()),
-            check=AtSizes(check, tuple(sizes)) if sizes else check,
-            quick=settings,
-            full=settings | (full or {}),
-            seeds=seeds,
-            full_seeds=full_seeds,
-            seconds=seconds,
-            data=data,
-            kind=kind or ("ours" if repairs else kind_of(id)),
-            quote=" ".join(quote.split()),
-            rests_on=rests_on,
-            repairs=repairs,
-            derivation=" ".join(derivation.split()),
-        )
+        _add(described(check=AtSizes(check, tuple(sizes)) if sizes else check))
         return check
 
     return register
+
+
+def _add(claim: Claim) -> None:
+    if claim.id in _claims:
+        raise AttangentError(f"claim {claim.id} is registered twice")
+    _claims[claim.id] = claim
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def all_claims() -> dict[str, Claim]:

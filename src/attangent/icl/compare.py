@@ -114,29 +114,18 @@ def compare_to_ridge(
     """
     chosen = _chosen(rules)
     check_positive("most", most)
-    if dictionary.K == dictionary.N:
-        raise AttangentError(
-            "the dictionary has no tokens beyond the prompt's: take K above N to have queries"
-        )
-    if dictionary.apart and not isinstance(predictor, OwnPredictor):
-        warnings.warn(
-            "the dictionary's representations were drawn apart from its tokens, so that a learner which sees "
-            "tokens cannot do ridge regression on them: leave out representation=, or give your own",
-            RepresentationWarning,
-            stacklevel=2,
-        )
+    _check_answerable(predictor, dictionary)
     check_memory("resampled prompts", prompts=check_size("prompts", prompts), times=_RESAMPLED)
     drawn = dictionary.prompts(prompts, tasks, seed)
-    clean = drawn.clean[:, dictionary.N :]
     said = {"predictor": _ask(predictor, dictionary, drawn.shown)}
     said |= {name: RULES[name](dictionary, drawn.shown) for name in chosen}
+    clean = drawn.clean[:, dictionary.N :]
     scale = clean.square().mean().item()
-    alpha, distance = _implied_alpha(dictionary, drawn.shown, said["predictor"])
     apart = torch.stack([(said["predictor"] - said[name]).square().mean(dim=1) for name in chosen]) / scale
-    far = dict(zip(chosen, map(_finite, apart.mean(dim=1).tolist()), strict=True))
+    alpha, distance = _implied_alpha(dictionary, drawn.shown, said["predictor"])
     nearest, certainty = _nearest(apart, chosen, most, seed)
     return Comparison(
-        distance=far,
+        distance=dict(zip(chosen, map(_finite, apart.mean(dim=1).tolist()), strict=True)),
         interval=_intervals(apart, chosen, seed),
         risk={name: _mean_square(given - clean) / scale for name, given in said.items()},
         implied_alpha=alpha,
@@ -146,6 +135,21 @@ def compare_to_ridge(
         most=most,
         answers=said,
     )
+
+
+def _check_answerable(predictor: Predictor, dictionary: Dictionary) -> None:
+    """Refuse a dictionary without queries; warn where the tokens do not tell the representations."""
+    if dictionary.K == dictionary.N:
+        raise AttangentError(
+            "the dictionary has no tokens beyond the prompt's: take K above N to have queries"
+        )
+    if dictionary.apart and not isinstance(predictor, OwnPredictor):
+        warnings.warn(
+            "the dictionary's representations were drawn apart from its tokens, so that a learner which sees "
+            "tokens cannot do ridge regression on them: leave out representation=, or give your own",
+            RepresentationWarning,
+            stacklevel=3,
+        )
 
 
 def _chosen(rules: Iterable[str] | None) -> tuple[str, ...]:

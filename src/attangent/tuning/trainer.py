@@ -109,11 +109,86 @@ def optimiser(
     return torch.optim.AdamW(found, weight_decay=training.weight_decay)
 
 
+_Trainer: Any = object
+"""Stands for transformers' Trainer, which is imported only where a run begins."""
+
+
+class _SummedLoss(_Trainer):
+    """A trainer that adds up its loss over all steps, and tells it to `watch` as it comes."""
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self.loss_sum = torch.zeros(())
+        self.watch: Callable[[int, int, float], None] | None = None
+
+    def training_step(self, *arguments: Any, **named: Any) -> Tensor:
+        loss = super().training_step(*arguments, **named)
+        self.loss_sum += loss.to(self.loss_sum.device)
+        if self.watch is not None:
+            self.watch(self.state.global_step + 1, self.state.max_steps, float(loss))
+        return loss
+
+    def mean_loss(self) -> float:
+        """The loss over all steps, those before a resumption too, as a mean over processes."""
+        return self._loss_over_processes() / max(self.state.global_step, 1)
+
+    def _loss_over_processes(self) -> float:
+        total: Any = self.accelerator.reduce(self.loss_sum.to(self.args.device), "mean")
+        return float(total)
+
+
+class _SmallCheckpoints(_SummedLoss):
+    """A trainer whose checkpoints hold the trained tensors and the loss alone."""
+
+    loss_to_save = 0.0
+
+    def _save_checkpoint(self, *arguments: Any, **named: Any) -> None:
+        self.loss_to_save = self._loss_over_processes()
+        with refusals(Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"):
+            super()._save_checkpoint(*arguments, **named)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Ends when every process has written its own, for what follows says that all is there."""
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        from safetensors.torch import save_file
+
+        if self.args.should_save:
+            folder = Path(output_dir or str(self.args.output_dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            model = self.accelerator.unwrap_model(self.model)
+            save_file(trained_tensors(model), folder / TENSORS)
+            write_whole(folder / LOSS, json.dumps(self.loss_to_save))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        from safetensors.torch import load_file
+
+        model = self.accelerator.unwrap_model(self.model if model is None else model)
+        put_tensors(model, load_file(Path(resume_from_checkpoint) / TENSORS))
+        self.loss_sum.fill_(json.loads((Path(resume_from_checkpoint) / LOSS).read_text()))
+
+
+class _SeededRows(_Trainer):
+    """A trainer whose rows come in the order of `SeededOrder`."""
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self.epochs = _order_of_epoch_class()()
+        self.add_callback(self.epochs)
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
+        rows: Any = self.train_dataset if train_dataset is None else train_dataset
+        lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
+        group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
+        self.epochs.order = SeededOrder(len(rows), self.args.seed, lengths, group)
+        return self.epochs.order
+
+
 @cache
-def trainer_class() -> type[Any]:
-    """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
-    from safetensors.torch import load_file, save_file
-    from transformers import Trainer, TrainerCallback
+def _order_of_epoch_class() -> type[Any]:
+    from transformers import TrainerCallback
 
     class OrderOfEpoch(TrainerCallback):
         """Names the epoch to the order itself: a loader that skips batches of several processes does not."""
@@ -123,57 +198,15 @@ def trainer_class() -> type[Any]:
         def on_epoch_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
             self.order.set_epoch(int(state.epoch or 0))
 
-    class SmallCheckpoints(Trainer):
-        def __init__(self, *arguments: Any, **named: Any):
-            super().__init__(*arguments, **named)
-            self.epochs = OrderOfEpoch()
-            self.add_callback(self.epochs)
-            self.loss_sum, self.loss_to_save = torch.zeros(()), 0.0
-            self.watch: Callable[[int, int, float], None] | None = None
+    return OrderOfEpoch
 
-        def _get_train_sampler(self, train_dataset: Any = None) -> SeededOrder:
-            rows: Any = self.train_dataset if train_dataset is None else train_dataset
-            lengths = token_counts(rows) if self.args.train_sampling_strategy == "group_by_length" else None
-            group = self.args.train_batch_size * self.args.world_size * self.args.gradient_accumulation_steps
-            self.epochs.order = SeededOrder(len(rows), self.args.seed, lengths, group)
-            return self.epochs.order
 
-        def training_step(self, *arguments: Any, **named: Any) -> Tensor:
-            loss = super().training_step(*arguments, **named)
-            self.loss_sum += loss.to(self.loss_sum.device)
-            if self.watch is not None:
-                self.watch(self.state.global_step + 1, self.state.max_steps, float(loss))
-            return loss
+@cache
+def trainer_class() -> type[Any]:
+    """Trainer whose checkpoints hold the trained tensors alone, and whose order is that of `SeededOrder`."""
+    from transformers import Trainer
 
-        def mean_loss(self) -> float:
-            """The loss over all steps, those before a resumption too, as a mean over processes."""
-            return self._loss_over_processes() / max(self.state.global_step, 1)
+    class SmallCheckpointsTrainer(_SmallCheckpoints, _SeededRows, Trainer):
+        """transformers' Trainer with what stands above."""
 
-        def _loss_over_processes(self) -> float:
-            total: Any = self.accelerator.reduce(self.loss_sum.to(self.args.device), "mean")
-            return float(total)
-
-        def _save_checkpoint(self, *arguments: Any, **named: Any) -> None:
-            self.loss_to_save = self._loss_over_processes()
-            with refusals(Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"):
-                super()._save_checkpoint(*arguments, **named)
-
-        def _save_rng_state(self, output_dir: str) -> None:
-            """Ends when every process has written its own, for what follows says that all is there."""
-            super()._save_rng_state(output_dir)
-            self.accelerator.wait_for_everyone()
-
-        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-            if self.args.should_save:
-                folder = Path(output_dir or str(self.args.output_dir))
-                folder.mkdir(parents=True, exist_ok=True)
-                model = self.accelerator.unwrap_model(self.model)
-                save_file(trained_tensors(model), folder / TENSORS)
-                write_whole(folder / LOSS, json.dumps(self.loss_to_save))
-
-        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-            model = self.accelerator.unwrap_model(self.model if model is None else model)
-            put_tensors(model, load_file(Path(resume_from_checkpoint) / TENSORS))
-            self.loss_sum.fill_(json.loads((Path(resume_from_checkpoint) / LOSS).read_text()))
-
-    return SmallCheckpoints
+    return SmallCheckpointsTrainer

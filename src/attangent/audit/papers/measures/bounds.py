@@ -1,14 +1,18 @@
-"""Values against bounds: along a run, and as decimal logarithms."""
+"""Values against bounds: along a run, as lines of a finding, and as decimal logarithms."""
 
 import math
 
 import torch
 from torch import Tensor
 
+from attangent.audit.finding import Conclusion
+
 LOG10_E = math.log10(math.e)
+_SLACK = 1 + 1e-9
+"""What a bound that is met with equality may be off by round-off."""
 
 
-def first_above(values: Tensor, bounds: Tensor) -> int | None:
+def first_above(values: Tensor, bounds: Tensor | float) -> int | None:
     """The first index at which a value exceeds its bound."""
     above = (values > bounds).nonzero()
     return int(above[0]) if len(above) else None
@@ -18,3 +22,38 @@ def worst_ratio(values: Tensor, bounds: Tensor) -> float:
     """The largest value / bound; infinite where a value is positive and its bound is zero or not finite."""
     ratio = torch.where(bounds > 0, values / bounds, torch.where(values > 0, math.inf, 0.0))
     return math.inf if ratio.isnan().any() else ratio.max().item()
+
+
+def falling(loss: Tensor, share: float) -> Tensor:
+    """(1 - share)^t L(0) for every step t of `loss`."""
+    return loss[0] * (1 - share) ** torch.arange(len(loss)).double()
+
+
+def never_above(
+    name: str, bound: float, values: Tensor, *, part: str = "", claimed: bool = True
+) -> Conclusion:
+    """The line that no step's value exceeds `bound`."""
+    return Conclusion(
+        name,
+        "<=",
+        bound,
+        values.max().item(),
+        first_violation=first_above(values, bound),
+        part=part,
+        claimed=claimed,
+    )
+
+
+def stays_below(
+    name: str, values: Tensor, bounds: Tensor, *, part: str = "", claimed: bool = True
+) -> Conclusion:
+    """The line that every step's value is at most its own bound, up to round-off."""
+    return Conclusion(
+        name,
+        "<=",
+        _SLACK,
+        worst_ratio(values, bounds),
+        first_violation=first_above(values, bounds * _SLACK),
+        part=part,
+        claimed=claimed,
+    )

@@ -72,13 +72,11 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     seconds=0.5,
 )
 def lemma_j_7(settings: Settings, seed: int) -> Finding:
-    d = settings.d
     cases = {
-        (bound, epsilon): measure(epsilon, bound, d, settings.n, seed)
+        (bound, epsilon): measure(epsilon, bound, settings.d, settings.n, seed)
         for bound in settings.bounds
         for epsilon in settings.accuracies
     }
-    orders = {key: case.order / promised_order(key[1], key[0]) for key, case in cases.items()}
     return Finding(
         conclusions=(
             Conclusion(
@@ -87,42 +85,9 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
                 1.0,
                 max(case.relative_error / epsilon for (_, epsilon), case in cases.items()),
             ),
-            *(
-                Conclusion.of_trend(
-                    f"order over the promised one, over log(1/eps), B = {bound:g}",
-                    "<=",
-                    at_most(0.0),
-                    [math.log(1 / epsilon) for epsilon in settings.small],
-                    [
-                        features.order_for(bound**2, epsilon) / promised_order(epsilon, bound)
-                        for epsilon in settings.small
-                    ],
-                )
-                for bound in settings.bounds
-            ),
-            Conclusion(
-                "largest order over the promised one",
-                "<=",
-                settings.constant,
-                max(orders.values()),
-                threshold="ours",
-            ),
-            Conclusion(
-                "largest r over C(2(g + d), 2g)",
-                "<=",
-                1.0,
-                max(case.size / promised_size(case.order, d) for case in cases.values()),
-            ),
-            Conclusion(
-                "largest rank over r", "<=", 1.0, max(case.rank / case.size for case in cases.values())
-            ),
-            Conclusion(
-                "smallest r over C(2(g + d), 2g)",
-                ">=",
-                0.1,
-                min(case.size / promised_size(case.order, d) for case in cases.values()),
-                claimed=False,
-            ),
+            *(_order_trend(settings, bound) for bound in settings.bounds),
+            _largest_order(settings, cases),
+            *_sizes_and_ranks(settings.d, list(cases.values())),
         ),
         numbers={
             f"order, B = {bound:g}, eps = {epsilon:g}": case.order for (bound, epsilon), case in cases.items()
@@ -130,6 +95,36 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
         figures=(_order_figure(settings, cases),),
         remark="r = C(g + d, g) features are enough, far fewer than printed. The printed order is met up to "
         "a constant, the O of which is read here as the setting `constant`.",
+    )
+
+
+def _order_trend(settings: Settings, bound: float) -> Conclusion:
+    """The order needed over the promised one, for accuracies far below those that can be measured."""
+    return Conclusion.of_trend(
+        f"order over the promised one, over log(1/eps), B = {bound:g}",
+        "<=",
+        at_most(0.0),
+        [math.log(1 / epsilon) for epsilon in settings.small],
+        [
+            features.order_for(bound**2, epsilon) / promised_order(epsilon, bound)
+            for epsilon in settings.small
+        ],
+    )
+
+
+def _largest_order(settings: Settings, cases: dict[tuple[float, float], Case]) -> Conclusion:
+    largest = max(case.order / promised_order(epsilon, bound) for (bound, epsilon), case in cases.items())
+    name = "largest order over the promised one"
+    return Conclusion(name, "<=", settings.constant, largest, threshold="ours")
+
+
+def _sizes_and_ranks(d: int, cases: list[Case]) -> tuple[Conclusion, ...]:
+    """The number of features against the promised one, and the rank against the number of features."""
+    sizes = [case.size / promised_size(case.order, d) for case in cases]
+    return (
+        Conclusion("largest r over C(2(g + d), 2g)", "<=", 1.0, max(sizes)),
+        Conclusion("largest rank over r", "<=", 1.0, max(case.rank / case.size for case in cases)),
+        Conclusion("smallest r over C(2(g + d), 2g)", ">=", 0.1, min(sizes), claimed=False),
     )
 
 

@@ -90,6 +90,14 @@ def growing_map(d: int, bound: float, m: int, order: int | None) -> Taylor:
     return Taylor(d, order_for(bound**2 * math.sqrt(d), allowed))
 
 
+@dataclass(frozen=True)
+class Errors:
+    """Errors of the output against the prefix length: of features that grow with it, and of fixed maps."""
+
+    grown: list[float]
+    fixed: dict[str, list[float]]
+
+
 @claim(
     "P1/theorem-4.1",
     place="Section 4.3, Theorem 4.1 (Theorem J.2)",
@@ -126,43 +134,10 @@ def theorem_4_1(settings: Settings, seed: int) -> Finding:
             Hypothesis("d", "<=", math.log(shortest), settings.d, in_limit=True),
         ),
         conclusions=(
-            *(
-                Conclusion(
-                    f"largest error x m, entries in +-{bound:g}, order chosen for each m",
-                    "<=",
-                    1.0,
-                    max(error * m for error, m in zip(run.grown, settings.lengths, strict=True)),
-                    part="error",
-                )
-                for bound, run in runs.items()
-            ),
-            Conclusion.of_trend(
-                f"L r d / (L^2 d) with the fewest Taylor features for 1/m, L = {settings.L}, over m",
-                "<=",
-                at_most(0.0),
-                settings.lengths,
-                [size / settings.L for size in sizes],
-                part="cost",
-            ),
-            Conclusion.of_trend(
-                f"error over the size of the tokens' values, m = {shortest}",
-                "<=",
-                at_most(0.0),
-                settings.token_values,
-                token_errors,
-                part="any values of the tokens",
-            ),
-            *(
-                Conclusion(
-                    f"c in error ~ m^-c, {name}, entries in +-{bound:g}",
-                    ">=",
-                    1.0,
-                    math.log(errors[0] / errors[-1]) / math.log(settings.lengths[-1] / shortest),
-                    claimed=False,
-                )
-                for bound, run in runs.items()
-                for name, errors in run.fixed.items()
-            ),
+            *(_error_times_m(settings.lengths, bound, run) for bound, run in runs.items()),
+            _cost_trend(settings, sizes),
+            _token_trend(settings, token_errors),
+            *(line for bound, run in runs.items() for line in _powers_of_fixed_maps(settings, bound, run)),
         ),
         numbers={
             **{f"fewest features for 1/m, m = {m}": r for m, r in zip(settings.lengths, sizes, strict=True)},
@@ -180,6 +155,54 @@ def theorem_4_1(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _error_times_m(lengths: list[int], bound: float, run: Errors) -> Conclusion:
+    return Conclusion(
+        f"largest error x m, entries in +-{bound:g}, order chosen for each m",
+        "<=",
+        1.0,
+        max(error * m for error, m in zip(run.grown, lengths, strict=True)),
+        part="error",
+    )
+
+
+def _cost_trend(settings: Settings, sizes: list[int]) -> Conclusion:
+    """L r d for r features in units of the promised L^2 d."""
+    return Conclusion.of_trend(
+        f"L r d / (L^2 d) with the fewest Taylor features for 1/m, L = {settings.L}, over m",
+        "<=",
+        at_most(0.0),
+        settings.lengths,
+        [size / settings.L for size in sizes],
+        part="cost",
+    )
+
+
+def _token_trend(settings: Settings, errors: list[float]) -> Conclusion:
+    return Conclusion.of_trend(
+        f"error over the size of the tokens' values, m = {settings.lengths[0]}",
+        "<=",
+        at_most(0.0),
+        settings.token_values,
+        errors,
+        part="any values of the tokens",
+    )
+
+
+def _powers_of_fixed_maps(settings: Settings, bound: float, run: Errors) -> list[Conclusion]:
+    """The c of an error ~ m^-c between the shortest and the longest prefix, for each map of fixed size."""
+    longer = math.log(settings.lengths[-1] / settings.lengths[0])
+    return [
+        Conclusion(
+            f"c in error ~ m^-c, {name}, entries in +-{bound:g}",
+            ">=",
+            1.0,
+            math.log(errors[0] / errors[-1]) / longer,
+            claimed=False,
+        )
+        for name, errors in run.fixed.items()
+    ]
+
+
 def _smallest_size(settings: Settings, m: int, bound: float, seed: int) -> int:
     """The number of Taylor features of the lowest order whose error is at most 1/m on these data."""
     prefix = BoundedPrefix.draw(m, settings.L, settings.d, bound, seed)
@@ -193,14 +216,6 @@ def _error_with_values(settings: Settings, m: int, bound: float, value: float, s
     prefix = BoundedPrefix.draw(m, settings.L, settings.d, bound, seed)
     phi = growing_map(settings.d, bound, m, settings.order)
     return replace(prefix, V=value * prefix.V).error(phi).sup
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors of the output against the prefix length: of features that grow with it, and of fixed maps."""
-
-    grown: list[float]
-    fixed: dict[str, list[float]]
 
 
 def _errors(settings: Settings, bound: float, seed: int) -> Errors:

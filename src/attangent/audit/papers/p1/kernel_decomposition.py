@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.descent import second_order_factor, walk
+from attangent.audit.papers.measures.bounds import LOG10_E, never_above
+from attangent.audit.papers.measures.descent import SplitStep, second_order_factor, terms_add_up, walk
 from attangent.audit.papers.measures.trends import at_least
 from attangent.audit.papers.p1.prefix_regression import (
     PrefixRegression,
@@ -32,27 +32,14 @@ _SIZES = {
     "smallest": 1e-6,
 }
 _LARGER = {"n": 12, "d": 8, "m": 8192, "steps": 600}
-_TERMS = ("C0", "C11", "C12", "C2", "C3")
 
 
 @dataclass(frozen=True)
-class PrefixStep:
-    """One step of descent: |F - Y|^2 before and after, its terms, and what the bounds speak of."""
+class PrefixStep(SplitStep):
+    """A step split into the terms C0, C11, C12, C2 and C3, and what their bounds speak of."""
 
-    before: float
-    after: float
-    terms: dict[str, float]
     form: float
     """vec(F - Y)' H(t) vec(F - Y) with the printed kernel."""
-    theta: tuple[float, float]
-    """The range of the factor that the print writes as Theta(1)."""
-    move: float
-    """The largest eta |<dL/dw_r, x_i>|."""
-
-    @property
-    def gap(self) -> float:
-        """How far the sum of the terms is from the change of the squared error, relative to that error."""
-        return abs(self.after - self.before - sum(self.terms.values())) / self.before
 
 
 def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[PrefixStep, PrefixNetwork]:
@@ -99,20 +86,6 @@ def _column(steps: list[PrefixStep], term: str) -> Tensor:
     return torch.tensor([step.terms[term] for step in steps], dtype=torch.float64)
 
 
-def _terms_figure(steps: list[PrefixStep]) -> Figure:
-    before = torch.tensor([step.before for step in steps], dtype=torch.float64)
-    return Figure(
-        "The terms, relative to the squared error",
-        "step",
-        "|C| / |F - Y|^2",
-        tuple(
-            Series.of(term, range(len(steps)), _column(steps, term).abs() / before + 1e-300)
-            for term in _TERMS
-        ),
-        log_y=True,
-    )
-
-
 @claim(
     "P1/lemma-h.1",
     place="Appendix H, Lemma H.1",
@@ -127,33 +100,7 @@ def _terms_figure(steps: list[PrefixStep]) -> Figure:
     seconds=0.4,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    steps = walk(ordinary_regression(settings, seed), settings, take_step)
-    return Finding(
-        hypotheses=(
-            Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
-        ),
-        conclusions=(
-            Conclusion("largest gap of the sum, relative", "<=", 1e-9, max(step.gap for step in steps)),
-            Conclusion(
-                "smallest factor Theta(1)",
-                ">=",
-                0.45,
-                min(step.theta[0] for step in steps),
-                threshold="ours",
-            ),
-            Conclusion(
-                "largest factor Theta(1)",
-                "<=",
-                0.55,
-                max(step.theta[1] for step in steps),
-                threshold="ours",
-            ),
-        ),
-        numbers={
-            f"{term} / |F - Y|^2 at the first step": steps[0].terms[term] / steps[0].before for term in _TERMS
-        },
-        figures=(_terms_figure(steps),),
-    )
+    return terms_add_up(walk(ordinary_regression(settings, seed), settings, take_step))
 
 
 @claim(
@@ -176,7 +123,7 @@ def progress(settings: Settings, seed: int) -> Finding:
     all_progress = sum(_column(steps, term) for term in ("C0", "C11", "C12")) / form
     return Finding(
         hypotheses=properties(p, settings),
-        conclusions=(_at_most("C11 / (m eta r'H(t)r)", -1.6, share),),
+        conclusions=(never_above("C11 / (m eta r'H(t)r)", -1.6, share),),
         numbers={
             "C11 / (m eta r'H(t)r), mean": share.mean().item(),
             "all first-order terms / (m eta r'H(t)r), mean": torch.as_tensor(all_progress).mean().item(),
@@ -305,10 +252,3 @@ def _lengths_figure(finite: dict[int, dict[str, float]], limit: dict[str, float]
         log_x=True,
         log_y=True,
     )
-
-
-def _at_most(name: str, bound: float, values: Tensor, claimed: bool = True, slack: float = 0.0) -> Conclusion:
-    """`values` at each step should not exceed `bound`."""
-    above = (values > bound + slack).nonzero()
-    first = int(above[0]) if len(above) else None
-    return Conclusion(name, "<=", bound + slack, values.max().item(), claimed=claimed, first_violation=first)

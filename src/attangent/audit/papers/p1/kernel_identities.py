@@ -151,62 +151,56 @@ def gram(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     true = J @ J.T / settings.m
-    exact, paper = p.exact, p.paper
-    spectra = {
-        "printed": torch.linalg.eigvalsh(paper.kernel),
-        "J J'/m": torch.linalg.eigvalsh(true),
-    }
     return Finding(
-        conclusions=(
-            Conclusion(
-                "relative distance of the printed H to J J'/m",
-                "<=",
-                _EXACT,
-                _relative(paper.kernel, true),
-                part="Gram matrix of the gradients",
-            ),
-            Conclusion(
-                "asymmetry of H, relative",
-                "<=",
-                _EXACT,
-                _relative(paper.kernel.T, paper.kernel),
-                part="semi-definite",
-            ),
-            Conclusion(
-                "lambda_min / lambda_max of H",
-                ">=",
-                -1e-12,
-                paper.lambda_min / paper.lambda_max,
-                part="semi-definite",
-            ),
-            Conclusion(
-                "relative distance to J J'/m of the kernel with the value part",
-                "<=",
-                _EXACT,
-                _relative(exact.kernel, true),
-                claimed=False,
-            ),
-        ),
+        conclusions=_gram_lines(p, true),
         numbers={
-            "lambda_min, printed": paper.lambda_min,
-            "lambda_min, J J'/m": exact.lambda_min,
-            "lambda_max, printed": paper.lambda_max,
-            "lambda_max, J J'/m": exact.lambda_max,
+            "lambda_min, printed": p.paper.lambda_min,
+            "lambda_min, J J'/m": p.exact.lambda_min,
+            "lambda_max, printed": p.paper.lambda_max,
+            "lambda_max, J J'/m": p.exact.lambda_max,
         },
-        figures=(
-            Figure(
-                "Spectrum at initialisation",
-                "index",
-                "eigenvalue",
-                tuple(
-                    Series.of(name, range(len(values)), values.flip(0).clamp(min=1e-12), "points")
-                    for name, values in spectra.items()
-                ),
-                log_y=True,
-            ),
-        ),
+        figures=(_spectra_figure({"printed": p.paper.kernel, "J J'/m": true}),),
         remark="Definition G.1 copies the kernel of a network whose output weights are fixed. Here w_r is a "
         "value as well as a key, and the part m a_r S_r e_k of the gradient (Claim F.12) is missing.",
+    )
+
+
+def _gram_lines(p: PrefixRegression, true: Tensor) -> tuple[Conclusion, ...]:
+    """What Definition G.1 says of the printed H, and the same of the kernel with the value part."""
+    H, parts = p.paper.kernel, ("Gram matrix of the gradients", "semi-definite")
+    return (
+        Conclusion(
+            "relative distance of the printed H to J J'/m", "<=", _EXACT, _relative(H, true), part=parts[0]
+        ),
+        Conclusion("asymmetry of H, relative", "<=", _EXACT, _relative(H.T, H), part=parts[1]),
+        Conclusion(
+            "lambda_min / lambda_max of H",
+            ">=",
+            -1e-12,
+            p.paper.lambda_min / p.paper.lambda_max,
+            part=parts[1],
+        ),
+        Conclusion(
+            "relative distance to J J'/m of the kernel with the value part",
+            "<=",
+            _EXACT,
+            _relative(p.exact.kernel, true),
+            claimed=False,
+        ),
+    )
+
+
+def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
+    spectra = {name: torch.linalg.eigvalsh(kernel) for name, kernel in kernels.items()}
+    return Figure(
+        "Spectrum at initialisation",
+        "index",
+        "eigenvalue",
+        tuple(
+            Series.of(name, range(len(values)), values.flip(0).clamp(min=1e-12), "points")
+            for name, values in spectra.items()
+        ),
+        log_y=True,
     )
 
 

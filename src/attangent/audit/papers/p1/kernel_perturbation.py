@@ -5,11 +5,18 @@ import math
 import torch
 from torch import Tensor
 
-from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.trends import at_least, at_most
+from attangent.audit.papers.measures.kernel_change import (
+    Changes,
+    change_figure,
+    entry_lines,
+    largest_over_radius,
+    norm_line,
+    random_move,
+)
+from attangent.audit.papers.measures.trends import at_most
 from attangent.audit.papers.p1.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -38,68 +45,48 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
-    moves = {"random": _random_move(p, seed), "toward the targets": _training_move(p)}
+    toward = _training_move(p)
+    moves = {"random": random_move(p.network.W, seed), "toward the targets": toward}
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
-    exact = _changes(p, settings, moves["toward the targets"], "exact")
-    entry = max(c.abs().max().item() / R for cs in changes.values() for R, c in cs.items())
-    whole = max(c.norm().item() / R for cs in changes.values() for R, c in cs.items())
+    exact = _changes(p, settings, toward, "exact")
     bound = math.log10(8) + 22 * p.bound(settings) * LOG10_E
-    root = math.sqrt(p.size)
-    spread = max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
+    whole = max(map(largest_over_radius, changes.values()))
+    slack = bound + math.log10(math.sqrt(p.size)) - math.log10(whole)
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            Conclusion(
-                "largest change of an entry / R", "<=", bound, math.log10(entry), log10=True, part="1"
-            ),
-            Conclusion.of_trend(
-                "largest change of an entry, over R",
-                ">=",
-                at_least(1.0),
-                settings.radii,
-                [max(cs[R].abs().max().item() for cs in changes.values()) for R in settings.radii],
-                part="1",
-            ),
-            Conclusion(
-                "|H(W) - H(W~)|_F / R",
-                "<=",
-                bound + math.log10(root),
-                math.log10(whole),
-                log10=True,
-                part="2",
-            ),
-            Conclusion.of_trend(
-                "|H(W) - H(W~)|_F over n, all points equal, B = 1",
-                "<=",
-                at_most(0.5),
-                settings.copies,
-                [_change_of_copies(settings, n, seed) for n in settings.copies],
-                part="2",
-            ),
+            *entry_lines(changes, bound),
+            norm_line(changes, bound + math.log10(math.sqrt(p.size))),
+            _copies_trend(settings, seed),
         ),
         numbers={
             "|H(W) - H(W~)|_F / R": whole,
             "|H|_F": p.paper.kernel.norm().item(),
-            "|H(W) - H(W~)|_F / (sqrt(nd) x largest entry)": spread,
-            "the same for the exact kernel": max(c.norm().item() / R for R, c in exact.items()),
-            "log10 of the slack": bound + math.log10(root) - math.log10(whole),
+            "|H(W) - H(W~)|_F / (sqrt(nd) x largest entry)": _largest_spread(p, changes),
+            "the same for the exact kernel": largest_over_radius(exact),
+            "log10 of the slack": slack,
         },
-        figures=(
-            Figure(
-                "Change of the kernel",
-                "move R of every prefix vector",
-                "|H(W) - H(W~)|_F",
-                tuple(
-                    Series.of(name, list(cs), [c.norm().item() for c in cs.values()])
-                    for name, cs in {**changes, "toward the targets, exact kernel": exact}.items()
-                ),
-                log_x=True,
-                log_y=True,
-            ),
-        ),
+        figures=(change_figure({**changes, "toward the targets, exact kernel": exact}, "prefix vector"),),
         remark="A bound c on each of (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as the "
         "proof has it. Equal points attain it: with sigma = 1/(C sqrt(log(nd/delta))) B stays 1, and the "
         "change grows like n, so that sqrt(n) falls short for n large enough.",
+    )
+
+
+def _largest_spread(p: PrefixRegression, changes: dict[str, Changes]) -> float:
+    """The largest |H(W) - H(W~)|_F / (sqrt(nd) max_ij |H(W) - H(W~)|_ij)."""
+    root = math.sqrt(p.size)
+    return max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
+
+
+def _copies_trend(settings: Settings, seed: int) -> Conclusion:
+    return Conclusion.of_trend(
+        "|H(W) - H(W~)|_F over n, all points equal, B = 1",
+        "<=",
+        at_most(0.5),
+        settings.copies,
+        [_change_of_copies(settings, n, seed) for n in settings.copies],
+        part="2",
     )
 
 
@@ -107,22 +94,17 @@ def _change_of_copies(settings: Settings, n: int, seed: int) -> float:
     """|H(W) - H(W~)|_F for one point taken n times, at the largest sigma for which B = 1."""
     sigma = 1 / (settings.get("C", 10.0) * math.sqrt(math.log(n * settings.d / settings.delta)))
     p = ordinary_regression(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
-    X, U = p.X.repeat(n, 1), _random_move(p, seed)
+    X, U = p.X.repeat(n, 1), random_move(p.network.W, seed)
     moved = p.network.with_weights(p.network.W + settings.radii[-1] * U)
     return (moved.kernel(X, kind="paper") - p.network.kernel(X, kind="paper")).norm().item()
 
 
-def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> dict[float, Tensor]:
+def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> Changes:
     """H(W + R U) - H(W) for each radius R."""
     start = (p.paper if kind == "paper" else p.exact).kernel
     return {
         R: p.network.with_weights(p.network.W + R * U).kernel(p.X, kind=kind) - start for R in settings.radii
     }
-
-
-def _random_move(p: PrefixRegression, seed: int) -> Tensor:
-    U = torch.randn(p.network.W.shape, generator=generator(seed, "perturbation"), dtype=torch.float64)
-    return U / U.norm(dim=0)
 
 
 def _training_move(p: PrefixRegression) -> Tensor:

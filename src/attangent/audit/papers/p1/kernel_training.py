@@ -8,6 +8,7 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.descent import gradient_lines
 from attangent.audit.papers.measures.trends import at_least, at_most
 from attangent.audit.papers.p1.prefix_regression import (
     PrefixRegression,
@@ -289,22 +290,7 @@ def gradient_induction(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=properties(p, settings),
         conclusions=(
-            Conclusion(
-                "Eq. 22: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)",
-                "<=",
-                11 * needed.B * LOG10_E,
-                log10(constant),
-                log10=True,
-                part="Eq. 22",
-            ),
-            Conclusion.of_trend(
-                "Eq. 22: largest |dL/dw_r| / |F - Y|_F over n, every point n times",
-                "<=",
-                at_most(0.5),
-                settings.copies,
-                [_steepest(p, n) for n in settings.copies],
-                part="Eq. 22",
-            ),
+            *gradient_lines(p, "Eq. 22", 11 * needed.B * LOG10_E, log10(constant), settings.copies),
             Conclusion(
                 "eta |dL/dw_r| at the theorem's rate",
                 "<=",
@@ -318,13 +304,6 @@ def gradient_induction(settings: Settings, seed: int) -> Finding:
         numbers={"constant of Eq. 22 measured": constant, "largest |dL/dw_r|": steepest},
         figures=(_steps_figure(scaled),),
     )
-
-
-def _steepest(p: PrefixRegression, copies: int) -> float:
-    """The largest |dL/dw_r| / |F - Y|_F with every point repeated: points that pull alike are the worst."""
-    X, Y = p.X.repeat(copies, 1), p.Y.repeat(copies, 1)
-    gradient = p.network.gradient(X, Y).norm(dim=0).max()
-    return (gradient / (p.network.forward(X) - Y).norm()).item()
 
 
 def _steps_figure(scaled: Tensor) -> Figure:

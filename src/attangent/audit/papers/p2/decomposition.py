@@ -7,10 +7,15 @@ import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.descent import second_order_factor, walk
-from attangent.audit.papers.measures.trends import at_most
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.papers.measures.bounds import LOG10_E, never_above
+from attangent.audit.papers.measures.descent import (
+    SplitStep,
+    gradient_lines,
+    second_order_factor,
+    terms_add_up,
+    walk,
+)
 from attangent.audit.papers.p2.softmax_regression import (
     SoftmaxRegression,
     constants,
@@ -55,26 +60,10 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
     constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
     steepest = math.log10(run.gradient_norm.max().item())
     start = (p.network.forward(p.X) - p.Y).norm().item()
-    t = torch.arange(len(residual))
     return Finding(
         hypotheses=data_in_ball(p),
         conclusions=(
-            Conclusion(
-                "D.1: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)",
-                "<=",
-                3 * needed.B * LOG10_E,
-                math.log10(constant),
-                log10=True,
-                part="D.1",
-            ),
-            Conclusion.of_trend(
-                "D.1: largest |dL/dw_r| / |F - Y|_F over n, every point n times",
-                "<=",
-                at_most(0.5),
-                settings.copies,
-                [_steepest(p, n) for n in settings.copies],
-                part="D.1",
-            ),
+            *gradient_lines(p, "D.1", 3 * needed.B * LOG10_E, math.log10(constant), settings.copies),
             Conclusion(
                 "D.2: eta |dL/dw_r| at the theorem's rate",
                 "<=",
@@ -89,47 +78,23 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
             "constant of D.1 measured": constant,
             "eta |dL/dw_r| at the rate used": run.rate * 10**steepest,
         },
-        figures=(
-            Figure(
-                "Largest gradient of a neuron",
-                "step",
-                "norm",
-                (
-                    Series.of("|dL/dw_r|", t, run.gradient_norm),
-                    Series.of("sqrt(nd) |F - Y|_F", t, math.sqrt(p.size) * residual, "bound"),
-                ),
-                log_y=True,
-            ),
-        ),
+        figures=(_gradient_figure(run.gradient_norm, math.sqrt(p.size) * residual),),
     )
 
 
-def _steepest(p: SoftmaxRegression, copies: int) -> float:
-    """The largest |dL/dw_r| / |F - Y|_F with every point repeated: points that pull alike are the worst."""
-    X, Y = p.X.repeat(copies, 1), p.Y.repeat(copies, 1)
-    gradient = p.network.gradient(X, Y).norm(dim=0).max()
-    return (gradient / (p.network.forward(X) - Y).norm()).item()
+def _gradient_figure(largest: Tensor, bounds: Tensor) -> Figure:
+    t = range(len(largest))
+    series = (Series.of("|dL/dw_r|", t, largest), Series.of("sqrt(nd) |F - Y|_F", t, bounds, "bound"))
+    return Figure("Largest gradient of a neuron", "step", "norm", series, log_y=True)
 
 
 @dataclass(frozen=True)
-class SoftmaxStep:
-    """One step of descent: |F - Y|^2 before and after, the terms C0..C3, and what the bounds speak of."""
+class SoftmaxStep(SplitStep):
+    """A step split into the terms C0 to C3, and what their bounds speak of."""
 
-    before: float
-    after: float
-    C: tuple[float, float, float, float]
     quadratic_form: float
     """vec(F - Y)' H(t) vec(F - Y)."""
     lambda_min: float
-    theta: tuple[float, float]
-    """The range of the factor that Fact A.8 writes as Theta(1)."""
-    move: float
-    """The largest eta |<dL/dw_r, x_i>|."""
-
-    @property
-    def gap(self) -> float:
-        """How far the sum of the terms is from the change of the squared error, relative to that error."""
-        return abs(self.after - self.before - sum(self.C)) / self.before
 
 
 def take_step(
@@ -149,16 +114,17 @@ def take_step(
     growth = torch.log1p((S * torch.expm1(z)).sum(dim=1, keepdim=True))  # log alpha(t+1)/alpha(t)
     theta = second_order_factor(z)
     remainder = theta * z.square()
-    v = (
-        -F_moved * torch.expm1(growth),
-        network.m * (S * z) @ network.a.T,
-        network.m * (S * remainder) @ network.a.T,
-    )
+    v = {
+        "C0": -F_moved * torch.expm1(growth),
+        "C1": network.m * (S * z) @ network.a.T,
+        "C2": network.m * (S * remainder) @ network.a.T,
+    }
     H, r = network.kernel(p.X), vectorise(R)
     step = SoftmaxStep(
         before=R.square().sum().item(),
         after=(F_moved - p.Y).square().sum().item(),
-        C=(*(2 * (R * part).sum().item() for part in v), (F_moved - F).square().sum().item()),  # pyright: ignore
+        terms={name: 2 * (R * part).sum().item() for name, part in v.items()}
+        | {"C3": (F_moved - F).square().sum().item()},
         quadratic_form=(r @ H @ r).item(),
         lambda_min=torch.linalg.eigvalsh(H)[0].item(),
         theta=(theta.min().item(), theta.max().item()),
@@ -181,44 +147,7 @@ def take_step(
     seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    p = softmax_regression(settings, seed)
-    steps = walk(p, settings, take_step)
-    t = range(len(steps))
-    return Finding(
-        hypotheses=(
-            Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
-        ),
-        conclusions=(
-            Conclusion("largest gap of the sum, relative", "<=", 1e-9, max(step.gap for step in steps)),
-            Conclusion(
-                "smallest factor Theta(1)",
-                ">=",
-                0.45,
-                min(step.theta[0] for step in steps),
-                threshold="ours",
-            ),
-            Conclusion(
-                "largest factor Theta(1)",
-                "<=",
-                0.55,
-                max(step.theta[1] for step in steps),
-                threshold="ours",
-            ),
-        ),
-        numbers={f"C{i} / |F - Y|^2 at the first step": steps[0].C[i] / steps[0].before for i in range(4)},
-        figures=(
-            Figure(
-                "The four terms, relative to the squared error",
-                "step",
-                "|C| / |F - Y|^2",
-                tuple(
-                    Series.of(f"C{i}", t, [abs(step.C[i]) / step.before + 1e-300 for step in steps])
-                    for i in range(4)
-                ),
-                log_y=True,
-            ),
-        ),
-    )
+    return terms_add_up(walk(softmax_regression(settings, seed), settings, take_step))
 
 
 @claim(
@@ -241,7 +170,7 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
     steps = walk(p, settings, take_step)
     B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
     unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)
-    C = torch.tensor([step.C for step in steps], dtype=torch.float64)
+    C = torch.tensor([list(step.terms.values()) for step in steps], dtype=torch.float64)
     form = torch.tensor([m * eta * step.quadratic_form for step in steps], dtype=torch.float64)
     before = torch.tensor([step.before for step in steps], dtype=torch.float64)
     kept = torch.tensor([step.after / step.before for step in steps], dtype=torch.float64)
@@ -280,9 +209,7 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
 
 def _over_time(name: str, bound: float, values: Tensor) -> Conclusion:
     """`values` at each step should not exceed `bound`; the lemma that the name opens with is the part."""
-    above = (values > bound).nonzero()
-    first = int(above[0]) if len(above) else None
-    return Conclusion(name, "<=", bound, values.max().item(), first_violation=first, part=_lemma(name))
+    return never_above(name, bound, values, part=_lemma(name))
 
 
 def _lemma(name: str) -> str:

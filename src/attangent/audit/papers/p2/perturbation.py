@@ -6,12 +6,19 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attangent._random import generator
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.papers.measures.bounds import LOG10_E
+from attangent.audit.papers.measures.kernel_change import (
+    Changes,
+    change_figure,
+    entry_lines,
+    largest_over_radius,
+    norm_line,
+    random_move,
+)
 from attangent.audit.papers.measures.thirteen_parts import growth_with_neurons, thirteen_parts
-from attangent.audit.papers.measures.trends import at_least, at_most
+from attangent.audit.papers.measures.trends import at_most
 from attangent.audit.papers.p2.softmax_regression import (
     SoftmaxRegression,
     constants,
@@ -37,55 +44,15 @@ _SIZES = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     p = softmax_regression(settings, seed)
-    B = constants(p, settings).B
-    directions = {"random": _random_directions(p, seed), "adversarial": _worst_directions(p, seed)}
-    moved = {
-        name: [_printed_kernel(p, p.network.W + R * U) - p.kernel for R in settings.radii]
-        for name, U in directions.items()
-    }
-    per_radius = {
-        name: [change.norm().item() / R for change, R in zip(changes, settings.radii, strict=True)]
-        for name, changes in moved.items()
-    }
-    entries = max(
-        change.abs().max().item() / R
-        for changes in moved.values()
-        for change, R in zip(changes, settings.radii, strict=True)
-    )
-    frobenius = max(max(values) for values in per_radius.values())
+    bound = 10 * constants(p, settings).B * LOG10_E
+    directions = {"random": random_move(p.network.W, seed), "adversarial": _worst_directions(p, seed)}
+    changes = {f"{name} move": _changes(p, settings.radii, U) for name, U in directions.items()}
+    over_radius = {name: largest_over_radius(of_move) for name, of_move in changes.items()}
     return Finding(
-        hypotheses=(
-            data_in_ball(p)[0],
-            Hypothesis("largest move R", "<=", 0.01, max(settings.radii)),
-        ),
+        hypotheses=(data_in_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            Conclusion(
-                "largest change of an entry / R",
-                "<=",
-                10 * B * LOG10_E,
-                math.log10(entries),
-                log10=True,
-                part="1",
-            ),
-            Conclusion.of_trend(
-                "largest change of an entry, over R",
-                ">=",
-                at_least(1.0),
-                settings.radii,
-                [
-                    max(changes[i].abs().max().item() for changes in moved.values())
-                    for i in range(len(settings.radii))
-                ],
-                part="1",
-            ),
-            Conclusion(
-                "|H(W) - H(W~)|_F / R",
-                "<=",
-                math.log10(p.size) + 10 * B * LOG10_E,
-                math.log10(frobenius),
-                log10=True,
-                part="2",
-            ),
+            *entry_lines(changes, bound),
+            norm_line(changes, math.log10(p.size) + bound),
             Conclusion.of_trend(
                 "|H(W) - H(W~)|_F over n, all points equal",
                 "<=",
@@ -96,33 +63,22 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={
-            "|H(W) - H(W~)|_F / R, random move": max(per_radius["random"]),
-            "|H(W) - H(W~)|_F / R, adversarial move": max(per_radius["adversarial"]),
+            **{f"|H(W) - H(W~)|_F / R, {name}": value for name, value in over_radius.items()},
             "|H|_F": p.kernel.norm().item(),
-            "log10 of the slack": math.log10(p.size) + 10 * B * LOG10_E - math.log10(frobenius),
+            "log10 of the slack": math.log10(p.size) + bound - math.log10(max(over_radius.values())),
         },
-        figures=(_change_figure(settings.radii, per_radius),),
+        figures=(change_figure(changes, "neuron"),),
     )
+
+
+def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> Changes:
+    return {R: _printed_kernel(p, p.network.W + R * U) - p.kernel for R in radii}
 
 
 def _change_of_copies(p: SoftmaxRegression, U: Tensor, R: float, n: int) -> float:
     """|H(W) - H(W~)|_F for the first point taken n times."""
     X = p.X[:1].repeat(n, 1)
     return (p.network.with_weights(p.network.W + R * U).kernel(X) - p.network.kernel(X)).norm().item()
-
-
-def _change_figure(radii: list[float], per_radius: dict[str, list[float]]) -> Figure:
-    return Figure(
-        "Change of the kernel",
-        "move R of every neuron",
-        "|H(W) - H(W~)|_F",
-        tuple(
-            Series.of(f"{name} move", radii, [v * R for v, R in zip(values, radii, strict=True)])
-            for name, values in per_radius.items()
-        ),
-        log_x=True,
-        log_y=True,
-    )
 
 
 def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
@@ -133,14 +89,9 @@ def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
     return (G @ G.T) * (p.X @ p.X.T / p.network.m).tile(p.network.d_out, p.network.d_out)
 
 
-def _random_directions(p: SoftmaxRegression, seed: int) -> Tensor:
-    U = torch.randn(p.network.W.shape, generator=generator(seed, "perturbation"), dtype=torch.float64)
-    return U / U.norm(dim=0)
-
-
 def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tensor:
     """Unit moves, one a neuron, that change the kernel most: power iteration on its derivative."""
-    U = _random_directions(p, seed)
+    U = random_move(p.network.W, seed)
     for _ in range(rounds):
         change = torch.func.jvp(lambda W: _printed_kernel(p, W), (p.network.W,), (U,))[1]
         pull = torch.func.vjp(lambda W: _printed_kernel(p, W), p.network.W)[1]

@@ -16,6 +16,17 @@ from attangent.stages.theory.search import minimise_q_loss, q_losses
 from attangent.stages.theory.training import ConstantRate, NoisySGD, train
 
 
+@dataclass(frozen=True)
+class _Trained:
+    """What stage 2 leaves at one d: |signal of V| and K2, what (c.1) asks and the most that decay allows."""
+
+    norm: float
+    loss: float
+    asked: float
+    most: float
+    epsilon: float
+
+
 @claim(
     "P3/theorem-3",
     place="Section 4.2, Theorem 3 (Appendix G.1)",
@@ -44,9 +55,6 @@ def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
     found = [_second_stage(settings, d, seed) for d in settings.dimensions]
     least = [_least_loss(settings, d, seed) for d in settings.dimensions]
     slower = _second_stage(settings | {"second_rate": settings.second_rate / 2}, settings.dimensions[0], seed)
-    logs = [math.log(d) for d in settings.dimensions]
-    slowest = "where the bound's slowest term has -1/4"
-    floor = math.log(2) * settings.p
     return Finding(
         hypotheses=(
             *assumption_1(settings),
@@ -55,37 +63,9 @@ def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
             Hypothesis("change of K2 when eta_2 is halved", "<=", 0.02, abs(slower.loss - found[0].loss)),
         ),
         conclusions=(
-            Conclusion.of_trend(
-                "(c.1) growth exponent in d of |signal of V| eps / log(1/eps)",
-                ">=",
-                -0.25,
-                settings.dimensions,
-                [f.norm / f.asked for f in found],
-                part="c.1",
-            ),
-            Conclusion.of_trend(
-                f"(c.2) growth exponent of K2 in log d after training, {slowest}",
-                "<=",
-                -0.25,
-                logs,
-                [f.loss for f in found],
-                part="c.2",
-            ),
-            Conclusion.of_trend(
-                f"(c.2) the same of the least K2 of any V that was found, {slowest}",
-                "<=",
-                -0.25,
-                logs,
-                least,
-                part="c.2",
-            ),
-            Conclusion(
-                "least K2 on training prompts / (p log 2), over all d",
-                ">=",
-                0.9,
-                min(least) / floor,
-                claimed=False,
-            ),
+            _signal_trend(settings.dimensions, found),
+            *_loss_trends(settings.dimensions, [f.loss for f in found], least),
+            _floor_line(settings.p, least),
         ),
         numbers={
             "K2 after training at the largest d": found[-1].loss,
@@ -103,15 +83,28 @@ def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """What stage 2 leaves at one d: |signal of V| and K2, what (c.1) asks and the most that decay allows."""
+def _signal_trend(dimensions: list[int], found: list[_Trained]) -> Conclusion:
+    name = "(c.1) growth exponent in d of |signal of V| eps / log(1/eps)"
+    shares = [f.norm / f.asked for f in found]
+    return Conclusion.of_trend(name, ">=", -0.25, dimensions, shares, part="c.1")
 
-    norm: float
-    loss: float
-    asked: float
-    most: float
-    epsilon: float
+
+def _loss_trends(dimensions: list[int], trained: list[float], least: list[float]) -> list[Conclusion]:
+    """K2 against log d, after training and at its least over every V that was found."""
+    slowest = "where the bound's slowest term has -1/4"
+    names = {
+        f"(c.2) growth exponent of K2 in log d after training, {slowest}": trained,
+        f"(c.2) the same of the least K2 of any V that was found, {slowest}": least,
+    }
+    logs = [math.log(d) for d in dimensions]
+    return [
+        Conclusion.of_trend(name, "<=", -0.25, logs, losses, part="c.2") for name, losses in names.items()
+    ]
+
+
+def _floor_line(p: float, least: list[float]) -> Conclusion:
+    name = "least K2 on training prompts / (p log 2), over all d"
+    return Conclusion(name, ">=", 0.9, min(least) / (math.log(2) * p), claimed=False)
 
 
 def _second_stage(settings: Settings, d: int, seed: int) -> _Trained:

@@ -38,56 +38,68 @@ from attangent.stages.theory.data import Part
     rests_on=("P3/proposition-4", "P3/assumption-2"),
 )
 def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
-    flips = {name: [] for name in "PQ"}
-    for L in settings.lengths:
-        for name, (part, U) in parts_and_noise(settings, settings.d, L, seed).items():
-            flips[name].append(flips_by_turning(part, U, settings.signal).mean().item())
+    flips = _flips_by_length(settings, seed)
     bound = [_bound(settings, L) for L in settings.lengths]
     return Finding(
         conclusions=(
-            *(
-                Conclusion.of_trend(
-                    f"growth exponent in L of the signs changed, {name} parts",
-                    "<=",
-                    2 / 3 + 0.05,
-                    settings.lengths,
-                    [max(count, 1e-9) for count in flips[name]],
-                    part=f"{name} parts",
-                )
-                for name in flips
-            ),
-            Conclusion.of_trend(
-                "P parts at L = d^1.5: growth exponent in d of signs changed / bound",
-                "<=",
-                0.1,
-                settings.dimensions,
-                [_at_power(settings, d, 1.5, seed) for d in settings.dimensions],
-                claimed=False,
-            ),
+            *(_length_trend(settings.lengths, name, counts) for name, counts in flips.items()),
+            _dimension_trend(settings, seed),
         ),
         numbers={
-            f"signs changed / bound with constant 1 at the largest L, {name}": flips[name][-1] / bound[-1]
-            for name in flips
+            f"signs changed / bound with constant 1 at the largest L, {name}": counts[-1] / bound[-1]
+            for name, counts in flips.items()
         },
-        figures=(
-            Figure(
-                "Signs changed by a signal of norm K/lambda",
-                "L",
-                "signs changed",
-                (
-                    Series.of("P parts", settings.lengths, flips["P"]),
-                    Series.of("Q parts", settings.lengths, flips["Q"]),
-                    Series.of("L^(2/3), constant 1", settings.lengths, bound, "bound"),
-                ),
-                log_x=True,
-                log_y=True,
-            ),
-        ),
+        figures=(_flips_figure(settings.lengths, flips, bound),),
         remark="The lemma is taken from networks with L independent neurons. Here the scores of a prompt are"
         " X'(U x_L), L projections of one vector in R^d: turning it by a fixed angle changes a fixed "
         "share of the signs, about K L / (pi lambda tau_0 sqrt(d)), however long the prompt. For the "
         "P parts that exceeds the bound only where L is well above d^1.5. A hard part shows three "
         "different tokens: a sign changes for a third of the prompt or not at all.",
+    )
+
+
+def _flips_by_length(settings: Settings, seed: int) -> dict[str, list[float]]:
+    """How many signs change at each length, mean over prompts, for the P and the Q parts."""
+    flips: dict[str, list[float]] = {"P": [], "Q": []}
+    for L in settings.lengths:
+        for name, (part, U) in parts_and_noise(settings, settings.d, L, seed).items():
+            flips[name].append(flips_by_turning(part, U, settings.signal).mean().item())
+    return flips
+
+
+def _length_trend(lengths: list[int], name: str, counts: list[float]) -> Conclusion:
+    return Conclusion.of_trend(
+        f"growth exponent in L of the signs changed, {name} parts",
+        "<=",
+        2 / 3 + 0.05,
+        lengths,
+        [max(count, 1e-9) for count in counts],
+        part=f"{name} parts",
+    )
+
+
+def _dimension_trend(settings: Settings, seed: int) -> Conclusion:
+    return Conclusion.of_trend(
+        "P parts at L = d^1.5: growth exponent in d of signs changed / bound",
+        "<=",
+        0.1,
+        settings.dimensions,
+        [_at_power(settings, d, 1.5, seed) for d in settings.dimensions],
+        claimed=False,
+    )
+
+
+def _flips_figure(lengths: list[int], flips: dict[str, list[float]], bound: list[float]) -> Figure:
+    return Figure(
+        "Signs changed by a signal of norm K/lambda",
+        "L",
+        "signs changed",
+        (
+            *(Series.of(f"{name} parts", lengths, counts) for name, counts in flips.items()),
+            Series.of("L^(2/3), constant 1", lengths, bound, "bound"),
+        ),
+        log_x=True,
+        log_y=True,
     )
 
 

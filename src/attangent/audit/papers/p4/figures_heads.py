@@ -53,38 +53,13 @@ def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
     given = dictionary(settings | {"tokens": "gaussian"}, seed)
     runs = {H: _descend(given, settings, seed, H) for H in (*settings.few, *settings.enough)}
     ends, late = {H: _end(run) for H, run in runs.items()}, {H: _late_fall(run) for H, run in runs.items()}
-    largest, too_many = max(settings.enough), settings.too_many
+    too_many = settings.too_many
     crowded = _descend(given, settings | {"steps": settings.crowded_steps}, seed, too_many)
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest gap with H >= N / least with H < N",
-                "<=",
-                1.0,
-                _contrast(ends, settings),
-                part="few heads",
-            ),
-            Conclusion(
-                f"gap at the end / at two thirds with H = {largest}, less the least with H < N",
-                "<=",
-                0.0,
-                late[largest] - min(late[H] for H in settings.few),
-                part="few heads",
-            ),
-            Conclusion(
-                f"gap at the end / at the start with H = {too_many}",
-                ">=",
-                1.0,
-                _end(crowded) / crowded.gaps[0].item(),
-                part="too many heads",
-            ),
-            Conclusion(
-                "H < N: least of gap at the end / at two thirds",
-                ">=",
-                0.95,
-                min(late[H] for H in settings.few),
-                threshold="ours",
-            ),
+            *_few_heads_lines(settings, ends, late),
+            _crowded_line(too_many, crowded),
+            _stopped_line(settings, late),
         ),
         differs=differences_from_section_4(
             settings,
@@ -100,6 +75,31 @@ def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
         remark="That fewer heads than N descend more slowly does not mean that they cannot get "
         "there: see P4/multi-head.",
     )
+
+
+def _few_heads_lines(
+    settings: Settings, ends: dict[int, float], late: dict[int, float]
+) -> tuple[Conclusion, ...]:
+    """Fewer than N heads end higher, and fall less at the end, than N or more."""
+    largest, part = max(settings.enough), "few heads"
+    later = late[largest] - min(late[H] for H in settings.few)
+    gaps = "largest gap with H >= N / least with H < N"
+    falls = f"gap at the end / at two thirds with H = {largest}, less the least with H < N"
+    return (
+        Conclusion(gaps, "<=", 1.0, _contrast(ends, settings), part=part),
+        Conclusion(falls, "<=", 0.0, later, part=part),
+    )
+
+
+def _crowded_line(too_many: int, crowded: Training) -> Conclusion:
+    name = f"gap at the end / at the start with H = {too_many}"
+    return Conclusion(name, ">=", 1.0, _end(crowded) / crowded.gaps[0].item(), part="too many heads")
+
+
+def _stopped_line(settings: Settings, late: dict[int, float]) -> Conclusion:
+    """That the loss with few heads has stopped; 0.95 for it is ours."""
+    name = "H < N: least of gap at the end / at two thirds"
+    return Conclusion(name, ">=", 0.95, min(late[H] for H in settings.few), threshold="ours")
 
 
 def _descend(given: Dictionary, settings: Settings, seed: int, H: int) -> Training:
