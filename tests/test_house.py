@@ -11,6 +11,7 @@ OF_SEVERAL_FILES = {
     "adapters/test_ragged.py",
     "adapters/test_real_models.py",
     "attention/features/test_conformance.py",
+    "attention/test_extremes.py",
     "audit/papers/test_layout.py",
     "audit/report/test_page_browser.py",
     "audit/running/test_interrupted.py",

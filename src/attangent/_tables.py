@@ -79,7 +79,7 @@ def check_columns(names: Iterable[Any], path: Path) -> None:
 
 def harmless(cell: Any) -> Any:
     """The cell, with an apostrophe before a text that a spreadsheet would run as a formula."""
-    runs = isinstance(cell, str) and cell.startswith(_FORMULA) and not _is_number(cell)
+    runs = isinstance(cell, str) and cell.startswith(_FORMULA) and not is_number(cell)
     return f"'{cell}" if runs else cell
 
 
@@ -92,7 +92,8 @@ def harmless_frame(frame: "DataFrame") -> "DataFrame":
     return cells.set_axis([harmless(name) for name in cells.columns], axis="columns")
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether Python reads the text as a number."""
     try:
         float(text)
     except ValueError:

@@ -7,6 +7,8 @@ import torch
 from attangent._random import generator
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors, Elu, Learned, PositiveRandom, Printed, Taylor
+from attangent.attention.masks import resolve_mask
+from attangent.attention.portable import portable_attention
 
 
 def normal(*shape, seed=0, dtype=torch.float64, scale=1.0):
@@ -130,3 +132,12 @@ def written_out(q, k, v, state, *, mask=None, causal=False, scale=None, softcap=
                 whole = weights.sum() + phi[b, h, i] @ mass[h // group]
                 out[b, h, i] = top / whole if whole != 0 else 0
     return out
+
+
+def portable(q, k, v, state, *, mask=None, causal=False, scale=None):
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return portable_attention(q, k, v, state, resolve_mask(mask, causal, q, k), scale)
+
+
+def gradients(out, inputs, seed=0):
+    return torch.autograd.grad(out, inputs, normal(*out.shape, seed=seed + 99, dtype=out.dtype))

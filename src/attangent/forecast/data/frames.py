@@ -9,7 +9,7 @@ import pandas as pd
 
 from attangent._errors import AttangentError
 from attangent._show import brief_fields
-from attangent._tables import check_columns, check_header, reading_table
+from attangent._tables import check_columns, check_header, is_number, reading_table
 from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
 
 MOST_MISSING = 0.5
@@ -99,7 +99,7 @@ def read_table(path: Path) -> pd.DataFrame:
     frame = frame.dropna(how="all")
     if frame.empty:
         raise AttangentError(f"{path} has a header but no rows")
-    if _is_number(frame.columns[-1]) and _is_value(frame.columns[0]):
+    if is_number(frame.columns[-1]) and _is_value(frame.columns[0]):
         raise AttangentError(
             f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
         )
@@ -159,17 +159,9 @@ def _decimal_commas(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_value(text: str) -> bool:
     """Whether a column's name looks like a cell: a number or a date."""
-    return _is_number(text) or _looks_like_dates(pd.Series([text]))
+    return is_number(text) or _looks_like_dates(pd.Series([text]))
 
 
 def _take_dates(

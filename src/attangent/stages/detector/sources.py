@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from attangent._errors import AttangentError
-from attangent._tables import check_columns, check_header, reading_table
+from attangent._tables import check_columns, check_header, is_number, reading_table
 
 _STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
 _NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")
@@ -76,22 +76,14 @@ def _numeric_columns(frame: pd.DataFrame, steps: str) -> list[str]:
     """Columns whose first cell that is not empty is a number."""
     named = [name for name in frame.columns if name != steps and name not in _NO_LOSS]
     first = {name: next((cell for cell in frame[name] if cell.strip()), "") for name in named}
-    return [name for name, cell in first.items() if _is_number(cell)]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return [name for name, cell in first.items() if is_number(cell)]
 
 
 def _numbers(long: pd.DataFrame, place: Path) -> pd.DataFrame:
     """Cells as numbers, gaps left out."""
     long = long.loc[[bool(cell.strip()) for cell in long["loss"]]].copy()
     for column in ("step", "loss"):
-        wrong = [not _is_number(cell) for cell in long[column]]
+        wrong = [not is_number(cell) for cell in long[column]]
         if any(wrong):
             first = long.iloc[wrong.index(True)]
             raise AttangentError(

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attangent.audit.papers.measures.bounds import (
+    bound_figure,
     falling,
     first_above,
     never_above,
@@ -34,13 +35,22 @@ def test_a_loss_that_falls_by_a_share_a_step():
 def test_the_line_of_one_bound_names_the_first_step_above_it():
     broken = never_above("C", 1.0, torch.tensor([0.5, 2.0, 3.0]), part="1")
     assert (broken.kept, broken.measured, broken.first_violation, broken.part) == (False, 3.0, 1, "1")
-    kept = never_above("C", 3.0, torch.tensor([0.5, 2.0, 3.0]), claimed=False)
-    assert (kept.kept, kept.first_violation, kept.decides) == (True, None, False)
+    kept = never_above("C", 3.0, torch.tensor([0.5, 2.0, 3.0]))
+    assert (kept.kept, kept.first_violation) == (True, None)
 
 
 def test_the_line_of_a_bound_for_each_step_forgives_round_off_alone():
     bounds = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
     assert stays_below("L", bounds * (1 + 1e-12), bounds).kept
+    assert not stays_below("L", bounds, bounds, claimed=False).decides
     broken = stays_below("L", torch.tensor([1.0, 2.0, 4.1], dtype=torch.float64), bounds)
     assert (broken.kept, broken.first_violation) == (False, 2)
     assert broken.measured == pytest.approx(1.025)
+
+
+def test_a_run_is_drawn_beside_its_bounds():
+    figure = bound_figure(
+        "title", "loss", torch.tensor([1.0, 0.5]), torch.tensor([2.0, 1.0]), ("run", "bound")
+    )
+    assert [(series.label, series.kind) for series in figure.series] == [("run", "line"), ("bound", "bound")]
+    assert [list(series.y) for series in figure.series] == [[1.0, 0.5], [2.0, 1.0]]

@@ -3,7 +3,7 @@
 import pytest
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p4 import figures_deep
+from attangent.audit.papers.p4 import curves, figures_deep
 from tests.audit.papers.harness import ClaimSuite, checking
 
 check = checking({"P4/figure-2b": {"steps": 80}})
@@ -38,6 +38,6 @@ def test_a_pair_is_trained_with_the_same_work():
 
 
 def test_a_loss_that_rises_is_found_out(monkeypatch):
-    right = figures_deep._fall
-    monkeypatch.setattr(figures_deep, "_fall", lambda losses: 1 / right(losses))
+    right = curves.fall
+    monkeypatch.setattr(curves, "fall", lambda losses: 1 / right(losses))
     assert check("P4/figure-2b", steps=20).verdict is Verdict.NOT_REPRODUCED

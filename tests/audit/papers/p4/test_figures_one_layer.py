@@ -3,7 +3,7 @@
 import pytest
 
 from attangent.audit import Verdict, registry
-from attangent.audit.papers.p4 import figures_one_layer
+from attangent.audit.papers.p4 import curves, figures_one_layer
 from attangent.icl import RidgeLimit
 from tests.audit.papers.harness import ClaimSuite, checking
 
@@ -30,8 +30,8 @@ def test_wrong_turns_are_counted_from_both_sides():
 
 
 def test_a_loss_that_rises_is_found_out(monkeypatch):
-    right = figures_one_layer._fall
-    monkeypatch.setattr(figures_one_layer, "_fall", lambda losses: 1 / right(losses))
+    right = curves.fall
+    monkeypatch.setattr(curves, "fall", lambda losses: 1 / right(losses))
     assert check("P4/figure-2a", steps=50).verdict is Verdict.NOT_REPRODUCED
 
 

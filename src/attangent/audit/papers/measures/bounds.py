@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.finding import Conclusion
+from attangent.audit.finding import Conclusion, Figure, Series
 
 LOG10_E = math.log10(math.e)
 _SLACK = 1 + 1e-9
@@ -29,31 +29,22 @@ def falling(loss: Tensor, share: float) -> Tensor:
     return loss[0] * (1 - share) ** torch.arange(len(loss)).double()
 
 
-def never_above(
-    name: str, bound: float, values: Tensor, *, part: str = "", claimed: bool = True
-) -> Conclusion:
+def never_above(name: str, bound: float, values: Tensor, *, part: str = "") -> Conclusion:
     """The line that no step's value exceeds `bound`."""
-    return Conclusion(
-        name,
-        "<=",
-        bound,
-        values.max().item(),
-        first_violation=first_above(values, bound),
-        part=part,
-        claimed=claimed,
-    )
+    above = first_above(values, bound)
+    return Conclusion(name, "<=", bound, values.max().item(), first_violation=above, part=part)
 
 
 def stays_below(
     name: str, values: Tensor, bounds: Tensor, *, part: str = "", claimed: bool = True
 ) -> Conclusion:
     """The line that every step's value is at most its own bound, up to round-off."""
-    return Conclusion(
-        name,
-        "<=",
-        _SLACK,
-        worst_ratio(values, bounds),
-        first_violation=first_above(values, bounds * _SLACK),
-        part=part,
-        claimed=claimed,
-    )
+    ratio, above = worst_ratio(values, bounds), first_above(values, bounds * _SLACK)
+    return Conclusion(name, "<=", _SLACK, ratio, claimed=claimed, first_violation=above, part=part)
+
+
+def bound_figure(title: str, y_label: str, values: Tensor, bounds: Tensor, names: tuple[str, str]) -> Figure:
+    """Values along a run and their bounds; `names` says what either is called."""
+    t = range(len(values))
+    series = (Series.of(names[0], t, values), Series.of(names[1], t, bounds, "bound"))
+    return Figure(title, "step", y_label, series, log_y=True)

@@ -167,25 +167,15 @@ def _error_times_m(lengths: list[int], bound: float, run: Errors) -> Conclusion:
 
 def _cost_trend(settings: Settings, sizes: list[int]) -> Conclusion:
     """L r d for r features in units of the promised L^2 d."""
-    return Conclusion.of_trend(
-        f"L r d / (L^2 d) with the fewest Taylor features for 1/m, L = {settings.L}, over m",
-        "<=",
-        at_most(0.0),
-        settings.lengths,
-        [size / settings.L for size in sizes],
-        part="cost",
-    )
+    name = f"L r d / (L^2 d) with the fewest Taylor features for 1/m, L = {settings.L}, over m"
+    costs = [size / settings.L for size in sizes]
+    return Conclusion.of_trend(name, "<=", at_most(0.0), settings.lengths, costs, part="cost")
 
 
 def _token_trend(settings: Settings, errors: list[float]) -> Conclusion:
-    return Conclusion.of_trend(
-        f"error over the size of the tokens' values, m = {settings.lengths[0]}",
-        "<=",
-        at_most(0.0),
-        settings.token_values,
-        errors,
-        part="any values of the tokens",
-    )
+    name = f"error over the size of the tokens' values, m = {settings.lengths[0]}"
+    part = "any values of the tokens"
+    return Conclusion.of_trend(name, "<=", at_most(0.0), settings.token_values, errors, part=part)
 
 
 def _powers_of_fixed_maps(settings: Settings, bound: float, run: Errors) -> list[Conclusion]:

@@ -7,15 +7,8 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.measures import kernel_change
 from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.kernel_change import (
-    Changes,
-    change_figure,
-    entry_lines,
-    largest_over_radius,
-    norm_line,
-    random_move,
-)
 from attangent.audit.papers.measures.trends import at_most
 from attangent.audit.papers.p1.prefix_regression import (
     PrefixRegression,
@@ -46,34 +39,38 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
     toward = _training_move(p)
-    moves = {"random": random_move(p.network.W, seed), "toward the targets": toward}
+    moves = {"random": kernel_change.random_move(p.network.W, seed), "toward the targets": toward}
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
     exact = _changes(p, settings, toward, "exact")
     bound = math.log10(8) + 22 * p.bound(settings) * LOG10_E
-    whole = max(map(largest_over_radius, changes.values()))
+    whole = max(map(kernel_change.largest_over_radius, changes.values()))
     slack = bound + math.log10(math.sqrt(p.size)) - math.log10(whole)
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            *entry_lines(changes, bound),
-            norm_line(changes, bound + math.log10(math.sqrt(p.size))),
+            *kernel_change.entry_lines(changes, bound),
+            kernel_change.norm_line(changes, bound + math.log10(math.sqrt(p.size))),
             _copies_trend(settings, seed),
         ),
         numbers={
             "|H(W) - H(W~)|_F / R": whole,
             "|H|_F": p.paper.kernel.norm().item(),
             "|H(W) - H(W~)|_F / (sqrt(nd) x largest entry)": _largest_spread(p, changes),
-            "the same for the exact kernel": largest_over_radius(exact),
+            "the same for the exact kernel": kernel_change.largest_over_radius(exact),
             "log10 of the slack": slack,
         },
-        figures=(change_figure({**changes, "toward the targets, exact kernel": exact}, "prefix vector"),),
+        figures=(
+            kernel_change.change_figure(
+                {**changes, "toward the targets, exact kernel": exact}, "prefix vector"
+            ),
+        ),
         remark="A bound c on each of (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as the "
         "proof has it. Equal points attain it: with sigma = 1/(C sqrt(log(nd/delta))) B stays 1, and the "
         "change grows like n, so that sqrt(n) falls short for n large enough.",
     )
 
 
-def _largest_spread(p: PrefixRegression, changes: dict[str, Changes]) -> float:
+def _largest_spread(p: PrefixRegression, changes: dict[str, kernel_change.Changes]) -> float:
     """The largest |H(W) - H(W~)|_F / (sqrt(nd) max_ij |H(W) - H(W~)|_ij)."""
     root = math.sqrt(p.size)
     return max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
@@ -94,12 +91,12 @@ def _change_of_copies(settings: Settings, n: int, seed: int) -> float:
     """|H(W) - H(W~)|_F for one point taken n times, at the largest sigma for which B = 1."""
     sigma = 1 / (settings.get("C", 10.0) * math.sqrt(math.log(n * settings.d / settings.delta)))
     p = ordinary_regression(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
-    X, U = p.X.repeat(n, 1), random_move(p.network.W, seed)
+    X, U = p.X.repeat(n, 1), kernel_change.random_move(p.network.W, seed)
     moved = p.network.with_weights(p.network.W + settings.radii[-1] * U)
     return (moved.kernel(X, kind="paper") - p.network.kernel(X, kind="paper")).norm().item()
 
 
-def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> Changes:
+def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> kernel_change.Changes:
     """H(W + R U) - H(W) for each radius R."""
     start = (p.paper if kind == "paper" else p.exact).kernel
     return {

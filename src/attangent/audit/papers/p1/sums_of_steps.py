@@ -141,18 +141,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     bound = 0.5 * math.log10(p.size) + 9 * p.bound(settings) * LOG10_E - math.log10(longest)
     return Finding(
         hypotheses=_conditions(p, settings),
-        conclusions=(
-            Conclusion.of_trend(
-                "change of alpha / (eta |F - Y|_F), over m", "<=", at_most(-1.0), settings.lengths, values
-            ),
-            Conclusion(
-                "change of alpha / (eta |F - Y|_F), longest prefix",
-                "<=",
-                bound,
-                math.log10(values[-1]),
-                log10=True,
-            ),
-        ),
+        conclusions=(*_growth_and_size(settings, "change of alpha / (eta |F - Y|_F)", -1.0, values, bound),),
         numbers={f"m = {m}": value for m, value in zip(settings.lengths, values, strict=True)},
         figures=(_lengths_figure("change of alpha / (eta |F - Y|_F)", settings.lengths, values, -1.0),),
         remark="It grows like sqrt(m), as the sum of m terms with random signs does.",
@@ -176,26 +165,12 @@ def step_sums(settings: Settings, seed: int) -> Finding:
     p, found = _over_lengths(settings, seed)
     longest = settings.lengths[-1]
     B = p.bound(settings) * LOG10_E
+    bound = 0.5 * math.log10(p.size) + 8 * B - math.log10(longest)
     first, squares = ([getattr(part, name) for part in found.values()] for name in ("steps", "squares"))
     return Finding(
         hypotheses=_conditions(p, settings),
         conclusions=(
-            Conclusion.of_trend(
-                "|<Delta W'x_i, 1>| / |F - Y|_F, over m",
-                "<=",
-                at_most(-1.0),
-                settings.lengths,
-                first,
-                part="1",
-            ),
-            Conclusion(
-                "|<Delta W'x_i, 1>| / |F - Y|_F, longest prefix",
-                "<=",
-                0.5 * math.log10(p.size) + 8 * B - math.log10(longest),
-                math.log10(first[-1]),
-                log10=True,
-                part="1",
-            ),
+            *_growth_and_size(settings, "|<Delta W'x_i, 1>| / |F - Y|_F", -1.0, first, bound, part="1"),
             Conclusion.of_trend(
                 "<(Delta W'x_i)^2, 1> / |F - Y|_F, over m",
                 "<=",
@@ -218,6 +193,17 @@ def step_sums(settings: Settings, seed: int) -> Finding:
         remark="Part 1 grows like sqrt(m): the part through the softmax sums to zero, and that of the values "
         "is m sum_j <a, S_j> <R_j, x_i> with <a, S_j> of order m^(-1/2). The proof also has |U|_1 <= |U|_F, "
         "which is the wrong way round.",
+    )
+
+
+def _growth_and_size(
+    settings: Settings, what: str, exponent: float, values: list[float], log10_bound: float, part: str = ""
+) -> tuple[Conclusion, ...]:
+    """How `what` grows with the length of the prefix, and its size at the longest one."""
+    last = math.log10(values[-1])
+    return (
+        Conclusion.of_trend(f"{what}, over m", "<=", at_most(exponent), settings.lengths, values, part=part),
+        Conclusion(f"{what}, longest prefix", "<=", log10_bound, last, log10=True, part=part),
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.papers.measures.bounds import LOG10_E, never_above
+from attangent.audit.papers.measures.bounds import LOG10_E, bound_figure, never_above
 from attangent.audit.papers.measures.descent import (
     SplitStep,
     gradient_lines,
@@ -78,14 +78,16 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
             "constant of D.1 measured": constant,
             "eta |dL/dw_r| at the rate used": run.rate * 10**steepest,
         },
-        figures=(_gradient_figure(run.gradient_norm, math.sqrt(p.size) * residual),),
+        figures=(
+            bound_figure(
+                "Largest gradient of a neuron",
+                "norm",
+                run.gradient_norm,
+                math.sqrt(p.size) * residual,
+                ("|dL/dw_r|", "sqrt(nd) |F - Y|_F"),
+            ),
+        ),
     )
-
-
-def _gradient_figure(largest: Tensor, bounds: Tensor) -> Figure:
-    t = range(len(largest))
-    series = (Series.of("|dL/dw_r|", t, largest), Series.of("sqrt(nd) |F - Y|_F", t, bounds, "bound"))
-    return Figure("Largest gradient of a neuron", "step", "norm", series, log_y=True)
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,8 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.papers.measures import kernel_change
 from attangent.audit.papers.measures.bounds import LOG10_E
-from attangent.audit.papers.measures.kernel_change import (
-    Changes,
-    change_figure,
-    entry_lines,
-    largest_over_radius,
-    norm_line,
-    random_move,
-)
 from attangent.audit.papers.measures.thirteen_parts import growth_with_neurons, thirteen_parts
 from attangent.audit.papers.measures.trends import at_most
 from attangent.audit.papers.p2.softmax_regression import (
@@ -45,14 +38,17 @@ _SIZES = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     p = softmax_regression(settings, seed)
     bound = 10 * constants(p, settings).B * LOG10_E
-    directions = {"random": random_move(p.network.W, seed), "adversarial": _worst_directions(p, seed)}
+    directions = {
+        "random": kernel_change.random_move(p.network.W, seed),
+        "adversarial": _worst_directions(p, seed),
+    }
     changes = {f"{name} move": _changes(p, settings.radii, U) for name, U in directions.items()}
-    over_radius = {name: largest_over_radius(of_move) for name, of_move in changes.items()}
+    over_radius = {name: kernel_change.largest_over_radius(of_move) for name, of_move in changes.items()}
     return Finding(
         hypotheses=(data_in_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            *entry_lines(changes, bound),
-            norm_line(changes, math.log10(p.size) + bound),
+            *kernel_change.entry_lines(changes, bound),
+            kernel_change.norm_line(changes, math.log10(p.size) + bound),
             Conclusion.of_trend(
                 "|H(W) - H(W~)|_F over n, all points equal",
                 "<=",
@@ -67,11 +63,11 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             "|H|_F": p.kernel.norm().item(),
             "log10 of the slack": math.log10(p.size) + bound - math.log10(max(over_radius.values())),
         },
-        figures=(change_figure(changes, "neuron"),),
+        figures=(kernel_change.change_figure(changes, "neuron"),),
     )
 
 
-def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> Changes:
+def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> kernel_change.Changes:
     return {R: _printed_kernel(p, p.network.W + R * U) - p.kernel for R in radii}
 
 
@@ -91,7 +87,7 @@ def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
 
 def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tensor:
     """Unit moves, one a neuron, that change the kernel most: power iteration on its derivative."""
-    U = random_move(p.network.W, seed)
+    U = kernel_change.random_move(p.network.W, seed)
     for _ in range(rounds):
         change = torch.func.jvp(lambda W: _printed_kernel(p, W), (p.network.W,), (U,))[1]
         pull = torch.func.vjp(lambda W: _printed_kernel(p, W), p.network.W)[1]

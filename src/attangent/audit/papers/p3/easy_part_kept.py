@@ -8,7 +8,6 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.papers.p3.elementary import ASSUMED, assumption_1
 from attangent.audit.papers.p3.two_stage_setting import Assumption1, easy_pull, signal_norm
 from attangent.audit.registry import claim
-from attangent.stages import ReluAttention
 from attangent.stages.theory.training import ConstantRate, NoisySGD, train
 
 _SETTING = {
@@ -48,22 +47,8 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
             Hypothesis("relative change of the move when eta_2 is halved", "<=", 0.02, change),
         ),
         conclusions=(
-            Conclusion.of_trend(
-                f"(d.1) growth exponent in d of (move of the signal of W) / bound, L = d^{settings.power:g}",
-                "<=",
-                0.25,
-                d,
-                [f.moved / f.bound for f in found],
-                part="d.1",
-            ),
-            Conclusion.of_trend(
-                f"(d.2) growth exponent in d of |change of K1| / bound, L = d^{settings.power:g}",
-                "<=",
-                0.25,
-                d,
-                [f.changed / f.bound for f in found],
-                part="d.2",
-            ),
+            _trend(settings, "d.1", "(move of the signal of W)", [f.moved / f.bound for f in found]),
+            _trend(settings, "d.2", "|change of K1|", [f.changed / f.bound for f in found]),
             Conclusion.of_trend(
                 f"the exponent of (d.1) at L = d^{settings.other_power:g}",
                 "<=",
@@ -87,6 +72,11 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _trend(settings: Settings, part: str, what: str, ratios: list[float]) -> Conclusion:
+    name = f"({part}) growth exponent in d of {what} / bound, L = d^{settings.power:g}"
+    return Conclusion.of_trend(name, "<=", 0.25, settings.dimensions, ratios, part=part)
+
+
 @dataclass(frozen=True)
 class SecondStage:
     """How far W moves in stage 2, and along w* alone; the change of K1; the bound; what is expected."""
@@ -101,18 +91,16 @@ class SecondStage:
 def second_stage(settings: Settings, d: int, seed: int) -> SecondStage:
     """Stage 1 with noise, then stage 2 without, until W has stopped moving."""
     scale = Assumption1.of(settings, d)
-    data = scale.data()
-    model = ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed)
-    prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
+    model, prompts = scale.start(settings, seed)
     first = train(model, prompts, _stage(scale, settings.rate, 1.0, None), seed=seed).ends[0]
     second = _stage(scale, settings.second_rate, settings.decay_times, 0.0)
     last = train(model, prompts, second, seed=seed).ends[0]
     kept = (1 - settings.second_rate * scale.weight_decay) ** second.steps
     move = last.signal.W + (kept - 1) * first.signal.W  # the second run counts its signal from 0
-    eps = _hard_epsilon(settings, d)
+    eps, w_star = _hard_epsilon(settings, d), scale.data().w_star
     return SecondStage(
         signal_norm(move).mean().item(),
-        (move[:, 0] @ data.w_star @ data.w_star).mean().item(),
+        (move[:, 0] @ w_star @ w_star).mean().item(),
         (last.losses.K1 - first.losses.K1).abs().mean().item(),
         eps**2 / (math.log(1 / eps) ** 2 * scale.root_log),
         easy_pull(d)

@@ -219,8 +219,7 @@ class _EasyStage:
 
 def _easy_stage_one(settings: Settings, d: int, seed: int) -> _EasyStage:
     scale = Assumption1.of(settings, d)
-    model = ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed)
-    prompts = scale.data().sample(settings.N, runs=settings.runs, seed=seed)
+    model, prompts = scale.start(settings, seed)
     gradients: list[Tensor] = []
     steps = scale.first_steps(settings.rate)
     config = NoisySGD(

@@ -3,15 +3,10 @@
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_setting import (
-    COUNTERFACT,
-    HOTPOTQA,
-    MADE_UP,
-    ON_COUNTERFACT,
-    ON_HOTPOTQA,
-    TWO_HOPS,
-    TYPED,
     differences,
     from_the_paper,
+    on_counterfact,
+    on_hotpotqa,
     remark,
     trained,
 )
@@ -145,12 +140,8 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
     quote="all predictions meet syntactic requirements, but most remain semantically incorrect",
     title="Syntax before semantics in a GPT-2 trained on CounterFact",
     statement=STATEMENT.format("CounterFact"),
-    quick={**MADE_UP, **TYPED, **BARS},
-    full={**ON_COUNTERFACT, "few": 0.5},
-    seeds=1,
-    full_seeds=2,
     seconds=9.0,
-    data=COUNTERFACT,
+    **on_counterfact(BARS, full={"few": 0.5}),
 )
 @needs_adapters
 def counterfact(settings: Settings, seed: int) -> Finding:
@@ -164,11 +155,8 @@ def counterfact(settings: Settings, seed: int) -> Finding:
     "dataset",
     title="Syntax before semantics in a GPT-2 trained on HotpotQA",
     statement=STATEMENT.format("HotpotQA"),
-    quick={**MADE_UP, **TWO_HOPS, **BARS},
-    full=ON_HOTPOTQA,
-    seeds=1,
     seconds=9.0,
-    data=HOTPOTQA,
+    **on_hotpotqa(BARS),
 )
 @needs_adapters
 def hotpotqa(settings: Settings, seed: int) -> Finding:

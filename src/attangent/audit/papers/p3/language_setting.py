@@ -1,6 +1,7 @@
 """Section 5 and Appendix C: which facts a claim trains on, and the training they share."""
 
 from functools import lru_cache
+from typing import Any
 
 from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
@@ -23,6 +24,22 @@ MADE_UP = {"source": "made up", "facts": 0, **MODEL, **READ}
 REAL = {"width": 128, "heads": 4, "rate": 1e-3, "batch": 64, "most_examples": 400}
 ON_COUNTERFACT = {**REAL, "source": "CounterFact", "facts": 4000, "epochs": 10, "readings_per_epoch": 3}
 ON_HOTPOTQA = {"source": "HotpotQA", "epochs": 24, "subjects": 200}
+
+
+def on_counterfact(marks: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
+    """How a claim runs whose figure is on CounterFact: made-up facts in quick, the real ones in full."""
+    return {
+        "quick": {**MADE_UP, **TYPED, **marks},
+        "full": {**ON_COUNTERFACT, **full},
+        "seeds": 1,
+        "full_seeds": 2,
+        "data": COUNTERFACT,
+    }
+
+
+def on_hotpotqa(marks: dict[str, Any]) -> dict[str, Any]:
+    """The same on HotpotQA, whose questions take two hops."""
+    return {"quick": {**MADE_UP, **TWO_HOPS, **marks}, "full": ON_HOTPOTQA, "seeds": 1, "data": HOTPOTQA}
 
 
 def trained(settings: Settings, seed: int) -> LanguageRun:

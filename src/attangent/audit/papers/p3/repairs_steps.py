@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
@@ -165,14 +166,14 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
     data = TwoStageData(d, L, u=settings.u, r=settings.r)
     norms = data.sample(settings.prompts, seed=seed).x1.norm(dim=-1).amax(-1)
     bound = 1 + data.margin + math.sqrt(2 * math.log(L * d) / d)
-    return Finding(
-        conclusions=(
-            Conclusion(
-                "share of prompts with a longer P token", "<=", 1 / d, (norms > bound).double().mean().item()
-            ),
-        ),
-        numbers={"longest P token / bound": norms.max().item() / bound},
-    )
+    longer = _share_above("with a longer P token", norms, bound, 1 / d)
+    return Finding(conclusions=(longer,), numbers={"longest P token / bound": norms.max().item() / bound})
+
+
+def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Conclusion:
+    """How many prompts exceed a bound that holds with high probability, against how many may."""
+    share = (values > bound).double().mean().item()
+    return Conclusion(f"share of prompts {which}", "<=", allowed, share)
 
 
 @claim(
@@ -191,12 +192,9 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     L = Assumption1.of(settings, settings.d).L
     strayed = (active_counts(settings, settings.d, seed) - 0.5).abs() * (L - 1)
     allowed = math.sqrt(L * math.log(2 * settings.d) / 2)
-    outside = (strayed > allowed).double()
-    error = 3 * math.sqrt(1 / settings.d / outside.numel())
+    error = 3 * math.sqrt(1 / settings.d / strayed.numel())
     return Finding(
-        conclusions=(
-            Conclusion("share of prompts outside", "<=", 1 / settings.d + error, outside.mean().item()),
-        ),
+        conclusions=(_share_above("outside", strayed, allowed, 1 / settings.d + error),),
         numbers={"largest distance to L/2 / allowed": strayed.max().item() / allowed},
     )
 

@@ -14,15 +14,10 @@ from numpy.typing import NDArray
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.papers.p3.language_setting import (
-    COUNTERFACT,
-    HOTPOTQA,
-    MADE_UP,
-    ON_COUNTERFACT,
-    ON_HOTPOTQA,
-    TWO_HOPS,
-    TYPED,
     differences,
     from_the_paper,
+    on_counterfact,
+    on_hotpotqa,
     remark,
     trained,
 )
@@ -173,12 +168,8 @@ def _open(run: LanguageRun, source: str) -> Finding:
     rests_on=("P3/corollary-1",),
     title="What large and small singular values hold (CounterFact)",
     statement=STATEMENT,
-    quick={**MADE_UP, **TYPED, **EDITS},
-    full={**ON_COUNTERFACT, "rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]},
-    seeds=1,
-    full_seeds=2,
     seconds=11.0,
-    data=COUNTERFACT,
+    **on_counterfact(EDITS, full={"rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]}),
 )
 @needs_adapters
 def counterfact_spectra(settings: Settings, seed: int) -> Finding:
@@ -193,11 +184,8 @@ def counterfact_spectra(settings: Settings, seed: int) -> Finding:
     rests_on=("P3/corollary-1",),
     title="What large and small singular values hold (HotpotQA)",
     statement=STATEMENT,
-    quick={**MADE_UP, **TWO_HOPS, **EDITS},
-    full=ON_HOTPOTQA,
-    seeds=1,
     seconds=11.0,
-    data=HOTPOTQA,
+    **on_hotpotqa(EDITS),
 )
 @needs_adapters
 def hotpotqa_spectra(settings: Settings, seed: int) -> Finding:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.stages import ReluAttention, TwoStageData
+from attangent.stages.theory.data import Prompts
 from attangent.stages.theory.training import ConstantRate, Course, NoisySGD, train
 
 STAGES = {
@@ -94,6 +95,11 @@ class Assumption1:
 
     def data(self) -> TwoStageData:
         return TwoStageData(self.d, self.L, u=self.u, r=self.r)
+
+    def start(self, settings: Settings, seed: int) -> tuple[ReluAttention, Prompts]:
+        """Untrained attention with weights of this size, and the prompts of its runs."""
+        model = ReluAttention(self.d, std=self.init_std, runs=settings.runs, seed=seed)
+        return model, self.data().sample(settings.N, runs=settings.runs, seed=seed)
 
 
 def easy_slope(d: int) -> float:

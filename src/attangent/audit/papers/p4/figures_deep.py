@@ -3,10 +3,10 @@
 import math
 
 import torch
-from torch import Tensor
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.finding import Conclusion, Finding
+from attangent.audit.papers.p4.curves import alike_lines, curves_figure, fall_lines
 from attangent.audit.papers.p4.dictionary_setting import dictionary
 from attangent.audit.registry import claim
 from attangent.icl import (
@@ -65,52 +65,41 @@ _LARGER = {
 def losses_fall_together(settings: Settings, seed: int) -> Finding:
     given = dictionary(settings, seed)
     course = _train(given, settings, seed)
-    inside, outside = course.inference["in-domain"], course.inference["out-of-domain"]
+    training, inside, outside = (
+        course.losses,
+        course.inference["in-domain"],
+        course.inference["out-of-domain"],
+    )
+    losses = {"training loss": training, "in-domain loss": inside, "out-of-domain loss": outside}
+    above = (outside[-1] / inside[-1]).item()
     return Finding(
-        conclusions=_falls(course.losses, inside, outside),
+        conclusions=(
+            *fall_lines(losses),
+            Conclusion("out-of-domain / in-domain loss at the end", ">=", 1.0, above),
+            *alike_lines("in-domain loss", losses, least_correlation=0.8, largest_fall=0.2),
+        ),
         differs=_differences(settings),
         numbers={
-            "training loss": course.losses[-1].item(),
+            "training loss": training[-1].item(),
             "L*": RidgeLimit(given).least_loss,
             "in-domain": inside[-1].item(),
             "out-of-domain": outside[-1].item(),
         },
-        figures=(_figure_2b(course),),
+        figures=(
+            curves_figure(
+                "Figure 2b",
+                course.steps,
+                {
+                    "training loss": training,
+                    "inference, in-domain": inside,
+                    "inference, out-of-domain": outside,
+                },
+            ),
+        ),
         remark="One layer is linear in the labels, so that its out-of-domain loss is a fixed multiple of "
         "its gap at most; a deep transformer is not, and the out-of-domain curve falls less far "
         "than the others.",
     )
-
-
-def _falls(training: Tensor, inside: Tensor, outside: Tensor) -> tuple[Conclusion, ...]:
-    """That the three losses fall, the last above the second; how far and how much alike is ours to mark."""
-    falls = {
-        "training": _fall(training),
-        "in-domain": _fall(inside),
-        "out-of-domain": _fall(outside),
-    }
-    above = (outside[-1] / inside[-1]).item()
-    alike = _log_correlation(outside, inside)
-    together = "correlation of log out-of-domain with log in-domain"
-    return (
-        *(
-            Conclusion(f"{name} loss at the end / at the start", "<=", 1.0, fall)
-            for name, fall in falls.items()
-        ),
-        Conclusion("out-of-domain / in-domain loss at the end", ">=", 1.0, above),
-        Conclusion(together, ">=", 0.8, alike, threshold="ours"),
-        Conclusion("largest of the three falls", "<=", 0.2, max(falls.values()), threshold="ours"),
-    )
-
-
-def _figure_2b(course: TransformerTraining) -> Figure:
-    curves = {
-        "training loss": course.losses,
-        "inference, in-domain": course.inference["in-domain"],
-        "inference, out-of-domain": course.inference["out-of-domain"],
-    }
-    series = tuple(Series.of(name, course.steps, losses) for name, losses in curves.items())
-    return Figure("Figure 2b", "step", "loss", series, log_y=True)
 
 
 @claim(
@@ -198,14 +187,6 @@ def _train(given: Dictionary, settings: Settings, seed: int) -> TransformerTrain
         "out-of-domain": given.prompts(settings.tests, OUT_OF_DOMAIN, seed + 2).shown,
     }
     return trainer.train(transformer, given, tests, quiet=True)
-
-
-def _fall(losses: Tensor) -> float:
-    return (losses[-1] / losses[0]).item()
-
-
-def _log_correlation(a: Tensor, b: Tensor) -> float:
-    return torch.corrcoef(torch.stack([a.double().log(), b.double().log()]))[0, 1].item()
 
 
 def _differences(settings: Settings) -> tuple[str, ...]:

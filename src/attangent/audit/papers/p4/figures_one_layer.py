@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.papers.p4.curves import alike_lines, curves_figure, fall, fall_lines
 from attangent.audit.papers.p4.dictionary_setting import PAPER_SIZE, dictionary, model
 from attangent.audit.registry import claim
 from attangent.icl import (
@@ -54,31 +54,17 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     given = dictionary(settings | {"tokens": "gaussian"}, seed)
     saturated = model(settings | {"logit_std": logit_scale(given)}, seed, given)
     theirs = _adam(saturated, settings, seed)
+    losses = {"gap": gaps, "in-domain loss": inside, "out-of-domain loss": outside}
     return Finding(
         conclusions=(
-            Conclusion("gap at the end / at the start", "<=", 1.0, _fall(gaps)),
-            Conclusion("in-domain loss at the end / at the start", "<=", 1.0, _fall(inside)),
-            Conclusion("out-of-domain loss at the end / at the start", "<=", 1.0, _fall(outside)),
+            *fall_lines(losses),
             Conclusion("least out-of-domain / in-domain loss", ">=", 1.0, (outside / inside).min().item()),
-            Conclusion(
-                "correlation of log out-of-domain with log gap",
-                ">=",
-                0.9,
-                _log_correlation(outside, gaps),
-                threshold="ours",
-            ),
-            Conclusion(
-                "largest of the three falls",
-                "<=",
-                0.1,
-                max(map(_fall, (gaps, inside, outside))),
-                threshold="ours",
-            ),
+            *alike_lines("gap", losses, least_correlation=0.9, largest_fall=0.1),
             Conclusion(
                 "fall from the paper's start, standard Gaussian tokens and Q",
                 "<=",
                 0.1,
-                _fall(theirs.gaps),
+                fall(theirs.gaps),
                 claimed=False,
             ),
         ),
@@ -92,7 +78,18 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
             "L*": start.limit.least_loss,
             "gap from the paper's start": theirs.gap,
         },
-        figures=(_three_curves(run.steps, start.limit.least_loss + gaps, gaps, inside, outside),),
+        figures=(
+            curves_figure(
+                "Figure 2a",
+                run.steps,
+                {
+                    "training loss": start.limit.least_loss + gaps,
+                    "its gap to L*": gaps,
+                    "inference, in-domain": inside,
+                    "inference, out-of-domain": outside,
+                },
+            ),
+        ),
     )
 
 
@@ -124,29 +121,6 @@ def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> Training:
 def _distance_to_limit(given: Dictionary, tasks: Tasks, tests: int, seed: int):
     labels = given.prompts(tests, tasks, seed).shown
     return lambda m: (m.predict(labels) - m.limit.predict(labels)).square().mean().item()
-
-
-def _fall(losses: Tensor) -> float:
-    return (losses[-1] / losses[0]).item()
-
-
-def _log_correlation(a: Tensor, b: Tensor) -> float:
-    return torch.corrcoef(torch.stack([a.double().log(), b.double().log()]))[0, 1].item()
-
-
-def _three_curves(steps: Tensor, loss: Tensor, gaps: Tensor, inside: Tensor, outside: Tensor) -> Figure:
-    return Figure(
-        "Figure 2a",
-        "step",
-        "loss",
-        (
-            Series.of("training loss", steps, loss),
-            Series.of("its gap to L*", steps, gaps),
-            Series.of("inference, in-domain", steps, inside),
-            Series.of("inference, out-of-domain", steps, outside),
-        ),
-        log_y=True,
-    )
 
 
 LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(range(50, 151, 10))}

@@ -1,5 +1,8 @@
 """Section 6.3, Appendix J: risks on the sign-inconsistent task."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -95,6 +98,15 @@ def _attention_risk(settings: Settings, sigma: float, seed: int) -> float:
         return _risk(model(x_new), y_new)
 
 
+def _linear_risk(
+    ssm: ResidualSSM, settings: Settings, seed: int, fit: Callable[[Tensor, Tensor], Tensor]
+) -> float:
+    """The risk on the sign-inconsistent task of a residual linear network fitted to the usual one."""
+    w = fit(*ssm.sample(settings.n, generator(seed, "train")))
+    x_new, y_new = ssm.sample_inconsistent(settings.test, generator(seed, "test"))
+    return _risk(residual_linear(w, x_new), y_new)
+
+
 @claim(
     "P5/proposition-6.3-linear",
     place="Section 6.3, Proposition 6.3, Part 2 (Proposition J.3)",
@@ -113,19 +125,11 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     P = ssm.features()
     columns = (P[:-1] - P[-2]).T  # P_x of the proof, its last column zero
     spectrum = torch.linalg.eigvalsh(columns.T @ columns)
-    x, y = ssm.sample(settings.n, generator(seed, "train"))
-    x_new, y_new = ssm.sample_inconsistent(settings.test, generator(seed, "test"))
     level = settings.sigma**2 * (1 + ssm.s2)
-    fitted = _risk(residual_linear(fit_residual_linear(x, y), x_new), y_new)
+    fitted = _linear_risk(ssm, settings, seed, fit_residual_linear)
     return Finding(
         conclusions=(
-            Conclusion(
-                "distance of the equation to being solved",
-                "<=",
-                1e-9,
-                _unsolved(P[:-2].T, P[-1] - P[-2]),
-                part="equation",
-            ),
+            _solved(_unsolved(P[:-2].T, P[-1] - P[-2]), part="equation"),
             Conclusion(
                 "least eigenvalue of P_x'P_x, which the proof inverts",
                 ">=",
@@ -173,21 +177,14 @@ def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Findin
     P = ssm.features()
     columns = (P[:-2] - P[-2]).T
     w = torch.full((settings.d - 1,), 1 / (settings.d * (settings.d - 1)), dtype=torch.float64)
-    x, y = ssm.sample(settings.n, generator(seed, "train"))
-    x_new, y_new = ssm.sample_inconsistent(settings.test, generator(seed, "test"))
     level = settings.sigma**2 * (1 + ssm.s2)
     risks = {
-        "least squares": _risk(residual_linear(fit_residual_linear(x, y), x_new), y_new),
-        "descent": _risk(residual_linear(descend_residual_linear(x, y, settings.steps), x_new), y_new),
+        "least squares": _linear_risk(ssm, settings, seed, fit_residual_linear),
+        "descent": _linear_risk(ssm, settings, seed, partial(descend_residual_linear, steps=settings.steps)),
     }
     return Finding(
         conclusions=(
-            Conclusion(
-                "distance of the equation to being solved",
-                "<=",
-                1e-9,
-                (columns @ w - P[-1] + P[-2]).norm().item(),
-            ),
+            _solved((columns @ w - P[-1] + P[-2]).norm().item()),
             Conclusion("rank of the P_k - P_d", ">=", settings.d - 1, int(torch.linalg.matrix_rank(columns))),
             Conclusion(
                 "exact risk against sigma^2 (1 + s^2), relative gap",
@@ -201,6 +198,10 @@ def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Findin
             ),
         )
     )
+
+
+def _solved(distance: float, part: str = "") -> Conclusion:
+    return Conclusion("distance of the equation to being solved", "<=", 1e-9, distance, part=part)
 
 
 def _unsolved(columns: Tensor, target: Tensor) -> float:

@@ -8,7 +8,7 @@ from torch.func import jacrev
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.measures.bounds import LOG10_E, falling, stays_below
+from attangent.audit.papers.measures.bounds import LOG10_E, bound_figure, falling, stays_below
 from attangent.audit.papers.p5.scalar_regression import (
     CONSTANT,
     ScalarRegression,
@@ -182,7 +182,15 @@ def inductions(settings: Settings, seed: int) -> Finding:
             "largest weight movement": moved,
             "L(T) / L(0)": (run.loss[-1] / run.loss[0]).item(),
         },
-        figures=(_loss_figure(run.loss, bounds),),
+        figures=(
+            bound_figure(
+                "Loss against its bound",
+                "L(t) / L(0)",
+                run.loss / run.loss[0],
+                bounds / run.loss[0],
+                ("trained", "(1 - eta lambda/2)^t"),
+            ),
+        ),
     )
 
 
@@ -229,17 +237,3 @@ def _log10_allowed_move(p: ScalarRegression, settings: Settings) -> float:
 def _largest_move(settings: Settings, seed: int) -> float:
     p = scalar_regression(settings, seed)
     return p.network.descend(p.X, p.y, p.rate(settings.rate), settings.width_steps).movement[-1].item()
-
-
-def _loss_figure(loss: Tensor, bounds: Tensor) -> Figure:
-    t = range(len(loss))
-    return Figure(
-        "Loss against its bound",
-        "step",
-        "L(t) / L(0)",
-        (
-            Series.of("trained", t, loss / loss[0]),
-            Series.of("(1 - eta lambda/2)^t", t, bounds / loss[0], "bound"),
-        ),
-        log_y=True,
-    )

@@ -84,6 +84,18 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
     }
 
 
+_SMALL = {
+    "lookback": 36,
+    "width": 16,
+    "heads": 2,
+    "layers": 1,
+    "epochs": 60,
+    "rate": 3e-3,
+    "validation": 300,
+}
+_LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
+
+
 @claim(
     "P5/figure-1a",
     place="Section 3, Figure 1 (a)",
@@ -93,25 +105,15 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
     statement="""On ETTh1 and ETTh2 linear models have a lower test error than transformers, all with the same
         look-back and on every test window.""",
     quick={
-        "lookback": 36,
+        **_SMALL,
         "horizon": 12,
-        "width": 16,
-        "heads": 2,
-        "layers": 1,
-        "epochs": 60,
-        "rate": 3e-3,
-        "validation": 300,
         "models": {"transformer": 20, "inverted": 30},
         "series": ["ETTh1", "ETTh2"],
         "longer": {},
     },
     full={
-        "lookback": 96,
+        **_LARGER,
         "horizon": 96,
-        "width": 32,
-        "heads": 4,
-        "layers": 2,
-        "rate": 1e-3,
         "models": {"transformer": 40, "inverted": 100, "PatchTST": 100, "Informer": 40, "Autoformer": 25},
         "longer": {"lookback": 336, "models": {"transformer": 20, "inverted": 100, "PatchTST": 50}},
     },
@@ -183,27 +185,13 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
     statement="""Where the next value has another sign than the last one, the attention model loses more to
         the linear model than elsewhere.""",
     quick={
-        "lookback": 36,
+        **_SMALL,
         "horizon": 1,
-        "width": 16,
-        "heads": 2,
-        "layers": 1,
-        "epochs": 60,
-        "rate": 3e-3,
-        "validation": 300,
         "models": {"transformer": 30},
         "series": "ETTh1",
         "blocks": 40,
     },
-    full={
-        "lookback": 96,
-        "width": 32,
-        "heads": 4,
-        "layers": 2,
-        "rate": 1e-3,
-        "models": {"transformer": 40},
-        "blocks": 100,
-    },
+    full={**_LARGER, "models": {"transformer": 40}, "blocks": 100},
     full_seeds=2,
     seconds=3.0,
     data=("ett/ETTh1.csv.gz",),

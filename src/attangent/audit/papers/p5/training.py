@@ -8,6 +8,7 @@ import torch
 from attangent._random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.papers.measures.bounds import bound_figure, falling
 from attangent.audit.papers.p5.scalar_regression import asked, asked_in_the_limit, scalar_regression
 from attangent.audit.registry import claim
 
@@ -33,7 +34,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
     needed = math.ceil(math.log(1 / settings.epsilon) / shrink) if shrink > 0 else math.inf
     steps = int(min(needed, settings.most_steps))
     run = p.network.descend(p.X, p.y, rate, steps)
-    bound = run.loss[0] * (1 - shrink) ** torch.arange(len(run.loss), dtype=torch.float64)
+    bound = falling(run.loss, shrink)
     left = (run.loss[-1] / run.loss[0]).item() if not run.diverged else math.inf
     reached = left if needed <= settings.most_steps or left <= settings.epsilon or run.diverged else math.nan
     crowd = scalar_regression(settings | {"n": settings.crowd}, seed)
@@ -56,18 +57,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
             "T": float(needed),
             "lambda_min with many points": crowd.lambda_min,
         },
-        figures=(
-            Figure(
-                "Loss and its bound",
-                "step",
-                "loss",
-                (
-                    Series.of("loss", range(len(run.loss)), run.loss),
-                    Series.of("bound", range(len(run.loss)), bound, "bound"),
-                ),
-                log_y=True,
-            ),
-        ),
+        figures=(bound_figure("Loss and its bound", "loss", run.loss, bound, ("loss", "bound")),),
         remark="The kernel has a numerical rank of about ten whatever the width, so that the hypothesis is "
         "met for a handful of points only; with more, descent stops far above the error of linear "
         "regression.",

@@ -129,6 +129,11 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _is_its_formula(what: str, found: Tensor, stated: Tensor) -> Conclusion:
+    distance = ((found - stated).norm() / stated.norm()).item()
+    return Conclusion(f"relative distance of the {what} to its formula", "<=", 1e-9, distance)
+
+
 @claim(
     "P1/lemma-h.10-repaired",
     repairs="P1/lemma-h.10",
@@ -153,12 +158,7 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(in_unit_ball(p)[0],),
         conclusions=(
-            Conclusion(
-                "relative distance of the sum to its formula",
-                "<=",
-                1e-9,
-                ((sums - stated).norm() / stated.norm()).item(),
-            ),
+            _is_its_formula("sum", sums, stated),
             Conclusion("largest |sum| / bound", "<=", 1.0, (sums.abs().max() / most).item()),
             Conclusion(
                 "largest |<a, S_j>| / (sqrt(2 log(2n/delta)) |S_j|)",
@@ -202,12 +202,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(in_unit_ball(p)[0],),
         conclusions=(
-            Conclusion(
-                "relative distance of the change to its formula",
-                "<=",
-                1e-9,
-                ((change - stated).norm() / stated.norm()).item(),
-            ),
+            _is_its_formula("change", change, stated),
             Conclusion("largest change / bound", "<=", 1.0, (change.abs() / most).max().item()),
             Conclusion("largest |b_ij| / Hoeffding's bound", "<=", 1.0, (b.abs() / hoeffding).max().item()),
         ),

@@ -12,6 +12,16 @@ def _kept(name: str, measured: float) -> Conclusion:
     return Conclusion(f"{name}: largest probability / bound", "<=", 1e-12, measured, log10=True)
 
 
+def _both_tails(upper: float, lower: float) -> Finding:
+    return Finding(conclusions=(_kept("upper tail", upper), _kept("lower tail", lower)))
+
+
+def _signs(settings: Settings) -> Finding:
+    """The sum of n signs over sqrt n against 2 exp(-t^2/2)."""
+    tail = signs_tail(settings.n, 0.5, settings.factor)
+    return Finding(conclusions=(_kept("signs", worst(tail, settings.places)),))
+
+
 @claim(
     "P1/lemma-d.3-repaired",
     repairs="P1/lemma-d.3",
@@ -28,12 +38,7 @@ def _kept(name: str, measured: float) -> Conclusion:
 def chernoff(settings: Settings, seed: int) -> Finding:
     upper = binomial_tail(settings.n, settings.mu, True, lambda delta: delta**2 / (2 + delta))
     lower = binomial_tail(settings.n, settings.mu, False, lambda delta: delta**2 / settings.half)
-    return Finding(
-        conclusions=(
-            _kept("upper tail", worst(upper, settings.upper)),
-            _kept("lower tail", worst(lower, settings.lower)),
-        )
-    )
+    return _both_tails(worst(upper, settings.upper), worst(lower, settings.lower))
 
 
 @claim(
@@ -49,9 +54,7 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def khintchine(settings: Settings, seed: int) -> Finding:
-    return Finding(
-        conclusions=(_kept("signs", worst(signs_tail(settings.n, 0.5, settings.factor), settings.places)),)
-    )
+    return _signs(settings)
 
 
 @claim(
@@ -69,12 +72,7 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     k = settings.k
     upper = chi_square_tail(k, lambda t: 2 * math.sqrt(k * t) + 2 * t, True)
     lower = chi_square_tail(k, lambda t: 2 * math.sqrt(k * t), not settings.lower)
-    return Finding(
-        conclusions=(
-            _kept("upper tail", worst(upper, settings.places)),
-            _kept("lower tail", worst(lower, settings.places)),
-        )
-    )
+    return _both_tails(worst(upper, settings.places), worst(lower, settings.places))
 
 
 @claim(
@@ -92,9 +90,7 @@ def chi_square(settings: Settings, seed: int) -> Finding:
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
     """The sum of n signs over sqrt n: s = 1 and every alpha, so that the bound is 2 exp(-t^2/2)."""
-    return Finding(
-        conclusions=(_kept("signs", worst(signs_tail(settings.n, 0.5, settings.factor), settings.places)),)
-    )
+    return _signs(settings)
 
 
 @claim(
@@ -122,9 +118,4 @@ def matrix_chernoff(settings: Settings, seed: int) -> Finding:
     urn, n, mu = settings.urn, settings.n, settings.mu
     upper = urn_tail(urn, n, mu, True, lambda delta: delta**2 / (2 + delta))
     lower = urn_tail(urn, n, mu, False, lambda delta: delta**2 / settings.half)
-    return Finding(
-        conclusions=(
-            _kept("upper tail", worst(upper, settings.upper)),
-            _kept("lower tail", worst(lower, settings.lower)),
-        )
-    )
+    return _both_tails(worst(upper, settings.upper), worst(lower, settings.lower))

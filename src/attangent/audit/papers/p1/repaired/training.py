@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.papers.measures.bounds import worst_ratio
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.papers.measures.bounds import bound_figure, worst_ratio
 from attangent.audit.papers.p1.kernel_decomposition import take_step
 from attangent.audit.papers.p1.prefix_regression import (
     PrefixRegression,
@@ -86,7 +86,6 @@ def _conditions(p: PrefixRegression, run: Followed, settings: Settings) -> tuple
 def convergence(settings: Settings, seed: int) -> Finding:
     p, run = _followed(settings, seed)
     bounds = run.squares[0] * (1 - run.contraction / 2) ** (2 * torch.arange(len(run.squares)).double())
-    t = range(len(run.squares))
     return Finding(
         hypotheses=_conditions(p, run, settings),
         conclusions=(
@@ -95,12 +94,8 @@ def convergence(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"steps": len(run.squares) - 1, "drift of the kernel / lambda_K": run.drift},
         figures=(
-            Figure(
-                "Squared error and the repaired bound",
-                "step",
-                "|F - Y|^2",
-                (Series.of("trained", t, run.squares), Series.of("bound", t, bounds, "bound")),
-                log_y=True,
+            bound_figure(
+                "Squared error and the repaired bound", "|F - Y|^2", run.squares, bounds, ("trained", "bound")
             ),
         ),
     )

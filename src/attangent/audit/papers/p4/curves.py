@@ -1,0 +1,38 @@
+"""Figures 2a and 2b: losses that fall together."""
+
+import torch
+from torch import Tensor
+
+from attangent.audit.finding import Conclusion, Figure, Series
+
+
+def fall(losses: Tensor) -> float:
+    """The last loss over the first."""
+    return (losses[-1] / losses[0]).item()
+
+
+def fall_lines(losses: dict[str, Tensor]) -> list[Conclusion]:
+    """That each of the losses ends below its start."""
+    return [
+        Conclusion(f"{name} at the end / at the start", "<=", 1.0, fall(values))
+        for name, values in losses.items()
+    ]
+
+
+def alike_lines(
+    name: str, losses: dict[str, Tensor], least_correlation: float, largest_fall: float
+) -> tuple[Conclusion, ...]:
+    """That the out-of-domain loss follows the one of this name, and all three fall far; marks of ours."""
+    a, b = (losses[of].double().log() for of in ("out-of-domain loss", name))
+    correlation = torch.corrcoef(torch.stack([a, b]))[0, 1].item()
+    follows = f"correlation of log out-of-domain with log {name.removesuffix(' loss')}"
+    least_fallen = max(map(fall, losses.values()))
+    return (
+        Conclusion(follows, ">=", least_correlation, correlation, threshold="ours"),
+        Conclusion("largest of the three falls", "<=", largest_fall, least_fallen, threshold="ours"),
+    )
+
+
+def curves_figure(title: str, steps: Tensor, curves: dict[str, Tensor]) -> Figure:
+    series = tuple(Series.of(name, steps, losses) for name, losses in curves.items())
+    return Figure(title, "step", "loss", series, log_y=True)
