@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attangent._kinds import describe, kind_of
@@ -134,3 +135,12 @@ def test_a_text_beside_a_path_may_not_hold_a_zero_byte():
     assert kind.admits(Path("a"))
     assert not kind.admits("a\0b")
     assert "a text or a path" in kind.words
+
+
+def test_an_array_is_one_without_torch_too(monkeypatch):
+    """The first parameter of an array's annotation is its shape, not the kind of its entries."""
+    monkeypatch.setattr("attangent._kinds._array_kinds", dict)
+    kind = kind_of(NDArray[np.float64], arrays=False)
+    assert kind is not None
+    assert kind.admits(np.zeros(3))
+    assert not kind.admits([0.0])

@@ -7,7 +7,7 @@ def test_what_the_last_release_had_is_still_there():
     """What goes is first deprecated for a version (`attangent._deprecation`), then taken from the list."""
     listed = LIST.read_text().split("\n")[:-1]
     assert len(listed) > 400
-    assert [name for name in listed if name not in public_names()] == []
+    assert set(listed) - set(public_names()) == set()
 
 
 def test_the_names_are_found():

@@ -65,6 +65,11 @@ def _is_array(value: Any) -> bool:
     return "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray)
 
 
+def _is_array_type(kind: type) -> bool:
+    """Whether it is numpy's array, whose first parameter is its shape and not the kind of its entries."""
+    return "numpy" in sys.modules and kind is sys.modules["numpy"].ndarray
+
+
 def _array_kinds() -> dict[Any, tuple[Kind, Kind]]:
     """Kinds of tensors and arrays, by what is annotated: none as long as nobody has imported torch."""
     if "torch" not in sys.modules:
@@ -169,7 +174,7 @@ def _container(annotation: Any, origin: Any, arrays: bool) -> Kind | None:
         return _sequence(origin, parts, arrays)
     if origin in (Mapping, dict):
         return _mapping(origin, kind_of(parts[0], arrays), kind_of(parts[1], arrays))
-    if isinstance(origin, type) and issubclass(origin, Iterable):
+    if isinstance(origin, type) and issubclass(origin, Iterable) and not _is_array_type(origin):
         return _iterable(kind_of(parts[0], arrays) if parts else None, parts == (str,))
     return _class(origin)
 

@@ -57,8 +57,8 @@ for method in ("gemm", "syrk", "pairs"):
         if cross and method == "syrk":
             continue
         network = PrefixNetwork(8, 2048)
-        X, _ = unit_data(300, 8, 8, 0)
-        X2 = unit_data(250, 8, 8, 1)[0] if cross else None
+        X, _ = unit_data(200, 8, 8, 0)
+        X2 = unit_data(170, 8, 8, 1)[0] if cross else None
         network.kernel(X[:9], None if X2 is None else X2[:9], method=method)
         Path("/proc/self/clear_refs").write_text("5")
         before = status("VmRSS")

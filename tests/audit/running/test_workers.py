@@ -28,19 +28,18 @@ def test_a_crash_becomes_a_traceback():
     assert "expected a Finding" in by_name["forgetful 0"].traceback
 
 
-def test_a_worker_that_dies_takes_nobody_along():
-    outcomes = {outcome.name: outcome for outcome in execute(tasks(steady, dying), jobs=2)}
-    assert set(outcomes) == {"steady 0", "steady 1", "dying 0", "dying 1"}
-    assert all(outcomes[f"steady {seed}"].finding is not None for seed in range(2))
-    assert all("died 3 times" in outcomes[f"dying {seed}"].traceback for seed in range(2))
-
-
-def test_a_worker_that_dies_once_is_replaced(tmp_path):
-    settings = SETTINGS | {"marks": str(tmp_path)}
-    given = [Task(f"steady {seed}", steady, SETTINGS, seed) for seed in range(3)]
-    outcomes = list(execute([Task("dying once", dying_once, settings, 0), *given], jobs=2))
-    assert sorted(outcome.name for outcome in outcomes) == ["dying once", "steady 0", "steady 1", "steady 2"]
-    assert all(outcome.finding is not None for outcome in outcomes)
+def test_a_worker_that_dies_takes_nobody_along_and_is_replaced(tmp_path):
+    """`steady` runs beside `dying`, and `dying once` comes after them."""
+    given = [
+        Task("steady", steady, SETTINGS, 0),
+        Task("dying", dying, SETTINGS, 0),
+        Task("dying once", dying_once, SETTINGS | {"marks": str(tmp_path)}, 0),
+    ]
+    outcomes = list(execute(given, jobs=2))
+    assert sorted(outcome.name for outcome in outcomes) == ["dying", "dying once", "steady"]
+    by_name = {outcome.name: outcome for outcome in outcomes}
+    assert "died 3 times" in by_name["dying"].traceback
+    assert all(by_name[name].finding is not None for name in ("steady", "dying once"))
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -52,9 +52,9 @@ def run(tmp_path, callback, steps=120):
 
 def test_stages_are_said_and_drawn(tmp_path):
     detector, said = StageDetector(["slow", "fast"]), []
-    run(tmp_path, stage_callback(detector, losses, every=2, plot=tmp_path / "stages.png", say=said.append))
+    run(tmp_path, stage_callback(detector, losses, every=3, plot=tmp_path / "stages.png", say=said.append))
     assert detector.order == ("fast", "slow")
-    assert detector.readings.query("group == 'fast'").step.tolist() == list(range(0, 121, 2))
+    assert detector.readings.query("group == 'fast'").step.tolist() == list(range(0, 121, 3))
     assert [line.split()[0] for line in said[:-1]] == ["slow", "slow"]
     assert said[-1] == detector.summary()
     assert (tmp_path / "stages.png").exists()

@@ -21,9 +21,15 @@ def fed(detector, steps=STEPS, **curves):
     return events
 
 
-def test_stages_are_said_once_and_in_order():
+@pytest.fixture(scope="module")
+def followed():
+    """A detector that has seen both falls, and what it said."""
     detector = StageDetector(FALLS)
-    events = fed(detector, **FALLS)
+    return detector, fed(detector, **FALLS)
+
+
+def test_stages_are_said_once_and_in_order(followed):
+    detector, events = followed
     assert [(event.name, event.kind) for event in events] == [
         ("easy", "onset"),
         ("easy", "completion"),
@@ -46,9 +52,8 @@ def test_events_read_as_sentences():
     ]
 
 
-def test_it_finds_what_find_stages_finds():
-    detector = StageDetector(FALLS)
-    fed(detector, **FALLS)
+def test_it_finds_what_find_stages_finds(followed):
+    detector, _ = followed
     frame = pd.concat([pd.DataFrame({"group": n, "step": STEPS, "loss": c}) for n, c in FALLS.items()])
     pd.testing.assert_frame_equal(detector.findings.table, find_stages(frame).table)
 

@@ -113,8 +113,8 @@ class StageDetector:
 
     >>> import math
     >>> detector = StageDetector(["easy", "hard"])
-    >>> for step in range(100):
-    ...     easy, hard = (1 / (1 + math.exp((step - middle) / 3)) for middle in (25, 60))
+    >>> for step in range(40):
+    ...     easy, hard = (1 / (1 + math.exp((step - middle) / 2)) for middle in (10, 25))
     ...     events = detector.update(step, {"easy": easy, "hard": hard})
     >>> detector.order
     ('easy', 'hard')
