@@ -6,6 +6,7 @@ A room is a folder below `attangent`; private modules beside the rooms (`_files`
 import ast
 import pkgutil
 from collections import Counter, defaultdict
+from functools import cache
 from importlib import import_module
 from importlib.util import resolve_name
 from pathlib import Path
@@ -35,6 +36,11 @@ def files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def room_of(path: Path) -> str | None:
     parts = path.relative_to(SOURCE).parts
     return parts[0] if len(parts) > 1 else None
@@ -44,7 +50,7 @@ def imported(path: Path) -> set[str]:
     """The dotted names of this package that a file imports, at its top or inside a function."""
     package = ".".join(("attangent", *path.relative_to(SOURCE).parent.parts))
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -53,6 +59,7 @@ def imported(path: Path) -> set[str]:
     return {name for name in found if name.startswith("attangent.")}
 
 
+@cache
 def room_graph() -> dict[str, set[str]]:
     """The rooms that each room imports."""
     graph: dict[str, set[str]] = {
@@ -74,7 +81,7 @@ def classes_named_twice() -> dict[str, list[str]]:
     """Public classes of one name in two files of a room, by room and name."""
     homes: dict[str, list[str]] = defaultdict(list)
     for path in files():
-        for node in ast.parse(path.read_text()).body:
+        for node in _tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[f"{room_of(path)}: {node.name}"].append(path.name)
     return {name: found for name, found in homes.items() if len(found) > 1}

@@ -37,7 +37,8 @@ def data():
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(("id", "verdict"), REAL.items(), ids=REAL)
 def test_what_the_audit_finds_on_real_data(id, verdict):
-    finding = check(id, models={"transformer": 30})
+    one = {"series": ["ETTh1"]} if id == "P5/figure-1a" else {}
+    finding = check(id, models={"transformer": 30}, **one)
     assert finding.verdict == verdict
     assert all(hypothesis.met for hypothesis in finding.hypotheses)  # validation errors have stopped falling
 
