@@ -73,8 +73,8 @@ def table(folder: Path, tasks: tuple[str, ...]) -> str:
 
 def main(folder: Path, group: str = "reporting") -> None:
     torch.set_num_threads(1)
-    for task in TASKS[group]:
-        for size in SIZES:
+    for size in SIZES:
+        for task in TASKS[group]:
             train, held = files(task, size, folder)
             for name in ("kernel", *RIVALS):
                 path = folder / "few" / f"{task}-{size}-{name}.json"
