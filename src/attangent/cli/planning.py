@@ -130,9 +130,10 @@ def _head(measure: str) -> str:
 def _row(run: "PlannedRun", chosen: bool) -> str:
     loss, score = (" " if sure else "?" for sure in (run.loss_sure, run.score_sure))
     bounds = f"{run.low:.3f} to {run.high:.3f}"
+    mark = " <- take" if chosen else " (tune's default)" if run.default else ""
     return (
         f"{run.method:<9}{run.learning_rate:>9.2g}{run.epochs:>8.3g}{run.steps:>7}{run.train_loss:>11.4f}{loss}"
-        f"{run.eval_loss:>11.4f}{run.score:>10.3f}{score}{bounds:>17}{' <- take' if chosen else ''}"
+        f"{run.eval_loss:>11.4f}{run.score:>10.3f}{score}{bounds:>17}{mark}"
     )
 
 

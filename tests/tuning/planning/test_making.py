@@ -62,6 +62,14 @@ def test_a_plan_is_followed_and_comes_true(plan, tmp_path):
     assert checked.inside
 
 
+def test_the_run_that_tune_would_make_is_marked(bert):
+    given = tuning(bert, training=Training(epochs=1, batch=8))
+    found = plan_tuning(given, ["head"], care=replace(SWIFT, orders=1))
+    (usual,) = [run for run in found.runs if run.default]
+    assert usual.learning_rate == 0.25 * Method("head").rate  # a classifier that is cross-validated is sure
+    assert usual.epochs == 1
+
+
 def test_the_picture_is_written(plan, tmp_path):
     plan.plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").read_bytes()[:4] == b"\x89PNG"

@@ -1,6 +1,7 @@
 """Make a plan: what each method would come to at each rate. What `attangent plan` calls."""
 
 import copy
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -108,14 +109,14 @@ class Outlook:
 
     def __init__(self, tuning: Tuning, care: Care, memory_limit: float, report: Report):
         self.tuning, self.care, self.memory_limit, self.report = tuning, care, memory_limit, report
-        self.usual, self.scored = 0.0, 1
+        self.usual, self.scored, self.rate = 0.0, 1, 0.0
 
     def of(
         self, method: Method, task: Task, held: Any, rates: Sequence[float] | None
     ) -> tuple[list[PlannedRun], float]:
         """The runs of one method as they are expected, and the score at their start."""
         training = self.tuning.training
-        adapted, _ = started(task, method, self.tuning.recipe, training.seed)
+        adapted, self.rate = started(task, method, self.tuning.recipe, training.seed)
         network = Network.of(adapted, _outputs(task), task.collate)
         self._refuse_too_much(network, task, method)
         lengths = _distinct([self._courses(task.rows, share * training.epochs) for share in LENGTHS])
@@ -182,6 +183,7 @@ class Outlook:
             corrections=one.corrections,
             seconds=cost.seconds * len(one.losses),
             megabytes=cost.megabytes,
+            default=math.isclose(one.rate, self.rate) and one.epochs == self.tuning.training.epochs,
         )
 
 

@@ -34,7 +34,8 @@ class PlannedRun:
     loss_sure: whether the training loss should come within 5 %; score_sure: the score within 2 points.
     departure: how far the model is from its tangent at the end, 0 where the tangent says all and 1 where it
     says nothing. corrections: how many new tangents were taken on the way.
-    seconds, megabytes: what the real run is estimated to take.
+    seconds, megabytes: what the real run is estimated to take. default: whether `tune` would make this run
+    without a plan.
     """
 
     method: str
@@ -53,6 +54,7 @@ class PlannedRun:
     corrections: int
     seconds: float
     megabytes: float
+    default: bool = False
 
     @property
     def follows(self) -> bool:
@@ -136,7 +138,7 @@ class Plan:
             for value, sure in ((run.train_loss, run.loss_sure), (run.score, run.score_sure))
         )
         bounds = f"{run.low:.3f} to {run.high:.3f}"
-        taken = Toned("take", "good") if run == self.choice else ""
+        taken = Toned("take", "good") if run == self.choice else "tune's default" if run.default else ""
         return run.method, run.learning_rate, run.epochs, loss, run.eval_loss, score, bounds, taken
 
     def write(self, path: Path) -> None:
