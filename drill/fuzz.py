@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drill.outcomes import DIED, HANG, STARTED
+from drill.watching import waiting_seconds
 
 LIMIT = 10.0
 _FIRST = 300.0
@@ -74,7 +75,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str | None]:
     selector.register(process.stdout, selectors.EVENT_READ)
     rest = b""
     while True:
-        if not _awaited(selector, patience):
+        if not _awaited(selector, patience, process.pid):
             yield None
             return
         found = process.stdout.read1(65536)
@@ -86,6 +87,11 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str | None]:
             yield line.decode()
 
 
-def _awaited(selector: selectors.BaseSelector, seconds: float) -> bool:
-    """Whether something came within so many seconds."""
-    return any(selector.select(_GLANCE) for _ in range(round(seconds / _GLANCE)))
+def _awaited(selector: selectors.BaseSelector, seconds: float, pid: int) -> bool:
+    """Whether something came within so many seconds, not counting those without a core to run on."""
+    before, waited = waiting_seconds(pid), 0.0
+    while waited - (waiting_seconds(pid) - before) < seconds:
+        if selector.select(_GLANCE):
+            return True
+        waited += _GLANCE
+    return False

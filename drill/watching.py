@@ -52,3 +52,11 @@ def cpu_seconds(session: int) -> float:
         if int(fields[3]) == session:
             ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def waiting_seconds(pid: int) -> float:
+    """For how long a process was ready to run and had no core; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
