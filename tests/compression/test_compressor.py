@@ -2,6 +2,7 @@
 
 import pytest
 
+from attangent.compression.asking.questions import Question
 from attangent.compression.compressor import Compressor
 from attangent.compression.fidelity import measure_fidelity
 from tests.compression.cases import Letters, tiny_llama
@@ -34,3 +35,19 @@ def test_own_calibration_text_is_used(model):
     assert job.text.ids.shape[1] == 64
     assert job.distillation_text.tokens == 111
     assert job.fit(10).size == 10
+
+
+def test_questions_of_the_users_count_where_their_answers_are_known(model, tmp_path, monkeypatch):
+    def say(self, way, done, texts):
+        return ["x" if way.handler else "y" for _ in texts]
+
+    monkeypatch.setattr(Compressor, "_say", say)
+    asked = [("what?", "x"), ("who?", "z"), ("and?", None)]
+    jobs = [
+        Compressor(model, Letters(), TEXT, folder=tmp_path, asked=some) for some in (asked, (), asked[:1])
+    ]
+    assert [len(job.quiz) for job in jobs] == [1, 0, 1]
+    assert jobs[0].quiz.questions == (Question("what?", "x"),)
+    found = jobs[0].fit(10)
+    (answer,) = jobs[0].quiz_answers(found)
+    assert not answer.lost

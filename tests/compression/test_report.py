@@ -1,5 +1,7 @@
 """The report: what is lost, warned of, and shown."""
 
+from dataclasses import replace
+
 import pytest
 
 from attangent.compression.asking.answers import Answer
@@ -35,6 +37,12 @@ def test_a_fact_that_the_compressed_prompt_no_longer_tells_is_lost_and_warned_of
 def test_little_kept_is_warned_of():
     assert report(ratio=0.4).warnings == []
     assert "only 30% of the prompt's effect" in report(ratio=0.7).warnings[0]
+
+
+def test_few_questions_are_warned_of():
+    own = (Answer("Who?", "Quill", "Quill", "nobody", "Quill"),) * 9
+    assert "only 9 questions count" in replace(report(), own=own).warnings[0]
+    assert replace(report(), own=own + own[:1]).warnings == []
 
 
 def test_the_table_and_the_json_say_the_same():

@@ -48,7 +48,7 @@ from attangent.compression.text import (
     sentences_of,
     spread,
 )
-from attangent.compression.work import Work
+from attangent.compression.work import Work, digest
 
 _PIECES = 16
 _SENTENCES = 48
@@ -64,7 +64,11 @@ _FIRST_SIZE = 16
 
 @dataclass
 class Compressor:
-    """One prompt in one model: read once, then fitted, distilled and measured at will."""
+    """One prompt in one model: read once, then fitted, distilled and measured at will.
+
+    questions: the most that are made from the prompt; asked: the user's own, which count beside them where
+    the words of their answers are given.
+    """
 
     model: Any
     tokenizer: Any
@@ -76,6 +80,7 @@ class Compressor:
     folder: Path | None = None
     piece: Piece | None = None
     questions: int = AT_MOST
+    asked: Sequence[tuple[str, str | None]] = ()
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
@@ -251,7 +256,9 @@ class Compressor:
     def quiz(self) -> Quiz:
         """Questions on the prompt that it answers and that are not answered without it."""
         made = questions_from(self._prose(), bool(self.reader.roles), self.questions, self.seed)
-        return Quiz.read(self.work.notes("quiz", lambda: asdict(self._asked(made))))
+        made += [Question(text, expected) for text, expected in self.asked if expected]
+        name = f"quiz-{digest(made)}" if self.asked else "quiz"
+        return Quiz.read(self.work.notes(name, lambda: asdict(self._asked(made))))
 
     def _asked(self, made: Sequence[Question]) -> Quiz:
         full, none = Way.full(self.cache), Way.none()

@@ -50,14 +50,12 @@ def compress_to_folder(
     order.check()
     check_export(export)
     check_model(model, tokenizer)
+    options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
     if is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
-        options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
         if progress is not None:
             options["progress"] = progress
         return _long_to_folder(model, tokenizer, prompt, order, questions, options)
-    job = Compressor(
-        model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress, folder=out
-    )
+    job = Compressor(model, tokenizer, prompt, asked=questions, progress=progress, **options)
     with only_writer(real_folder(out), "compression"):
         outcome = order.carry_out(job)
         found = outcome.found

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from attangent.compression.result import CompressedPrompt
 
 
+_FEW = 10
+"""Fewer questions than this do not say much."""
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
     """What compression kept and what it costs. Sizes are in tokens of a KV cache, times in seconds."""
@@ -86,6 +90,11 @@ class Report:
         found = []
         if self.goal and not self.goal["met"]:
             found.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
+        if 0 < len(self.own) < _FEW:
+            found.append(
+                f"only {len(self.own)} questions count, so that the share of answers kept is rough: add your "
+                "own with --ask, with the words of their answers"
+            )
         if self.fidelity.ratio > 0.5:
             found.append(
                 f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: {self._advice}"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ FOLDER = ".work"
 _LARGEST = 1 << 24
 
 
+def digest(key: Any) -> str:
+    """Sixteen letters that stand for something of JSON, dataclasses too."""
+    text = json.dumps(key, sort_keys=True, default=asdict)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 class Work:
     """Tensors and notes by name, each in a file of its own; without a folder nothing is kept.
 
@@ -23,8 +30,7 @@ class Work:
     """
 
     def __init__(self, folder: Path | None = None, key: Any = None):
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-        self.place = None if folder is None else folder / FOLDER / digest
+        self.place = None if folder is None else folder / FOLDER / digest(key)
         if self.place is not None and folder is not None:
             real_folder(folder / FOLDER)
             for other in (folder / FOLDER).iterdir():
