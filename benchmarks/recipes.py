@@ -64,8 +64,15 @@ RIVALS: dict[str, Mapping[str, Any]] = {
     "rslora": {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_rslora": True},
     "dora": {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_dora": True},
     "VeRA": {"peft_type": "VERA", "r": 256},
-    "IA3": {"peft_type": "IA3"},
-    "layer norms": {"peft_type": "LN_TUNING"},
+    "IA3": {
+        "peft_type": "IA3",
+        "target_modules": ["key", "value", "output.dense"],
+        "feedforward_modules": ["output.dense"],
+    },
+    "layer norms": {
+        "peft_type": "LN_TUNING",
+        "target_modules": ["LayerNorm", "layernorm_before", "layernorm_after", "layernorm"],
+    },
 }
 OTHERS = (
     AsTuned("head", Method("head")),
