@@ -66,8 +66,8 @@ RIVALS: dict[str, Mapping[str, Any]] = {
     "VeRA": {"peft_type": "VERA", "r": 256},
     "IA3": {
         "peft_type": "IA3",
-        "target_modules": ["key", "value", "output.dense"],
-        "feedforward_modules": ["output.dense"],
+        "target_modules": ["key", "value", "output.dense", "k_proj", "v_proj", "fc2"],
+        "feedforward_modules": ["output.dense", "fc2"],
     },
     "layer norms": {
         "peft_type": "LN_TUNING",
