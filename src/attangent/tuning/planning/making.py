@@ -37,7 +37,7 @@ from attangent.tuning.running import Task, started
 
 FACTORS = tuple(2.0**power for power in range(-5, 3))
 """The rates that are looked at, relative to the method's own: eight, from a 32nd to four times it.
-The two that `tune` takes by default, all of it and a quarter, are among them."""
+The rates that `tune` takes by default, twice it, all of it and a quarter, are among them."""
 LENGTHS = (0.25, 0.5, 1.0)
 """The lengths of training that are looked at, relative to the epochs asked for."""
 
