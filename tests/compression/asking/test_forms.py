@@ -35,6 +35,10 @@ def test_every_clause_is_asked_for():
     assert [answer for _, answer in asked_forms(told)] == ["Seagull", "Driftwood", "Ann Lee"]
 
 
+def test_what_is_too_long_for_a_sentence_is_left_alone():
+    assert list(asked_forms("The club costs " + "on a " * 200 + "4")) == []
+
+
 @pytest.mark.parametrize(
     "sentence",
     [

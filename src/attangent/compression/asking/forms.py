@@ -32,6 +32,9 @@ _TIME = re.compile(
 _MONEY = re.compile(r"[$€£]|\b(euros?|dollars?|pounds?|cents?|crowns?|francs?|pence)\b")
 _PERSON = re.compile(r"^((Mr|Mrs|Ms|Dr|Prof)\. |Professor |Doctor )?[A-Z][\w'-]+( [A-Z][\w'-]+){1,2}$")
 
+_LONGEST = 600
+"""Letters of a sentence; what is longer is no sentence, and patterns would take long on it."""
+
 Match = re.Match[str]
 Asked = tuple[str, str]
 """A question and the words that answer it."""
@@ -39,6 +42,8 @@ Asked = tuple[str, str]
 
 def asked_forms(sentence: str) -> Iterator[Asked]:
     """The questions that a sentence answers, clause by clause; none for what is not understood."""
+    if len(sentence) > _LONGEST:
+        return
     for clause in _clauses(sentence):
         for pattern, ask in _RULES:
             found = pattern.match(clause)

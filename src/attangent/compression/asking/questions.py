@@ -63,7 +63,7 @@ def plain_prose(text: str) -> str:
     """A text without the marks of Markdown, its headings and its tables."""
     lines = [line for line in text.splitlines() if not re.match(r"\s*(#|\||```|---|===)", line)]
     lines = [re.sub(r"^\s*([-*+>]|\d+[.)])\s+", "", line) for line in lines]
-    prose = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", "\n".join(lines))
+    prose = re.sub(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)", r"\1", "\n".join(lines))
     return re.sub(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", "", prose)
 
 
