@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,7 @@ def test_peft_alone_says_that_it_does_not_know_of_means(bert, tmp_path):
     tuned_run(bert, tmp_path, "lora", pooling="mean")
     base = AutoModelForSequenceClassification.from_pretrained(bert)
     with pytest.warns(UserWarning, match="pooling"):
+        warnings.simplefilter("ignore", FutureWarning)  # peft's own, of transformers' older names
         PeftModel.from_pretrained(base, place_of(tmp_path))
 
 
