@@ -10,6 +10,7 @@ from attangent._checks import (
     check_size,
     check_steps,
     has_words,
+    is_whole,
 )
 
 
@@ -72,3 +73,10 @@ def test_step_counts_end_where_no_machine_gets():
 def test_texts_with_words(value, found):
     assert has_words(value) is found
     assert not has_words(value.encode(errors="replace"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("a", True), ("", True), ("\U0001f600", True), ("a\ud800", False)]
+)
+def test_texts_in_whole_letters(text, found):
+    assert is_whole(text) is found

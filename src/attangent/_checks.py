@@ -69,10 +69,16 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
 
 def has_words(value: Any) -> bool:
     """Whether a value is a text with something in it, all of which can be written down as UTF-8."""
+    return isinstance(value, str) and bool(value.strip()) and is_whole(value)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text can be written down as UTF-8: it holds no half of a letter (a lone surrogate)."""
     try:
-        return isinstance(value, str) and bool(value.encode().strip())
-    except UnicodeEncodeError:  # half a letter
+        text.encode()
+    except UnicodeEncodeError:
         return False
+    return True
 
 
 def _is_number(value: Any) -> bool:

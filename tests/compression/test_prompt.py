@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.compression.prompt import Reader, check_length, check_model, fingerprint, read_prompt
+from attangent.compression.prompt import (
+    Reader,
+    check_length,
+    check_model,
+    fingerprint,
+    read_prompt,
+    tokens_of,
+)
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 
 CHAT = [{"role": "system", "content": "be kind"}]
@@ -91,3 +98,8 @@ def test_prompts_beyond_the_context_or_the_window_are_refused():
     check_length(mistral, 30, 20)
     with pytest.raises(AttangentError, match="see only the last 50 tokens"):
         check_length(mistral, 31, 20)
+
+
+def test_half_a_letter_has_no_tokens():
+    with pytest.raises(AttangentError, match="half a letter"):
+        tokens_of(lambda text, **options: pytest.fail("asked"), "a \udcff")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._checks import is_whole
 from attangent._errors import AttangentError
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import find_record
@@ -133,6 +134,8 @@ def fingerprint(tokenizer: Any) -> str:
 
 def tokens_of(tokenizer: Any, text: str) -> Tensor:
     """The tokens (L) of a text as it is, without special ones."""
+    if not is_whole(text):
+        raise AttangentError("the text holds half a letter (a surrogate without the other): take it out")
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     return torch.tensor(list(ids), dtype=torch.long)
 

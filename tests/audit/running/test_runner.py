@@ -107,6 +107,7 @@ def test_the_full_profile_may_run_another_number_of_seeds(claims, tmp_path):
     [
         ({"profile": "fast"}, "unknown profile 'fast'"),
         ({"seeds": 0}, "seeds is 0"),
+        ({"seeds": 2**31}, "expected at most 100,000"),
         ({"first_seed": -1}, "first_seed is -1"),
         ({"jobs": 0}, "jobs is 0"),
         ({"ids": ["P7/lemma-1"]}, "unknown claim id"),

@@ -19,6 +19,8 @@ from attangent.audit.running.workers import Outcome, Task, execute
 from attangent.audit.storing.record import Origin, Record
 from attangent.audit.storing.store import Store
 
+MOST_SEEDS = 100_000
+
 
 @dataclass(frozen=True)
 class Job:
@@ -116,6 +118,8 @@ def _check(profile: str, seeds: int | None, first_seed: int | None, jobs: int) -
         raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
     if seeds is not None and seeds < 1:
         raise AttangentError(f"seeds is {seeds}, expected at least 1")
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise AttangentError(f"seeds is {seeds:,}, expected at most {MOST_SEEDS:,} of each claim")
     if first_seed is not None and first_seed < 0:
         raise AttangentError(f"first_seed is {first_seed}, expected at least 0")
     if jobs < 1:
