@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import attangent.kernels
-from attangent import AttangentError, attention, diffusion, forecast, icl, stages
+from attangent import AttangentError, attention, audit, diffusion, forecast, icl, stages
 from attangent._gate import checked, guard, guard_arrays
 from attangent.attention.features import Calibrated, Elu, Taylor
 from attangent.kernels.modules import Optimiser, TangentModel
@@ -217,6 +217,19 @@ DO_NOT_FIT = {
     ),
     "a class for a tokenizer": lambda: stages.minus_loss(int, ["a"]),
     "half a letter": lambda: stages.minus_loss(lambda text, **options: {}, ["\udcff"]),
+    "a score where there is no density": lambda: diffusion.ForwardProcess().score(
+        torch.ones(3, 2), 0, torch.ones(3, 2)
+    ),
+    "time before 0": lambda: diffusion.LinearSchedule(0.1, 1.0, 1.0).integral(torch.tensor(-1e300)),
+    "a sigma without a square": lambda: attangent.kernels.exp_limit(torch.eye(3).double(), sigma=1e300),
+    "no rows": lambda: attangent.kernels.require_unit_ball("X", torch.zeros(0, 4)),
+    "numbers for ids": lambda: audit.run(range(3)),
+    "tokens without numbers": lambda: (
+        icl.InContextRidge().fit(np.eye(4), np.ones(4)).predict(torch.zeros(3, 4, device="meta"))
+    ),
+    "tokens of a terabyte": lambda: (
+        icl.InContextRidge().fit(np.eye(4), np.ones(4)).predict(torch.zeros(1).expand(2**38))
+    ),
     "a list too long": lambda: attention.RaggedState.of(torch.zeros(1).expand(2**38), [], []),
 }
 

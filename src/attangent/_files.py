@@ -1,6 +1,7 @@
 """Files written whole or not at all, in a folder that one process at a time may write to."""
 
 import contextlib
+import glob
 import json
 import os
 import tempfile
@@ -57,9 +58,10 @@ def write_json(path: str | PathLike[str], content: Any) -> None:
     write_whole(path, json.dumps(content, indent=2) + "\n")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files a killed process left in `folder`."""
-    for path in folder.glob(f".*{TEMPORARY}*"):
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove the temporary files a killed process left in `folder`: all, or those of the file `name`."""
+    start = "." if name is None else f".{glob.escape(name)}."
+    for path in folder.glob(f"{start}*{TEMPORARY}*"):
         path.unlink(missing_ok=True)
 
 

@@ -153,6 +153,16 @@ def test_a_second_forecast_to_one_file_is_refused(many):
     assert "another forecast is writing" in str(done.exception)
 
 
+def test_what_a_killed_forecast_left_beside_its_file_goes(many):
+    out = many.parent / "f[1].csv"
+    left, other = many.parent / ".f[1].csv.abc.partial.csv", many.parent / ".f1.csv.abc.partial.csv"
+    left.touch()
+    other.touch()
+    assert run("forecast", many, *MANY, "--horizon", 2, "--out", out).exit_code == 0
+    assert not left.exists()
+    assert other.exists()
+
+
 def test_a_disk_that_is_full_leaves_the_earlier_forecast(many, monkeypatch):
     def half(self, path, **options):
         Path(path).write_text("half")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.kernels import SoftmaxNetwork, descend, unit_data
+from attangent.kernels import ExpNetwork, SoftmaxNetwork, descend, unit_data
 
 X, Y = unit_data(5, 3, 2, seed=0)
 
@@ -81,3 +81,10 @@ def test_bad_requests_are_refused(change, message):
     request = {"X": X, "Y": Y, "rate": 1e-4, "steps": 10} | change
     with pytest.raises(AttangentError, match=message):
         descend(network(), **request)
+
+
+def test_what_is_beyond_all_numbers_is_infinite_and_not_nan():
+    network = ExpNetwork(3, 2, m=8)
+    found = network.descend(torch.eye(3, dtype=torch.float64), torch.ones(3, 2), rate=1e300, steps=3)
+    assert found.diverged
+    assert not any(torch.isnan(column).any() for column in (found.loss, found.movement, found.gradient_norm))

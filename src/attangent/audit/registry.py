@@ -135,6 +135,9 @@ def _claims_of(papers: Sequence[str]) -> dict[str, Claim]:
 
 
 def _papers_that_may_hold(patterns: Iterable[str]) -> list[str]:
+    wrong = [pattern for pattern in patterns if not isinstance(pattern, str)]
+    if wrong:
+        raise AttangentError(f"an id is {wrong[0]!r}, expected a text such as 'P2/lemma-*'")
     return [paper for paper in _paper_names() if any(_may_match(pattern, paper) for pattern in patterns)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._errors import AttangentError
-from attangent._files import only_writer, real_folder, writing
+from attangent._files import only_writer, real_folder, remove_leftovers, writing
 from attangent._progress import Bars
 from attangent._tables import harmless_frame, reading_table
 from attangent.cli.grammar import AsJson, Quiet, check_file
@@ -246,6 +246,7 @@ def _forecast_many(
                 ),
             )
         if files.out is not None and kept is not None:
+            remove_leftovers(files.out.parent, files.out.name)
             _write(found.plain(), files.out)
             clear(kept)
     if files.plot is not None or files.report is not None:

@@ -59,6 +59,8 @@ class ForwardProcess:
         x = as_points("x", x)
         posterior_mean = fitted("posterior_mean", posterior_mean, x, *x.shape)
         t = as_times(t, len(x))
+        if (self.variance(t) <= 0).any():
+            raise AttangentError("t is 0 somewhere, where the data have no density: expected times above 0")
         return (self.alpha(t)[:, None] * posterior_mean - x) / self.variance(t)[:, None]
 
     def place(self, share: Tensor, spacing: Spacing = "log") -> Tensor:

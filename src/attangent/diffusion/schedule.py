@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attangent._arrays import as_double
 from attangent._checks import check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
@@ -55,7 +56,9 @@ class LinearSchedule:
         return self.first + (self.last - self.first) * t.clamp(max=self.T) / self.T
 
     def integral(self, t: Tensor) -> Tensor:
-        t = t.double()
+        t = as_double("t", t)
+        if (t < 0).any():
+            raise AttangentError(f"t goes down to {t.min():g}: expected times from 0 on")
         rising = t.clamp(max=self.T)
         slope = (self.last - self.first) / self.T
         return self.first * rising + slope * rising.square() / 2 + self.last * (t - rising)

@@ -8,12 +8,21 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from attangent._arrays import has_numbers
 from attangent._checks import check_not_negative
 from attangent._errors import AttangentError
+from attangent._kinds import describe
+from attangent._memory import check_memory
 
 
 class _WrongKind(AttangentError, TypeError):
     """What scikit-learn's conventions want to be a TypeError."""
+
+
+def _check_tensor(tensor: torch.Tensor) -> None:
+    if not has_numbers(tensor):
+        raise _WrongKind(f"a tensor is {describe(tensor)}, expected a dense one with ordinary numbers in it")
+    check_memory("the data", numbers=tensor.numel())
 
 
 class InContextRidge(RegressorMixin, BaseEstimator):
@@ -50,6 +59,9 @@ class InContextRidge(RegressorMixin, BaseEstimator):
 
     def _validated(self, *data: Any, **options: Any) -> Any:
         """The data as scikit-learn wants them."""
+        for one in data:
+            if isinstance(one, torch.Tensor):
+                _check_tensor(one)
         plain: list[Any] = [one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in data]
         try:
             return validate_data(self, *plain, **options)

@@ -122,7 +122,8 @@ class _Recorder:
         return not self.diverged
 
     def trajectory(self, rate: float, final: Network) -> Trajectory:
-        loss, movement, gradient_norm = torch.tensor(self.rows, dtype=torch.float64).T
+        rows = torch.tensor(self.rows, dtype=torch.float64)
+        loss, movement, gradient_norm = torch.where(rows.isnan(), torch.inf, rows).T  # beyond all numbers
         kept = self.snapshots, self.drift
         return Trajectory(rate, loss, movement, gradient_norm, final, *kept, diverged=self.diverged)
 

@@ -78,6 +78,8 @@ def prefix_guarantee(
 def require_unit_ball(name: str, values: Tensor) -> None:
     """Refuse rows longer than 1, which the theorems of P1 and P2 exclude."""
     check_shape(name, values, "rows", "columns")
+    if not values.numel():
+        raise AttangentError(f"{name} has shape {tuple(values.shape)}, expected at least one row and column")
     longest = values.double().norm(dim=1).max().item()
     if longest > 1 + 1e-9:
         raise AttangentError(

@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive, check_size
+from attangent._checks import check_between, check_positive, check_size
 from attangent._errors import AttangentError
 from attangent._memory import check_memory
 from attangent.kernels._inputs import as_points
 from attangent.kernels.network import Kind
 
 _DOUBLE = torch.zeros((), dtype=torch.float64)
+_SIGMAS = 1e-150, 1e150
+"""Deviations whose squares are numbers."""
 
 
 def softmax_limit(X: Any, X2: Any = None, d_out: int = 1, sigma: float = 1.0) -> Tensor:
@@ -44,7 +46,9 @@ def exp_limit(X: Any, X2: Any = None, d_out: int = 1, sigma: float = 1.0) -> Ten
     """delta_kl g e^(sigma^2 |x + z|^2 / 2): the limit of `ExpNetwork.kernel`."""
     X, X2 = _points(X, X2)
     square = (X[:, None, :] + X2[None, :, :]).square().sum(dim=2)
-    return _each_output(X @ X2.T * torch.exp(check_positive("sigma", sigma) ** 2 * square / 2), d_out)
+    return _each_output(
+        X @ X2.T * torch.exp(check_between("sigma", sigma, *_SIGMAS) ** 2 * square / 2), d_out
+    )
 
 
 def prefix_limit(X: Any, X2: Any = None, sigma: float = 1.0, kind: Kind = "exact") -> Tensor:

@@ -148,3 +148,9 @@ def test_the_mark_that_some_editors_put_first_is_no_letter(tmp_path):
 def test_a_column_may_have_any_name(tmp_path, name):
     found = read_metrics(written(tmp_path, f"step,{name}\n0,2.0\n5,1.5\n"))
     assert found[["group", "step", "loss"]].values.tolist() == [[name, 0.0, 2.0], [name, 5.0, 1.5]]
+
+
+def test_groups_of_any_letters_may_be_asked_for(tmp_path):
+    path = written(tmp_path, "group,step,loss\na,0,1\na,1,2\n")
+    with pytest.raises(AttangentError):
+        read_metrics(path, ["\udcff"])
