@@ -49,7 +49,7 @@ def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.Dat
         frame = pd.read_csv(place, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     if set(_LONG) <= set(frame.columns) and step is None:
         long = frame[[*_LONG]].assign(row=range(2, len(frame) + 2))
-        long = long[long["group"].isin(wanted)] if wanted is not None else long
+        long = long if wanted is None else long[[name in wanted for name in long["group"]]]
         return _numbers(long, place)
     steps = step or next((name for name in _STEPS if name in frame.columns), None)
     if steps is None or steps not in frame.columns:
