@@ -49,6 +49,9 @@ def _from_csv(place: Path, wanted: list[str] | None, step: str | None) -> pd.Dat
         frame = pd.read_csv(place, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     if set(_LONG) <= set(frame.columns) and step is None:
         long = frame[[*_LONG]].assign(row=range(2, len(frame) + 2))
+        missing = [name for name in wanted or () if name not in set(long["group"])]
+        if missing:
+            raise AttangentError(f"{place} has no group {missing[0]!r}, expected some of those in it")
         long = long if wanted is None else long[[name in wanted for name in long["group"]]]
         return _numbers(long, place)
     steps = step or next((name for name in _STEPS if name in frame.columns), None)
