@@ -53,6 +53,8 @@ def _sdpa_with_prefix(
         out = _decoded(module, slot, AttentionCall.of(module, *tokens, options))
         if out is not None:
             return out.transpose(1, 2).contiguous(), None
+        if slot.folded is not None and slot.folded.is_nothing:
+            return _sdpa(module, None, tokens, options)
     return _answered(_sdpa, module, slot, tokens, options)
 
 

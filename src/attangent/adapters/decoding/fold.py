@@ -73,12 +73,15 @@ class Folded(NamedTuple):
     alone: Alone | None
     tensors: tuple[Tensor, ...]
     versions: int
+    is_nothing: bool = False
+    """Whether the prefix has neither mass nor values, so that the model's own attention is the answer."""
 
     @classmethod
     def of(cls, prefix: Prefix, scale: float, query: Tensor) -> "Folded":
         """`fold` with what is needed to see whether it still holds."""
         tensors = _watched(prefix)
-        return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)))
+        nothing = not isinstance(prefix, Ragged) and not any(bool(part.any()) for part in prefix.weights())
+        return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)), nothing)
 
     @classmethod
     def of_rows(
