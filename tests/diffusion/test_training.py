@@ -54,6 +54,12 @@ def test_checkpoints_span_the_run(steps):
     assert len(found) <= 14
 
 
+@pytest.mark.parametrize(("steps", "count"), [(0, 12), (-1, 12), (10, 0)])
+def test_checkpoints_of_no_run_are_refused(steps, count):
+    with pytest.raises(AttangentError, match="expected a whole number of at least 1"):
+        checkpoints(steps, count)
+
+
 @pytest.mark.parametrize("kind", [Adam, Descent])
 def test_rates_and_steps_beyond_reason_are_refused(kind):
     with pytest.raises(AttangentError, match=r"rate is 1e\+300, expected at most 1e\+06"):

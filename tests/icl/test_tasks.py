@@ -17,3 +17,5 @@ def test_tasks_refuse_what_is_unknown():
         Tasks("uniform")  # pyright: ignore[reportArgumentType]
     with pytest.raises(AttangentError, match="std is -1"):
         Tasks(std=-1)
+    with pytest.raises(AttangentError, match="m is -1"):
+        Tasks().second_moment(-1)

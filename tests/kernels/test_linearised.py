@@ -52,6 +52,7 @@ def test_no_steps_change_nothing():
         ({"y": Y[:, :1]}, "Y has shape"),
         ({"rate": -1.0}, "rate is -1.0"),
         ({"steps": -1}, "steps is -1"),
+        ({"steps": 2**31}, "steps is 2,147,483,648, expected at most"),
         ({"x": X[:0]}, "0"),
         ({"params": "nothing"}, "matches no parameter"),
     ],

@@ -35,6 +35,12 @@ def test_tiny_operators(rows):
     assert smallest_eigenvalue(aslinearoperator(matrix)) == pytest.approx(matrix[-1, -1])
 
 
+def test_a_right_side_with_a_gradient_is_taken_as_it_is():
+    y = vectorise(Y[:8])
+    operator = NETWORK.kernel_operator(X[:8])
+    assert torch.equal(solve(operator, y.clone().requires_grad_()), solve(operator, y))
+
+
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 def test_solves_to_the_tolerance(ridge):
     small = X[:8]

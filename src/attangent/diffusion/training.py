@@ -73,6 +73,8 @@ def _check_weights(weights: Weights) -> None:
 
 def checkpoints(steps: int, count: int = 24) -> list[int]:
     """0, `steps` and about `count` steps between them, evenly spaced in their logarithm."""
+    check_steps("steps", steps, least=1)
+    check_size("count", count)
     spaced = torch.logspace(0, torch.log10(torch.tensor(float(steps))).item(), count, dtype=torch.float64)
     return sorted({0, steps, *(min(steps, round(step)) for step in spaced.tolist())})
 

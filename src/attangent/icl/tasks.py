@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from attangent._checks import check_choice, check_not_negative
+from attangent._checks import check_choice, check_not_negative, check_size
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Tasks:
 
     def second_moment(self, m: int) -> Tensor:
         """E[lambda lambda'] = std^2 I + mean^2 1 1'."""
-        one = torch.ones(m, dtype=torch.float64)
+        one = torch.ones(check_size("m", m), dtype=torch.float64)
         return self.std**2 * torch.diag(one) + self.mean**2 * torch.outer(one, one)
 
     def squared_norm(self, m: int) -> float:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import jvp, vjp
 
-from attangent._checks import check_positive
-from attangent._errors import AttangentError
+from attangent._checks import check_positive, check_steps
 from attangent._show import brief_fields
 from attangent.kernels._inputs import as_targets
 from attangent.kernels.functional import (
@@ -58,8 +57,7 @@ def train_linearised(
     function = Functional.of(copy.deepcopy(module), params, output)
     function.check_points("x", x)
     check_positive("rate", rate)
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-        raise AttangentError(f"steps is {steps!r}, expected a whole number of at least 0")
+    check_steps("steps", steps)
     with differentiable_attention():
         first, pull, *_ = vjp(lambda parameters: function.batch(parameters, x), function.parameters)
         target = as_targets(y, first, first.shape[1], first)

@@ -137,7 +137,7 @@ def solve(
     check_positive("tolerance", tolerance)
     check_square(operator)
     check_not_negative("ridge", ridge)
-    b = as_double("right_side", right_side).numpy()
+    b = as_double("right_side", right_side).detach().numpy()
     if b.shape != (operator.shape[0],) or not np.isfinite(b).all():
         raise AttangentError(
             f"right_side has shape {b.shape}, expected {operator.shape[0]} finite numbers: vectorise(R)"

@@ -64,6 +64,8 @@ def test_a_loaded_model_is_left_as_it_is(bert):
         ([3, 4], ["a", "b"], "texts"),
         (["x", "y"], ["a"], "2 texts and 1 labels"),
         (["x", "y"], ["a", "a"], "all labels are"),
+        (["x", "y"], [["a"], ["b", "c"]], "single values"),
+        (["x", "y"], [["a"], ["b"]], "single values"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(bert, texts, labels, words):

@@ -51,7 +51,7 @@ class KernelTuned(ClassifierMixin, BaseEstimator):
         texts = _checked_texts(texts)
         if len(labels) != len(texts):
             raise AttangentError(f"there are {len(texts)} texts and {len(labels)} labels, expected as many")
-        self.classes_, targets = np.unique(np.asarray(labels), return_inverse=True)
+        self.classes_, targets = np.unique(_checked_labels(labels), return_inverse=True)
         if len(self.classes_) < 2:
             raise AttangentError(f"all labels are {self.classes_[0]!r}, expected two kinds or more")
         model, self._tokenizer = self._ready()
@@ -150,3 +150,13 @@ def _checked_texts(texts: Any) -> list[str]:
     if isinstance(texts, str) or not len(texts) or not all(isinstance(text, str) for text in texts):
         raise AttangentError("texts is not a list of texts; give one text for each row, at least one")
     return list(texts)
+
+
+def _checked_labels(labels: Sequence[Any]) -> np.ndarray:
+    try:
+        found = np.asarray(labels)
+    except ValueError:
+        found = np.empty(())
+    if found.ndim != 1:
+        raise AttangentError("labels is not a list of single values; give one label for each text")
+    return found
