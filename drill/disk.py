@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from drill.jobs import Job
 
-_ROOMS = {"full": "size=16k,nr_inodes=64", "nearly full": "size=64k,nr_inodes=64", "read-only": "size=1m,ro"}
+_ROOMS = {"full": "size=4k,nr_inodes=64", "nearly full": "size=64k,nr_inodes=64", "read-only": "size=1m,ro"}
 
 
 class Written(NamedTuple):
