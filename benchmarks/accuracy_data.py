@@ -7,6 +7,7 @@ import json
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,40 @@ RELATIONS = {
     "continent": r"continent|belongs to",
 }
 """Relations of CounterFact by what their sentences say."""
+OTHER_RELATIONS = {
+    "broadcaster": r"debut|premiere|aired on|released on",
+    "headquarters": r"headquarter|is based in",
+    "music": r"instrument|performs on the|genre|known for performing",
+    "profession": r"occupation|profession is|works as",
+    "religion": r"religion|follower of",
+    "employer": r"employed by|works for",
+    "place of work": r"worked in|employment in|used to work in|employed in|took up work",
+    "origin": r"originate[sd]|was created in",
+}
+"""Relations that none of the above is about."""
 
 
 def counterfact_relations(data: Path, folder: Path) -> Path:
     """The subjects of CounterFact's sentences, labelled with the relation that the sentence is about."""
+    return _table(folder / "counterfact-relations.csv", _related(data, RELATIONS))
+
+
+def counterfact_other_relations(data: Path, folder: Path) -> Path:
+    """The same with other relations and other subjects."""
+    known = {subject for subject, _ in _related(data, RELATIONS)}
+    found = [row for row in _related(data, OTHER_RELATIONS) if row[0] not in known]
+    return _table(folder / "counterfact-other-relations.csv", found)
+
+
+def _related(data: Path, relations: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The subjects of which sentences name just one of these relations, with that relation."""
     with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
         rows = [(row["subject"], row["relation"]) for row in csv.DictReader(file)]
     found: dict[str, set[str]] = {}
     for subject, sentence in rows:
-        named = [name for name, pattern in RELATIONS.items() if re.search(pattern, sentence)]
+        named = [name for name, pattern in relations.items() if re.search(pattern, sentence)]
         found.setdefault(subject, set()).update(named[:1])
-    single = [(subject, *names) for subject, names in found.items() if len(names) == 1]
-    return _table(folder / "counterfact-relations.csv", [(subject, name) for subject, name in single])
+    return [(subject, *names) for subject, names in found.items() if len(names) == 1]
 
 
 def math_levels(data: Path, folder: Path) -> Path:

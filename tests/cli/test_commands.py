@@ -1,10 +1,12 @@
 import subprocess
 import sys
+import warnings
 
 import pytest
 
 from attangent import __version__
 from attangent.cli import commands
+from attangent.tuning.data.blanks import BlankTextWarning
 
 
 def test_version_and_help_do_without_torch():
@@ -71,3 +73,15 @@ def test_memory_that_is_not_there_is_one_line(monkeypatch, capsys):
         commands.main()
     assert ended.value.code == 2
     assert "attangent: there is not enough memory: Unable to allocate 2.24 TiB" in capsys.readouterr().err
+
+
+def test_a_warning_of_ours_is_one_line_and_one_of_others_as_it_was(monkeypatch, capsys):
+    def warn(prog_name):
+        warnings.warn("two rows have no text", BlankTextWarning, stacklevel=1)
+        warnings.warn("a peer's", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(commands, "app", warn)
+    with pytest.warns(UserWarning) as others:
+        commands.main()
+    assert capsys.readouterr().err == "warning: two rows have no text\n"
+    assert [str(one.message) for one in others] == ["a peer's"]

@@ -247,3 +247,23 @@ def test_auto_chooses_on_validation_where_there_is_no_classifier(llama, tmp_path
 def test_regression_has_no_classes_to_weigh(bert):
     with pytest.raises(AttangentError, match="regression, which has no classes"):
         tuning(bert, task="regression", class_weights=True)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression", "causal-lm"])
+def test_too_few_rows_to_keep_some_are_refused_before_the_model_is_loaded(tmp_path, monkeypatch, task):
+    monkeypatch.setattr("attangent.tuning.preparing.load_tokenizer", None)
+    rows = [{"text": "a", "label": 1}, {"text": "b", "label": 2}][: 2 if task == "classification" else 1]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(AttangentError, match=r"one row for each label.*--eval"):
+        prepare(Tuning("nothing", path, task=task))
+
+
+def test_one_row_for_each_label_trains_with_rows_to_score_on_and_has_none_to_choose_by(bert, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": one, "label": one}) + "\n" for one in ("cat", "dog")))
+    given = {"train": path, "evaluate": path}
+    (found,) = finetune(tuning(bert, **given), tmp_path / "run")
+    assert found["steps"] == 1
+    with pytest.raises(AttangentError, match="none can be kept apart to choose by"):
+        finetune(tuning(bert, **given, recipe=Recipe(search=True)), tmp_path / "searched")

@@ -1,7 +1,10 @@
 """The command line: every family of commands in one app."""
 
+import contextlib
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -35,7 +38,7 @@ def main() -> None:
     SIGTERM and SIGHUP end it in good order, with exit code 143.
     """
     try:
-        with ending_on_signals():
+        with ending_on_signals(), _warnings_on_one_line():
             app(prog_name="attangent")
     except Terminated:
         typer.echo("ended on request; what was finished is kept", err=True)
@@ -58,6 +61,22 @@ def main() -> None:
             raise
         typer.echo(f"attangent: cannot write: {error}; free some room or name another place", err=True)
         sys.exit(2)
+
+
+@contextlib.contextmanager
+def _warnings_on_one_line() -> Iterator[None]:
+    """Show a warning of this package as a line, without the place in its code."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **named: Any) -> None:
+            if category.__module__.partition(".")[0] == "attangent":
+                typer.echo(f"warning: {message}", err=True)
+            else:
+                others(message, category, *place, **named)
+
+        warnings.showwarning = show
+        yield
 
 
 def _name_extra(error: ModuleNotFoundError) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._errors import AttangentError
 from attangent.tuning.beside import with_beside
 from attangent.tuning.data.completions import read_completions
 from attangent.tuning.data.images import EncodedImages, Pixels, read_images
@@ -52,7 +53,7 @@ def prepare(tuning: Tuning) -> Ground:
 def _texts(tuning: Tuning) -> Ground:
     data = read_task(tuning.train, layout=tuning.layout, columns=tuning.columns)
     if tuning.evaluate is None:
-        data, held = _parted(data, [example.label for example in data.examples])
+        data, held = _parted(tuning, data, [example.label for example in data.examples])
     else:
         held = read_task(tuning.evaluate, layout=tuning.layout, labels=data.labels, columns=tuning.columns)
     return _encoded(tuning, data, held, data.labels)
@@ -61,7 +62,7 @@ def _texts(tuning: Tuning) -> Ground:
 def _values(tuning: Tuning) -> Ground:
     data = read_values(tuning.train, tuning.columns)
     if tuning.evaluate is None:
-        data, held = _parted(data, [0] * len(data))
+        data, held = _parted(tuning, data, [0] * len(data))
     else:
         held = read_values(tuning.evaluate, tuning.columns)
     units = ValueUnits.of(data.values)
@@ -88,7 +89,7 @@ def _encoded(tuning: Tuning, data: Any, held: Any, labels: tuple[str, ...] = ())
 def _completions(tuning: Tuning) -> Ground:
     pairs = read_completions(tuning.train)
     if tuning.evaluate is None:
-        chosen, kept = held_out([0] * len(pairs), _KEPT, 0, "rows to score on")
+        chosen, kept = _kept_to_score(tuning, [0] * len(pairs))
         pairs, held = [pairs[i] for i in chosen], [pairs[i] for i in kept]
     else:
         held = read_completions(tuning.evaluate)
@@ -103,7 +104,7 @@ def _completions(tuning: Tuning) -> Ground:
 def _images(tuning: Tuning) -> Ground:
     data = read_images(tuning.train)
     if tuning.evaluate is None:
-        data, held = _parted(data, list(data.targets))
+        data, held = _parted(tuning, data, list(data.targets))
     else:
         held = read_images(tuning.evaluate, labels=data.labels)
     model = _loaded(tuning, data.labels)
@@ -116,9 +117,20 @@ def _loaded(tuning: Tuning, labels: tuple[str, ...] = ()) -> Any:
     return with_beside(quantise(model, tuning.quantised), tuning.beside)
 
 
-def _parted(data: Any, targets: list[int]) -> tuple[Any, Any]:
-    train, kept = held_out(targets, _KEPT, 0, "rows to score on")
+def _parted(tuning: Tuning, data: Any, targets: list[int]) -> tuple[Any, Any]:
+    train, kept = _kept_to_score(tuning, targets)
     return data.take(train), data.take(kept)
+
+
+def _kept_to_score(tuning: Tuning, targets: list[int]) -> tuple[list[int], list[int]]:
+    """The places of the rows to train on and of those to score on; refused where there is none to spare."""
+    train, kept = held_out(targets, _KEPT, 0, "rows to score on")
+    if not kept:
+        raise AttangentError(
+            f"{tuning.train} has one row for each label, and none can be kept to score on; "
+            "give at least two rows of a label, or other rows to score on (--eval)"
+        )
+    return train, kept
 
 
 def class_weights(ground: Ground) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Subset
 
+from attangent._errors import AttangentError
 from attangent.tuning.blending import Tensors, best_share
 from attangent.tuning.checkpoints import trained_tensors
 from attangent.tuning.data.grouping import unlike_part
@@ -186,6 +187,11 @@ def _parts(task: Task, layer: nn.Module | None, recipe: Recipe, seed: int) -> tu
         chosen, kept = unlike_part(features, _strata(task), seed)
     else:
         chosen, kept = held_out(_strata(task), _KEPT_APART, seed, "validation")
+    if not kept:
+        raise AttangentError(
+            f"of {len(task.rows)} rows, one for each label, none can be kept apart to choose by; give at "
+            "least two rows of a label, or leave out --validation, --search and the method auto"
+        )
     return _taken(task.rows, chosen), _taken(task.rows, kept)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from attangent.tuning.data.blanks import check_texts
 from attangent.tuning.data.math import problem_of
 from attangent.tuning.data.text import parsed_records
 from attangent.tuning.encoding import Completion
@@ -10,7 +11,9 @@ from attangent.tuning.encoding import Completion
 
 def read_completions(path: Path) -> list[Completion]:
     """Rows with `prompt` and `completion`, with `text` alone, or problems of GSM8K and MATH."""
-    return parsed_records(path, _completion, "at least one text")
+    found = parsed_records(path, _completion, "at least one text")
+    check_texts(path, [(number, (one.text,)) for number, one in enumerate(found, 1)])
+    return found
 
 
 def _completion(row: dict[str, Any]) -> Completion:

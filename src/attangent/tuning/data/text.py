@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from attangent._errors import AttangentError
+from attangent.tuning.data.blanks import check_texts
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.layouts import LAYOUTS, Row, layout_of, rows_in_columns
 from attangent.tuning.data.records import read_records
@@ -140,6 +141,7 @@ def _labelled(path: Path, layout: str | None, columns: Columns | None) -> list[t
         if row.label is None:
             raise AttangentError(f"{path}, row {number}: {_why_unlabelled(path, columns)}")
         found.append((path, number, LabelledRow(row.features, row.label)))
+    check_texts(path, [(number, row.features) for _, number, row in found])
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._errors import AttangentError
+from attangent.tuning.data.blanks import check_texts
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.text import parsed_records
 
@@ -76,7 +77,9 @@ def read_values(path: Path, columns: Columns | None = None) -> ValueTask:
     def parse(record: dict[str, Any]) -> ValuedExample:
         return ValuedExample(columns.features(record), _number(record.get(columns.label), columns.label))
 
-    return ValueTask(tuple(parsed_records(path, parse, "at least one example")))
+    examples = parsed_records(path, parse, "at least one example")
+    check_texts(path, [(number, one.features) for number, one in enumerate(examples, 1)])
+    return ValueTask(tuple(examples))
 
 
 def _number(given: Any, column: str) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
+from attangent.tuning.methods.any_peft import AnyPeft
 from attangent.tuning.methods.from_peft import with_peft_adapter
 from attangent.tuning.methods.lora import Lora
 from attangent.tuning.methods.technique import Site, Technique
@@ -71,7 +72,7 @@ class NtkAndLora(Ntk):
         return super().resized(half, max(2, size // 2)) if size and self.has_size(method) else half
 
     def added(self, model: Any, method: "Method", site: Site) -> Any:
-        adapted = Lora().added(model, method, site)
+        adapted = (AnyPeft() if method.peft else Lora()).added(model, method, site)
         trained = {name for name, parameter in adapted.named_parameters() if parameter.requires_grad}
         attach(adapted, _config(method, [], site.seed), calibration=site.calibration)
         for name, parameter in adapted.named_parameters():
