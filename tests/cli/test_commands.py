@@ -81,7 +81,7 @@ def test_a_warning_of_ours_is_one_line_and_one_of_others_as_it_was(monkeypatch, 
         warnings.warn("a peer's", UserWarning, stacklevel=1)
 
     monkeypatch.setattr(commands, "app", warn)
-    with pytest.warns(UserWarning) as others:
+    with pytest.warns(UserWarning, match="a peer's") as others:
         commands.main()
     assert capsys.readouterr().err == "warning: two rows have no text\n"
-    assert [str(one.message) for one in others] == ["a peer's"]
+    assert len(others) == 1

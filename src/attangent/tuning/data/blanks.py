@@ -18,7 +18,7 @@ def check_texts(path: Path, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
 
     >>> check_texts(Path("a.csv"), [(1, ("",)), (2, (" ", ""))])
     Traceback (most recent call last):
-    attangent._errors.AttangentError: no row of a.csv has a text (2 rows); name the column that has them, or ...
+    attangent._errors.AttangentError: no row of a.csv has a text (2 rows); name the column ...
     """
     blank = [number for number, texts in rows if not any(text.strip() for text in texts)]
     if not blank:
