@@ -16,9 +16,10 @@ from .cases import MAPS, gradients, make_mask, make_state, normal, portable, tok
 
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-def test_zero_state_is_plain_attention_bit_for_bit(name, dtype):
-    q, k, v = tokens(2, 4, 2, 9, 9, 8, dtype=dtype)
-    state = PrefixState.zero(make_state(name, 8, 2, dtype=torch.float32).features, heads=2)
+@pytest.mark.parametrize("dim", [8, 16])
+def test_zero_state_is_plain_attention_bit_for_bit(name, dtype, dim):
+    q, k, v = tokens(2, 4, 2, 9, 9, dim, dtype=dtype)
+    state = PrefixState.zero(make_state(name, dim, 2, dtype=torch.float32).features, heads=2)
     mask = make_mask("bool-full", 2, 4, 9, 9)
     for options, plain in (
         ({}, {}),

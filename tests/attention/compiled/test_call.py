@@ -6,11 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attangent.attention import PrefixState
+from attangent.attention.compiled.call import Tokens
 from attangent.attention.compiled.prepare import prepare, trusted
 from attangent.attention.features import Calibrated
 from attangent.attention.fused.backward import Rows, prefix_gradients
 from attangent.attention.fused.forward import _merge_
 from attangent.attention.fused.merge import Divided
+from attangent.attention.masks import Mask
+from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import query_gain
 from tests.attention.cases import make_map, normal
 
@@ -137,3 +140,102 @@ def test_queries_are_left_alone_where_their_gradient_is_not_wanted():
         with_q = prefix.backward(q, out, total, sign, grad, torch.zeros_like(q))
         without = prefix.backward(q, out, total, sign, grad, None)
     assert all(map(torch.equal, with_q, without))
+
+
+attends = pytest.mark.skipif(
+    trusted() is not None and not trusted().takes_tokens, reason="this processor leaves tokens to torch"
+)
+
+
+def attended(state, q, k, v, causal=False, scale=0.3):
+    prefix = prepare(state.features, *state.weights(), query_gain(scale, q.shape[-1]), 60.0)
+    with torch.no_grad():
+        return prefix.attend(q, Tokens(k, v, causal, scale), for_backward=True)
+
+
+def exactly(state, q, k, v, causal=False, scale=0.3):
+    with torch.no_grad():
+        given = (tensor.double() for tensor in (q, k, v))
+        return portable_attention(*given, state.double(), Mask(causal=causal), scale)
+
+
+def tokens_of(batch, heads, sharing, rows, keys, dim, size=1.0):
+    q = size * rows_of(batch, heads * sharing, rows, dim, 6).float()
+    return q, *(rows_of(batch, heads, keys, dim, seed).float() for seed in (7, 8))
+
+
+@attends
+@pytest.mark.parametrize("name", MAPS)
+@settings(max_examples=12)
+@given(
+    size=st.tuples(*(st.integers(1, most) for most in (2, 2, 3, 150, 300))),
+    dim=st.sampled_from([16, 32, 48, 96]),
+    causal=st.booleans(),
+)
+def test_tokens_and_prefix_in_one_call(name, size, dim, causal):
+    batch, heads, sharing, rows, keys = size
+    q, k, v = tokens_of(batch, heads, sharing, rows, rows if causal else keys, dim)
+    state = state_of(name, heads, dim)
+    want = exactly(state, q, k, v, causal)
+    out, _, _ = attended(state.float(), q, k, v, causal)
+    torch.testing.assert_close(out.double(), want, rtol=1e-4, atol=1e-5 * max(1.0, want.abs().max().item()))
+
+
+@attends
+def test_the_mass_of_tokens_and_prefix_is_told():
+    q, k, v = tokens_of(1, 2, 1, 40, 150, 32)
+    state = state_of("elu", 2, 32)
+    tokens = torch.logsumexp(0.3 * q.double() @ k.double().mT, dim=-1)
+    phi = state.features(q.double() * query_gain(0.3, 32))
+    want = torch.logaddexp(tokens, torch.log(phi @ state.k.unsqueeze(-1)).squeeze(-1))
+    _, total, sign = attended(state.float(), q, k, v)
+    assert sign is None
+    torch.testing.assert_close(total.double(), want, rtol=1e-5, atol=1e-5)
+
+
+@attends
+@pytest.mark.parametrize("size", [0.0, 30.0, 1e4])
+@pytest.mark.parametrize("causal", [False, True])
+def test_scores_of_any_size(size, causal):
+    q, k, v = tokens_of(1, 1, 1, 200, 200, 16, size)
+    state = state_of("elu", 1, 16)
+    want = exactly(state, q, k, v, causal, 1.0)
+    out, _, _ = attended(state.float(), q, k, v, causal, 1.0)
+    torch.testing.assert_close(out.double(), want, rtol=2e-3 if size > 100 else 1e-4, atol=1e-3)
+
+
+@attends
+def test_what_is_no_number_is_not_hidden():
+    q, k, v = tokens_of(1, 1, 1, 20, 20, 16)
+    state = state_of("elu", 1, 16).float()
+    q[0, 0, 3, 2] = torch.nan
+    out, _, _ = attended(state, q, k, v)
+    assert out[0, 0, 3].isnan().all()
+    assert out[0, 0, [*range(3), *range(4, 20)]].isfinite().all()
+    k[0, 0, 5, 1] = torch.nan
+    out, _, _ = attended(state, q, k, v, causal=True)
+    assert out[0, 0, 5:].isnan().all()
+    assert out[0, 0, :3].isfinite().all()
+
+
+@attends
+def test_threads_and_neighbours_change_no_bit_of_the_output(monkeypatch):
+    q, k, v = tokens_of(2, 1, 3, 100, 100, 16)
+    state = state_of("anchors", 1, 16).float()
+    alone, _, _ = attended(state, q, k, v, causal=True)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    several, _, _ = attended(state, q, k, v, causal=True)
+    assert torch.equal(alone, several)
+    monkeypatch.undo()
+    some, _, _ = attended(state, q[:, :, 7:50], k, v)
+    assert torch.equal(some, attended(state, q, k, v)[0][:, :, 7:50])
+
+
+@attends
+def test_tokens_behind_a_prefix_that_is_nothing_are_left_to_torch():
+    q, k, v = tokens_of(1, 2, 1, 20, 20, 16)
+    zero = PrefixState.zero(make_map("elu", 16, 2), heads=2).float()
+    assert attended(zero, q, k, v) is None
+    with torch.no_grad():
+        zero.Z_full[1, -1, -1] = 1e-30
+    assert attended(zero, q, k, v) is not None

@@ -34,12 +34,25 @@ def test_the_sources_have_no_warnings(piece):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def _with_fused_multiplication():
+    """The code for vectors of 32 bytes in the place of the one for 64, which this processor may take."""
+    flags = [*BUILD["FMA"], "-DLANES=8", "-DAT_ONCE=4"]
+    kinds = [BUILD["Piece"](PIECES[0].source, [*flags, f"-DKIND(name)=name##_{k}"]) for k in ("fma", "wide")]
+    return [PIECES[0], *kinds, PIECES[-1]]
+
+
 @compiled
-def test_every_kind_of_processor_gets_the_same_numbers(tmp_path, monkeypatch):
-    """Those that this one cannot run are not tried: the plain code is compiled alone."""
+@pytest.mark.parametrize("kind", ["plain", "with fused multiplication"])
+def test_every_kind_of_processor_gets_the_same_numbers(kind, tmp_path, monkeypatch):
+    """Code that this one cannot run is not taken."""
     from attangent.attention.compiled.check import is_right
 
-    alone = [BUILD["Piece"](piece.source) for piece in (PIECES[0], PIECES[-1])]
-    assert not BUILD["compile_library"](alone, tmp_path / "attention.lib")
+    if kind == "plain":
+        pieces = [BUILD["Piece"](piece.source) for piece in (PIECES[0], PIECES[-1])]
+    elif len(PIECES) > 2:
+        pieces = _with_fused_multiplication()
+    else:
+        pytest.skip("there is one kind of processor of this make")
+    assert not BUILD["compile_library"](pieces, tmp_path / "attention.lib")
     monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
     assert is_right(library.load.__wrapped__())

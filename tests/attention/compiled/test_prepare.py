@@ -1,11 +1,14 @@
 """What is handed to compiled code, and what is left to torch."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.compiled import library, prepare
 from attangent.attention.features import Elu
+from attangent.attention.masks import Mask
 from tests.attention.cases import make_map, normal
 
 compiled = pytest.mark.skipif(prepare.trusted() is None, reason="there was no C compiler at installation")
@@ -49,6 +52,24 @@ def test_rows_of_other_kinds_are_left_to_torch():
         assert not prepare.takes(other)
     assert not prepare.takes(rows, rows.bfloat16())
     assert not prepare.takes(rows, rows.mT)
+
+
+@compiled
+def test_tokens_that_torch_attends_to():
+    code, nothing = prepare.trusted(), Mask()
+    q, k, v = (normal(1, 2, 9, 16, seed=seed).float() for seed in (1, 2, 3))
+    takes = partial(prepare.takes_tokens, code._replace(takes_tokens=True))
+    assert all(takes(q, k, v, mask) for mask in (nothing, Mask(causal=True)))
+    assert not prepare.takes_tokens(code._replace(takes_tokens=False), q, k, v, nothing)
+    assert not takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 9)))
+    assert not takes(q.bfloat16(), k.bfloat16(), v.bfloat16(), nothing)
+    assert not takes(q[:, :, :4], k, v, nothing), "few queries"
+    assert not takes(q[..., :8], k[..., :8], v[..., :8], nothing), "no whole vector"
+    assert not takes(*(t.repeat(1, 1, 1, 17) for t in (q, k, v)), nothing), (
+        "a larger head than there is room for"
+    )
+    assert not takes(q, k.mT.contiguous().mT, v, nothing)
+    assert not takes(q, k, v.to("meta"), nothing)
 
 
 @compiled

@@ -1,8 +1,8 @@
 """Both passes of a prefix over many queries, by the compiled code of rows.c.
 
-Forward, in place:
+Forward, in place, or from keys and values, whose attention o and lse it then computes too:
 
-    out = keep out + add phi(q) Z,  keep = e^(lse - t),  add = e^(-t),  t = log(e^lse + phi(q) k)
+    out = keep o + add phi(q) Z,  keep = e^(lse - t),  add = e^(-t),  t = log(e^lse + phi(q) k)
 
 Backward as in `fused.backward`. The maps it knows are those that have an `Affine` form:
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attangent.attention.compiled.library import CallFields, Compiled
+from attangent.attention.compiled.library import NOTHING, CallFields, Compiled
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap
 
@@ -27,6 +27,15 @@ TYPES = {torch.float32: 0, torch.bfloat16: 1}
 _NONE = 0, 0, 0
 _FEWEST_ROWS = 96
 """A task has at least as many rows: to make a prefix ready costs as much as a few of them."""
+
+
+class Tokens(NamedTuple):
+    """Keys and values that queries attend to, with the factor of the logits."""
+
+    k: Tensor
+    v: Tensor
+    causal: bool
+    scale: float
 
 
 class Prepared(NamedTuple):
@@ -44,13 +53,26 @@ class Prepared(NamedTuple):
         self, q: Tensor, out: Tensor, lse: Tensor, for_backward: bool
     ) -> tuple[Tensor | None, Tensor | None]:
         """Adds the prefix to `out` in place; log |whole mass| and its sign (None: positive) where wanted."""
-        total = torch.empty(lse.shape, dtype=lse.dtype) if for_backward else None
-        sign = torch.empty_like(total) if total is not None and not self.features.positive else None
+        total, sign = self._totals(lse, for_backward)
         steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
-        self._run(
-            self.compiled.forward, q, self._parts(q, for_gradients=False), steps, (out, lse, total, sign)
-        )
+        parts = self._parts(q, for_gradients=False)
+        self._run(self.compiled.forward, q, parts, steps, (out, lse, total, sign))
         return total, sign
+
+    def attend(
+        self, q: Tensor, tokens: Tokens, for_backward: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+        """The merged output, then as `forward`; None where the prefix is nothing, so that torch says it all."""
+        out, lse = empty_rows(q, tokens.v.shape[-1])
+        total, sign = self._totals(lse, for_backward)
+        steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
+        parts, results = self._parts(q, for_gradients=False), (out, lse, total, sign)
+        done = self._run(self.compiled.forward, q, parts, steps, results, tokens=tokens)
+        return (out, total, sign) if done else None
+
+    def _totals(self, lse: Tensor, for_backward: bool) -> tuple[Tensor | None, Tensor | None]:
+        total = torch.empty(lse.shape, dtype=lse.dtype) if for_backward else None
+        return total, torch.empty_like(total) if total is not None and not self.features.positive else None
 
     def backward(
         self, q: Tensor, out: Tensor, total: Tensor, sign: Tensor | None, grad: Tensor, grad_q: Tensor | None
@@ -76,31 +98,45 @@ class Prepared(NamedTuple):
         steps: tuple[Any, ...],
         results: Sequence[Tensor | None],
         gradients: Sequence[Tensor | None] = (),
-    ) -> None:
-        call = self._filled(q, parts, steps, (q, *results, self.Z, self.mass, *self.affine[1:], *gradients))
-        if function(ctypes.addressof(call), self.compiled.parallel):
-            raise MemoryError("the compiled attention found no memory for its scratch space")
+        tokens: Tokens | None = None,
+    ) -> bool:
+        """Whether it was done: not for tokens behind a prefix that is nothing."""
+        tensors = q, *results, self.Z, self.mass, *self.affine[1:], *gradients
+        call = self._filled(q, parts, steps, tensors, tokens)
+        if tokens is not None:
+            call.k, call.v = tokens.k.data_ptr(), tokens.v.data_ptr()
+        return is_done(function(ctypes.addressof(call), self.compiled.parallel))
 
-    def fields(self, q: Tensor, out: Tensor, lse: Tensor) -> CallFields:
+    def fields(self, q: Tensor, out: Tensor, lse: Tensor, tokens: Tokens | None = None) -> CallFields:
         """Those of a forward pass, without addresses."""
         steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
-        return self._filled(q, self._parts(q, for_gradients=False), steps, ())
+        return self._filled(q, self._parts(q, for_gradients=False), steps, (), tokens)
 
     def _filled(
-        self, q: Tensor, parts: int, steps: tuple[Any, ...], tensors: Sequence[Tensor | None]
+        self,
+        q: Tensor,
+        parts: int,
+        steps: tuple[Any, ...],
+        tensors: Sequence[Tensor | None],
+        tokens: Tokens | None = None,
     ) -> CallFields:
         """In their order: numbers, steps, then the addresses of q, out to sign, weights, gradients."""
         batch, heads, rows, dim = q.shape
         state_heads, size, values = self.Z.shape
         kind, weight, *_ = self.affine
+        of_tokens, k_step, v_step = (0, 1, 0), _NONE, _NONE
+        if tokens is not None:
+            of_tokens = tokens.k.shape[2], heads // tokens.k.shape[1], tokens.causal
+            k_step, v_step = _steps(tokens.k), _steps(tokens.v)
         return CallFields(
             *(KINDS[kind], TYPES[q.dtype], self.features.positive),
             *(batch, heads, heads // state_heads, rows, dim, size, values),
-            *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1),
-            *steps,
+            *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1, *of_tokens),
+            *(*steps, k_step, v_step),
             *map(_address, tensors),
             gain=self.gain,
             cap=self.cap,
+            scale=1.0 if tokens is None else tokens.scale,
         )
 
     def _parts(self, q: Tensor, for_gradients: bool) -> int:
@@ -112,6 +148,20 @@ class Prepared(NamedTuple):
             return 1
         wanted = threads if for_gradients else 2 * threads
         return max(1, min(wanted, rows // _FEWEST_ROWS))
+
+
+def empty_rows(q: Tensor, values: int) -> tuple[Tensor, Tensor]:
+    """Room for outputs (B, H, Lq, values) and logarithms of masses, laid out as torch has them."""
+    batch, heads, rows, _ = q.shape
+    out, lse = torch.empty(batch, rows, heads, values), torch.empty(batch, rows, heads)
+    return out.transpose(1, 2), lse.transpose(1, 2)
+
+
+def is_done(code: int) -> bool:
+    """What a pass gave back: False where a prefix is nothing."""
+    if code not in (0, NOTHING):
+        raise MemoryError("the compiled attention found no memory for its scratch space")
+    return code == 0
 
 
 def _steps(tensor: Tensor) -> tuple[int, int, int]:

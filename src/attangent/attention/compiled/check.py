@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attangent.attention.compiled.call import Prepared
+from attangent.attention.compiled.call import Prepared, Tokens
 from attangent.attention.compiled.library import Compiled
 from attangent.attention.features.affine import Affine, Kind
 from attangent.attention.features.base import FeatureMap
@@ -23,7 +23,21 @@ class _Plain(FeatureMap):
 def is_right(compiled: Compiled) -> bool:
     """Whether both passes give the formulas' numbers for each kind of map."""
     with torch.enable_grad():
-        return all(_agrees(compiled, kind) for kind in _KINDS)
+        agrees = all(_agrees(compiled, kind) for kind in _KINDS)
+    return agrees and (not compiled.takes_tokens or _attends(compiled))
+
+
+def _attends(compiled: Compiled) -> bool:
+    """Whether tokens and prefix in one call give what torch's attention and the formula give."""
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 1, 2, 21, 16, generator=draw).unbind()
+    Z, mass = torch.randn(2, 16, 16, generator=draw), torch.rand(2, 16, generator=draw)
+    logits = (q @ k.mT / 4).masked_fill(torch.ones(21, 21, dtype=torch.bool).triu(1), -torch.inf)
+    out, lse = torch.softmax(logits, dim=-1) @ v, torch.logsumexp(logits, dim=-1)
+    expected = _formula("elu", out, lse, [q, Z, mass], [])
+    prefix = Prepared(compiled, FeatureMap(16, 16), Affine("elu"), Z, mass, 1.0, 60.0)
+    found = prefix.attend(q, Tokens(k, v, causal=True, scale=0.25), for_backward=False)
+    return found is not None and torch.allclose(found[0], expected, rtol=1e-4, atol=1e-4)
 
 
 def _agrees(compiled: Compiled, kind: Kind) -> bool:
@@ -60,14 +74,14 @@ def _added(prefix: Prepared, q: Tensor, out: Tensor, lse: Tensor) -> Tensor:
     """The forward pass by the entry that is given addresses."""
     tensors = q, out, lse, prefix.Z, prefix.mass, *prefix.affine[1:]
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
-    prefix.compiled.add(bytes(prefix.fields(q, out, lse)), *addresses, prefix.compiled.parallel)
+    prefix.compiled.add(bytes(prefix.fields(q, out, lse)), *addresses, None, None, prefix.compiled.parallel)
     return out
 
 
 def _formula(kind: Kind, out: Tensor, lse: Tensor, inputs: list[Tensor], level: list[Tensor]) -> Tensor:
     q, Z, mass, *weights = inputs
     if kind == "elu":
-        phi = F.elu(q * _DIM**-0.25) + 1
+        phi = F.elu(q * q.shape[-1] ** -0.25) + 1
     else:
         y = q @ weights[0].mT + weights[1].unsqueeze(-2)
         phi = {"learned-elu": lambda: F.elu(y) + 1, "learned-gelu": lambda: F.gelu(y), "exponential": y.exp}[

@@ -9,7 +9,7 @@
 
 Pass forward_plain, backward_plain;
 #ifdef HAS_KINDS
-Pass forward_fma, backward_fma, forward_wide, backward_wide;
+Pass forward_fma, backward_fma, attend_fma, forward_wide, backward_wide, attend_wide;
 #endif
 
 typedef void Parallel(void (*work)(void *), void *given, unsigned threads, unsigned flags);
@@ -61,18 +61,38 @@ static int kind(void)
 #endif
 }
 
+/* Whether the attention to tokens is better computed here than by torch: not without fused multiplication. */
+int attention_takes_tokens(void) { return kind() > 0; }
+
+/* A prefix whose weights are all 0. Others are found out at the first number that is not. */
+static int is_nothing(const Call *call)
+{
+    const int64_t count = call->heads / call->sharing * call->size;
+    for (int64_t i = 0; i < count; i++)
+        if (call->mass[i] != 0.0f)
+            return 0;
+    for (int64_t i = 0; i < count * call->values; i++)
+        if (call->Z[i] != 0.0f)
+            return 0;
+    return 1;
+}
+
 int attention_forward(const Call *call, Parallel *parallel)
 {
 #ifdef HAS_KINDS
+    if (call->k && is_nothing(call))
+        return NOTHING;
+    if (kind() == 2)
+        return run(call, parallel, call->k ? attend_wide : forward_wide);
     if (kind())
-        return run(call, parallel, kind() == 2 ? forward_wide : forward_fma);
+        return run(call, parallel, call->k ? attend_fma : forward_fma);
 #endif
     return run(call, parallel, kind() ? NULL : forward_plain);
 }
 
 /* The forward pass without what a backward pass wants, of a call whose numbers were filled in before. */
 int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, float *mass, float *weight, float *bias,
-                  float *level, Parallel *parallel)
+                  float *level, const float *k, const float *v, Parallel *parallel)
 {
     Call call = *known;
     call.q = q;
@@ -83,6 +103,8 @@ int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, f
     call.weight = weight;
     call.bias = bias;
     call.level = level;
+    call.k = k;
+    call.v = v;
     return attention_forward(&call, parallel);
 }
 

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-VERSION = 2
+VERSION = 3
+NOTHING = 2
+"""What `add` and `forward` give back for tokens behind a prefix that is nothing; they then did nothing."""
 
 
 class Strides(ctypes.Structure):
@@ -19,12 +21,12 @@ class Strides(ctypes.Structure):
 
 _NUMBERS = (
     *("kind", "bfloat", "positive", "batch", "heads", "sharing", "rows", "dim", "size", "values"),
-    *("parts", "threads", "weight_step"),
+    *("parts", "threads", "weight_step", "keys", "key_sharing", "causal"),
 )
-_STEPS = "q_step", "out_step", "lse_step", "grad_step", "grad_q_step"
+_STEPS = "q_step", "out_step", "lse_step", "grad_step", "grad_q_step", "k_step", "v_step"
 _POINTERS = (
     *("q", "out", "lse", "total", "sign", "Z", "mass", "weight", "bias", "level"),
-    *("grad", "grad_q", "grad_Z", "grad_mass", "grad_weight", "grad_bias"),
+    *("grad", "grad_q", "grad_Z", "grad_mass", "grad_weight", "grad_bias", "k", "v"),
 )
 
 
@@ -35,19 +37,21 @@ class CallFields(ctypes.Structure):
         *((name, ctypes.c_int64) for name in _NUMBERS),
         *((name, Strides) for name in _STEPS),
         *((name, ctypes.c_void_p) for name in _POINTERS),
-        *((name, ctypes.c_double) for name in ("gain", "cap")),
+        *((name, ctypes.c_double) for name in ("gain", "cap", "scale")),
     ]
 
 
 class Compiled(NamedTuple):
     """The two passes, each called with a `CallFields` and the function that runs work on threads.
 
-    `add` is the forward pass alone, called with the fields and then the addresses from q to level.
+    `add` is the forward pass alone, called with the fields and the addresses from q to level, of k and v.
     """
 
     forward: Callable[[Any, Any], int]
     backward: Callable[[Any, Any], int]
     add: Callable[..., int]
+    takes_tokens: bool
+    """Whether the forward pass can attend to keys and values too."""
     parallel: Any
     """GOMP_parallel of the library whose threads torch uses; None where there is none."""
 
@@ -67,9 +71,9 @@ def load() -> Compiled | None:
         passes = found.attention_forward, found.attention_backward, found.attention_add
     except (OSError, AttributeError):
         return None
-    for each, pointers in zip(passes, (2, 2, 10), strict=True):
+    for each, pointers in zip(passes, (2, 2, 12), strict=True):
         each.argtypes, each.restype = [ctypes.c_void_p] * pointers, ctypes.c_int
-    return Compiled(*passes, _torch_parallel())
+    return Compiled(*passes, bool(found.attention_takes_tokens()), _torch_parallel())
 
 
 def _torch_parallel() -> Any | None:

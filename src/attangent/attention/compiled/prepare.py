@@ -15,6 +15,12 @@ from attangent.attention.compiled.check import is_right
 from attangent.attention.compiled.library import Compiled, load
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap
+from attangent.attention.masks import Mask
+
+_LARGEST_DIM, _VECTOR = 256, 16
+"""The largest head that tokens.h has room for, and the numbers of its widest vectors."""
+_FEWEST_QUERIES = 8
+"""Queries lie beside each other in a vector, so that few of them leave most of it empty."""
 
 
 @cache
@@ -63,6 +69,19 @@ def takes(q: Tensor, *others: Tensor) -> bool:
     if q.dtype not in TYPES or q.device.type != "cpu" or type(q) is not Tensor:
         return False
     return all(tensor.dtype == q.dtype and tensor.stride(-1) == 1 for tensor in (q, *others))
+
+
+def takes_tokens(compiled: Compiled, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> bool:
+    """Whether compiled code attends to these tokens too, and sooner than torch."""
+    if (
+        not compiled.takes_tokens
+        or mask.bias is not None
+        or mask.empty is not None
+        or q.dtype != torch.float32
+    ):
+        return False
+    fits = q.shape[-1] <= _LARGEST_DIM >= v.shape[-1] and v.shape[-1] % _VECTOR == 0
+    return fits and q.shape[-2] >= _FEWEST_QUERIES and takes(q, k, v) and _is_plain(k) and _is_plain(v)
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -153,6 +153,8 @@ INLINE int64_t offset(Strides s, Place p) { return p.batch * s.batch + p.head * 
 
 INLINE int64_t flat(const Call *c, Place p) { return (p.batch * c->heads + p.head) * c->rows + p.row; }
 
+#include "tokens.h"
+
 INLINE void read_row(float *to, const void *from, int64_t at, int64_t count, int bfloat, float gain)
 {
     for (int64_t i = 0; i < count; i++)
@@ -417,6 +419,24 @@ int KIND(forward)(const Call *c, int64_t head, int64_t part)
         return 1;
     for (int64_t first = bound(c, part), last = bound(c, part + 1); first < last; first += TILE)
         merge_tile(&k, first, last - first < TILE ? last - first : TILE);
+    free_task(&k);
+    return 0;
+}
+
+/* The same after the attention to tokens, a tile at a time. */
+int KIND(attend)(const Call *c, int64_t head, int64_t part)
+{
+    Task k;
+    if (make_task(&k, c, head, 0))
+        return 1;
+    for (int64_t first = bound(c, part), last = bound(c, part + 1), count; first < last; first += count) {
+        const Place p = place_of(&k, first);
+        count = last - first < QUERIES ? last - first : QUERIES;
+        count = c->rows - p.row < count ? c->rows - p.row : count;
+        attend_tile(c, p, count);
+        for (int64_t done = 0; done < count; done += TILE)
+            merge_tile(&k, first + done, count - done < TILE ? count - done : TILE);
+    }
     free_task(&k);
     return 0;
 }

@@ -3,11 +3,22 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef int32_t whole __attribute__((vector_size(4 * LANES)));
+
+#if LANES == 16
+#define PLACES ((whole){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#elif LANES == 8
+#define PLACES ((whole){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+#define PLACES ((whole){0, 1, 2, 3})
+#endif
 
 INLINE lanes load(const float *from)
 {
@@ -25,9 +36,31 @@ INLINE lanes where(whole chosen, lanes yes, lanes no)
     return (lanes)((chosen & (whole)yes) | (~chosen & (whole)no));
 }
 
+/* Of which the second is taken where one is no number. */
+#if LANES == 16
+INLINE lanes larger(lanes a, lanes b) { return (lanes)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE lanes smaller(lanes a, lanes b) { return (lanes)_mm512_min_ps((__m512)a, (__m512)b); }
+#elif LANES == 8
+INLINE lanes larger(lanes a, lanes b) { return (lanes)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE lanes smaller(lanes a, lanes b) { return (lanes)_mm256_min_ps((__m256)a, (__m256)b); }
+#else
 INLINE lanes larger(lanes a, lanes b) { return where(a > b, a, b); }
 INLINE lanes smaller(lanes a, lanes b) { return where(a < b, a, b); }
+#endif
 INLINE lanes size_of(lanes x) { return (lanes)((whole)x & 0x7fffffff); }
+
+/* The numbers of a and b that `chosen` names: those of b from LANES on. */
+INLINE lanes shuffled(lanes a, lanes b, whole chosen)
+{
+#if defined(__GNUC__) && !defined(__clang__)
+    return __builtin_shuffle(a, b, chosen);
+#else
+    lanes found;
+    for (int l = 0; l < LANES; l++)
+        found[l] = chosen[l] < LANES ? a[chosen[l]] : b[chosen[l] - LANES];
+    return found;
+#endif
+}
 
 /* Halves added to each other: one after the other each addition would wait for the one before. */
 INLINE float sum(lanes x)
@@ -81,6 +114,33 @@ INLINE lanes error_function(lanes x)
     return near * p / q;
 }
 
+/* Exchanges the blocks beside the diagonal in every square of 2 half x 2 half numbers. */
+INLINE void exchange(lanes *rows, const int half)
+{
+    const whole place = PLACES, right = (place & half) != 0; /* -1 or 0 */
+    const whole low = place + (right & (LANES - half)), high = place + half + (right & (LANES - half));
+    for (int i = 0; i < LANES; i++) {
+        if (i & half)
+            continue;
+        const lanes a = rows[i], b = rows[i + half];
+        rows[i] = shuffled(a, b, low);
+        rows[i + half] = shuffled(a, b, high);
+    }
+}
+
+/* Rows and columns of LANES x LANES numbers change places. */
+INLINE void transpose(lanes *rows)
+{
+#if LANES == 16
+    exchange(rows, 8);
+#endif
+#if LANES >= 8
+    exchange(rows, 4);
+#endif
+    exchange(rows, 2);
+    exchange(rows, 1);
+}
+
 INLINE float from_bfloat(uint16_t given)
 {
     const uint32_t bits = (uint32_t)given << 16;
@@ -97,15 +157,15 @@ INLINE uint16_t to_bfloat(float given)
     return given != given ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* y (AT_ONCE, vectors of LANES) += x W, where W is (inner, the same columns). Every number of x that is read serves as
-   many vectors, so that products and not loads take the time. */
-INLINE void add_block(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
-                      int64_t W_step, int64_t inner, const int vectors)
+/* y (AT_ONCE, vectors of LANES) = start y + x W, where start is 0 or 1 and W is (inner, the same columns). Every number
+   of x that is read serves as many vectors, so that products and not loads take the time. */
+INLINE void add_block(const int start, float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner,
+                      const float *W, int64_t W_step, int64_t inner, const int vectors)
 {
     lanes sums[AT_ONCE][BESIDE];
     for (int r = 0; r < AT_ONCE; r++)
         for (int c = 0; c < vectors; c++)
-            sums[r][c] = load(y + r * y_step + c * LANES);
+            sums[r][c] = start ? load(y + r * y_step + c * LANES) : all(0.0f);
     for (int64_t j = 0; j < inner; j++) {
         lanes w[BESIDE];
         for (int c = 0; c < vectors; c++)
@@ -120,20 +180,28 @@ INLINE void add_block(float *y, int64_t y_step, const float *x, int64_t x_step, 
 }
 
 /* The same for a number of columns that is a multiple of LANES. */
-INLINE void add_rows(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
-                     int64_t W_step, int64_t inner, int64_t columns)
+INLINE void add_rows(const int start, float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner,
+                     const float *W, int64_t W_step, int64_t inner, int64_t columns)
 {
     int64_t c = 0;
     for (; c + BESIDE * LANES <= columns; c += BESIDE * LANES)
-        add_block(y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, BESIDE);
+        add_block(start, y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, BESIDE);
     for (; c < columns; c += LANES)
-        add_block(y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, 1);
+        add_block(start, y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, 1);
 }
 
-/* The same for any number of rows that is a multiple of AT_ONCE. */
+/* y += x W for any number of rows that is a multiple of AT_ONCE. */
 INLINE void add_product(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
                         int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
 {
     for (int64_t r = 0; r < rows; r += AT_ONCE)
-        add_rows(y + r * y_step, y_step, x + r * x_step, x_step, x_inner, W, W_step, inner, columns);
+        add_rows(1, y + r * y_step, y_step, x + r * x_step, x_step, x_inner, W, W_step, inner, columns);
+}
+
+/* y = x W, the same otherwise. */
+INLINE void product(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
+                    int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r += AT_ONCE)
+        add_rows(0, y + r * y_step, y_step, x + r * x_step, x_step, x_inner, W, W_step, inner, columns);
 }

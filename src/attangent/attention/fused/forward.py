@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from attangent.attention._inputs import autocast_off, compute_dtype
-from attangent.attention.compiled.call import Prepared
-from attangent.attention.compiled.prepare import prepare, takes
+from attangent.attention.compiled.call import Prepared, Tokens
+from attangent.attention.compiled.prepare import prepare, takes, takes_tokens
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.fused.backward import Rows, prefix_gradients
 from attangent.attention.fused.merge import Block, Divided, blocks_of, merge_weights, times, whole_mass
-from attangent.attention.fused.tokens import FusedTokens
+from attangent.attention.fused.tokens import CpuFlash, FusedTokens
 from attangent.attention.masks import Mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights, largest_exponent, query_gain
@@ -81,6 +81,9 @@ def forward(
     """The merged output; and for a backward pass log |whole mass| (B, H, Lq), its sign (None: positive) and
     what the fused forward pass saved.
     """
+    found = _attended(call, q, k, v, Z, mass, for_backward)
+    if found is not None:
+        return *found, None
     out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
     if call.mask.empty is not None:
         lse = lse.masked_fill(call.mask.empty, -torch.inf)
@@ -95,6 +98,18 @@ def forward(
     parts = [_merge_(prefix, q[block], out[block], lse[block], for_backward) for block in blocks]
     total, sign = (_assembled(lse, blocks, part) for part in zip(*parts, strict=True))
     return out, total, sign, saved
+
+
+def _attended(
+    call: Call, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Tensor, for_backward: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+    """Tokens and prefix in one compiled call, where there is one and it is quicker."""
+    if not isinstance(call.fused, CpuFlash):
+        return None
+    compiled = _compiled(call, Z, mass, q)
+    if compiled is None or not takes_tokens(compiled.compiled, q, k, v, call.mask):
+        return None
+    return compiled.attend(q, Tokens(k, v, call.mask.causal, call.scale), for_backward)
 
 
 def _compiled(call: Call, Z: Tensor, mass: Tensor, *rows: Tensor) -> Prepared | None:

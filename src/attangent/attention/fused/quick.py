@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from attangent.attention._inputs import LEAST_FUSED_SCALE, all_fit, check_scale
-from attangent.attention.compiled.call import TYPES
+from attangent.attention.compiled.call import TYPES, Tokens, empty_rows, is_done
 from attangent.attention.compiled.library import Compiled
-from attangent.attention.compiled.prepare import prepare, readable
+from attangent.attention.compiled.prepare import prepare, readable, takes_tokens
 from attangent.attention.fused.tokens import CpuFlash, fused_for
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.prefix import Prefix, largest_exponent, query_gain
@@ -33,6 +33,8 @@ class Plan(NamedTuple):
     fields: bytes = b""
     mask: Mask = Mask()
     scale: float = 1.0
+    attends: bool = False
+    """Whether the compiled code attends to the tokens too."""
     of_map: tuple[str, int] | None = None
     """The kind of the map's form and how many heads have weights of their own; None without weights."""
 
@@ -85,10 +87,12 @@ def _planned(kind: tuple[Any, ...], *given: Any) -> Plan:
     prefix = prepare(features, Z, mass, gain, cap)
     if prefix is None or not (Z.is_contiguous() and mass.is_contiguous()):
         return nothing
-    out, lse, _ = _flash(q, k, v, mask, factor)
+    attends = takes_tokens(prefix.compiled, q, k, v, mask)
+    out, lse, *_ = empty_rows(q, v.shape[-1]) if attends else _flash(q, k, v, mask, factor)
+    fields = bytes(prefix.fields(q, out, lse, Tokens(k, v, mask.causal, factor)))
     form, weight, *_ = prefix.affine
     of_map = None if weight is None else (form, len(weight))
-    return Plan(kind, prefix.compiled, bytes(prefix.fields(q, out, lse)), mask, factor, of_map)
+    return Plan(kind, prefix.compiled, fields, mask, factor, attends, of_map)
 
 
 def _attend(
@@ -100,8 +104,13 @@ def _attend(
         if affine is None or affine.weight is None or plan.of_map != (affine.kind, len(affine.weight)):
             return None
         weights = [None if part is None else part.data_ptr() for part in affine[1:]]
+    if plan.attends:
+        out, lse = empty_rows(q, v.shape[-1])
+        rows, tokens = (q.data_ptr(), out.data_ptr(), lse.data_ptr()), (k.data_ptr(), v.data_ptr())
+        prefix = Z.data_ptr(), mass.data_ptr(), *weights
+        done = is_done(compiled.add(plan.fields, *rows, *prefix, *tokens, compiled.parallel))
+        return out if done else _flash(q, k, v, plan.mask, plan.scale)[0]
     out, lse, _ = _flash(q, k, v, plan.mask, plan.scale)
     addresses = q.data_ptr(), out.data_ptr(), lse.data_ptr(), Z.data_ptr(), mass.data_ptr()
-    if compiled.add(plan.fields, *addresses, *weights, compiled.parallel):
-        raise MemoryError("the compiled attention found no memory for its scratch space")
+    is_done(compiled.add(plan.fields, *addresses, *weights, None, None, compiled.parallel))
     return out
