@@ -62,7 +62,7 @@ class Prepared(NamedTuple):
     def attend(
         self, q: Tensor, tokens: Tokens, for_backward: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """The merged output, then as `forward`; None where the prefix is nothing, so that torch says it all."""
+        """The merged output, then as `forward`; None where the prefix is nothing, which is left to torch."""
         out, lse = empty_rows(q, tokens.v.shape[-1])
         total, sign = self._totals(lse, for_backward)
         steps = _steps(q), _steps(out), _steps(lse), _NONE, _NONE
