@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attangent.compression.text import SINKS
-from benchmarks.compress_prompts import TASKS
+from benchmarks.compress_prompts import NEEDLES_1K, NEEDLES_2K, TASKS
 
 PRESSES = ("KVzip", "SnapKV", "ExpectedAttention", "AdaKV", "TOVA")
 MATCHING = ("Attention Matching", "Attention Matching, sizes by head")
 QUICK = ("recall", *PRESSES, *MATCHING, "summary", "prompt cut")
 STRONGEST = ("recall", "KVzip", *MATCHING, "summary")
-CARTRIDGE = "CARTRIDGE"
+CARTRIDGES = {"CARTRIDGE": 12, "CARTRIDGE, longer": 96}
+"""Steps of training: about as long as `recall` takes, and eight times as long."""
+DISTILLED = {"recall, distilled": 32}
 UNTOUCHED = ("railway", "observatory")
 
 
@@ -29,15 +31,17 @@ class Stage:
 
 GRID = (
     Stage(TASKS["facts"], (8, 16), QUICK),
-    Stage(TASKS["needles"][:2], (8, 16), QUICK),
+    Stage(NEEDLES_1K, (8, 16), QUICK),
+    Stage(NEEDLES_2K, (8, 16), STRONGEST),
     Stage(TASKS["examples"], (8, 16), QUICK),
     Stage(TASKS["instructions"], (8, 16), QUICK),
     Stage(UNTOUCHED, (4, 32, 64), STRONGEST),
-    Stage(TASKS["needles"][:2], (4, 32, 64), STRONGEST),
+    Stage(NEEDLES_1K[:1], (4, 32, 64), STRONGEST),
     Stage(TASKS["instructions"], (4, 32, 64), STRONGEST),
     Stage(TASKS["examples"][:1], (4, 32, 64), STRONGEST),
-    Stage(UNTOUCHED, (8,), (CARTRIDGE,)),
-    Stage(TASKS["needles"][2:], (16, 64), ("recall", "KVzip", "SnapKV", "ExpectedAttention")),
+    Stage(UNTOUCHED, (8,), tuple(CARTRIDGES)),
+    Stage(UNTOUCHED, (16, 32), tuple(DISTILLED)),
+    Stage(("needles-4k",), (16, 64), ("recall", "KVzip", MATCHING[1])),
 )
 
 

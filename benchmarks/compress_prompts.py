@@ -111,9 +111,11 @@ _HAY = (
 )
 
 BUILT_ON = ("facts", "valley", "ferry", "instructions", "bakery", "needles-built", "examples-built")
+NEEDLES_1K = ("needles", "needles-second", "needles-third")
+NEEDLES_2K = ("needles-2k", "needles-2k-second")
 TASKS: dict[str, tuple[str, ...]] = {
     "facts": ("railway", "observatory", "orchard", "theatre", "expedition"),
-    "needles": ("needles", "needles-2k", "needles-4k"),
+    "needles": (*NEEDLES_1K, *NEEDLES_2K, "needles-4k"),
     "examples": ("examples", "examples-other"),
     "instructions": ("garden",),
 }
@@ -123,7 +125,10 @@ PROMPTS: dict[str, Callable[[], Prompt]] = {
     **{name: partial(facts, name, f"{name}_facts") for name in _FACTS},
     "facts": partial(facts, "facts", "facts"),
     "needles": partial(needles, "needles", 12, 1000, 5),
+    "needles-second": partial(needles, "needles-second", 12, 1000, 21),
+    "needles-third": partial(needles, "needles-third", 12, 1000, 22),
     "needles-2k": partial(needles, "needles-2k", 12, 2000, 7),
+    "needles-2k-second": partial(needles, "needles-2k-second", 12, 2000, 23),
     "needles-4k": partial(needles, "needles-4k", 12, 4000, 8),
     "needles-built": partial(needles, "needles-built", 12, 1000, 11),
     "instructions": partial(instructions, "instructions", "instructions"),

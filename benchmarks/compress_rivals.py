@@ -28,7 +28,6 @@ from benchmarks.child import Unavailable
 
 ENVIRONMENT = Path(__file__).parent / ".envs" / "kvpress"
 KVPRESS = "kvpress==0.5.5"
-CARTRIDGE_STEPS = 24
 _SUMMARY = "Summarise the text above. Keep every name and number."
 
 
@@ -118,9 +117,12 @@ def first_tokens(job: Compressor, size: int) -> dict[str, Any]:
     }
 
 
-def cartridge(job: Compressor, size: int) -> Entry:
-    """peft's CARTRIDGE: the cache of the first tokens, trained on what our distillation is trained on."""
-    plan, start = Distillation(CARTRIDGE_STEPS), first_tokens(job, size)
+def cartridge(job: Compressor, size: int, steps: int) -> Entry:
+    """What peft's CARTRIDGE trains, the cache of the first tokens, on the text of our distillation.
+
+    Masses are trained too, which peft's has not: it can only gain by them.
+    """
+    plan, start = Distillation(steps), first_tokens(job, size)
     text = job.distillation_text
     return timed(
         "CARTRIDGE",

@@ -6,6 +6,7 @@ Seconds are those of the processor, so that a busy machine does not change them.
 import json
 import re
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,11 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._files import real_folder
 from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
+from attangent.compression.distill import Distillation
+from attangent.compression.methods import DEFAULT
 from benchmarks.child import Unavailable
-from benchmarks.compress_grid import CARTRIDGE, MATCHING, PRESSES, size_of
+from benchmarks.compress_grid import CARTRIDGES, DISTILLED, MATCHING, PRESSES, size_of
 from benchmarks.compress_prompts import Prompt
 from benchmarks.compress_rivals import (
     Entry,
@@ -73,16 +77,43 @@ def _entry(job: Compressor, method: str, size: int, presses: Presses, scores: Sc
         return presses.entry(method, size)
     if method == MATCHING[1]:
         return matching_by_sizes(job, size, dict(scores()))
-    rivals = {MATCHING[0]: attention_matching, "prompt cut": cut, "summary": summary, CARTRIDGE: cartridge}
+    if method in CARTRIDGES:
+        return replace(cartridge(job, size, CARTRIDGES[method]), method=method)
+    if method in DISTILLED:
+        return _distilled(job, method, size, DISTILLED[method])
+    rivals = {MATCHING[0]: attention_matching, "prompt cut": cut, "summary": summary}
     return rivals[method](job, size) if method in rivals else _ours(job, method, size)
 
 
 def _ours(job: Compressor, method: str, size: int) -> Entry:
-    """Our own method; reading counts, and so do scoring and sampling where they were not kept from before."""
-    path = job.work.path(f"states-{method}-{size}.safetensors")
-    done = path is not None and path.is_file()
-    entry = timed(method, size, lambda: job.fit(size, method).states)
-    return replace(entry, seconds=None) if done else entry
+    """Our own method from the beginning: seconds of reading, sampling, scoring and fitting, each of which is
+    done once for a prompt and counts for every size."""
+    own = _own(job)
+    seconds = [
+        own.work.notes("seconds-texts", lambda: _seconds(lambda: own.recall_text)),
+        own.work.notes("seconds-scores", lambda: _seconds(lambda: own.scores)),
+        own.work.notes(f"seconds-{method}-{size}", lambda: _seconds(lambda: own.fit(size, method))),
+    ]
+    return Entry(method, size, sum(seconds), own.fit(size, method).states)
+
+
+def _own(job: Compressor) -> Compressor:
+    """The same prompt in a folder of our own method, so that nothing of it was made for somebody else."""
+    return job if job.folder is None else replace(job, folder=real_folder(job.folder / "ours"))
+
+
+def _distilled(job: Compressor, method: str, size: int, steps: int) -> Entry:
+    """Our own default, then so many steps of distillation."""
+    before, own = _ours(job, DEFAULT, size).seconds or 0.0, _own(job)
+    entry = timed(method, size, lambda: own.distill(own.fit(size), Distillation(steps)).states)
+    return replace(entry, seconds=before + (entry.seconds or 0.0))
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    """Processor seconds that some work takes."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
 
 
 class Ratio:

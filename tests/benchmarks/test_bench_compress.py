@@ -97,10 +97,9 @@ def test_the_ratio_is_that_of_the_report():
     assert ratio == pytest.approx(job.fidelity(found).ratio, rel=1e-3)
 
 
-def test_a_cartridge_is_trained_from_the_first_tokens(monkeypatch):
-    monkeypatch.setattr(compress_rivals, "CARTRIDGE_STEPS", 2)
+def test_a_cartridge_is_trained_from_the_first_tokens():
     job = Compressor(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
-    (state,) = (cartridge(job, 9).states or {}).values()
+    (state,) = (cartridge(job, 9, 2).states or {}).values()
     keys = next(iter(job.cache.layers.values()))[0]
     assert state.heads == 2
     assert (state.features.keys - keys[:, :9]).abs().max() < keys.abs().max()
@@ -151,9 +150,17 @@ def test_a_missing_model_or_environment_is_a_reason(monkeypatch, tmp_path):
         kvpress_python()
 
 
-def test_work_that_was_done_before_has_no_seconds(tmp_path):
+def test_work_that_was_done_before_counts_with_its_seconds(tmp_path, monkeypatch):
+    monkeypatch.setitem(compress_table.DISTILLED, "recall, distilled", 1)
     content = [{"role": "system", "content": "a text that is long enough, I think. " * 2}]
-    for counted in (True, False):
+
+    def rows():
         job = Compressor(tiny_llama(layers=1), ChatLetters(), content, folder=tmp_path)
-        (row,) = measure_prompt(job, Prompt("t", content), [8], ["recall"], known=[(FULL, 1)])
-        assert (row["seconds"] is not None) is counted
+        methods = ["recall", "recall, distilled"]
+        return list(measure_prompt(job, Prompt("t", content), [8], methods, known=[(FULL, 1)]))
+
+    closed, distilled = rows()
+    assert 0 < closed["seconds"] <= distilled["seconds"]
+    assert rows()[0] == closed
+    monkeypatch.setattr(compress_table, "_seconds", lambda work: 5.0)
+    assert rows()[0] == closed
