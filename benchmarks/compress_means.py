@@ -14,15 +14,21 @@ Rows = Sequence[dict[str, Any]]
 
 
 def tables(rows: Rows) -> str:
-    """Markdown: answers of every task, then ratios, seconds and bytes."""
-    return "\n\n".join(_task(task, rows) for task in TASKS if _times(rows, TASKS[task]))
+    """Markdown: the answers of every task; of worked examples also those with the full prompt's number."""
+    found = []
+    for task in TASKS:
+        own = [row for row in rows if row["prompt"] in TASKS[task]]
+        same = [row | {"answers": row["same"]} for row in own if "same" in row]
+        found += [_task(task, own)] if _times(own, TASKS[task]) else []
+        found += [_task(task, same, "the same number")] if _times(same, TASKS[task]) else []
+    return "\n\n".join(found)
 
 
-def _task(task: str, rows: Rows) -> str:
+def _task(task: str, rows: Rows, counted: str = "answers") -> str:
     columns = [Column(rows, TASKS[task], many) for many in _times(rows, TASKS[task])]
     methods = _ordered(columns)
     heads = " | ".join(column.title for column in columns)
-    lines = [f"**{task}**\n\n| answers | {heads} |", f"|---|{'---:|' * len(columns)}"]
+    lines = [f"**{task}**\n\n| {counted} | {heads} |", f"|---|{'---:|' * len(columns)}"]
     lines.append(f"| {FULL} | {' | '.join(f'{column.full} of {column.asked}' for column in columns)} |")
     lines += [f"| {method} | {' | '.join(column.cell(method) for column in columns)} |" for method in methods]
     return "\n".join(lines)

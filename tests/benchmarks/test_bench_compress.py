@@ -15,7 +15,7 @@ from benchmarks.compress_grid import PRESSES, QUICK, size_of, wanted
 from benchmarks.compress_means import costs, tables
 from benchmarks.compress_prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
 from benchmarks.compress_rivals import cartridge, kvpress_python, sizes_by_head
-from benchmarks.compress_table import FULL, Ratio, measure_prompt, write
+from benchmarks.compress_table import FULL, Ratio, measure_prompt, rows_of, write
 from tests.compression.cases import ChatLetters, tiny_llama
 
 
@@ -126,6 +126,12 @@ def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, m
         "| TOVA | 7 (1) | - |",
     ]
     assert "| recall | 0.500 | 1.0 | 12.5% |" in costs(kept)
+
+
+def test_the_page_has_the_tables_of_the_results():
+    page, rows = (compress_table.RESULTS.parents[1] / "docs" / "compress.md").read_text(), rows_of()
+    assert tables(rows) in page
+    assert costs(rows) in page
 
 
 def test_a_step_leaves_the_cache_as_it_was():
