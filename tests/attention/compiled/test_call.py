@@ -12,7 +12,7 @@ from attangent.attention.features import Calibrated
 from attangent.attention.fused.backward import Rows, prefix_gradients
 from attangent.attention.fused.forward import _merge_
 from attangent.attention.fused.merge import Divided
-from attangent.attention.masks import Mask
+from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import query_gain
 from tests.attention.cases import make_map, normal
@@ -147,16 +147,35 @@ attends = pytest.mark.skipif(
 )
 
 
-def attended(state, q, k, v, causal=False, scale=0.3):
+EVERYTHING = Mask()
+
+
+def attended(state, q, k, v, mask=EVERYTHING, scale=0.3):
     prefix = prepare(state.features, *state.weights(), query_gain(scale, q.shape[-1]), 60.0)
     with torch.no_grad():
-        return prefix.attend(q, Tokens(k, v, causal, scale), for_backward=True)
+        return prefix.attend(q, Tokens(k, v, mask, scale), for_backward=True)
 
 
-def exactly(state, q, k, v, causal=False, scale=0.3):
+def exactly(state, q, k, v, mask=EVERYTHING, scale=0.3):
     with torch.no_grad():
         given = (tensor.double() for tensor in (q, k, v))
-        return portable_attention(*given, state.double(), Mask(causal=causal), scale)
+        mask = mask if mask.bias is None else mask._replace(bias=mask.bias.double())
+        return portable_attention(*given, state.double(), mask, scale)
+
+
+def mask_of(kind, q, k):
+    """Of queries that all see a key: the last one."""
+    draw = torch.Generator().manual_seed(3)
+    if kind == "added":
+        return resolve_mask(torch.randn(1, q.shape[1], q.shape[2], k.shape[2], generator=draw), False, q, k)
+    if kind in ("seen", "padding"):
+        rows = q.shape[2] if kind == "seen" else 1
+        seen = torch.rand(q.shape[0], 1, rows, k.shape[2], generator=draw) < 0.4
+        if kind == "padding":
+            seen[..., : 2 * k.shape[2] // 3] = False  # more than a block of keys in front that nobody sees
+        seen[..., -1] = True
+        return resolve_mask(seen, False, q, k)
+    return resolve_mask(None, kind == "causal", q, k)
 
 
 def tokens_of(batch, heads, sharing, rows, keys, dim, size=1.0):
@@ -170,14 +189,14 @@ def tokens_of(batch, heads, sharing, rows, keys, dim, size=1.0):
 @given(
     size=st.tuples(*(st.integers(1, most) for most in (2, 2, 3, 150, 300))),
     dim=st.sampled_from([16, 32, 48, 96]),
-    causal=st.booleans(),
+    kind=st.sampled_from(["none", "causal", "added", "seen", "padding"]),
 )
-def test_tokens_and_prefix_in_one_call(name, size, dim, causal):
+def test_tokens_and_prefix_in_one_call(name, size, dim, kind):
     batch, heads, sharing, rows, keys = size
-    q, k, v = tokens_of(batch, heads, sharing, rows, rows if causal else keys, dim)
-    state = state_of(name, heads, dim)
-    want = exactly(state, q, k, v, causal)
-    out, _, _ = attended(state.float(), q, k, v, causal)
+    q, k, v = tokens_of(batch, heads, sharing, rows, rows if kind == "causal" else keys, dim)
+    state, mask = state_of(name, heads, dim), mask_of(kind, q, k)
+    want = exactly(state, q, k, v, mask)
+    out, _, _ = attended(state.float(), q, k, v, mask)
     torch.testing.assert_close(out.double(), want, rtol=1e-4, atol=1e-5 * max(1.0, want.abs().max().item()))
 
 
@@ -195,13 +214,27 @@ def test_the_mass_of_tokens_and_prefix_is_told():
 
 @attends
 @pytest.mark.parametrize("size", [0.0, 30.0, 1e4])
-@pytest.mark.parametrize("causal", [False, True])
-def test_scores_of_any_size(size, causal):
+@pytest.mark.parametrize("kind", ["none", "causal", "added"])
+def test_scores_of_any_size(size, kind):
     q, k, v = tokens_of(1, 1, 1, 200, 200, 16, size)
     state = state_of("elu", 1, 16)
-    want = exactly(state, q, k, v, causal, 1.0)
-    out, _, _ = attended(state.float(), q, k, v, causal, 1.0)
+    mask = mask_of(kind, q, k)
+    want = exactly(state, q, k, v, mask, 1.0)
+    out, _, _ = attended(state.float(), q, k, v, mask, 1.0)
     torch.testing.assert_close(out.double(), want, rtol=2e-3 if size > 100 else 1e-4, atol=1e-3)
+
+
+@attends
+@pytest.mark.parametrize("hidden", [-torch.inf, torch.finfo(torch.float32).min])
+def test_a_query_that_sees_no_token_disturbs_no_other(hidden):
+    q, k, v = tokens_of(1, 1, 1, 20, 150, 16)
+    state = state_of("elu", 1, 16)
+    added = torch.zeros(1, 1, 20, 150)
+    added[:, :, 4] = hidden
+    mask = resolve_mask(added, False, q, k)
+    want = exactly(state, q, k, v, mask)
+    out, _, _ = attended(state.float(), q, k, v, mask)
+    torch.testing.assert_close(out.double(), want, rtol=1e-4, atol=1e-5)
 
 
 @attends
@@ -213,7 +246,7 @@ def test_what_is_no_number_is_not_hidden():
     assert out[0, 0, 3].isnan().all()
     assert out[0, 0, [*range(3), *range(4, 20)]].isfinite().all()
     k[0, 0, 5, 1] = torch.nan
-    out, _, _ = attended(state, q, k, v, causal=True)
+    out, _, _ = attended(state, q, k, v, Mask(causal=True))
     assert out[0, 0, 5:].isnan().all()
     assert out[0, 0, :3].isfinite().all()
 
@@ -222,9 +255,9 @@ def test_what_is_no_number_is_not_hidden():
 def test_threads_and_neighbours_change_no_bit_of_the_output(monkeypatch):
     q, k, v = tokens_of(2, 1, 3, 100, 100, 16)
     state = state_of("anchors", 1, 16).float()
-    alone, _, _ = attended(state, q, k, v, causal=True)
+    alone, _, _ = attended(state, q, k, v, Mask(causal=True))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    several, _, _ = attended(state, q, k, v, causal=True)
+    several, _, _ = attended(state, q, k, v, Mask(causal=True))
     assert torch.equal(alone, several)
     monkeypatch.undo()
     some, _, _ = attended(state, q[:, :, 7:50], k, v)

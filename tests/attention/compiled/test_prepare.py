@@ -61,7 +61,9 @@ def test_tokens_that_torch_attends_to():
     takes = partial(prepare.takes_tokens, code._replace(takes_tokens=True))
     assert all(takes(q, k, v, mask) for mask in (nothing, Mask(causal=True)))
     assert not prepare.takes_tokens(code._replace(takes_tokens=False), q, k, v, nothing)
-    assert not takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 9)))
+    assert takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 9)))
+    assert not takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 1)))
+    assert not takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 9).mT))
     assert not takes(q.bfloat16(), k.bfloat16(), v.bfloat16(), nothing)
     assert not takes(q[:, :, :4], k, v, nothing), "few queries"
     assert not takes(q[..., :8], k[..., :8], v[..., :8], nothing), "no whole vector"

@@ -21,6 +21,7 @@ from torch import Tensor
 from attangent.attention.compiled.library import NOTHING, CallFields, Compiled
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap
+from attangent.attention.masks import Mask
 
 KINDS = {"elu": 0, "learned-elu": 1, "learned-gelu": 2, "exponential": 3}
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
@@ -34,8 +35,16 @@ class Tokens(NamedTuple):
 
     k: Tensor
     v: Tensor
-    causal: bool
+    mask: Mask
     scale: float
+
+    def steps(self, q: Tensor) -> tuple[Any, ...]:
+        """Those of keys, values and what is added to the logits."""
+        added = self.mask.bias
+        return _steps(self.k), _steps(self.v), _NONE if added is None else _steps(_spread(added, q, self.k))
+
+    def addresses(self) -> tuple[int | None, ...]:
+        return self.k.data_ptr(), self.v.data_ptr(), _address(self.mask.bias)
 
 
 class Prepared(NamedTuple):
@@ -104,7 +113,7 @@ class Prepared(NamedTuple):
         tensors = q, *results, self.Z, self.mass, *self.affine[1:], *gradients
         call = self._filled(q, parts, steps, tensors, tokens)
         if tokens is not None:
-            call.k, call.v = tokens.k.data_ptr(), tokens.v.data_ptr()
+            call.k, call.v, call.added = tokens.addresses()
         return is_done(function(ctypes.addressof(call), self.compiled.parallel))
 
     def fields(self, q: Tensor, out: Tensor, lse: Tensor, tokens: Tokens | None = None) -> CallFields:
@@ -124,15 +133,15 @@ class Prepared(NamedTuple):
         batch, heads, rows, dim = q.shape
         state_heads, size, values = self.Z.shape
         kind, weight, *_ = self.affine
-        of_tokens, k_step, v_step = (0, 1, 0), _NONE, _NONE
+        of_tokens, more_steps = (0, 1, 0), (_NONE, _NONE, _NONE)
         if tokens is not None:
-            of_tokens = tokens.k.shape[2], heads // tokens.k.shape[1], tokens.causal
-            k_step, v_step = _steps(tokens.k), _steps(tokens.v)
+            of_tokens = tokens.k.shape[2], heads // tokens.k.shape[1], tokens.mask.causal
+            more_steps = tokens.steps(q)
         return CallFields(
             *(KINDS[kind], TYPES[q.dtype], self.features.positive),
             *(batch, heads, heads // state_heads, rows, dim, size, values),
             *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1, *of_tokens),
-            *(*steps, k_step, v_step),
+            *(*steps, *more_steps),
             *map(_address, tensors),
             gain=self.gain,
             cap=self.cap,
@@ -155,6 +164,10 @@ def empty_rows(q: Tensor, values: int) -> tuple[Tensor, Tensor]:
     batch, heads, rows, _ = q.shape
     out, lse = torch.empty(batch, rows, heads, values), torch.empty(batch, rows, heads)
     return out.transpose(1, 2), lse.transpose(1, 2)
+
+
+def _spread(added: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    return added.expand(*q.shape[:3], k.shape[2])
 
 
 def is_done(code: int) -> bool:

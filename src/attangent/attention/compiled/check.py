@@ -8,6 +8,7 @@ from attangent.attention.compiled.call import Prepared, Tokens
 from attangent.attention.compiled.library import Compiled
 from attangent.attention.features.affine import Affine, Kind
 from attangent.attention.features.base import FeatureMap
+from attangent.attention.masks import Mask
 
 _KINDS: tuple[Kind, ...] = ("elu", "learned-elu", "learned-gelu", "exponential")
 _DIM, _VALUES, _ROWS = 5, 3, 7
@@ -36,7 +37,7 @@ def _attends(compiled: Compiled) -> bool:
     out, lse = torch.softmax(logits, dim=-1) @ v, torch.logsumexp(logits, dim=-1)
     expected = _formula("elu", out, lse, [q, Z, mass], [])
     prefix = Prepared(compiled, FeatureMap(16, 16), Affine("elu"), Z, mass, 1.0, 60.0)
-    found = prefix.attend(q, Tokens(k, v, causal=True, scale=0.25), for_backward=False)
+    found = prefix.attend(q, Tokens(k, v, Mask(causal=True), 0.25), for_backward=False)
     return found is not None and torch.allclose(found[0], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -74,7 +75,9 @@ def _added(prefix: Prepared, q: Tensor, out: Tensor, lse: Tensor) -> Tensor:
     """The forward pass by the entry that is given addresses."""
     tensors = q, out, lse, prefix.Z, prefix.mass, *prefix.affine[1:]
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
-    prefix.compiled.add(bytes(prefix.fields(q, out, lse)), *addresses, None, None, prefix.compiled.parallel)
+    prefix.compiled.add(
+        bytes(prefix.fields(q, out, lse)), *addresses, None, None, None, prefix.compiled.parallel
+    )
     return out
 
 

@@ -92,7 +92,7 @@ int attention_forward(const Call *call, Parallel *parallel)
 
 /* The forward pass without what a backward pass wants, of a call whose numbers were filled in before. */
 int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, float *mass, float *weight, float *bias,
-                  float *level, const float *k, const float *v, Parallel *parallel)
+                  float *level, const float *k, const float *v, const float *added, Parallel *parallel)
 {
     Call call = *known;
     call.q = q;
@@ -105,6 +105,7 @@ int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, f
     call.level = level;
     call.k = k;
     call.v = v;
+    call.added = added;
     return attention_forward(&call, parallel);
 }
 

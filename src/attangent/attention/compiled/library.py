@@ -23,10 +23,10 @@ _NUMBERS = (
     *("kind", "bfloat", "positive", "batch", "heads", "sharing", "rows", "dim", "size", "values"),
     *("parts", "threads", "weight_step", "keys", "key_sharing", "causal"),
 )
-_STEPS = "q_step", "out_step", "lse_step", "grad_step", "grad_q_step", "k_step", "v_step"
+_STEPS = "q_step", "out_step", "lse_step", "grad_step", "grad_q_step", "k_step", "v_step", "added_step"
 _POINTERS = (
     *("q", "out", "lse", "total", "sign", "Z", "mass", "weight", "bias", "level"),
-    *("grad", "grad_q", "grad_Z", "grad_mass", "grad_weight", "grad_bias", "k", "v"),
+    *("grad", "grad_q", "grad_Z", "grad_mass", "grad_weight", "grad_bias", "k", "v", "added"),
 )
 
 
@@ -44,7 +44,7 @@ class CallFields(ctypes.Structure):
 class Compiled(NamedTuple):
     """The two passes, each called with a `CallFields` and the function that runs work on threads.
 
-    `add` is the forward pass alone, called with the fields and the addresses from q to level, of k and v.
+    `add` is the forward pass alone, called with the fields and the addresses from q to level and from k on.
     """
 
     forward: Callable[[Any, Any], int]
@@ -71,7 +71,7 @@ def load() -> Compiled | None:
         passes = found.attention_forward, found.attention_backward, found.attention_add
     except (OSError, AttributeError):
         return None
-    for each, pointers in zip(passes, (2, 2, 12), strict=True):
+    for each, pointers in zip(passes, (2, 2, 13), strict=True):
         each.argtypes, each.restype = [ctypes.c_void_p] * pointers, ctypes.c_int
     return Compiled(*passes, bool(found.attention_takes_tokens()), _torch_parallel())
 

@@ -26,13 +26,14 @@ typedef struct {
     int64_t batch, heads, sharing, rows, dim, size, values;
     int64_t parts, threads, weight_step;
     int64_t keys, key_sharing, causal; /* of k and v */
-    Strides q_step, out_step, lse_step, grad_step, grad_q_step, k_step, v_step;
+    Strides q_step, out_step, lse_step, grad_step, grad_q_step, k_step, v_step, added_step;
     void *q, *out; /* float32 or bfloat16 */
     float *lse, *total, *sign; /* the last two (batch, heads, rows) or null */
     float *Z, *mass, *weight, *bias, *level;
     void *grad, *grad_q; /* as q */
     float *grad_Z, *grad_mass, *grad_weight, *grad_bias;
     const float *k, *v; /* (batch, heads / key_sharing, keys, dim and values); null where out and lse are of the tokens */
+    const float *added; /* (batch, heads, rows, keys), to the logits, or null */
     double gain, cap, scale;
 } Call;
 

@@ -73,15 +73,15 @@ def takes(q: Tensor, *others: Tensor) -> bool:
 
 def takes_tokens(compiled: Compiled, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> bool:
     """Whether compiled code attends to these tokens too, and sooner than torch."""
-    if (
-        not compiled.takes_tokens
-        or mask.bias is not None
-        or mask.empty is not None
-        or q.dtype != torch.float32
-    ):
+    if not compiled.takes_tokens or q.dtype != torch.float32 or not _is_read(mask.bias, k):
         return False
     fits = q.shape[-1] <= _LARGEST_DIM >= v.shape[-1] and v.shape[-1] % _VECTOR == 0
     return fits and q.shape[-2] >= _FEWEST_QUERIES and takes(q, k, v) and _is_plain(k) and _is_plain(v)
+
+
+def _is_read(added: Tensor | None, k: Tensor) -> bool:
+    """Whether what is added to the logits has its numbers for neighbouring keys beside each other."""
+    return added is None or (_is_plain(added) and added.shape[-1] == k.shape[2] and added.stride(-1) == 1)
 
 
 def _is_plain(tensor: Tensor) -> bool:

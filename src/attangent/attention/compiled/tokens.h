@@ -2,7 +2,7 @@
 
    A tile of queries lies across the lanes, the keys go down: scores are (keys, QUERIES), so that the largest and the
    sum of each query's are had without adding up a vector. Scores are in units of log 2. Keys come in blocks of KEYS; the
-   output so far shrinks whenever a later block has a larger score. */
+   output so far shrinks whenever a later block has a larger score. A query that sees no key gets 0 and no mass. */
 
 #define QUERIES (4 * LANES)
 #define KEYS 128
@@ -68,6 +68,28 @@ INLINE void score(const Call *c, const float *keys, int64_t count, int64_t acros
     product(tile.scores + whole_rows * QUERIES, QUERIES, tile.last, c->dim, 1, tile.q, QUERIES, AT_ONCE, c->dim, across);
 }
 
+/* What is added to the logits of `count` keys from `from` on, in units of log 2 and no less than the least number: so
+   added numbers that stand for "not seen" stay numbers. */
+INLINE void add_to_scores(const Call *c, Place p, int64_t from, int64_t count, int64_t rows)
+{
+    const lanes least = all(-3.40282347e38f);
+    for (int64_t first = 0; first < rows; first += LANES)
+        for (int64_t j = 0; j < count; j += LANES) {
+            lanes block[LANES];
+            for (int64_t r = 0; r < LANES; r++) {
+                const int64_t row = p.row + (first + r < rows ? first + r : first);
+                const float *added = row_of(c->added, c->added_step, p.batch, p.head, row) + from + j;
+                block[r] = load_some(added, count - j);
+            }
+            transpose(block);
+            for (int64_t i = 0; i < LANES && j + i < count; i++) {
+                float *scores = tile.scores + (j + i) * QUERIES + first;
+                const lanes given = block[i], scaled = larger(least, given * 1.44269504f);
+                store(scores, load(scores) + where(given < least, given, scaled));
+            }
+        }
+}
+
 /* A query does not see some keys: query r of the tile sees those of the block up to seen + r. */
 INLINE void hide(int64_t seen, int64_t count)
 {
@@ -84,6 +106,7 @@ INLINE void weigh(int64_t count, int64_t across)
         lanes top = before, mass = {0};
         for (int64_t j = 0; j < count; j++)
             top = larger(load(tile.scores + j * QUERIES + v), top);
+        top = larger(top, all(-3.40282347e38f)); /* also where no key was seen so far */
         for (int64_t j = 0; j < count; j++) {
             const lanes weight = power_of_two(load(tile.scores + j * QUERIES + v) - top);
             store(tile.scores + j * QUERIES + v, weight);
@@ -109,7 +132,7 @@ INLINE void write_tile(const Call *c, Place p, int64_t count, int64_t step)
         store(tile.top + v, load(tile.top + v) * 0.69314718f + logarithm(load(tile.mass + v)));
     for (int64_t r = 0; r < count; r++) {
         float *to = (float *)row_of(c->out, c->out_step, p.batch, p.head, p.row + r);
-        const float part = 1.0f / tile.mass[r];
+        const float part = tile.mass[r] == 0.0f ? 0.0f : 1.0f / tile.mass[r];
         for (int64_t i = 0; i < c->values; i++)
             to[i] = part * tile.out[r * step + i];
         *(float *)row_of(c->lse, c->lse_step, p.batch, p.head, p.row + r) = tile.top[r];
@@ -130,6 +153,8 @@ INLINE void attend_tile(const Call *c, Place p, int64_t count)
     for (int64_t from = 0; from < end; from += KEYS) {
         const int64_t block = end - from < KEYS ? end - from : KEYS, seen = c->causal ? last - from : KEYS;
         score(c, row_of(c->k, c->k_step, p.batch, head, from), block, across);
+        if (c->added)
+            add_to_scores(c, p, from, block, count);
         hide(seen, block);
         weigh(block, across);
         if (from)

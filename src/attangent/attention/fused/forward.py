@@ -109,7 +109,7 @@ def _attended(
     compiled = _compiled(call, Z, mass, q)
     if compiled is None or not takes_tokens(compiled.compiled, q, k, v, call.mask):
         return None
-    return compiled.attend(q, Tokens(k, v, call.mask.causal, call.scale), for_backward)
+    return compiled.attend(q, Tokens(k, v, call.mask, call.scale), for_backward)
 
 
 def _compiled(call: Call, Z: Tensor, mass: Tensor, *rows: Tensor) -> Prepared | None:

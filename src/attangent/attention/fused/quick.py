@@ -89,7 +89,7 @@ def _planned(kind: tuple[Any, ...], *given: Any) -> Plan:
         return nothing
     attends = takes_tokens(prefix.compiled, q, k, v, mask)
     out, lse, *_ = empty_rows(q, v.shape[-1]) if attends else _flash(q, k, v, mask, factor)
-    fields = bytes(prefix.fields(q, out, lse, Tokens(k, v, mask.causal, factor)))
+    fields = bytes(prefix.fields(q, out, lse, Tokens(k, v, mask, factor)))
     form, weight, *_ = prefix.affine
     of_map = None if weight is None else (form, len(weight))
     return Plan(kind, prefix.compiled, fields, mask, factor, attends, of_map)
@@ -108,9 +108,9 @@ def _attend(
         out, lse = empty_rows(q, v.shape[-1])
         rows, tokens = (q.data_ptr(), out.data_ptr(), lse.data_ptr()), (k.data_ptr(), v.data_ptr())
         prefix = Z.data_ptr(), mass.data_ptr(), *weights
-        done = is_done(compiled.add(plan.fields, *rows, *prefix, *tokens, compiled.parallel))
+        done = is_done(compiled.add(plan.fields, *rows, *prefix, *tokens, None, compiled.parallel))
         return out if done else _flash(q, k, v, plan.mask, plan.scale)[0]
     out, lse, _ = _flash(q, k, v, plan.mask, plan.scale)
     addresses = q.data_ptr(), out.data_ptr(), lse.data_ptr(), Z.data_ptr(), mass.data_ptr()
-    is_done(compiled.add(plan.fields, *addresses, *weights, None, None, compiled.parallel))
+    is_done(compiled.add(plan.fields, *addresses, *weights, None, None, None, compiled.parallel))
     return out
