@@ -170,7 +170,7 @@ def main(folder: Path, parts: list[str]) -> None:
     known = {**COMPARISONS, **DESIGN}
     comparisons = {part: known[part](data, folder) for part in parts or COMPARISONS}
     runs: dict[str, list[Run]] = {}
-    for seeds in range(1, 6):
+    for seeds in range(1, 1 + max(comparison.seeds for comparison in comparisons.values())):
         for part, comparison in comparisons.items():
             some = replace(comparison, seeds=min(seeds, comparison.seeds))
             runs[part] = compare(some, folder / part, lambda run: print(json.dumps(run), flush=True))

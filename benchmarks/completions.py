@@ -1,8 +1,8 @@
 """Texts that go on, scored by exact match: `python -m benchmarks.completions FOLDER [SEEDS]`.
 
 Two tasks for SmolLM2, 300 rows each: the last words of CounterFact's sentences (facts that the model may know
-and has to say in one word), and sums in a format that it has to learn. The bare model, LoRA and a state on
-the last layers, at tune's defaults. Finished runs are not repeated.
+and has to say in one word), and sums in a format that it has to learn. The bare model, LoRA, a state and both
+on the last layers, at tune's defaults. Finished runs are not repeated.
 """
 
 import json
@@ -23,7 +23,7 @@ from benchmarks.accuracy_data import counterfact_rarer_answers, read_table
 from benchmarks.bench_compress import smollm2_folder
 
 TRAIN, TEST, TOP = 300, 150, 6
-METHODS = ("none", "lora", "ntk")
+METHODS = ("none", "lora", "ntk", "ntk+lora")
 Pair = tuple[str, str]
 
 
@@ -104,7 +104,7 @@ def _tuned(
         str(smollm2_folder()),
         *parts,
         task="causal-lm",
-        method=Method(method, top=TOP),
+        method=Method.from_dict({"name": method, "top": TOP}),
         training=Training(seed=seed),
     )
     numbers = finetune(own, out)[0]

@@ -18,7 +18,7 @@ from attangent.tuning.training import Training
 from benchmarks.accuracy_data import minilm
 from benchmarks.newcomers_data import tasks, write_task
 
-METHODS = ("probe", "ntk", "lora")
+METHODS = ("probe", "ntk", "ntk+lora", "lora")
 RECIPES = {
     "": Recipe(),
     "searched": Recipe(search=True),
