@@ -1,16 +1,18 @@
 """Ways to set up a state and LoRA, on tasks that serve for choosing: `python -m benchmarks.building FOLDER`.
 
 `digits`: the digits 0 to 4 on a ViT that was trained on 5 to 9. `answers`: the last words of CounterFact's
-sentences on MiniLM. Both with 300 examples and the recipe of `tune`, at the rates named here; nothing here is
-reported on elsewhere. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl; the
-same command goes on where it was stopped.
+sentences on MiniLM. `relations`: the relation that a subject of CounterFact stands in, other relations and
+subjects than elsewhere. All with 300 examples and the recipe of `tune`, at the rates named here; nothing here
+is reported on elsewhere. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl;
+the same command goes on where it was stopped.
 """
 
 import json
 import os
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,14 @@ from attangent.adapters.config import NTKConfig
 from attangent.tuning.compare.run import Run, compare
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.methods import Method
-from benchmarks.accuracy_data import counterfact_answers, drawn_digits, minilm, pretrained_vit
-from benchmarks.recipes import SETTINGS, TRAINING
+from benchmarks.accuracy_data import (
+    counterfact_answers,
+    counterfact_other_relations,
+    drawn_digits,
+    minilm,
+    pretrained_vit,
+)
+from benchmarks.recipes import ALL_LINEAR, SETTINGS, TRAINING, lora_on
 from benchmarks.verdict import accuracies, differences
 
 RIVAL = "lora x 2"
@@ -35,7 +43,13 @@ def _lora_on(*names: str) -> Method:
     return Method("peft", peft={"peft_type": "LORA", "r": 16, "lora_alpha": 32, "target_modules": [*names]})
 
 
+def _with_state(size: int, ranks: Mapping[str, int], scale: float = 2.0) -> Method:
+    """A state of this size, and LoRA with these ranks, its matrices multiplied by `scale`."""
+    return replace(lora_on(ranks, scale), name="ntk+lora", ntk=NTKConfig(size=size))
+
+
 BOTH = Method.from_dict({"name": "ntk+lora"})
+QUERY_AND_VALUE = {"q": 8, "v": 8}
 ENTRANTS = (
     Entrant("probe", Method("probe")),
     Entrant(RIVAL, Method("lora"), (0.004,)),
@@ -53,6 +67,23 @@ ENTRANTS = (
     Entrant("anchors, a quarter, x 2", _state(features="anchors", size=4), (0.06,)),
     Entrant("ntk+lora", BOTH, (0.01,)),
     Entrant("ntk+lora x 2", BOTH, (0.02,)),
+    Entrant("lora x 4", Method("lora"), (0.008,)),
+    Entrant("lora, scaled by 16/√8, x 2", lora_on(QUERY_AND_VALUE, 8**-0.5 * 16), (0.004,)),
+    Entrant("lora, scaled by 8, x 2", lora_on(QUERY_AND_VALUE, 8), (0.004,)),
+    Entrant("lora, scaled by 16, x 2", lora_on(QUERY_AND_VALUE, 16), (0.004,)),
+    Entrant("lora on values, scaled by 8, x 2", lora_on({"v": 16}, 8), (0.004,)),
+    Entrant("lora on all linear layers, x 2", lora_on(ALL_LINEAR["texts"]), (0.004,)),
+    Entrant("lora on the MLP, x 2", lora_on({"up": 3, "down": 3}), (0.004,)),
+    Entrant("half a state, lora on values, x 2", _with_state(8, {"v": 8}), (0.02,)),
+    Entrant(
+        "half a state, lora on values scaled by 16/√8, x 2",
+        _with_state(8, {"v": 8}, 8**-0.5 * 16),
+        (0.02,),
+    ),
+    Entrant("half a state, lora on values scaled by 8", _with_state(8, {"v": 8}, 8), (0.01,)),
+    Entrant("half a state, lora on values and output, x 2", _with_state(8, {"v": 4, "o": 4}), (0.02,)),
+    Entrant("a quarter, lora on values scaled by 8", _with_state(4, {"v": 12}, 8), (0.01,)),
+    Entrant("a quarter, lora on both scaled by 8", _with_state(4, {"q": 6, "v": 6}, 8), (0.01,)),
 )
 
 
@@ -62,12 +93,17 @@ def digits(data: Path, folder: Path) -> tuple[str, Trial]:
     return pretrained_vit(images, folder / "vit-reversed", 8, epochs=40), trial
 
 
+def relations(data: Path, folder: Path) -> tuple[str, Trial]:
+    table = counterfact_other_relations(data, folder)
+    return minilm(), Trial("other relations 300", (table,), 300, 100, 2000, max_tokens=32)
+
+
 def answers(data: Path, folder: Path) -> tuple[str, Trial]:
     return minilm(), Trial("answers 300", (counterfact_answers(data, folder),), 300, 100, 700, max_tokens=32)
 
 
-TASKS = {"digits": digits, "answers": answers}
-SPLITS = {"digits": 6, "answers": 2}
+TASKS = {"digits": digits, "answers": answers, "relations": relations}
+SPLITS = {"digits": 8, "answers": 2, "relations": 2}
 
 
 def table(runs: Sequence[Run]) -> str:

@@ -3,11 +3,15 @@
 import gzip
 import json
 
+import pytest
+
+from attangent.tuning.compare.budget import parameter_count
 from attangent.tuning.compare.settings import Comparison, Trial
 from attangent.tuning.recipe import Recipe
 from benchmarks.accuracy import ENTRANTS, gaps, overview
 from benchmarks.accuracy_data import (
     counterfact_answers,
+    counterfact_other_relations,
     counterfact_rarer_answers,
     counterfact_relations,
     drawn_digits,
@@ -16,7 +20,8 @@ from benchmarks.accuracy_data import (
     math_subjects,
     read_table,
 )
-from benchmarks.recipes import CORE, OTHERS, SCREENED, has_signal, screened
+from benchmarks.recipes import ALL_LINEAR, CORE, OTHERS, SCREENED, has_signal, lora_on, screened
+from tests.adapters.models import tiny
 
 
 def lines(path, rows):
@@ -149,3 +154,20 @@ def test_problems_are_labelled_with_their_levels_and_subjects_with_relations(tmp
         file.writelines(["relation,subject\n", *rows, *twice])
     found = read_table(counterfact_relations(tmp_path, tmp_path / "out"))
     assert found == [("A", "language of a person"), ("B", "maker")]
+
+
+def test_other_relations_have_other_subjects(tmp_path):
+    path = tmp_path / "counterfact/counterfact_true_false.csv.gz"
+    path.parent.mkdir()
+    rows = ["{} works as,A\n", "{} is employed by,B\n", "{} is developed by,B\n", "{} is based in,C\n"]
+    with gzip.open(path, "wt") as file:
+        file.writelines(["relation,subject\n", *rows])
+    found = read_table(counterfact_other_relations(tmp_path, tmp_path / "out"))
+    assert found == [("A", "profession"), ("C", "headquarters")]
+
+
+@pytest.mark.parametrize("layers", [{"q": 2, "v": 1}, {"up": 1, "down": 3}, ALL_LINEAR["texts"]])
+def test_lora_goes_where_it_is_told_with_its_rank(layers):
+    shapes = {"q": 64, "k": 64, "v": 64, "o": 64, "up": 80, "down": 80}  # inputs and outputs of a tiny BERT
+    found = parameter_count(tiny("bert"), lora_on(layers), "classification")
+    assert found == 2 * sum(rank * shapes[layer] for layer, rank in layers.items())

@@ -51,7 +51,8 @@ class Ntk(Technique):
 class NtkAndLora(Ntk):
     """Both at once, by default at half the size that each has alone; peft keeps the classifier.
 
-    The rate is the state's; LoRA's part is trained at a fifth of it, as the two methods' own rates are.
+    The rate is the state's; LoRA's part is trained at a fifth of it, as the two methods' own rates are. Where
+    `Method.peft` is given, that config takes the place of LoRA on queries and values.
     LoRA's part is saved in a folder below that of the state.
     """
 

@@ -25,7 +25,8 @@ class Method:
         or half of it beside half a state, whichever is better on rows kept apart).
     top: only the last so many layers; None is all of them. peft's `prefix` knows only all.
     learning_rate: None is the method's own default.
-    peft: for the method `peft`, the config's `peft_type` (such as "IA3") and its settings.
+    peft: for the method `peft`, the config's `peft_type` (such as "IA3") and its settings; for `ntk+lora`
+        those of its LoRA, which otherwise has rank `rank`.
     """
 
     name: str = "ntk"

@@ -1,0 +1,43 @@
+"""A state beside LoRA."""
+
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.adapters.config import NTKConfig
+from attangent.tuning.methods import Method, adapt, trained_sizes
+from attangent.tuning.methods.ntk import NtkAndLora
+from tests.adapters.models import inputs, tiny
+
+ON_VALUES = {"peft_type": "LORA", "r": 4, "target_modules": ["value"]}
+
+
+def adapted(**given):
+    method = Method("ntk+lora", ntk=NTKConfig(size=4), **given)
+    return adapt(tiny("bert"), method, "classification", 0, [inputs("bert")])
+
+
+def test_the_config_of_its_lora_may_be_given():
+    usual, own = (
+        trained_sizes(adapted(**given))["parameters"] for given in ({"rank": 4}, {"peft": ON_VALUES})
+    )
+    assert usual - own == 2 * 2 * 4 * 32  # two layers without LoRA on queries
+    trained = [name for name, one in adapted(peft=ON_VALUES).named_parameters() if one.requires_grad]
+    assert any("value.lora_B" in name for name in trained)
+    assert not any("query.lora" in name for name in trained)
+
+
+def test_such_a_model_is_saved_and_loaded(tmp_path):
+    model = adapted(peft=ON_VALUES)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1)
+    NtkAndLora().save(model, tmp_path / "adapter")
+    again = NtkAndLora().load(tiny("bert"), tmp_path / "adapter")
+    torch.testing.assert_close(again(**inputs("bert")).logits, model(**inputs("bert")).logits)
+
+
+def test_a_config_that_peft_does_not_know_is_refused():
+    with pytest.raises(AttangentError, match="peft_type 'NONE'"):
+        adapted(peft={"peft_type": "NONE"})
