@@ -89,3 +89,15 @@ def test_the_model_is_left_without_gradients_and_answers_as_before():
     assert all(parameter.grad is None for parameter in model.parameters())
     assert torch.equal(model(PROMPT[None]).logits, before)
     assert all((layer >= 0).all() and layer.shape == (2, 30) for layer in scores.values())
+
+
+def test_sums_and_largest_effects_are_those_of_all_effects():
+    model = tiny_llama(layers=2)
+    text = Calibration.of([turn.ids for turn in TURNS])
+    heard = heard_layers(model, prefill(model, PROMPT), text, [len(turn.asked) for turn in TURNS])
+    parts = torch.rand(text.ids.shape, generator=torch.Generator().manual_seed(0))
+    for one in heard.values():
+        slow = (one.effects * parts[:, None, :, None]).flatten(1, 3).amax(dim=1)
+        torch.testing.assert_close(one.largest_effects(parts), slow)
+        torch.testing.assert_close(one.sums, one.effects.sum(dim=(0, 2, 4)))
+        assert slow.max() > 1e-3

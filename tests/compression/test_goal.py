@@ -13,12 +13,22 @@ from attangent.compression.result import CompressedPrompt
 
 @dataclass
 class Job:
-    """Keeps a part of ten answers that grows with the size, and three more when distilled."""
+    """Keeps a part of ten answers that grows with the size, and three more when distilled.
+
+    Unfitted tokens keep a third of that, or another `part`; `rough` lists the sizes that were asked unfitted.
+    """
 
     ids: range = range(500)
     seed: int = 0
     asked: int = 10
+    quiz: range = range(0)
+    part: int = 3
     tried: list = field(default_factory=list)
+    rough: list = field(default_factory=list)
+
+    def unfitted(self, size, method):
+        self.rough.append(size)
+        return None if size == 500 else CompressedPrompt({}, 500, size, "unfitted", (), "")
 
     def fit(self, size, method):
         self.tried.append((size, 0))
@@ -32,6 +42,7 @@ class Job:
         kept = (
             self.asked if found.exact else min(self.asked, found.size // 12 + (3 if found.distilled else 0))
         )
+        kept = kept // self.part if found.method == "unfitted" else kept
         words = ["yes"] * kept + ["no"] * (self.asked - kept)
         return tuple(Answer(f"{i}?", "yes", word, "no", "yes") for i, word in enumerate(words))
 
@@ -59,6 +70,35 @@ def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not(
     small = Job(asked=5)
     assert reach(small, Goal(keep=0.1)).found.size == 16
     assert small.tried == [(64, 0), (32, 0), (16, 0)]
+
+
+def test_sizes_whose_tokens_answer_next_to_nothing_are_not_fitted():
+    job = Job(quiz=range(10))
+    outcome = reach(job, Goal(keep=0.9))
+    assert job.rough == [64, 128]  # 1 and 3 of 10 unfitted, where 3 are wanted
+    assert job.tried == [(128, 0)]
+    assert (outcome.met, outcome.found.size) == (True, 128)
+
+
+def test_the_smallest_promising_size_comes_first():
+    job = Job(asked=5, quiz=range(5))
+    outcome = reach(job, Goal(keep=0.6))
+    assert job.rough == [64, 32]  # 1 and 0 of 5 unfitted, where 1 is wanted
+    assert job.tried == [(64, 0)]
+    smaller = Job(asked=6, quiz=range(6), part=1)
+    assert reach(smaller, Goal(keep=0.1)).found.size == 16
+    assert smaller.tried == [(16, 0)]
+    assert outcome.met
+
+
+def test_a_promising_size_that_is_not_enough_makes_way_for_a_larger_one():
+    job = Job(quiz=range(10))
+    outcome = reach(job, Goal(keep=1.0, size=100))
+    assert job.tried == [(100, 0)]
+    assert not outcome.met
+    larger = Job(asked=20, quiz=range(20))
+    assert reach(larger, Goal(keep=0.9)).found.size == 256
+    assert larger.tried == [(256, 0)]
 
 
 def test_what_is_enough_stays_when_the_time_is_over():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.compression.capture import prefill
-from attangent.compression.text import Calibration, pieces, recitations, sample, sentences_of, spread
+from attangent.compression.text import Calibration, _drawn, pieces, recitations, sample, sentences_of, spread
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(40) % 61
@@ -76,9 +76,22 @@ def test_sentences_are_asked_for_by_their_first_half():
     assert len(found[1].asked) == len("<The dog?>")
 
 
-def test_long_sentences_are_cut_and_something_is_always_said():
-    (found,) = recitations(["word " * 60], lambda text: torch.zeros(len(text)), lambda text: torch.zeros(90))
-    assert (len(found.asked), len(found.answer)) == (90, 1)
+def test_long_sentences_are_asked_for_in_parts_that_are_said_whole():
+    words = [f"word{i}" for i in range(100)]
+    asked = []
+
+    def question(text):
+        asked.append(text)
+        return torch.zeros(5)
+
+    found = recitations([" ".join(words)], lambda text: torch.arange(len(text.split())), question)
+    assert [len(turn.answer) for turn in found] == [33, 33, 34]
+    assert asked[1] == " ".join(words[33:45]) + "?"
+
+
+def test_what_has_no_words_to_divide_it_is_cut():
+    (found,) = recitations(["x" * 500], lambda text: torch.zeros(len(text)), lambda text: torch.zeros(3))
+    assert len(found.answer) == 64
 
 
 @given(count=st.integers(0, 40), at_most=st.integers(1, 20))
@@ -120,3 +133,11 @@ def test_seeds_and_streams_draw_different_texts():
     assert draw(0, "a") != draw(1, "a")
     assert draw(0, "a")["a"] != draw(0, "b")["b"]
     assert draw(0, "a", "b") == draw(0, "a") | draw(0, "b")
+
+
+def test_tokens_are_drawn_as_often_as_their_chances_say():
+    chances = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    found = _drawn(chances.log().expand(20_000, 4), torch.Generator().manual_seed(0))
+    often = torch.bincount(found[:, 0], minlength=4) / 20_000
+    torch.testing.assert_close(often, chances, atol=0.02, rtol=0)
+    assert often[1] == 0

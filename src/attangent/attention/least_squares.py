@@ -21,7 +21,11 @@ def non_negative_solution(design: Tensor, target: Tensor, ridge: float) -> Tenso
     """
     n, r = design.shape
     gram = design.mT @ design / n + ridge * torch.eye(r, dtype=design.dtype)
-    right = design.mT @ target / n
+    return non_negative_minimum(gram, design.mT @ target / n)
+
+
+def non_negative_minimum(gram: Tensor, right: Tensor) -> Tensor:
+    """argmin x' G x/2 - c' x over x >= 0 for a positive definite G (r, r) and c (r), in float64."""
     found = _pivoted(gram, right)
     return _one_by_one(gram, right) if found is None else found
 

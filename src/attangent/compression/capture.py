@@ -142,7 +142,7 @@ def state_part(call: AttentionCall, state: Prefix) -> tuple[Tensor, Tensor]:
     keys, (Z, mass) = features.keys, state.weights()
     q, masses = by_kv_head(call.q, len(keys)), mass.abs()
     logits = call.scores(q, keys) + masses.log().unsqueeze(1)
-    out, lse = _attended(logits, Z / torch.where(masses == 0, 1, masses).unsqueeze(-1))
+    out, lse = attended(logits, Z / torch.where(masses == 0, 1, masses).unsqueeze(-1))
     return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
 
 
@@ -152,15 +152,15 @@ def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tens
     At most `_LOGITS` logits exist at once.
     """
     q, at_once = by_kv_head(call.q, len(keys)), max(1, _LOGITS // (len(keys) * keys.shape[1]))
-    parts = [_attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
+    parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
     out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
     return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
 
 
-def _attended(logits: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def attended(logits: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """softmax(logits) values (Hkv, n, dv) and the logsumexp (Hkv, n, 1), with one exponential for both."""
     top = logits.detach().amax(dim=-1, keepdim=True)
-    parts = (logits - top).exp()
+    parts = (logits - top).exp_()
     total = parts.sum(dim=-1, keepdim=True)
     return parts @ values / total, top + total.log()
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
+from attangent.adapters.products import fast_products
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way
@@ -21,7 +22,7 @@ from attangent.compression.distill import Distillation, distill_states
 from attangent.compression.effects import token_scores
 from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
-from attangent.compression.fit import fit_states
+from attangent.compression.fit import fit_states, unfitted_states
 from attangent.compression.methods import DEFAULT, check_method, method_named
 from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import Piece, PromptState
@@ -51,7 +52,9 @@ from attangent.compression.text import (
 from attangent.compression.work import Work, digest
 
 _PIECES = 16
-_SENTENCES = 48
+_SENTENCES = 96
+_COVERED = 0.8
+"""The part of a prompt that its sentences must make up, to be enough for its scores."""
 _FITTED_SENTENCES = 24
 _FITTED, _HELD_OUT = "samples", "held out"
 _SAMPLES_HELD_OUT = 8
@@ -152,12 +155,20 @@ class Compressor:
 
     @cached_property
     def scores(self) -> dict[str, Tensor]:
-        """How much each head needs each token of the prompt to say it again and to be asked for it."""
-        return self.work.tensors("scores-by-effect", self._scored)
+        """How much each head needs each token of the prompt to say its sentences."""
+        return self.work.tensors("scores-by-sentences", self._scored)
+
+    @property
+    def scored_turns(self) -> list[Turn]:
+        """What scores come from: the sentences, asked for; where these leave much out, repetitions too."""
+        said = sum(len(turn.answer) for turn in self.recitations)
+        return (
+            self.recitations if said >= _COVERED * len(self.ids) else [*self.repetitions, *self.recitations]
+        )
 
     def _scored(self) -> dict[str, Tensor]:
-        cache, turns = self.cache, [*self.repetitions, *self.recitations]
-        with self.stages.stage("scoring", len(turns)) as done:
+        cache, turns = self.cache, self.scored_turns
+        with self.stages.stage("scoring", len(turns)) as done, fast_products(self.model):
             return token_scores(self.model, cache, turns, done).together()
 
     @cached_property
@@ -200,6 +211,14 @@ class Compressor:
             size = next(iter(states.values())).features.size
         return self._compressed(states, size, method)
 
+    def unfitted(self, size: int, method: str = DEFAULT) -> CompressedPrompt | None:
+        """The tokens that a method by scores would keep, as they are; None for other methods."""
+        known = method_named(method)
+        if not known.by_scores or known.keeps_whole(len(self.ids), size):
+            return None
+        states = unfitted_states(self.cache, known.kept(self.scores, size) or {}, self._softcap)
+        return self._compressed(states, size, method)
+
     def fit_piece(self, size: int, method: str = DEFAULT) -> dict[str, PromptState]:
         """The states of this piece alone, fitted behind those before it."""
         if method_named(method).keeps_whole(len(self.ids), size):
@@ -219,7 +238,7 @@ class Compressor:
         kept = known.kept(self.scores, size) if known.by_scores else None
 
         def fitted() -> dict[str, PromptState]:
-            with self.stages.stage("fitting", len(cache.layers)) as done:
+            with self.stages.stage("fitting", len(cache.layers)) as done, fast_products(self.model):
                 return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
 
         if self.folder is None or not known.distillable:
@@ -267,9 +286,14 @@ class Compressor:
                 made, partial(self._say, full, done), partial(self._say, none, lambda more: None)
             )
 
-    def _say(self, way: Way, done: Callable[[int], Any], texts: Sequence[str]) -> list[str]:
-        read = partial(self.reader.question, self.tokenizer)
-        return quiz_answers(self.model, self.tokenizer, texts, read, way, done)
+    def _say(self, way: Way, done: Callable[[int], Any], questions: Sequence[Question]) -> list[str]:
+        with fast_products(self.model):
+            return quiz_answers(self.model, self.tokenizer, questions, self._tokens_of, way, done)
+
+    def _tokens_of(self, question: Question) -> Tensor:
+        """The tokens (L) of a question behind the prompt, up to where the answer goes on."""
+        asked = self.reader.question(self.tokenizer, question.text)
+        return torch.cat([asked, tokens_of(self.tokenizer, question.begun)]) if question.begun else asked
 
     def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """How a compressed prompt answers a quiz, by default the prompt's own."""
@@ -277,9 +301,8 @@ class Compressor:
         for states, asked, answers in self._answered:
             if states is compressed.states and asked is quiz:
                 return answers
-        texts = [question.text for question in quiz.questions]
-        with self.stages.stage("asking", len(texts)) as done:
-            said = self._say(Way.compressed(self.cache, compressed.states), done, texts)
+        with self.stages.stage("asking", len(quiz)) as done:
+            said = self._say(Way.compressed(self.cache, compressed.states), done, quiz.questions)
         self._answered.append((compressed.states, quiz, quiz.answers(said)))
         return self._answered[-1][2]
 
@@ -308,11 +331,14 @@ class Compressor:
         """
         return report_of(self, compressed, questions, quiz)
 
+    @property
+    def _softcap(self) -> float | None:
+        return getattr(self.model.config, "attn_logit_softcapping", None)
+
     def _whole(self) -> dict[str, PromptState]:
         """Every token of the prompt as it is."""
-        softcap = getattr(self.model.config, "attn_logit_softcapping", None)
         return {
-            name: PrefixState(Anchors(keys, softcap), values, torch.ones_like(keys[..., 0]))
+            name: PrefixState(Anchors(keys, self._softcap), values, torch.ones_like(keys[..., 0]))
             for name, (keys, values) in self.cache.layers.items()
         }
 
@@ -325,7 +351,7 @@ class Compressor:
         opening, cache = self.reader.opening(self.tokenizer), self.cache
         counts = {_FITTED: self.samples, _HELD_OUT: _SAMPLES_HELD_OUT}
         length = min(LENGTH, len(opening) + max(_SHORTEST, len(self.ids) // 4))
-        with self.stages.stage("sampling", length - len(opening)) as done:
+        with self.stages.stage("sampling", length - len(opening)) as done, fast_products(self.model):
             options: dict[str, Any] = {"length": length, "progress": lambda: done(1)}
             return sample(self.model, cache, opening, counts, self.seed, **options)
 

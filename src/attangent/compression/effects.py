@@ -55,12 +55,11 @@ def token_scores(
     for some in _groups(turns, _at_once(cache)):
         text = Calibration.of([turn.ids for turn in some])
         heard = heard_layers(model, cache, text, [len(turn.asked) for turn in some], room)
-        sums = torch.stack([one.effects.sum(dim=(0, 2, 4)) for one in heard.values()]).sum(dim=0)
-        usual = sums[text.valid].mean().clamp(min=1e-12)
-        parts = (1 / (sums + usual))[:, None, :, None]
+        sums = torch.stack([one.sums for one in heard.values()]).sum(dim=0)
+        parts = 1 / (sums + sums[text.valid].mean().clamp(min=1e-12))
         for name, one in heard.items():
             _note(found.attention, name, one.attention)
-            _note(found.effect, name, one.effects.mul_(parts).flatten(1, 3).amax(dim=1))
+            _note(found.effect, name, one.largest_effects(parts))
         progress(len(some))
     return found
 
@@ -183,11 +182,12 @@ class _Attention(torch.autograd.Function):
 
 
 class HeardLayer:
-    """What is heard of one layer: `attention` (Hkv, m), the largest that any query pays to each token, and
-    `effects` (Hkv, B, query heads of each, L, m) of the tokens on every query."""
+    """What is heard of one layer: `attention` (Hkv, m), the largest that any query pays to each token,
+    `effects` (Hkv, B, query heads of each, L, m) of the tokens on every query, and their `sums` (B, L)."""
 
     attention: Tensor
     effects: Tensor
+    sums: Tensor
 
     def __init__(
         self, call: AttentionCall, keys: Tensor, values: Tensor, valid: Tensor, room: Room | None = None
@@ -204,13 +204,25 @@ class HeardLayer:
         grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, alone, hidden)]
         effects = self.room.empty(self.call.layer, (kv_heads, grouped[0].shape[1], tokens), q)
         self.attention = q.new_zeros(kv_heads, tokens)
-        of_queries = torch.empty_like(grouped[0])
+        of_queries, sums = torch.empty_like(grouped[0]), torch.empty_like(grouped[2])
         for head in range(kv_heads):
             for some in _slices(len(of_queries[head]), tokens):
                 own = [x[head, some] for x in grouped]
                 of_queries[head, some] = self._part(head, own, effects[head, some])
+                sums[head, some] = effects[head, some].sum(dim=1, keepdim=True)
         self.effects = effects.view(kv_heads, batch, heads // kv_heads, rows, tokens)
+        self.sums = by_sequence(sums, q).sum(dim=(1, 3))
         return by_sequence(of_queries, q)
+
+    def largest_effects(self, parts: Tensor) -> Tensor:
+        """(Hkv, m): the largest effect of each token, those on a query counted by its part (B, L)."""
+        kv_heads, batch, group, rows, tokens = self.effects.shape
+        weights = parts.unsqueeze(1).expand(batch, group, rows).reshape(-1, 1)
+        found = self.effects.new_zeros(kv_heads, tokens)
+        for head, effects in zip(found, self.effects.flatten(1, 3), strict=True):
+            for some in _slices(len(weights), tokens):
+                torch.maximum(head, (effects[some] * weights[some]).amax(dim=0), out=head)
+        return found
 
     def _part(self, head: int, queries: Sequence[Tensor], effects: Tensor) -> Tensor:
         """For some queries of a KV head: write effects (n, m), return the gradient in the queries (n, d).

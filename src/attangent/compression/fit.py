@@ -4,7 +4,7 @@ One pass of the calibration text through the model does it all: where a layer's 
 is fitted to the exact attention with the prompt, and the state's own output goes on to the next layer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attangent.adapters.call import AttentionCall
-from attangent.attention import merge_prefix
+from attangent.attention import RaggedState, merge_prefix
 from attangent.compression.capture import PromptCache, run
 from attangent.compression.methods import DEFAULT, CompressionMethod, method_named
 from attangent.compression.methods.scoring import Kept, best_tokens
@@ -39,6 +39,19 @@ def fit_states(
     with torch.no_grad():
         run(model, text.ids, cache.length, fitter, text.places, logits_to_keep=1)
     return fitter.states
+
+
+def unfitted_states(cache: PromptCache, kept: Kept, softcap: float | None = None) -> dict[str, PromptState]:
+    """The tokens that each head keeps, with the keys and values that they have in the prompt."""
+
+    def state(name: str, places: Sequence[Tensor]) -> PromptState:
+        keys, values = (
+            [own[place].float() for own, place in zip(heads, places, strict=True)]
+            for heads in cache.layers[name]
+        )
+        return RaggedState.of(keys, values, [torch.ones_like(own[:, 0]) for own in keys], softcap)
+
+    return {name: state(name, places) for name, places in kept.items()}
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ _FIRST_TIMES = 8
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WORTH_DISTILLING = 0.6
 """Distillation is tried where the closed form keeps at least this part of the answers."""
+_PROMISING = 1 / 3
+"""A size is fitted where its tokens, as they are, keep at least this part of the answers that are wanted."""
 _FEWEST_QUESTIONS = 5
 
 
@@ -80,18 +83,19 @@ class Outcome:
 def reach(job: "Compressor", goal: Goal, method: str = DEFAULT) -> Outcome:
     """The smallest of 16, 32, 64, ... tokens that keeps enough answers: by the closed form, else distilled.
 
-    The size that makes the prompt about 8 times smaller is tried first; from there sizes go down while they
-    are enough, or up until they are. Where the caps of the goal come first, the attempt that kept most is
+    Before a size is fitted its tokens are asked as they are, which takes a few seconds: sizes that answer
+    next to nothing are left out. The smallest promising size is tried first, or the one that makes the prompt
+    about 8 times smaller where nothing can be said beforehand. From there sizes go down while they are
+    enough, or up until they are. Where the caps of the goal come first, the attempt that kept most is
     returned, and why it ended.
     """
     if not method_named(method).sized:
         raise AttangentError(f"method {method!r} has no size to choose: use keep=0 with it")
     search, sizes = _Search(job, goal, method), _sizes(len(job.ids), goal.size)
-    wanted = math.log(len(job.ids) / _FIRST_TIMES)
-    first = min(range(len(sizes)), key=lambda place: abs(math.log(sizes[place]) - wanted))
+    first = search.first_place(sizes)
     if search.is_enough(sizes[first]):
         for size in reversed(sizes[:first]):
-            if search.over or not search.is_enough(size):
+            if search.over or not search.is_promising(size) or not search.is_enough(size):
                 break
     else:
         for size in sizes[first + 1 :]:
@@ -110,6 +114,33 @@ class _Search:
     tried: list[tuple[Attempt, CompressedPrompt]] = field(default_factory=list)
     enough: CompressedPrompt | None = None
     started: float = field(default_factory=time.perf_counter)
+    promises: dict[int, bool] = field(default_factory=dict)
+
+    def first_place(self, sizes: Sequence[int]) -> int:
+        """Where in the list of sizes to begin."""
+        wanted = math.log(len(self.job.ids) / _FIRST_TIMES)
+        place = min(range(len(sizes)), key=lambda place: abs(math.log(sizes[place]) - wanted))
+        if not self.can_foresee:
+            return place
+        while place + 1 < len(sizes) and not self.is_promising(sizes[place]):
+            place += 1
+        while place > 0 and self.is_promising(sizes[place - 1]):
+            place -= 1
+        return place
+
+    @property
+    def can_foresee(self) -> bool:
+        """Whether tokens can be asked before they are fitted, and there are enough questions."""
+        return method_named(self.method).by_scores and len(self.job.quiz) >= _FEWEST_QUESTIONS
+
+    def is_promising(self, size: int) -> bool:
+        """Whether the tokens of this size, as they are, answer something; True where it cannot be said."""
+        if size not in self.promises:
+            rough = self.job.unfitted(size, self.method) if self.can_foresee else None
+            answers = () if rough is None else self.job.quiz_answers(rough)
+            kept = sum(not answer.lost for answer in answers)
+            self.promises[size] = kept >= _PROMISING * self.goal.keep * len(answers)
+        return self.promises[size]
 
     @property
     def seconds(self) -> float:

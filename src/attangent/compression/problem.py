@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -9,15 +10,19 @@ from torch import Tensor
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
-from attangent.attention.least_squares import non_negative_solution
+from attangent.attention.least_squares import non_negative_minimum
+from attangent.compression.capture import attended
 
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
+_AT_ONCE = 1 << 19
+"""The most logits that exist at once: few enough to stay near the processor."""
 
 PromptState = PrefixState | RaggedState
 """What stands for a prompt in one layer."""
 Solution = tuple[Tensor, Tensor, Tensor]
 """Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
+Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Piece:
 class HeadProblem:
     """What the state of one KV head has to reproduce; rows are queries of calibration text.
 
-    weights (n, m): the attention each query pays to each token of the prompt, among all it sees;
+    share (n): the attention each query pays to the prompt, among all it sees;
     rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
     output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
     queries (n, d): times the scale, so that their products with keys are logits (before a softcap);
@@ -41,7 +46,7 @@ class HeadProblem:
     masses (m): those of tokens that are virtual already; None for one each.
     """
 
-    weights: Tensor
+    share: Tensor
     rest: Tensor
     beside: Tensor
     output: Tensor
@@ -52,10 +57,15 @@ class HeadProblem:
     softcap: float | None = None
     masses: Tensor | None = None
 
-    @property
-    def share(self) -> Tensor:
-        """The attention (n) that each query pays to the whole prompt."""
-        return self.weights.sum(dim=1)
+    @cached_property
+    def weights(self) -> Tensor:
+        """(n, m): the attention that each query pays to each token of the prompt; large, made when needed."""
+        return self.weights_of(slice(None))
+
+    def weights_of(self, chosen: Tensor | slice) -> Tensor:
+        """(n, r): the attention that each query pays to some tokens of the prompt."""
+        paid = self.attention_to(self.keys[chosen])
+        return paid if self.masses is None else paid.mul_(self.masses[chosen])
 
     def thinned(self, rows: int) -> "HeadProblem":
         """The problem on every s-th query, so that about `rows` are left."""
@@ -63,12 +73,12 @@ class HeadProblem:
 
     def some(self, rows: Tensor | slice) -> "HeadProblem":
         """The problem on some of the queries."""
-        names = ("weights", "rest", "beside", "output", "queries", "total")
+        names = ("share", "rest", "beside", "output", "queries", "total")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def attention_to(self, keys: Tensor) -> Tensor:
         """(n, r): what each query would pay to these keys (r, d), in parts of all that it sees now."""
-        return (self.logits_on(keys) - self.total.unsqueeze(1)).exp()
+        return self.logits_on(keys).sub_(self.total.unsqueeze(1)).exp_()
 
     def logits_on(self, keys: Tensor) -> Tensor:
         """(n, r): the logits of the queries on these keys (r, d)."""
@@ -135,16 +145,24 @@ class LayerProblem:
         parts = zip(*rows, self.keys, self.values, masses, strict=True)
         for q, beside, token_lse, own_keys, own_values, mass in parts:
             k, v, kept = own_keys.float(), own_values.float(), thinned_rows(len(q), len(own_keys), at_most)
-            queries = q[kept].float()
-            logits = self.call.scores(queries, k)
-            if mass is not None:
-                logits += mass.log()
-            weights, total = _weights_within(logits, token_lse[kept].float())
-            rest = (token_lse[kept, 0] - total).exp()
+            queries, token_total = q[kept].float(), token_lse[kept, 0].float()
+            given, lse = self._given(queries, k, v, mass)
+            total = torch.logaddexp(lse, token_total)
+            share, rest = (lse - total).exp(), (token_total - total).exp()
             near = beside[kept].float()
-            output = weights @ v + rest.unsqueeze(1) * near
+            output = share.unsqueeze(1) * given + rest.unsqueeze(1) * near
             scaled = queries * self.call.scale
-            yield HeadProblem(weights, rest, near, output, k, v, scaled, total, self.call.softcap, mass)
+            yield HeadProblem(share, rest, near, output, k, v, scaled, total, self.call.softcap, mass)
+
+    def _given(self, queries: Tensor, keys: Tensor, values: Tensor, mass: Tensor | None) -> Pair:
+        """What the prompt alone gives each query (n, dv), and the logsumexp (n), some queries at a time."""
+        log_mass = None if mass is None else mass.log()
+        parts = []
+        for some in queries.split(max(1, _AT_ONCE // len(keys))):
+            logits = self.call.scores(some, keys)
+            parts.append(attended(logits if log_mass is None else logits.add_(log_mass), values))
+        given, lse = (torch.cat(kind) for kind in zip(*parts, strict=True))
+        return given, lse.squeeze(1)
 
     def state(self, solved: Sequence[Solution]) -> PromptState:
         """The virtual tokens of each KV head as a state, ragged where heads differ in number."""
@@ -155,15 +173,6 @@ class LayerProblem:
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
-def _weights_within(logits: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention (n, m) of these logits, which are overwritten, among all that a query sees, and the logsumexp
-    (n) of it all; `other` (n, 1) is the logsumexp of the rest. One exponential does both."""
-    top = logits.amax(dim=1, keepdim=True)
-    weights = logits.sub_(top).exp_()
-    total = torch.logaddexp(top + weights.sum(dim=1, keepdim=True).log(), other)
-    return weights.mul_((top - total).exp()), total.squeeze(1)
-
-
 def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
     """Every s-th row, so that rows x tokens of the prompt stay within memory and `at_most` or so are left."""
     wanted = 1 if at_most is None else rows // at_most
@@ -171,19 +180,26 @@ def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
 
 
 def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:
-    """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square."""
-    A = design.double().cpu()
-    norms = A.square().mean(dim=0).sqrt().clamp(min=torch.finfo(A.dtype).tiny)
-    return (non_negative_solution(A / norms, target.double().cpu(), ridge) / norms).float().to(design.device)
+    """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square.
+
+    Products over the rows are in float32, whose error is far below the ridge; the rest is in float64.
+    """
+    norms = design.square().mean(dim=0).sqrt().clamp(min=torch.finfo(design.dtype).tiny)
+    A = design / norms
+    gram, right = ((A.mT @ b / len(A)).double().cpu() for b in (A, target))
+    gram.diagonal().add_(ridge)
+    return (non_negative_minimum(gram, right).to(norms) / norms).float()
 
 
 def fitted_values(problem: HeadProblem, weights: Tensor, masses: Tensor, start: Tensor) -> Tensor:
-    """The values about `start` with which tokens of these masses give the output best."""
+    """The values about `start` with which tokens of these masses give the output best.
+
+    Products over the rows are in float32, whose error is far below the ridge; the rest is in float64.
+    """
     part = weights * masses
     total = (part.sum(dim=1) + problem.rest).unsqueeze(1)
     target = problem.output - problem.rest.unsqueeze(1) / total * problem.beside
-    design = (part / total).double()
-    gram = design.mT @ design
+    design = part / total
+    gram, right = ((design.mT @ b).double() for b in (design, target - design @ start))
     gram.diagonal().add_(_VALUE_RIDGE * gram.diagonal().mean())
-    change = torch.linalg.solve(gram, design.mT @ (target.double() - design @ start.double()))
-    return start + change.float()
+    return start + torch.linalg.solve(gram, right).float()

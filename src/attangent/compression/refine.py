@@ -1,7 +1,6 @@
 """Keys that are moved: virtual tokens of one head trained together on what its queries should get."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import cycle, islice
 
 import torch
@@ -83,7 +82,6 @@ def _trained(problem: HeadProblem, start: Solution) -> Solution:
 
 def _batches(problem: HeadProblem) -> Iterator[HeadProblem]:
     """The queries in random parts of `_ROWS`, over and over."""
-    slim = replace(problem, weights=problem.weights[:, :0])  # not needed here, and large
     order = torch.randperm(len(problem.rest), generator=generator(0, "refined keys"))
     parts = order.to(problem.keys.device).tensor_split(max(1, round(len(order) / _ROWS)))
-    return cycle([slim.some(part) for part in parts])
+    return cycle([problem.some(part) for part in parts])

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ SINKS = 4
 REPEAT = "Repeat the previous context exactly."
 """What is asked before the prompt is repeated, as KVzip asks it."""
 _NOT_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No"))
+_ASKED_WORDS = 12
+_PART_WORDS = 36
 _REPEATED = 160
 _REPEATED_EVERY = 128
 
@@ -138,14 +141,22 @@ def recitations(
     """Turns of a chat: the first half of a sentence is asked, the answer is the sentence.
 
     What a model says to them behind the whole prompt is what the prompt says, place by place, in a form in
-    which it may be asked for it.
+    which it may be asked for it. Long sentences are asked for in parts, by their first words.
     """
     found = []
-    for sentence in sentences:
-        words = sentence.split()
-        asked = question(" ".join(words[: max(2, len(words) // 2)]) + "?")
-        found.append(Turn(asked, tokens_of(sentence)[: max(1, LENGTH - len(asked))]))
+    for part in (part for sentence in sentences for part in _parts(sentence)):
+        words = part.split()
+        asked = question(" ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))]) + "?")
+        found.append(Turn(asked, tokens_of(part)[:LENGTH]))
     return found
+
+
+def _parts(sentence: str) -> list[str]:
+    """A sentence in parts of about equal length, none with more than `_PART_WORDS` words."""
+    words = sentence.split()
+    count = -(-len(words) // _PART_WORDS)
+    ends = [len(words) * i // count for i in range(count + 1)]
+    return [" ".join(words[a:b]) for a, b in pairwise(ends)] if count > 1 else [sentence]
 
 
 def spread(items: Sequence[Any], at_most: int) -> list[Any]:
@@ -185,14 +196,23 @@ def sample(
         if len(opening):
             logits = _next_logits(model, ids, local, cache.length)
         while ids.shape[1] < length:
-            chances = (logits.double() / temperature).softmax(dim=-1).split(list(counts.values()))
-            parts = zip(chances, draws.values(), strict=True)
-            drawn = torch.cat([torch.multinomial(part, 1, generator=draw) for part, draw in parts])
+            parts = zip((logits / temperature).split(list(counts.values())), draws.values(), strict=True)
+            drawn = torch.cat([_drawn(part, draw) for part, draw in parts])
             ids = torch.cat([ids, drawn], dim=1)
             progress()
             if ids.shape[1] < length:
                 logits = _next_logits(model, drawn, local, cache.length + ids.shape[1] - 1)
     return dict(zip(counts, ids.split(list(counts.values())), strict=True))
+
+
+def _drawn(logits: Tensor, draw: torch.Generator) -> Tensor:
+    """One token (n, 1) for each row of logits (n, vocabulary), by one random number for each.
+
+    It is the first token up to which the chances add up to more than that number.
+    """
+    sums = logits.softmax(dim=-1).double().cumsum(dim=-1)
+    levels = torch.rand(len(logits), 1, generator=draw, dtype=sums.dtype) * sums[:, -1:]
+    return torch.searchsorted(sums, levels, right=True).clamp(max=logits.shape[1] - 1)
 
 
 def _next_logits(model: Any, ids: Tensor, local: Any, position: int) -> Tensor:

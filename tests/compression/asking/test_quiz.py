@@ -3,8 +3,9 @@
 import json
 from dataclasses import asdict
 
+from attangent.compression.asking.answers import Way
 from attangent.compression.asking.questions import Question
-from attangent.compression.asking.quiz import Quiz
+from attangent.compression.asking.quiz import Quiz, quiz_answers
 
 QUESTIONS = [Question("who?", "Quill"), Question("where?", "Rome"), Question("when?", "1931")]
 
@@ -35,3 +36,21 @@ def test_a_quiz_can_be_written_and_joined():
     both = Quiz.joined([quiz, Quiz((), (), ()), quiz])
     assert len(both) == 6
     assert both.full == quiz.full + quiz.full
+
+
+def test_answers_that_were_begun_are_asked_for_by_themselves(monkeypatch):
+    asked = []
+
+    def answers(model, tokenizer, rows, way, tokens, progress):
+        asked.append((list(rows), tokens))
+        return [f"to {row}" for row in rows]
+
+    monkeypatch.setattr("attangent.compression.asking.quiz.answers_by", answers)
+    questions = [
+        Question("who?", "Quill"),
+        Question("tell", "Rome", "They live in"),
+        Question("when?", "1931"),
+    ]
+    found = quiz_answers(None, None, questions, lambda question: question.shown, Way.none())
+    assert asked == [(["who?", "when?"], 16), (["tell They live in ..."], 8)]
+    assert found == ["to who?", "to tell They live in ...", "to when?"]

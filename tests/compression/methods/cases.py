@@ -18,7 +18,7 @@ def problem(n=300, m=24, tokens=6, d=4, seed=0, gain=2.0, alike=0):
     weights, rest = chances[:, :m], chances[:, m:].sum(dim=1)
     beside = chances[:, m:] @ near_v / rest.unsqueeze(1)
     output = weights @ v + rest.unsqueeze(1) * beside
-    return HeadProblem(weights, rest, beside, output, k, v, gain * q / d**0.5, total)
+    return HeadProblem(weights.sum(dim=1), rest, beside, output, k, v, gain * q / d**0.5, total)
 
 
 def error(given, solution, chosen):

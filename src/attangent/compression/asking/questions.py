@@ -1,6 +1,7 @@
 """Questions made from a text, each with the word that a right answer must have.
 
-Every sentence is asked for as a gap to fill and, where it can be turned into one, as a question.
+Every sentence is asked for as a gap to fill and, where it can be turned into one, as a question. Behind a
+chat a gap is an answer that has been begun: small models do not follow "complete this sentence".
 """
 
 import re
@@ -17,6 +18,8 @@ from attangent.compression.text import sentences_of
 AT_MOST = 48
 _COMMON = 2
 """A word that stands in the text more often than this says nothing when it stands in an answer."""
+_TELL = "What does the text say?"
+"""What is asked where the answer is begun."""
 _HEAD = 3
 """With so many words at least a gap's sentence begins."""
 _SMALL = {
@@ -38,10 +41,16 @@ _SMALL |= {"that", "their", "there", "they", "this", "until", "were", "when", "w
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and a word that the answer must have."""
+    """What is asked, a word that the answer must have, and words with which the answer is begun, if any."""
 
     text: str
     expected: str
+    begun: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The question with the beginning of its answer."""
+        return f"{self.text} {self.begun} ..." if self.begun else self.text
 
 
 def questions_from(text: str, chat: bool, at_most: int = AT_MOST, seed: int = 0) -> list[Question]:
@@ -53,7 +62,7 @@ def questions_from(text: str, chat: bool, at_most: int = AT_MOST, seed: int = 0)
     prose = plain_prose(text)
     sentences, counts = sentences_of(prose), Counter(map(str.casefold, map(_plain, prose.split())))
     asked = _found(sentences, _asked, counts, _turn if chat else _line)
-    gaps = _found(sentences, _gaps, counts, _gap_turn if chat else _gap_line)
+    gaps = _found(sentences, _gaps, counts, _begun_turn if chat else _gap_line)
     few = _drawn(asked, at_most, seed)
     few |= _drawn(gaps, at_most - len(few), seed)
     return sorted(few, key=few.__getitem__)
@@ -71,14 +80,14 @@ def _found(
     sentences: Sequence[str],
     pairs_of: Callable[[str], Iterator[tuple[str, str]]],
     counts: Mapping[str, int],
-    form: Callable[[str], str],
+    form: Callable[[str, str], Question],
 ) -> dict[Question, int]:
     """Questions with the numbers of their sentences; those that any answer meets are left out."""
     found: dict[Question, int] = {}
     for place, sentence in enumerate(sentences):
         for asked, word in pairs_of(sentence):
             if word and counts.get(word.casefold(), 0) <= _COMMON and word.casefold() not in asked.casefold():
-                found.setdefault(Question(form(asked), word), place)
+                found.setdefault(form(asked, word), place)
     return found
 
 
@@ -88,20 +97,20 @@ def _drawn(found: Mapping[Question, int], at_most: int, seed: int) -> dict[Quest
     return {questions[place]: found[questions[place]] for place in sorted(chosen.tolist())}
 
 
-def _turn(asked: str) -> str:
-    return asked
+def _turn(asked: str, word: str) -> Question:
+    return Question(asked, word)
 
 
-def _line(asked: str) -> str:
-    return f"\n\nQuestion: {asked}\nAnswer:"
+def _line(asked: str, word: str) -> Question:
+    return Question(f"\n\nQuestion: {asked}\nAnswer:", word)
 
 
-def _gap_turn(head: str) -> str:
-    return f'Complete this sentence from the text above: "{head} ..."'
+def _begun_turn(head: str, word: str) -> Question:
+    return Question(_TELL, word, head)
 
 
-def _gap_line(head: str) -> str:
-    return f"\n\nAs said above: {head}"
+def _gap_line(head: str, word: str) -> Question:
+    return Question(f"\n\nAs said above: {head}", word)
 
 
 def _gaps(sentence: str) -> Iterator[tuple[str, str]]:

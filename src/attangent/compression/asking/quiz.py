@@ -10,6 +10,10 @@ from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.asking.questions import Question
 
 QUIZ_TOKENS = 16
+BEGUN_TOKENS = 8
+"""The most tokens of an answer that was begun."""
+Say = Callable[[Sequence[Question]], list[str]]
+"""What is said to questions."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +28,13 @@ class Quiz:
     def made(
         cls,
         questions: Sequence[Question],
-        full: Callable[[Sequence[str]], list[str]],
-        none: Callable[[Sequence[str]], list[str]],
+        full: Say,
+        none: Say,
     ) -> "Quiz":
         """Of these questions the ones that the full prompt answers and no prompt does not."""
-        said = (
-            zip(questions, full([question.text for question in questions]), strict=True) if questions else ()
-        )
+        said = zip(questions, full(questions), strict=True) if questions else ()
         right = [(question, answer) for question, answer in said if _right(question, answer)]
-        without = none([question.text for question, _ in right]) if right else []
+        without = none([question for question, _ in right]) if right else []
         kept = [(q, a, b) for (q, a), b in zip(right, without, strict=True) if not _right(q, b)]
         return cls(*(tuple(part) for part in zip(*kept, strict=True))) if kept else cls((), (), ())
 
@@ -54,7 +56,7 @@ class Quiz:
     def answers(self, said: Sequence[str]) -> tuple[Answer, ...]:
         """The answers of a compressed prompt beside the others."""
         parts = zip(self.questions, self.full, said, self.none, strict=True)
-        return tuple(Answer(q.text, full, one, none, q.expected) for q, full, one, none in parts)
+        return tuple(Answer(q.shown, full, one, none, q.expected) for q, full, one, none in parts)
 
 
 def _right(question: Question, answer: str) -> bool:
@@ -64,10 +66,18 @@ def _right(question: Question, answer: str) -> bool:
 def quiz_answers(
     model: Any,
     tokenizer: Any,
-    texts: Sequence[str],
-    tokens_of: Callable[[str], Tensor],
+    questions: Sequence[Question],
+    tokens_of: Callable[[Question], Tensor],
     way: Way,
     progress: Callable[[int], Any] = lambda answered: None,
 ) -> list[str]:
-    """What the model says to each text in one way to have the prompt."""
-    return answers_by(model, tokenizer, [tokens_of(text) for text in texts], way, QUIZ_TOKENS, progress)
+    """What the model says to each question in one way to have the prompt."""
+    said = [""] * len(questions)
+    for begun, tokens in ((False, QUIZ_TOKENS), (True, BEGUN_TOKENS)):
+        places = [place for place, question in enumerate(questions) if bool(question.begun) is begun]
+        rows = [tokens_of(questions[place]) for place in places]
+        for place, answer in zip(
+            places, answers_by(model, tokenizer, rows, way, tokens, progress), strict=True
+        ):
+            said[place] = answer
+    return said

@@ -28,7 +28,7 @@ def refitted(problem: HeadProblem, chosen: Tensor) -> Solution:
     Masses solve sum_j w_j k_j = share over k >= 0; with them fixed the output is linear in the values, which
     are found by ridge regression about the prompt's own. w_j is a query's attention to token j.
     """
-    weights = problem.weights[:, chosen]
+    weights = problem.weights_of(chosen)
     masses = fitted_masses(weights, problem.share, _MASS_RIDGE).clamp(min=_SMALLEST_MASS)
     values = fitted_values(problem, weights, masses, problem.values[chosen])
     if problem.masses is not None:
@@ -44,8 +44,8 @@ def pick(problem: HeadProblem, size: int) -> Tensor:
     squares, by a pivoted Cholesky factor of the tokens' Gram matrix, which never exists as a whole. The
     first tokens come first. `_PICKED_ON` queries decide.
     """
-    rows = slice(None, None, max(1, len(problem.weights) // _PICKED_ON))
-    weights = problem.weights[rows].mT.contiguous()  # (m, n)
+    rows = slice(None, None, max(1, len(problem.rest) // _PICKED_ON))
+    weights = problem.some(rows).weights.mT.contiguous()  # (m, n)
     left, open_part = weights.square().sum(dim=1), weights @ given_by_prompt(problem)[rows]
     ridge = _PICK_RIDGE * left.mean()
     factor, chosen = weights.new_zeros(len(weights), size), torch.zeros(size, dtype=torch.long)

@@ -29,7 +29,7 @@ def folded(problem: HeadProblem, chosen: Tensor) -> Solution:
     """The chosen tokens with masses of one: what their masses would be is folded into their keys."""
     _, masses, _ = refitted(problem, chosen)
     steps = key_steps(problem.thinned(_ROWS), chosen, masses)
-    weights = problem.weights[:, chosen] * (problem.queries @ steps.mT).exp()
+    weights = problem.weights_of(chosen) * (problem.queries @ steps.mT).exp()
     ones = torch.ones_like(masses)
     values = fitted_values(problem, weights, ones, problem.values[chosen])
     return problem.keys[chosen] + steps, ones, values
@@ -43,7 +43,7 @@ def key_steps(problem: HeadProblem, chosen: Tensor, masses: Tensor) -> Tensor:
     as 6, and steps that would move some logit by more are shortened.
     """
     q = problem.queries.double()
-    weight = (problem.weights[:, chosen] * masses).double()  # (n, r)
+    weight = (problem.weights_of(chosen) * masses).double()  # (n, r)
     weight = weight + _EVERY_QUERY * weight.mean(dim=0) + 1e-12
     target = masses.double().log().clamp(-_LARGEST_SHIFT, _LARGEST_SHIFT)
     pairs = (q.unsqueeze(2) * q.unsqueeze(1)).flatten(1)  # (n, d d)

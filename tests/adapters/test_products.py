@@ -1,0 +1,46 @@
+"""Products in bfloat16 beside those in float32."""
+
+import pytest
+import torch
+from torch import nn
+
+from attangent.adapters import products
+from attangent.adapters.products import fast_products
+
+
+def both(model, x):
+    """What a model gives, plainly and with fast products."""
+    plain = model(x)
+    with fast_products(model):
+        return plain, model(x)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_fast_products_and_their_gradients_have_three_digits(monkeypatch, bias):
+    monkeypatch.setattr(products, "has_fast_products", lambda: True)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(256, 256, bias=bias)).requires_grad_(False)
+    x = torch.randn(5, 256, requires_grad=True)
+    plain, fast = both(model, x)
+    slopes = [torch.autograd.grad(found.square().sum(), x)[0] for found in (plain, fast)]
+    for exact, found in ((plain, fast), slopes):
+        assert found.dtype == torch.float32
+        error = (found - exact).norm() / exact.norm()
+        assert 0 < error < 5e-3
+
+
+def test_small_layers_and_everything_afterwards_are_as_before(monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: True)
+    model, x = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 8)), torch.randn(3, 256)
+    hidden = model[:2](x)
+    with fast_products(model):
+        assert torch.equal(model[2](hidden), nn.functional.linear(hidden, model[2].weight, model[2].bias))
+        assert not torch.equal(model[:2](x), hidden)
+    assert torch.equal(model[:2](x), hidden)
+    assert all("forward" not in vars(layer) for layer in model)
+
+
+def test_nothing_changes_on_a_processor_without_them(monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    plain, fast = both(nn.Sequential(nn.Linear(256, 256)), torch.randn(3, 256))
+    assert torch.equal(plain, fast)
