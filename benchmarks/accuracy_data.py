@@ -54,6 +54,26 @@ def counterfact_rarer_answers(data: Path, folder: Path) -> Path:
     return _table(folder / "counterfact-rarer-answers.csv", _completed(data, slice(12, 36)))
 
 
+def counterfact_eight_answers(data: Path, folder: Path) -> Path:
+    """The same with eight last words, those from the thirteenth on."""
+    return _table(folder / "counterfact-eight-answers.csv", _completed(data, slice(12, 20)))
+
+
+def counterfact_languages(data: Path, folder: Path) -> Path:
+    """Names of people in CounterFact, labelled with the language they speak: the six most frequent ones."""
+    spoken = r"mother tongue|native language|native speaker|^\{\} (speaks|spoke)|writes in"
+    with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["label"] == "1"]
+    language: dict[str, str] = {}
+    for row in rows:
+        if re.search(spoken, row["relation"]):
+            language.setdefault(row["subject"], row["target"])
+    frequent = {name for name, _ in Counter(language.values()).most_common(6)}
+    return _table(
+        folder / "counterfact-languages.csv", [pair for pair in language.items() if pair[1] in frequent]
+    )
+
+
 def _completed(data: Path, ranks: slice) -> list[tuple[str, str]]:
     """Sentences and their last words, for last words of these ranks by how often they occur."""
     with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:

@@ -17,7 +17,7 @@ from attangent.tuning.preparing import prepare
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
 from attangent.tuning.running import Task, run_method
-from attangent.tuning.training import score
+from attangent.tuning.training import Training, score
 from benchmarks.accuracy_data import minilm
 from benchmarks.planning.tasks import TOKENS, Setting
 
@@ -46,11 +46,10 @@ def rates(method: str) -> list[float]:
     return rates_around(Method(method).rate)
 
 
-def run(ready: Prepared, setting: Setting, method: str, rate: float, seed: int = 0) -> dict[str, Any]:
+def run(ready: Prepared, training: Training, method: str, rate: float) -> dict[str, Any]:
     """The losses of all steps, the score on held-out rows at the end, and what it took."""
     losses: list[float] = []
     task = replace(ready.task, model=copy.deepcopy(ready.task.model))
-    training = replace(setting.training, seed=seed)
     began = time.process_time()
     with tempfile.TemporaryDirectory() as place:
         outcome = run_method(
@@ -67,18 +66,33 @@ def run(ready: Prepared, setting: Setting, method: str, rate: float, seed: int =
     return {"rate": rate, "losses": losses, **scores, **own}
 
 
-def runs_of(setting: Setting, method: str, ready: Callable[[], Prepared], folder: Path) -> None:
-    """The runs at all rates that are not there yet, one file each."""
-    for rate in rates(method):
-        place = folder / "real" / f"{setting.name}-{method}-{rate:g}.json"
-        if place.is_file():
-            continue
-        found = run(ready(), setting, method, rate)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_json(place, found)
-        print(place.stem, f"{found['accuracy']:.3f}", f"{found['cpu_seconds']:.1f} s", flush=True)
+def place_of(folder: Path, setting: Setting, method: str, rate: float, epochs: float, seed: int) -> Path:
+    length = "" if epochs == setting.training.epochs else f"-for-{epochs:g}"
+    other = f"-seed-{seed}" if seed else ""
+    return folder / "real" / f"{setting.name}-{method}-{rate:g}{length}{other}.json"
 
 
-def read_run(folder: Path, setting: Setting, method: str, rate: float) -> dict[str, Any] | None:
-    place = folder / "real" / f"{setting.name}-{method}-{rate:g}.json"
+def make_run(
+    setting: Setting,
+    method: str,
+    rate: float,
+    epochs: float,
+    ready: Callable[[], Prepared],
+    folder: Path,
+    seed: int = 0,
+) -> None:
+    """The run, where it is not there yet, as a file of its own."""
+    place = place_of(folder, setting, method, rate, epochs, seed)
+    if place.is_file():
+        return
+    found = run(ready(), replace(setting.training, epochs=epochs, seed=seed), method, rate)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_json(place, found)
+    print(place.stem, f"{found['accuracy']:.3f}", f"{found['cpu_seconds']:.1f} s", flush=True)
+
+
+def read_run(
+    folder: Path, setting: Setting, method: str, rate: float, epochs: float, seed: int = 0
+) -> dict[str, Any] | None:
+    place = place_of(folder, setting, method, rate, epochs, seed)
     return json.loads(place.read_text()) if place.is_file() else None

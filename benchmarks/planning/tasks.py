@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attangent.tuning.training import Training
-from benchmarks.accuracy_data import counterfact_relations, gsm8k_steps, math_levels, math_subjects
+from benchmarks.accuracy_data import (
+    counterfact_eight_answers,
+    counterfact_languages,
+    counterfact_relations,
+    gsm8k_steps,
+    math_levels,
+    math_subjects,
+)
 from benchmarks.newcomers_data import write_task
 
 HELD = 300
@@ -17,6 +24,8 @@ _MADE = {
     "gsm8k-steps": gsm8k_steps,
     "relations": counterfact_relations,
     "math-levels": math_levels,
+    "rarer-answers": counterfact_eight_answers,
+    "languages": counterfact_languages,
 }
 
 
@@ -44,15 +53,24 @@ class Setting:
         return _parted(whole, folder / self.name, self.rows, seed)
 
 
-BUILDING = (Setting("delivery"), Setting("math-levels"), Setting("bank"))
-"""What choices were made on; no reported figure comes from them."""
-REPORTING = (
+BUILDING = (
     Setting("travel"),
     Setting("math-subjects"),
     Setting("gsm8k-steps"),
     Setting("relations"),
     Setting("hotel"),
     Setting("math-subjects", 1000),
+    Setting("math-levels"),
+    Setting("delivery"),
+)
+"""What rules were made on; no reported figure comes from them."""
+REPORTING = (
+    Setting("bank"),
+    Setting("mobile"),
+    Setting("software"),
+    Setting("rarer-answers"),
+    Setting("languages"),
+    Setting("rarer-answers", 1000),
 )
 
 

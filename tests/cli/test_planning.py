@@ -36,6 +36,8 @@ def test_plan_tune_and_check(folder, tmp_path):
     assert "with 90 %" in done.output
     assert (tmp_path / "plan/plan.png").is_file()
     written = json.loads((tmp_path / "plan/plan.json").read_text())
+    made = [run for run in written["runs"] if run["made"] is not None]
+    assert [run["method"] for run in made] == ["ntk"]  # that of the head is foretold exactly
     chosen = written["runs"][written["chosen"]]
     tuned = run("tune", "--plan", tmp_path / "plan/plan.json", "--out", tmp_path / "run")
     assert tuned.exit_code == 0, tuned.output

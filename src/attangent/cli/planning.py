@@ -38,7 +38,11 @@ def plan(
     top: options.Top = None,
     epochs: options.Epochs = None,
     batch: options.Batch = None,
-    orders: Annotated[int, typer.Option(help="In how many orders of the rows each run is predicted.")] = 3,
+    trials: Annotated[
+        int,
+        typer.Option(help="Make so many runs, one for a method, before one is chosen; they are kept."),
+    ] = 2,
+    orders: Annotated[int, typer.Option(help="In how many orders of the rows each run is predicted.")] = 2,
     tangents: Annotated[
         int, typer.Option(help="Look again at runs marked ?, so many times on their way: each half a run.")
     ] = 0,
@@ -64,6 +68,7 @@ def plan(
     from attangent.tuning.methods import Method
     from attangent.tuning.planning.expected import Care
     from attangent.tuning.planning.making import plan_tuning
+    from attangent.tuning.planning.trials import Trials
     from attangent.tuning.recipe import Recipe
 
     given = {"epochs": epochs, "batch": batch, "seed": seed}
@@ -74,6 +79,7 @@ def plan(
         recipe=Recipe(start),  # pyright: ignore[reportArgumentType]
     )
     silent = quiet or json_
+    real_folder(out)
     found = plan_tuning(
         tuning,
         [name.strip() for name in methods.split(",") if name.strip()],
@@ -81,8 +87,8 @@ def plan(
         Care(orders, tangents=tangents),
         check_positive("memory", memory) * 2**30,
         (lambda what: None) if silent else _say,
+        Trials(trials, out / "made"),
     )
-    real_folder(out)
     found.write(out / "plan.json")
     found.plot(out / "plan.png")
     if json_:
@@ -109,11 +115,14 @@ def _told(plan: "Plan", out: Path) -> str:
     run, shown = plan.choice, plan.shown
     lines = [_head(plan.measure), *(_row(other, other == run) for other in shown)]
     if not all(other.follows for other in shown):
-        what = "training loss may be off by more than 5 %, or the " + plan.measure
-        lines.append(f"? marks what cannot be foretold well at that rate: the {what} by more than 2 points")
+        what = "the training loss may be off by more than 5 %, or the " + plan.measure
+        lines.append(f"? marks what cannot be foretold well: {what} by more than 2 points")
+    if any(other.made is not None for other in shown):
+        lines.append(f"made: the {plan.measure} of a run that was made while planning, and kept")
     lines += ["", plan.advice]
+    real = "was" if run.made is not None else "takes"
     lines.append(
-        f"that run: about {_clock(run.seconds)} and {run.megabytes:,.0f} MB; "
+        f"that run {real} about {_clock(run.seconds)} and {run.megabytes:,.0f} MB; "
         f"this plan took {_clock(plan.seconds)}"
     )
     lines.append(f"now: attangent tune --plan {out / 'plan.json'} --out RUN; curves in {out / 'plan.png'}")
@@ -123,17 +132,18 @@ def _told(plan: "Plan", out: Path) -> str:
 def _head(measure: str) -> str:
     return (
         f"{'method':<9}{'rate':>9}{'epochs':>8}{'steps':>7}{'train loss':>12}{'eval loss':>11}"
-        f"{measure:>11}{'90 % interval':>17}"
+        f"{measure:>11}{'90 % interval':>17}{'made':>7}"
     )
 
 
 def _row(run: "PlannedRun", chosen: bool) -> str:
     loss, score = (" " if sure else "?" for sure in (run.loss_sure, run.score_sure))
     bounds = f"{run.low:.3f} to {run.high:.3f}"
+    made = "" if run.made is None else f"{run.made:.3f}"
     mark = " <- take" if chosen else " (tune's default)" if run.default else ""
     return (
         f"{run.method:<9}{run.learning_rate:>9.2g}{run.epochs:>8.3g}{run.steps:>7}{run.train_loss:>11.4f}{loss}"
-        f"{run.eval_loss:>11.4f}{run.score:>10.3f}{score}{bounds:>17}{mark}"
+        f"{run.eval_loss:>11.4f}{run.score:>10.3f}{score}{bounds:>17}{made:>7}{mark}".rstrip()
     )
 
 

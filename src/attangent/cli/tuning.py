@@ -85,6 +85,7 @@ def _follow(plan: Path, out: Path, seed: int | None, seeds: int, json_: bool, qu
 
     from attangent._files import real_folder
     from attangent.tuning.planning.plan import read_plan, tuning_of
+    from attangent.tuning.planning.trials import take_made
 
     found = read_plan(plan)
     tuning = tuning_of(found)
@@ -92,6 +93,9 @@ def _follow(plan: Path, out: Path, seed: int | None, seeds: int, json_: bool, qu
         tuning = replace(tuning, training=replace(tuning.training, seed=seed))
     real_folder(out)
     found.write(out / "plan.json")
+    made = (plan if plan.is_dir() else plan.parent) / "made"
+    if take_made(tuning, made, out) and not (quiet or json_):
+        typer.echo(f"this run was made while planning: copied from {made}")
     _run(tuning, out, seeds, json_, quiet)
 
 

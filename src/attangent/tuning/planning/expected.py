@@ -16,8 +16,8 @@ from torch import Tensor
 from attangent._checks import check_not_negative, check_size
 from attangent._errors import AttangentError
 from attangent.kernels.modules import departure
+from attangent.tuning.planning.certainty import FAR, is_sure_of_loss
 from attangent.tuning.planning.objective import Objective
-from attangent.tuning.planning.plan import is_sure_of_loss
 from attangent.tuning.planning.rollout import Course, Rollout
 from attangent.tuning.planning.standing_in import StandIn
 from attangent.tuning.planning.tangents import Tangent
@@ -41,7 +41,7 @@ class Care:
     scored: at how many of the rows to score on, at most, scores are foretold.
     """
 
-    orders: int = 3
+    orders: int = 2
     tangents: int = 0
     draws: int = 1
     scored: int = 512
@@ -74,7 +74,8 @@ class Expected:
     departure: |F - F_tangent| / |F - F_0| at rows trained on, at the end.
     loss_gap, score_gap: how far the model's own figures lie from the tangent's. That of the loss is relative,
     and 1 where the loss is next to nothing, so that dropout decides it.
-    corrections: how many new tangents the run was given on its way.
+    corrections: how many new tangents the run was given on its way. fitted: whether the loss is next to
+    nothing from the start.
     """
 
     rate: float
@@ -86,11 +87,29 @@ class Expected:
     loss_gap: float
     score_gap: float
     corrections: int
+    fitted: bool = False
 
     @property
     def variance(self) -> float:
         """Of the score over orders; 0 where there is one."""
         return self.scores.var().item() if len(self.scores) > 1 else 0.0
+
+
+def held_back(runs: Sequence[Expected]) -> list[Expected]:
+    """The runs with the scores of those that are far from their tangent put right.
+
+    Such a run is given the score of the next smaller rate of its length that is not far: what a tangent says
+    of larger ones is wrong, mostly too low. Where no rate is near, or new tangents were taken, it is left.
+    """
+    found, last = list(runs), dict[float, Expected]()
+    for place in sorted(range(len(runs)), key=lambda place: runs[place].rate):
+        run = runs[place]
+        if run.departure <= FAR or run.corrections:
+            last[run.epochs] = run
+        elif run.epochs in last:
+            near = last[run.epochs]
+            found[place] = replace(run, scores=near.scores, held_losses=near.held_losses, score_gap=0.0)
+    return found
 
 
 def usual_variance(runs: Sequence[Expected]) -> float:
@@ -156,7 +175,7 @@ class Expectation:
             if not is_sure_of_loss(found[place].departure, found[place].loss_gap):
                 report(rates[run])
                 found[place] = self._set_right(found[place], weights[run : run + 1], lengths[-1])
-        return found
+        return held_back(found)
 
     def _on_one_tangent(self, rates: list[float], weights: Tensor, courses: list[Course]) -> list[Trail]:
         """One trail for each rate."""
@@ -189,7 +208,8 @@ class Expectation:
         way = trail.courses[0].way
         losses = trail.losses.mean(dim=0) + 0.5 * gap.loss * way.square()
         loss = losses.mean().item()
-        noisy = self.scene.stand_in.noise is not None and loss < _FITTED and not objective.values
+        fitted = loss < _FITTED and not objective.values
+        noisy = fitted and self.scene.stand_in.noise is not None
         return Expected(
             trail.rate,
             trail.courses[0].epochs,
@@ -200,6 +220,7 @@ class Expectation:
             1.0 if noisy else abs(gap.loss * way.square().mean().item()) / max(loss, 1e-12),
             abs(gap.score),
             trail.corrections,
+            fitted,
         )
 
     def _gap(self, trail: Trail, held: Tensor) -> Gap:
@@ -212,7 +233,7 @@ class Expectation:
         own = stand_in.network.outputs(spread_out(scene.rows, _ASKED), theta)
         left = departure(own, foretold[1], foretold[0])
         loss = self._differences(own, foretold[1], scene.targets[asked])[0]
-        if left <= _AT_EASE:
+        if left <= _AT_EASE or (left > FAR and not self.care.tangents):
             return Gap(left, loss)
         own = stand_in.network.outputs(scene.held, theta)
         return Gap(left, loss, *self._differences(own, held, scene.held_targets))

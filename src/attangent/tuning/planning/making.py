@@ -16,21 +16,21 @@ from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_a
 from attangent.tuning import request
 from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import Method
+from attangent.tuning.planning.certainty import (
+    interval,
+    is_sure_of_loss,
+    is_sure_of_score,
+    usual_error,
+)
+from attangent.tuning.planning.choosing import best_run, to_make
 from attangent.tuning.planning.cost import Cost, cost_of
 from attangent.tuning.planning.expected import Care, Expectation, Expected, Scene, spread_out, usual_variance
 from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.planning.objective import Objective
-from attangent.tuning.planning.plan import (
-    Plan,
-    PlannedRun,
-    best_run,
-    interval,
-    is_sure_of_loss,
-    is_sure_of_score,
-    thinned,
-)
+from attangent.tuning.planning.plan import Plan, PlannedRun, thinned
 from attangent.tuning.planning.rollout import Course, rates_by_weight
 from attangent.tuning.planning.standing_in import Practice, stand_in_for
+from attangent.tuning.planning.trials import Trials
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.request import Tuning
 from attangent.tuning.running import Task, started
@@ -51,12 +51,14 @@ def plan_tuning(
     care: Care | None = None,
     memory_limit: float = DEFAULT_MEMORY_LIMIT,
     report: Report = lambda what: None,
+    trials: Trials | None = None,
 ) -> Plan:
     """Predict the runs that `tune` would make, before any is made.
 
     tuning: as for `finetune`; of its method the settings are kept and the name is not.
     methods, rates: what to look at; by default eight rates around each method's own.
     report: called with a line about what is being done.
+    trials: make the runs that are worth it, before one is chosen, and keep them; none by default.
 
         plan = attangent.plan_tuning(Tuning("MODEL", Path("messages.csv")), methods=["ntk", "lora"])
     """
@@ -75,6 +77,10 @@ def plan_tuning(
         own = replace(task, model=copy.deepcopy(task.model))
         runs, start = outlook.of(method, own, ground.evaluate, rates)
         found += runs
+    if trials is not None:
+        for place in to_make(found, trials.most):
+            method = next(method for method in chosen if method.name == found[place].method)
+            found[place] = trials.made(tuning, method, found[place], report)
     asked = request.settings_of(replace(tuning, method=chosen[0]))
     by_name = {
         method.name: request.settings_of(replace(tuning, method=method))["method"] for method in chosen
@@ -165,7 +171,8 @@ class Outlook:
 
     def _planned(self, method: Method, one: Expected, cost: Cost) -> PlannedRun:
         score, variance = one.scores.mean().item(), max(one.variance, self.usual)
-        low, high = interval(score, variance, one.score_gap, self.scored, self._has_values)
+        error = usual_error(one.departure, one.fitted)
+        low, high = interval(score, variance, one.score_gap, self.scored, error, self._has_values)
         return PlannedRun(
             method=method.name,
             learning_rate=one.rate,
@@ -179,7 +186,7 @@ class Outlook:
             high=high,
             departure=one.departure,
             loss_sure=is_sure_of_loss(one.departure, one.loss_gap),
-            score_sure=is_sure_of_score(one.departure, score, low),
+            score_sure=is_sure_of_score(score, low),
             corrections=one.corrections,
             seconds=cost.seconds * len(one.losses),
             megabytes=cost.megabytes,

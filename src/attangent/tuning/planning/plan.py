@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FORMAT = "attangent plan 1"
 _POINTS = 60
 """Points of a curve that a plan keeps."""
+_MANY = 200
+"""Rows to score on from which their number is not worth a word."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class PlannedRun:
     departure: how far the model is from its tangent at the end, 0 where the tangent says all and 1 where it
     says nothing. corrections: how many new tangents were taken on the way.
     seconds, megabytes: what the real run is estimated to take. default: whether `tune` would make this run
-    without a plan.
+    without a plan. made: the score that the run came to where it was made while planning.
     """
 
     method: str
@@ -55,6 +57,12 @@ class PlannedRun:
     seconds: float
     megabytes: float
     default: bool = False
+    made: float | None = None
+
+    @property
+    def promise(self) -> float:
+        """The score it came to, or else the one that is expected."""
+        return self.score if self.made is None else self.made
 
     @property
     def follows(self) -> bool:
@@ -85,12 +93,13 @@ class Plan:
 
     def __repr__(self) -> str:
         run = self.choice
-        expected = {self.measure: run.score, "low": run.low, "high": run.high}
+        expected = {self.measure: run.promise, "low": run.low, "high": run.high}
         return brief(self, take=run.method, rate=run.learning_rate, epochs=run.epochs, **expected)
 
     def _repr_html_(self) -> str:
-        columns = ("method", "rate", "epochs", "train loss", "eval loss", self.measure, "90 % interval", "")
-        notes = (self.advice, "?: may be off by more than 5 % (loss) or 2 points (score)")
+        columns = ("method", "rate", "epochs", "train loss", "eval loss", self.measure, "90 % interval")
+        columns = (*columns, "made", "")
+        notes = (*self.advice.split("\n"), "?: may be off by more than 5 % (loss) or 2 points (score)")
         return table_html("Runs as planned", columns, map(self._cells, self.shown), notes)
 
     def plot(self, path: str | PathLike[str] | None = None) -> "Figure":
@@ -113,22 +122,41 @@ class Plan:
     def advice(self) -> str:
         """What to do, in words."""
         run = self.choice
-        taken = (
+        lines = [
             f"take {run.method} at rate {run.learning_rate:g} for {run.epochs:g} epochs ({run.steps} steps): "
-            f"{self.measure} {run.score:.3f} expected, {run.low:.3f} to {run.high:.3f} with 90 %; "
-            f"{self.start:.3f} before training"
-        )
-        if run.score < self.start:
-            taken += ". No run is expected to do better than that: tune --method probe trains nothing"
-        return taken if self.measure == "r2" or self.scored >= _MANY else f"{taken}. {self._doubt}"
+            f"{self._promised(run)}; {self.start:.3f} before training"
+        ]
+        lines += self._beside_default
+        if run.promise < self.start:
+            lines.append("no run is expected to help: tune --method probe trains nothing")
+        if self.measure != "r2" and self.scored < _MANY:
+            lines.append(self._doubt)
+        return "\n".join(lines)
+
+    def _promised(self, run: PlannedRun) -> str:
+        bounds = f"{run.low:.3f} to {run.high:.3f} with 90 %"
+        if run.made is None:
+            return f"{self.measure} {run.score:.3f} expected, {bounds}"
+        return f"it was made and has {self.measure} {run.made:.3f}; {run.score:.3f} was expected, {bounds}"
+
+    @property
+    def _beside_default(self) -> list[str]:
+        """What the first method's run by default would come to, where it is not the one to take."""
+        usual = next((run for run in self.runs if run.default), None)
+        if usual is None:
+            return []
+        if usual == self.choice:
+            return ["that is the run tune makes by default; nothing else promises clearly more"]
+        what = f"{usual.method} at rate {usual.learning_rate:g}"
+        return [f"tune without a plan would take {what}: {self._promised(usual)}"]
 
     @property
     def _doubt(self) -> str:
         """How far the accuracy on few rows may be from that on others."""
-        share = min(max(self.choice.score, 0.5 / self.scored), 1 - 0.5 / self.scored)
+        share = min(max(self.choice.promise, 0.5 / self.scored), 1 - 0.5 / self.scored)
         points = 100 * 1.645 * math.sqrt(share * (1 - share) / self.scored)
         return (
-            f"These are {self.scored} rows only: on others the accuracy may well be {points:.0f} points "
+            f"these are {self.scored} rows only: on others the accuracy may well be {points:.0f} points "
             "higher or lower; give more rows with --eval to know better"
         )
 
@@ -139,7 +167,8 @@ class Plan:
         )
         bounds = f"{run.low:.3f} to {run.high:.3f}"
         taken = Toned("take", "good") if run == self.choice else "tune's default" if run.default else ""
-        return run.method, run.learning_rate, run.epochs, loss, run.eval_loss, score, bounds, taken
+        made = "" if run.made is None else f"{run.made:.3f}"
+        return run.method, run.learning_rate, run.epochs, loss, run.eval_loss, score, bounds, made, taken
 
     def write(self, path: Path) -> None:
         write_json(path, {"format": FORMAT, **asdict(self)})
@@ -160,53 +189,6 @@ def read_plan(path: Path) -> Plan:
     if content.pop("format", None) != FORMAT:
         raise AttangentError(f"{path} does not say {FORMAT!r}; give a file that `attangent plan` wrote")
     return settings_of(Plan, content, str(path))
-
-
-def best_run(runs: list[PlannedRun]) -> int:
-    """The run to take: the one whose score is highest at the lower end of its interval.
-
-    So a run that cannot be predicted has to promise more. Of runs within half a point the one of least loss
-    is taken.
-    """
-    best = max(run.low for run in runs)
-    near = [i for i, run in enumerate(runs) if run.low >= best - _NEAR]
-    return min(near, key=lambda i: (runs[i].eval_loss, runs[i].steps))
-
-
-_NEAR = 0.005
-
-
-def interval(
-    score: float, variance: float, gap: float, rows: int, values: bool = False
-) -> tuple[float, float]:
-    """Where the score is with 90 %: over orders of the rows, and over what such predictions are off by.
-
-    variance: over orders. What predictions are off by is half a row, a standard deviation of 1.2 points, and
-    half the gap between the tangent's score and the model's own; it was set on tasks that no reported figure
-    comes from (docs/planning.md).
-    """
-    half = 1.645 * math.sqrt(variance + _OFF**2 + (gap / 2) ** 2 + (0.5 / rows) ** 2)
-    return (-math.inf if values else 0.0) if score - half < 0 else score - half, min(score + half, 1.0)
-
-
-def is_sure_of_loss(departure: float, gap: float) -> bool:
-    """Whether the training loss comes within 5 %, as far as can be said.
-
-    The gap, relative, lies between the tangent's loss and the model's own, the middle of which is expected.
-    It may be small by chance where the model is far from its tangent.
-    """
-    return departure <= _FAR and gap <= _LOSS_GAP
-
-
-def is_sure_of_score(departure: float, score: float, low: float) -> bool:
-    """Whether the score comes within 2 points most of the time: an interval of 90 % is 5 points wide then."""
-    return departure <= _FAR and score - low <= _HALF_WIDTH
-
-
-_OFF, _HALF_WIDTH = 0.012, 0.025
-_MANY = 200
-"""Rows to score on from which their number is not worth a word."""
-_FAR, _LOSS_GAP = 0.5, 0.07
 
 
 def thinned(losses: list[float]) -> tuple[float, ...]:
