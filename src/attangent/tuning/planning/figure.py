@@ -23,7 +23,7 @@ def plot_plan(plan: Plan, path: str | PathLike[str] | None = None) -> "Figure":
         panels[place].set_title(f"{method}: training loss")
         _scores(panels[-1], own, COLOURS[place % len(COLOURS)])
     panels[-1].axhline(plan.start, color=FAINT, lw=0.8, ls=":", label="before training")
-    panels[-1].plot(plan.choice.learning_rate, plan.choice.score, "*", color="black", ms=11, label="chosen")
+    panels[-1].plot(plan.choice.learning_rate, plan.choice.promise, "*", color="black", ms=11, label="chosen")
     panels[-1].set_title(f"{plan.measure} on rows to score on")
     panels[-1].set_xscale("log")
     panels[-1].set_xlabel("learning rate")
