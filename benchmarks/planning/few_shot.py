@@ -1,6 +1,6 @@
 """Few examples: kernel regression in closed form beside tuning, on equal rows.
 
-`python -m benchmarks.planning.few_shot FOLDER [building|reporting]`; finished runs are not repeated.
+`python -m benchmarks.planning.few_shot FOLDER [building|reporting] [TASK ...]`; finished runs are not repeated.
 """
 
 import csv
@@ -71,10 +71,10 @@ def table(folder: Path, tasks: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def main(folder: Path, group: str = "reporting") -> None:
+def main(folder: Path, group: str = "reporting", *names: str) -> None:
     torch.set_num_threads(1)
     for size in SIZES:
-        for task in TASKS[group]:
+        for task in names or TASKS[group]:
             train, held = files(task, size, folder)
             for name in ("kernel", *RIVALS):
                 path = folder / "few" / f"{task}-{size}-{name}.json"

@@ -22,7 +22,7 @@ def test_draws_are_those_of_the_rows_they_stand_at(noisy):
     adapted, network = given.network()
     rows, layer = given.task.rows, trained_classifier(adapted)
     drawn = dropout_draws(adapted, rows, given.task.collate, 24, 0, layer)
-    clean = network.classifier.features_of(network.tangent(rows).jacobian)
+    clean = network.classifier.features_of(network.tangent(rows).jacobian, network.basis)
     assert drawn.shape == (24, len(rows), clean.shape[1])
     off = (drawn.mean(dim=0)[:, None] - clean[None]).norm(dim=2)  # own row against every row
     assert (off.argmin(dim=1) == torch.arange(len(rows))).float().mean() > 0.9
@@ -41,7 +41,7 @@ def test_a_model_without_dropout_is_asked_once(request, model):
     (drawn,) = dropout_draws(adapted, rows, collate, 3, 0)
     assert torch.allclose(drawn @ network.basis, network.outputs(rows), atol=1e-5)
     (features,) = dropout_draws(adapted, rows, collate, 3, 0, trained_classifier(adapted))
-    read_off = network.classifier.features_of(network.tangent(rows).jacobian)
+    read_off = network.classifier.features_of(network.tangent(rows).jacobian, network.basis)
     assert torch.allclose(features, read_off, atol=1e-5)
 
 

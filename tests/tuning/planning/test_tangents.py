@@ -32,7 +32,7 @@ def feature_tangent(bias):
     jacobian[..., own.weight] = torch.einsum("co,nd->nocd", own.basis, features).flatten(2)
     nobody = Functional(torch.nn.Identity(), {}, lambda given: given)
     model = TangentModel(nobody, torch.zeros(ROWS, outputs), jacobian, draw(total))
-    return FeatureTangent.of(model, own), features
+    return FeatureTangent.of(model, own, own.basis), features
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -80,7 +80,7 @@ def test_with_a_classifier_that_moves_far_features_are_nearer_than_outputs(reque
     change[own.places] = 3 * network.theta[own.places]
     theta, places = network.theta + change, torch.arange(6)
     true, made = network.outputs(rows, theta), network.tangent(rows)
-    near = FeatureTangent.of(made, own).at(theta[None], places)[0][0]
+    near = FeatureTangent.of(made, own, own.basis).at(theta[None], places)[0][0]
     assert torch.allclose(near, true, atol=2e-3)
     if method != "head":
         far = OutputTangent(made).at(theta[None], places)[0][0]
@@ -96,3 +96,26 @@ def test_a_classifier_of_two_layers_is_taken_by_its_outputs(bert):
         type(network.function)(adapted, parameters, network.function.output), network.basis, network.collate
     )
     assert two.classifier is None
+
+
+def test_a_narrow_sight_follows_features_where_the_reference_sees_most():
+    own = classifier(bias=True)
+    theta, features = draw(OTHERS + len(own.places)), draw(ROWS, FEATURES)
+    assert own.main_sight(theta, CLASSES - 1) is own.basis
+    sight = own.main_sight(theta, 1)
+    seen = own.basis.T @ theta[own.weight].unflatten(0, (CLASSES, -1))
+    assert torch.allclose(sight.T @ sight, torch.ones(1, 1), atol=1e-6)
+    assert torch.allclose(sight.sum(dim=0), torch.zeros(1), atol=1e-6)
+    largest = torch.linalg.matrix_norm(seen, 2)
+    weight = theta[own.weight].unflatten(0, (CLASSES, -1))
+    assert (sight.T @ weight).norm() == pytest.approx(float(largest), rel=1e-5)
+    jacobian = torch.zeros(ROWS, 1, len(theta))
+    jacobian[..., own.weight] = torch.einsum("co,nd->nocd", sight, features).flatten(2)
+    assert torch.allclose(own.features_of(jacobian, sight), features, atol=1e-6)
+
+
+def test_the_outputs_of_another_basis_are_those_of_the_model(bert):
+    _, network = case(bert, "lora").network()
+    rows = case(bert, "lora").task.rows[:3]
+    mixed = network.seen_by(2 * network.basis)
+    assert torch.allclose(mixed.outputs(rows), 2 * network.outputs(rows), atol=1e-6)

@@ -29,7 +29,7 @@ from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.planning.objective import Objective
 from attangent.tuning.planning.plan import Plan, PlannedRun, thinned
 from attangent.tuning.planning.rollout import Course, rates_by_weight
-from attangent.tuning.planning.standing_in import Practice, stand_in_for
+from attangent.tuning.planning.standing_in import MOST_DIRECTIONS, Practice, stand_in_for
 from attangent.tuning.planning.trials import Trials
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.request import Tuning
@@ -162,6 +162,8 @@ class Outlook:
     def _refuse_too_much(self, network: Network, task: Task, method: Method) -> None:
         """Half precision is the least that a Jacobian is kept in."""
         weights, outputs, rows = len(network.theta), network.basis.shape[1], len(task.rows)
+        if network.classifier is not None:
+            outputs = min(outputs, MOST_DIRECTIONS)
         refuse_above(
             self.memory_limit,
             2 * rows * outputs * weights,

@@ -45,6 +45,11 @@ class Network:
         function = Functional.of(adapted.eval(), None, lambda given: given.logits.float() @ basis)
         return cls(function, basis, collate)
 
+    def seen_by(self, basis: Tensor) -> "Network":
+        """The same model with the outputs B'z of another basis (C, k)."""
+        function = replace(self.function, output=lambda given: given.logits.float() @ basis)
+        return replace(self, function=function, basis=basis)
+
     @property
     def theta(self) -> Tensor:
         """The parameters as they are, (P)."""
@@ -85,12 +90,13 @@ class Network:
     ) -> Tensor:
         """The outputs (K, n, O) at rows and parameters (K, P) by the tangent at `reference`; the rows'
         Jacobian is not kept."""
-        function = self._at(reference)
-        found = torch.empty(len(theta), len(rows), self.basis.shape[1])
+        function, found = self._at(reference), torch.empty(0)
         for places, x in unpadded(rows, self.collate, _AT_ONCE):
             for part in jacobian_rows(function, x, len(places)):
                 here = TangentModel(function, part.outputs.float(), part.jacobian, reference)
-                found[:, places], _ = wrapped(here).at(theta, torch.arange(len(places)))
+                own, _ = wrapped(here).at(theta, torch.arange(len(places)))
+                found = found if len(found) else torch.empty(len(theta), len(rows), own.shape[2])
+                found[:, places] = own
         return found
 
     def outputs(self, rows: Any, theta: Tensor | None = None) -> Tensor:

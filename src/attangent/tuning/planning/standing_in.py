@@ -20,16 +20,21 @@ from attangent.tuning.planning.tangents import (
     Tangent,
 )
 
+MOST_DIRECTIONS = 8
+"""In how many directions, at most, features are followed: with many classes, those that matter most."""
+
 
 @dataclass(frozen=True)
 class StandIn:
     """A tangent at `reference` (P), with the classifier apart where it is one linear layer.
 
+    sight: S (C, k), the contrasts S'z of the logits whose derivative is taken.
     noise: what dropout adds to the features, or to the outputs where there is no such classifier.
     """
 
     network: Network
     classifier: Classifier | None
+    sight: Tensor
     reference: Tensor
     tangent: Tangent
     noise: Noise | None
@@ -42,12 +47,16 @@ class StandIn:
 
     def along(self, rows: Any, theta: Tensor) -> Tensor:
         """The outputs (K, n, O) at other rows and weights (K, P), by the tangent."""
-        return self.network.along(rows, theta, self.reference, lambda model: _wrapped(model, self.classifier))
+        seen = self.network.seen_by(self.sight)
+        return seen.along(rows, theta, self.reference, self._wrapped)
 
     def at(self, rows: Any, theta: Tensor) -> "StandIn":
         """The same with the tangent at other weights, noise as it is."""
-        model = self.network.tangent(rows, theta, self.memory_limit)
-        return replace(self, reference=theta, tangent=_wrapped(model, self.classifier))
+        model = self.network.seen_by(self.sight).tangent(rows, theta, self.memory_limit)
+        return replace(self, reference=theta, tangent=self._wrapped(model))
+
+    def _wrapped(self, model: TangentModel) -> Tangent:
+        return _wrapped(model, self.classifier, self.sight)
 
 
 @dataclass(frozen=True)
@@ -74,12 +83,13 @@ def stand_in_for(
     drawn = dropout_draws(module, rows, network.collate, draws, seed, layer)
     if classifier is not None:
         reference = _halfway(network, classifier, drawn.mean(dim=0), practice)
-    model = network.tangent(rows, reference, memory_limit)
-    tangent = _wrapped(model, classifier)
+    sight = network.basis if classifier is None else classifier.main_sight(reference, MOST_DIRECTIONS)
+    model = network.seen_by(sight).tangent(rows, reference, memory_limit)
+    tangent = _wrapped(model, classifier, sight)
     clean = tangent.features if isinstance(tangent, FeatureTangent) else model.outputs
     drawn = drawn if classifier is not None else drawn @ network.basis
     noise = Noise.of(drawn, clean) if has_dropout(module) else None
-    return StandIn(network, classifier, reference, tangent, noise, memory_limit)
+    return StandIn(network, classifier, sight, reference, tangent, noise, memory_limit)
 
 
 def _halfway(network: Network, classifier: Classifier, features: Tensor, practice: Practice) -> Tensor:
@@ -92,5 +102,5 @@ def _halfway(network: Network, classifier: Classifier, features: Tensor, practic
     return reference
 
 
-def _wrapped(model: TangentModel, classifier: Classifier | None) -> Tangent:
-    return OutputTangent(model) if classifier is None else FeatureTangent.of(model, classifier)
+def _wrapped(model: TangentModel, classifier: Classifier | None, sight: Tensor) -> Tangent:
+    return OutputTangent(model) if classifier is None else FeatureTangent.of(model, classifier, sight)

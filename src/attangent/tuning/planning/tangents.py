@@ -65,10 +65,17 @@ class Classifier:
 
         return outputs, back
 
-    def features_of(self, jacobian: Tensor) -> Tensor:
-        """h (n, d) from J (n, O, P), whose entries for W are Q h'."""
+    def features_of(self, jacobian: Tensor, sight: Tensor) -> Tensor:
+        """h (n, d) from J (n, k, P), the derivative of S'z: its entries for W are S h'."""
         own = jacobian[..., self.weight].float().unflatten(2, (len(self.basis), -1))
-        return torch.einsum("nocd,co->nd", own, self.basis) / self.basis.shape[1]
+        return torch.einsum("nocd,co->nd", own, sight) / sight.shape[1]
+
+    def main_sight(self, theta: Tensor, most: int) -> Tensor:
+        """S (C, k), orthonormal: the k = `most` contrasts of logits that W at theta (P) tells most, or Q."""
+        if self.basis.shape[1] <= most:
+            return self.basis
+        weight, _ = self.parts(theta[None])
+        return self.basis @ torch.linalg.svd(self.basis.T @ weight[0]).U[:, :most]
 
     @property
     def places(self) -> Tensor:
@@ -98,11 +105,11 @@ class FixedFeatures:
 class FeatureTangent:
     """z = W h~ + b, h~ = h + U^+ G (phi - phi_0): the classifier W, b as it is, features by their tangent.
 
-    phi are all other weights, G the derivative of U h in phi with U = Q'W of a classifier of reference. So
-    features move as far as that classifier sees it, and what they add grows as the classifier does. Noise
-    (n, d) is added to the features.
+    phi are all other weights, G the derivative of U h in phi with U = S'W of a classifier of reference, S = Q
+    or the main part of it. So features move as far as that classifier sees it, and what they add grows as
+    the classifier does. Noise (n, d) is added to the features.
 
-    model: the tangent at phi_0 and the classifier of reference.
+    model: the tangent of S'z at phi_0 and the classifier of reference.
     """
 
     model: TangentModel
@@ -111,10 +118,10 @@ class FeatureTangent:
     lift: Tensor
 
     @classmethod
-    def of(cls, model: TangentModel, classifier: Classifier) -> "FeatureTangent":
+    def of(cls, model: TangentModel, classifier: Classifier, sight: Tensor) -> "FeatureTangent":
         weight, _ = classifier.parts(model.theta[None])
-        lift = torch.linalg.pinv(classifier.basis.T @ weight[0])
-        return cls(model, classifier, classifier.features_of(model.jacobian), lift)
+        lift = torch.linalg.pinv(sight.T @ weight[0])
+        return cls(model, classifier, classifier.features_of(model.jacobian, sight), lift)
 
     def at(self, theta: Tensor, rows: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Pull]:
         slope = self.model.jacobian[rows].flatten(0, 1).float()
