@@ -1,6 +1,6 @@
 """Few examples: kernel regression in closed form beside tuning, on equal rows.
 
-`python -m benchmarks.planning.few_shot FOLDER [building|reporting] [TASK ...]`; finished runs are not repeated.
+`python -m benchmarks.planning.few_shot FOLDER [building|reporting] [TASK ...]`; nothing is done twice.
 """
 
 import csv
