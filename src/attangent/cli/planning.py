@@ -120,9 +120,8 @@ def _told(plan: "Plan", out: Path) -> str:
     if any(other.made is not None for other in shown):
         lines.append(f"made: the {plan.measure} of a run that was made while planning, and kept")
     lines += ["", plan.advice]
-    real = "was" if run.made is not None else "takes"
     lines.append(
-        f"that run {real} about {_clock(run.seconds)} and {run.megabytes:,.0f} MB; "
+        f"that run takes about {_clock(run.seconds)} and {run.megabytes:,.0f} MB; "
         f"this plan took {_clock(plan.seconds)}"
     )
     lines.append(f"now: attangent tune --plan {out / 'plan.json'} --out RUN; curves in {out / 'plan.png'}")

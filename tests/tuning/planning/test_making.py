@@ -162,3 +162,16 @@ def test_the_advice_says_what_few_rows_are_worth_and_when_training_harms(plan):
     assert "rows only" not in many.advice
     assert "probe" not in many.advice
     assert "probe" in replace(many, start=1.1).advice
+
+
+def test_the_advice_says_what_tune_would_do_without_a_plan(plan):
+    assert "without a plan" not in plan.advice  # the default rate is not among those asked for
+    first, other = plan.runs[0], plan.runs[1]
+    usual = replace(first, default=True, score=0.61)
+    taken = replace(plan, runs=(usual, replace(other, made=0.72)), chosen=1)
+    assert "accuracy 0.720 when it was made" in taken.advice
+    assert (
+        f"tune --method head without a plan takes rate {usual.learning_rate:g}: accuracy 0.610"
+        in taken.advice
+    )
+    assert "makes the same run" in replace(taken, chosen=0).advice

@@ -137,18 +137,19 @@ class Plan:
         bounds = f"{run.low:.3f} to {run.high:.3f} with 90 %"
         if run.made is None:
             return f"{self.measure} {run.score:.3f} expected, {bounds}"
-        return f"it was made and has {self.measure} {run.made:.3f}; {run.score:.3f} was expected, {bounds}"
+        return f"{self.measure} {run.made:.3f} when it was made; {run.score:.3f} was expected, {bounds}"
 
     @property
     def _beside_default(self) -> list[str]:
         """What the first method's run by default would come to, where it is not the one to take."""
-        usual = next((run for run in self.runs if run.default), None)
+        first = self.runs[0].method
+        usual = next((run for run in self.runs if run.default and run.method == first), None)
         if usual is None:
             return []
+        what = f"tune --method {first} without a plan"
         if usual == self.choice:
-            return ["that is the run tune makes by default; nothing else promises clearly more"]
-        what = f"{usual.method} at rate {usual.learning_rate:g}"
-        return [f"tune without a plan would take {what}: {self._promised(usual)}"]
+            return [f"{what} makes the same run; nothing else promises clearly more"]
+        return [f"{what} takes rate {usual.learning_rate:g}: {self._promised(usual)}"]
 
     @property
     def _doubt(self) -> str:
