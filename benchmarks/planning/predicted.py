@@ -15,6 +15,7 @@ from attangent.tuning.methods import Method
 from attangent.tuning.planning.expected import Care
 from attangent.tuning.planning.making import Outlook
 from attangent.tuning.request import Tuning
+from attangent.tuning.running import start_classifier
 from benchmarks.accuracy_data import minilm
 from benchmarks.planning.real import Prepared, rates
 from benchmarks.planning.tasks import TOKENS, Setting
@@ -28,7 +29,8 @@ def planned(ready: Prepared, setting: Setting, method: str, folder: Path, care: 
     began = time.process_time()
     with PeakMemory() as memory:
         outlook = Outlook(tuning, care, DEFAULT_MEMORY_LIMIT, lambda what: None)
-        runs, start = outlook.of(Method(method), task, ready.held, rates(method))
+        sure = start_classifier(task, tuning.recipe, setting.training.seed)
+        runs, start = outlook.of(Method(method), task, ready.held, rates(method), sure)
     seconds = time.process_time() - began
     own = {"cpu_seconds": seconds, "megabytes": memory.bytes / 1e6, "start": start}
     return {**own, "runs": [asdict(run) for run in runs]}

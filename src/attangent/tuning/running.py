@@ -147,12 +147,25 @@ def _begin(
 
 def started(task: Task, method: Method, recipe: Recipe, seed: int) -> tuple[Any, float]:
     """The task's model, changed: its classifier as the recipe starts it, the method added; and the rate."""
-    model, layer, sure = task.model, _linear(task), True
-    if recipe.start != "random" and layer is not None:
-        to_train = method.technique.trains and recipe.start == "closed-form"
-        found = features_of(model, layer, task.rows, task.collate)
-        sure = fit_head(task.kind, layer, *found, seed, task.weights, to_train).sure or not to_train
-    adapted = adapt(model, method, task.kind, seed, calibration_batches(task.rows, task.collate))
+    sure = start_classifier(task, recipe, seed, method.technique.trains)
+    return with_method(task, method, recipe, seed, sure)
+
+
+def start_classifier(task: Task, recipe: Recipe, seed: int, trains: bool = True) -> bool:
+    """Fit the classifier of the task's model as the recipe says; whether it is sure, so that little is left
+    to learn. trains: whether anything is to be trained from there."""
+    layer = _linear(task)
+    if recipe.start == "random" or layer is None:
+        return True
+    to_train = trains and recipe.start == "closed-form"
+    found = features_of(task.model, layer, task.rows, task.collate)
+    return fit_head(task.kind, layer, *found, seed, task.weights, to_train).sure or not to_train
+
+
+def with_method(task: Task, method: Method, recipe: Recipe, seed: int, sure: bool) -> tuple[Any, float]:
+    """The task's model with the method added, and the rate for a classifier that is `sure`, or not."""
+    layer = _linear(task)
+    adapted = adapt(task.model, method, task.kind, seed, calibration_batches(task.rows, task.collate))
     return adapted, method.rate if layer is None else recipe.rate_of(method, sure)
 
 

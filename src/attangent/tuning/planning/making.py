@@ -33,7 +33,7 @@ from attangent.tuning.planning.standing_in import MOST_DIRECTIONS, Practice, sta
 from attangent.tuning.planning.trials import Trials
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.request import Tuning
-from attangent.tuning.running import Task, started
+from attangent.tuning.running import Task, start_classifier, with_method
 
 FACTORS = tuple(2.0**power for power in range(-5, 3))
 """The rates that are looked at, relative to the method's own: eight, from a 32nd to four times it.
@@ -71,11 +71,12 @@ def plan_tuning(
     weights = class_weights(ground) if tuning.class_weights else None
     task = Task(ground.model, tuning.kind, ground.train, ground.collate, weights)
     outlook = Outlook(tuning, care or Care(), memory_limit, report)
+    sure = start_classifier(task, tuning.recipe, tuning.training.seed)
     found: list[PlannedRun] = []
     start = 0.0
     for method in chosen:
         own = replace(task, model=copy.deepcopy(task.model))
-        runs, start = outlook.of(method, own, ground.evaluate, rates)
+        runs, start = outlook.of(method, own, ground.evaluate, rates, sure)
         found += runs
     if trials is not None:
         for place in to_make(found, trials.most):
@@ -118,11 +119,14 @@ class Outlook:
         self.usual, self.scored, self.rate = 0.0, 1, 0.0
 
     def of(
-        self, method: Method, task: Task, held: Any, rates: Sequence[float] | None
+        self, method: Method, task: Task, held: Any, rates: Sequence[float] | None, sure: bool
     ) -> tuple[list[PlannedRun], float]:
-        """The runs of one method as they are expected, and the score at their start."""
+        """The runs of one method as they are expected, and the score at their start.
+
+        task: its classifier is started, and `sure` or not, as `start_classifier` says.
+        """
         training = self.tuning.training
-        adapted, self.rate = started(task, method, self.tuning.recipe, training.seed)
+        adapted, self.rate = with_method(task, method, self.tuning.recipe, training.seed, sure)
         network = Network.of(adapted, _outputs(task), task.collate)
         self._refuse_too_much(network, task, method)
         lengths = _distinct([self._courses(task.rows, share * training.epochs) for share in LENGTHS])
