@@ -66,6 +66,13 @@ def with_prefix(features: Any) -> Callable[[Any, dict[str, Tensor]], Any]:
     return adapted
 
 
+def with_both(model: Any, batch: dict[str, Tensor]) -> Any:
+    """The method ntk+lora of `tune`: half of LoRA and half a state."""
+    from attangent.tuning.methods import Method, adapt
+
+    return adapt(model, Method.from_dict({"name": "ntk+lora"}), "classification", 0, [batch]).train()
+
+
 def training_step(adapt: Callable[[Any, dict[str, Tensor]], Any], dropout: float) -> Callable[[Size], Work]:
     """Forward, backward and a step of AdamW on what is trained."""
 
@@ -167,6 +174,7 @@ def _training(name: str, dropout: float, about: str) -> Benchmark:
         contestants=[
             Contestant("peft LoRA r=8", training_step(with_lora, dropout), same_work=False),
             Contestant("ntk learned", training_step(with_prefix("learned"), dropout), same_work=False),
+            Contestant("ntk+lora", training_step(with_both, dropout), same_work=False),
             Contestant("ntk anchors", training_step(with_prefix("anchors"), dropout), same_work=False),
             Contestant("ntk elu", training_step(with_prefix("elu"), dropout), same_work=False),
         ],
