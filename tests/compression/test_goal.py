@@ -15,14 +15,14 @@ from attangent.compression.result import CompressedPrompt
 class Job:
     """Keeps a part of ten answers that grows with the size, and three more when distilled.
 
-    Unfitted tokens keep a third of that, or another `part`; `rough` lists the sizes that were asked unfitted.
+    Unfitted tokens keep a `part` of that; `rough` lists the sizes that were asked unfitted.
     """
 
     ids: range = range(500)
     seed: int = 0
     asked: int = 10
     quiz: range = range(0)
-    part: int = 3
+    part: float = 0.7
     tried: list = field(default_factory=list)
     rough: list = field(default_factory=list)
 
@@ -42,7 +42,7 @@ class Job:
         kept = (
             self.asked if found.exact else min(self.asked, found.size // 12 + (3 if found.distilled else 0))
         )
-        kept = kept // self.part if found.method == "unfitted" else kept
+        kept = int(kept * self.part) if found.method == "unfitted" else kept
         words = ["yes"] * kept + ["no"] * (self.asked - kept)
         return tuple(Answer(f"{i}?", "yes", word, "no", "yes") for i, word in enumerate(words))
 
@@ -75,7 +75,7 @@ def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not(
 def test_sizes_whose_tokens_answer_next_to_nothing_are_not_fitted():
     job = Job(quiz=range(10))
     outcome = reach(job, Goal(keep=0.9))
-    assert job.rough == [64, 128]  # 1 and 3 of 10 unfitted, where 3 are wanted
+    assert job.rough == [64, 128]  # 3 and 7 of 10 unfitted, where 6 are wanted
     assert job.tried == [(128, 0)]
     assert (outcome.met, outcome.found.size) == (True, 128)
 
@@ -83,7 +83,7 @@ def test_sizes_whose_tokens_answer_next_to_nothing_are_not_fitted():
 def test_the_smallest_promising_size_comes_first():
     job = Job(asked=5, quiz=range(5))
     outcome = reach(job, Goal(keep=0.6))
-    assert job.rough == [64, 32]  # 1 and 0 of 5 unfitted, where 1 is wanted
+    assert job.rough == [64, 32]  # 3 and 1 of 5 unfitted, where 2 are wanted
     assert job.tried == [(64, 0)]
     smaller = Job(asked=6, quiz=range(6), part=1)
     assert reach(smaller, Goal(keep=0.1)).found.size == 16
@@ -92,6 +92,9 @@ def test_the_smallest_promising_size_comes_first():
 
 
 def test_a_promising_size_that_is_not_enough_makes_way_for_a_larger_one():
+    near = Job(asked=8, quiz=range(8), part=1)
+    assert reach(near, Goal(keep=1.0)).found.size == 128
+    assert near.tried == [(64, 0), (128, 0)]
     job = Job(quiz=range(10))
     outcome = reach(job, Goal(keep=1.0, size=100))
     assert job.tried == [(100, 0)]

@@ -16,7 +16,7 @@ from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way
 from attangent.compression.asking.questions import AT_MOST, Question, questions_from
-from attangent.compression.asking.quiz import Quiz, quiz_answers
+from attangent.compression.asking.quiz import Quiz, Said, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distill import Distillation, distill_states
 from attangent.compression.effects import token_scores
@@ -286,14 +286,10 @@ class Compressor:
                 made, partial(self._say, full, done), partial(self._say, none, lambda more: None)
             )
 
-    def _say(self, way: Way, done: Callable[[int], Any], questions: Sequence[Question]) -> list[str]:
+    def _say(self, way: Way, done: Callable[[int], Any], questions: Sequence[Question]) -> list[Said]:
+        read = partial(self.reader.question, self.tokenizer)
         with fast_products(self.model):
-            return quiz_answers(self.model, self.tokenizer, questions, self._tokens_of, way, done)
-
-    def _tokens_of(self, question: Question) -> Tensor:
-        """The tokens (L) of a question behind the prompt, up to where the answer goes on."""
-        asked = self.reader.question(self.tokenizer, question.text)
-        return torch.cat([asked, tokens_of(self.tokenizer, question.begun)]) if question.begun else asked
+            return quiz_answers(self.model, self.tokenizer, questions, read, way, done)
 
     def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """How a compressed prompt answers a quiz, by default the prompt's own."""

@@ -20,7 +20,7 @@ _FIRST_TIMES = 8
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WORTH_DISTILLING = 0.6
 """Distillation is tried where the closed form keeps at least this part of the answers."""
-_PROMISING = 1 / 3
+_PROMISING = 0.6
 """A size is fitted where its tokens, as they are, keep at least this part of the answers that are wanted."""
 _FEWEST_QUESTIONS = 5
 

@@ -1,5 +1,6 @@
 """Questions answered with the full prompt, with the compressed one and with none."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,6 +15,8 @@ from attangent.attention import Prefix
 from attangent.compression.capture import Handler, PromptCache, intercepted, whole_prompt, with_states
 
 _ASKED_AT_ONCE = 48
+_AS_LIKELY = 0.8
+"""Words are kept that are at least this part as likely as behind the full prompt."""
 ANSWER_TOKENS = 24
 
 
@@ -26,6 +29,8 @@ class Answer:
     compressed: str
     none: str
     expected: str | None = None
+    chance: float | None = None
+    """Where the answer was begun: how likely it goes on as expected, in parts of the full prompt's chance."""
 
     @property
     def brought(self) -> set[str]:
@@ -41,6 +46,8 @@ class Answer:
     @property
     def lost(self) -> bool:
         """Whether the full prompt answers and the compressed one does not."""
+        if self.chance is not None:
+            return self.chance < _AS_LIKELY
         return self.holds(self.full) and not self.holds(self.compressed)
 
 
@@ -102,6 +109,46 @@ def answers_by(
     return said
 
 
+class Likelihood(NamedTuple):
+    """How likely some words are, and whether each of their tokens is the likeliest."""
+
+    chance: float
+    likeliest: bool
+
+
+def likelihoods(
+    model: Any,
+    rows: Sequence[tuple[Tensor, Tensor]],
+    way: Way,
+    progress: Callable[[int], Any] = lambda done: None,
+) -> list[Likelihood]:
+    """Of rows of ids and what is said behind them: how likely that is in one way to have the prompt."""
+    order = sorted(range(len(rows)), key=lambda place: sum(map(len, rows[place])))
+    found: list[Any] = [None] * len(rows)
+    for start in range(0, len(order), _ASKED_AT_ONCE):
+        places = order[start : start + _ASKED_AT_ONCE]
+        for place, one in zip(
+            places, _likelihoods(model, [rows[place] for place in places], way), strict=True
+        ):
+            found[place] = one
+        progress(len(places))
+    return found
+
+
+def _likelihoods(model: Any, rows: Sequence[tuple[Tensor, Tensor]], way: Way) -> list[Likelihood]:
+    longest = max(len(said) for _, said in rows)
+    given, seen, positions = _padded([torch.cat(row) for row in rows], way.offset, model.device)
+    with nullcontext() if way.handler is None else intercepted(model, way.handler), torch.no_grad():
+        options: dict[str, Any] = {"use_cache": False, "logits_to_keep": longest + 1}
+        logits = model(given, attention_mask=seen, position_ids=positions, **options).logits
+    found = []
+    for (_, said), own in zip(rows, logits, strict=True):
+        chances = own[-len(said) - 1 : -1].float().log_softmax(dim=-1).cpu()
+        log_p = chances.gather(1, said.unsqueeze(1)).sum().item()
+        found.append(Likelihood(math.exp(log_p), bool((chances.argmax(dim=1) == said).all())))
+    return found
+
+
 def continuations(
     model: Any, tokenizer: Any, rows: Sequence[Tensor], offset: int, handler: Handler | None, tokens: int
 ) -> list[str]:
@@ -120,10 +167,8 @@ def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end
     """
     from transformers import DynamicCache
 
-    longest, cache = max(len(row) for row in rows), DynamicCache()
-    given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(model.device)
-    seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(model.device)
-    positions = offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
+    cache = DynamicCache()
+    given, seen, positions = _padded(rows, offset, model.device)
     stop = -1 if end is None else end
     said, going = torch.full((len(rows), tokens), stop), torch.arange(len(rows), device=model.device)
     options: dict[str, Any] = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
@@ -139,6 +184,14 @@ def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end
             cache.batch_select_indices(open_)
             given, seen, positions, going = (part[open_] for part in (given, seen, positions, going))
     return said
+
+
+def _padded(rows: Sequence[Tensor], offset: int, device: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of different lengths, padded at their beginnings: ids, which are real, and positions (B, L)."""
+    longest = max(len(row) for row in rows)
+    given = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(device)
+    seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(device)
+    return given, seen, offset + (seen.cumsum(dim=1) - 1).clamp(min=0)
 
 
 def _words(text: str) -> set[str]:

@@ -1,13 +1,14 @@
 """Questions made from a text, each with the word that a right answer must have.
 
-Every sentence is asked for as a gap to fill and, where it can be turned into one, as a question. Behind a
-chat a gap is an answer that has been begun: small models do not follow "complete this sentence".
+Every sentence is asked for as a gap to fill and, where it can be turned into one, as a question. A gap is an
+answer that has been begun: small models do not follow "complete this sentence".
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -39,18 +40,31 @@ _SMALL = {
 _SMALL |= {"that", "their", "there", "they", "this", "until", "were", "when", "which", "whom", "with", "your"}
 
 
+class Asked(NamedTuple):
+    """What is asked, the word that says most, and the words of the answer up to it."""
+
+    text: str
+    word: str
+    answer: str
+
+
 @dataclass(frozen=True)
 class Question:
-    """What is asked, a word that the answer must have, and words with which the answer is begun, if any."""
+    """What is asked, and a word that the answer must have.
+
+    begun: words with which the answer is begun, if any; rest: those with which it should go on, up to the
+    expected one.
+    """
 
     text: str
     expected: str
     begun: str = ""
+    rest: str = ""
 
     @property
     def shown(self) -> str:
         """The question with the beginning of its answer."""
-        return f"{self.text} {self.begun} ..." if self.begun else self.text
+        return f"{self.text.strip()} {self.begun.strip()} ..." if self.begun else self.text
 
 
 def questions_from(text: str, chat: bool, at_most: int = AT_MOST, seed: int = 0) -> list[Question]:
@@ -62,7 +76,7 @@ def questions_from(text: str, chat: bool, at_most: int = AT_MOST, seed: int = 0)
     prose = plain_prose(text)
     sentences, counts = sentences_of(prose), Counter(map(str.casefold, map(_plain, prose.split())))
     asked = _found(sentences, _asked, counts, _turn if chat else _line)
-    gaps = _found(sentences, _gaps, counts, _begun_turn if chat else _gap_line)
+    gaps = _found(sentences, _gaps, counts, _begun_turn if chat else _begun_line)
     few = _drawn(asked, at_most, seed)
     few |= _drawn(gaps, at_most - len(few), seed)
     return sorted(few, key=few.__getitem__)
@@ -78,16 +92,17 @@ def plain_prose(text: str) -> str:
 
 def _found(
     sentences: Sequence[str],
-    pairs_of: Callable[[str], Iterator[tuple[str, str]]],
+    asked_in: Callable[[str], Iterator[Asked]],
     counts: Mapping[str, int],
-    form: Callable[[str, str], Question],
+    form: Callable[[Asked], Question],
 ) -> dict[Question, int]:
     """Questions with the numbers of their sentences; those that any answer meets are left out."""
     found: dict[Question, int] = {}
     for place, sentence in enumerate(sentences):
-        for asked, word in pairs_of(sentence):
-            if word and counts.get(word.casefold(), 0) <= _COMMON and word.casefold() not in asked.casefold():
-                found.setdefault(form(asked, word), place)
+        for one in asked_in(sentence):
+            word = one.word.casefold()
+            if word and counts.get(word, 0) <= _COMMON and word not in one.text.casefold():
+                found.setdefault(form(one), place)
     return found
 
 
@@ -97,23 +112,23 @@ def _drawn(found: Mapping[Question, int], at_most: int, seed: int) -> dict[Quest
     return {questions[place]: found[questions[place]] for place in sorted(chosen.tolist())}
 
 
-def _turn(asked: str, word: str) -> Question:
-    return Question(asked, word)
+def _turn(asked: Asked) -> Question:
+    return Question(asked.text, asked.word)
 
 
-def _line(asked: str, word: str) -> Question:
-    return Question(f"\n\nQuestion: {asked}\nAnswer:", word)
+def _line(asked: Asked) -> Question:
+    return Question(f"\n\nQuestion: {asked.text}\nAnswer:", asked.word)
 
 
-def _begun_turn(head: str, word: str) -> Question:
-    return Question(_TELL, word, head)
+def _begun_turn(asked: Asked) -> Question:
+    return Question(_TELL, asked.word, asked.text, f" {asked.answer}")
 
 
-def _gap_line(head: str, word: str) -> Question:
-    return Question(f"\n\nAs said above: {head}", word)
+def _begun_line(asked: Asked) -> Question:
+    return Question("\n\nAs said above:", asked.word, f" {asked.text}", f" {asked.answer}")
 
 
-def _gaps(sentence: str) -> Iterator[tuple[str, str]]:
+def _gaps(sentence: str) -> Iterator[Asked]:
     """The sentence up to the word that says most, and that word; nothing where there is none."""
     words = sentence.split()
     place = _telling([_plain(word) for word in words], first=min(_HEAD, len(words)))
@@ -121,16 +136,17 @@ def _gaps(sentence: str) -> Iterator[tuple[str, str]]:
         start = place
         while start > _HEAD and words[start - 1][:1].isupper():
             start -= 1  # a name is asked for as a whole
-        yield " ".join(words[:start]), _plain(words[place])
+        word, answer = _plain(words[place]), " ".join(words[start : place + 1])
+        yield Asked(" ".join(words[:start]), word, answer[: answer.rindex(word) + len(word)])
 
 
-def _asked(sentence: str) -> Iterator[tuple[str, str]]:
+def _asked(sentence: str) -> Iterator[Asked]:
     """Questions that the sentence answers, and the word of the answer that says most."""
     for asked, answer in asked_forms(sentence):
         words = [_plain(word) for word in answer.split()]
         place = _telling(words, first=0)
         if place is not None:
-            yield asked, words[place]
+            yield Asked(asked, words[place], answer)
 
 
 def _telling(words: Sequence[str], first: int) -> int | None:
