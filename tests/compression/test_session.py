@@ -29,7 +29,23 @@ def test_turns_are_answered_as_with_everything_in_the_input():
         )
         written = Letters().decode(out[0, given.shape[1] :].tolist())
         assert answer == written.strip()
-        shown += written
+        shown += f"{written}</>"
+
+
+def test_the_end_of_an_answer_is_that_of_the_template_whether_the_model_said_it_or_not():
+    model, prompt = tiny_llama(layers=1), compress(tiny_llama(layers=1), ChatLetters(), CHAT, size=400)
+    plain = ChatSession(model, ChatLetters(), prompt)
+    plain.say("who?", tokens=3)
+    spoken = plain.said[-3:].tolist()
+    plain.say("why?", tokens=1)
+    ending = ChatSession(model, ChatLetters(), prompt)
+    model.generation_config.eos_token_id = [spoken[2]]
+    ending.say("who?", tokens=3)
+    assert ending.said[-2:].tolist() == spoken[:2]
+    ending.say("why?", tokens=1)
+    asked = "</><user>why?</><assistant>"
+    for session in (plain, ending):
+        assert Letters().decode(session.said.tolist())[:-1].endswith(asked)
 
 
 def test_old_turns_are_folded_when_the_budget_is_full():

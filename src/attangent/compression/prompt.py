@@ -17,6 +17,8 @@ from attangent.adapters.record import find_record
 Message = Mapping[str, str]
 Prompt = str | Sequence[Message]
 """Plain text, or the first messages of a chat."""
+_MARK = "attangent"
+"""A content by which the parts of a template are told apart."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,33 @@ class Reader:
         """The tokens (L) of a question behind the prompt, up to where the answer begins."""
         return tokens_of(tokenizer, self._turn(tokenizer, text) if self.roles else text)
 
+    def later_question(self, tokenizer: Any, text: str) -> Tensor:
+        """The tokens (L) of a question behind an answer, beginning with what ends the answer."""
+        if not self.roles:
+            return self.question(tokenizer, text)
+        answered = [
+            *self._before(),
+            {"role": "user", "content": "."},
+            {"role": "assistant", "content": _MARK},
+        ]
+        _check_template(tokenizer)
+        _, found, end = tokenizer.apply_chat_template(answered, tokenize=False).rpartition(_MARK)
+        if not found:
+            return self.question(tokenizer, text)
+        return tokens_of(tokenizer, end + _behind(tokenizer, answered, [{"role": "user", "content": text}]))
+
     def opening(self, tokenizer: Any) -> Tensor:
         """The tokens (L) with which whatever follows the prompt begins; none behind plain text."""
         if not self.roles:
             return torch.zeros(0, dtype=torch.long)
-        mark = "attangent"
-        before, found, _ = self._turn(tokenizer, mark).partition(mark)
+        before, found, _ = self._turn(tokenizer, _MARK).partition(_MARK)
         return tokens_of(tokenizer, before) if found else torch.zeros(0, dtype=torch.long)
 
     def _turn(self, tokenizer: Any, text: str) -> str:
-        before = [{"role": role, "content": "."} for role in self.roles]
-        return _behind(tokenizer, before, [{"role": "user", "content": text}])
+        return _behind(tokenizer, self._before(), [{"role": "user", "content": text}])
+
+    def _before(self) -> list[dict[str, str]]:
+        return [{"role": role, "content": "."} for role in self.roles]
 
 
 def read_prompt(tokenizer: Any, prompt: Any) -> tuple[Tensor, Reader]:

@@ -35,6 +35,7 @@ class ChatSession:
     budget: int | None = None
     folded: int = _FOLDED
     folds: int = field(init=False, default=0)
+    turns: int = field(init=False, default=0)
     said: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,10 +70,11 @@ class ChatSession:
 
     def say(self, text: str, tokens: int = ANSWER_TOKENS) -> str:
         """The answer to `text`, by the likeliest tokens."""
-        asked = self.reader.question(self.tokenizer, text)
+        ask = self.reader.later_question if self.turns else self.reader.question
+        asked = ask(self.tokenizer, text)
         given = torch.cat([self.said, asked])
         answer = self._written(given, tokens)
-        self.said = torch.cat([given, answer])
+        self.said, self.turns = torch.cat([given, answer]), self.turns + 1
         if self.budget is not None and self.tokens > self.budget:
             self._fold()
         return self.tokenizer.decode(answer.tolist(), skip_special_tokens=True).strip()
@@ -95,7 +97,14 @@ class ChatSession:
         finally:
             if self.prompt.states:
                 detach(self.model)
-        return out[0, len(given) :].cpu()
+        answer = out[0, len(given) :].cpu()
+        return answer[:-1] if len(answer) and answer[-1].item() in self._ends() else answer
+
+    def _ends(self) -> set[int]:
+        """The tokens with which the model ends what it says."""
+        config = getattr(self.model.generation_config, "eos_token_id", None)
+        ends = config if isinstance(config, list) else [config]
+        return {end for end in (*ends, getattr(self.tokenizer, "eos_token_id", None)) if end is not None}
 
     def _fold(self) -> None:
         """Replace all turns by virtual tokens behind those of the prompt."""
