@@ -44,3 +44,15 @@ def test_nothing_changes_on_a_processor_without_them(monkeypatch):
     monkeypatch.setattr(products, "has_fast_products", lambda: False)
     plain, fast = both(nn.Sequential(nn.Linear(256, 256)), torch.randn(3, 256))
     assert torch.equal(plain, fast)
+
+
+def test_weights_are_converted_once(monkeypatch):
+    monkeypatch.setattr(products, "has_fast_products", lambda: True)
+    model, x, halved = nn.Sequential(nn.Linear(256, 256)), torch.randn(3, 256), {}
+    with fast_products(model, halved):
+        first = model(x)
+    weight = halved[model[0]]
+    with fast_products(model, halved):
+        assert torch.equal(model(x), first)
+    assert halved == {model[0]: weight}
+    assert weight.dtype == torch.bfloat16

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attangent._checks import check_size
 from attangent._errors import AttangentError
-from attangent.adapters.products import fast_products
+from attangent.adapters.products import Halved, fast_products
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.asking.answers import Answer, Way
@@ -87,6 +87,7 @@ class Compressor:
     ids: Tensor = field(init=False)
     reader: Reader = field(init=False)
     stages: Stages = field(init=False)
+    _halved: Halved = field(init=False, default_factory=dict)
     _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
     _answered: list[tuple[Any, Quiz, tuple[Answer, ...]]] = field(init=False, default_factory=list)
 
@@ -168,7 +169,7 @@ class Compressor:
 
     def _scored(self) -> dict[str, Tensor]:
         cache, turns = self.cache, self.scored_turns
-        with self.stages.stage("scoring", len(turns)) as done, fast_products(self.model):
+        with self.stages.stage("scoring", len(turns)) as done, fast_products(self.model, self._halved):
             return token_scores(self.model, cache, turns, done).together()
 
     @cached_property
@@ -238,7 +239,10 @@ class Compressor:
         kept = known.kept(self.scores, size) if known.by_scores else None
 
         def fitted() -> dict[str, PromptState]:
-            with self.stages.stage("fitting", len(cache.layers)) as done, fast_products(self.model):
+            with (
+                self.stages.stage("fitting", len(cache.layers)) as done,
+                fast_products(self.model, self._halved),
+            ):
                 return fit_states(self.model, cache, text, size, method, lambda layer: done(1), kept)
 
         if self.folder is None or not known.distillable:
@@ -288,7 +292,7 @@ class Compressor:
 
     def _say(self, way: Way, done: Callable[[int], Any], questions: Sequence[Question]) -> list[Said]:
         read = partial(self.reader.question, self.tokenizer)
-        with fast_products(self.model):
+        with fast_products(self.model, self._halved):
             return quiz_answers(self.model, self.tokenizer, questions, read, way, done)
 
     def quiz_answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
@@ -347,7 +351,10 @@ class Compressor:
         opening, cache = self.reader.opening(self.tokenizer), self.cache
         counts = {_FITTED: self.samples, _HELD_OUT: _SAMPLES_HELD_OUT}
         length = min(LENGTH, len(opening) + max(_SHORTEST, len(self.ids) // 4))
-        with self.stages.stage("sampling", length - len(opening)) as done, fast_products(self.model):
+        with (
+            self.stages.stage("sampling", length - len(opening)) as done,
+            fast_products(self.model, self._halved),
+        ):
             options: dict[str, Any] = {"length": length, "progress": lambda: done(1)}
             return sample(self.model, cache, opening, counts, self.seed, **options)
 
