@@ -1,11 +1,14 @@
 """One prompt in one model: sizes found by a tolerance, and texts of the user's own."""
 
 import pytest
+import torch
 
 from attangent.compression.asking.questions import Question
+from attangent.compression.asking.quiz import Said
 from attangent.compression.compressor import Compressor
 from attangent.compression.fidelity import measure_fidelity
-from tests.compression.cases import Letters, tiny_llama
+from attangent.compression.methods.scoring import best_tokens
+from tests.compression.cases import ChatLetters, Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
 
@@ -38,8 +41,9 @@ def test_own_calibration_text_is_used(model):
 
 
 def test_questions_of_the_users_count_where_their_answers_are_known(model, tmp_path, monkeypatch):
-    def say(self, way, done, texts):
-        return ["x" if way.handler else "y" for _ in texts]
+    def say(self, way, done, questions):
+        text = "x" if way.handler else "y"
+        return [Said(text, question.expected == text) for question in questions]
 
     monkeypatch.setattr(Compressor, "_say", say)
     asked = [("what?", "x"), ("who?", "z"), ("and?", None)]
@@ -51,3 +55,28 @@ def test_questions_of_the_users_count_where_their_answers_are_known(model, tmp_p
     found = jobs[0].fit(10)
     (answer,) = jobs[0].quiz_answers(found)
     assert not answer.lost
+
+
+def test_unfitted_tokens_are_those_of_the_prompt_that_the_fit_starts_from(model):
+    job = Compressor(model, Letters(), TEXT)
+    found, kept = job.unfitted(10), best_tokens(job.scores, 10)
+    for name, (keys, values) in job.cache.layers.items():
+        heads = list(found.states[name].by_head())
+        for head, (own_keys, own_values, masses) in enumerate(heads):
+            assert torch.equal(own_keys, keys[head][kept[name][head]])
+            torch.testing.assert_close(own_values, values[head][kept[name][head]])
+            assert (masses == 1).all()
+    assert job.unfitted(10, "anchors") is None
+    assert job.unfitted(10_000) is None
+
+
+def test_scores_come_from_sentences_alone_where_these_make_up_the_prompt(model):
+    chat = [
+        {"role": "system", "content": "One two three four. Five six seven eight. Nine ten eleven twelve."}
+    ]
+    job = Compressor(model, ChatLetters(), chat)
+    assert job.scored_turns == job.recitations
+    torn = Compressor(model, ChatLetters(), [{"role": "system", "content": "One two. " + "x" * 300}])
+    assert torn.scored_turns == [*torn.repetitions, *torn.recitations]
+    plain = Compressor(model, Letters(), TEXT)
+    assert plain.scored_turns == plain.repetitions
