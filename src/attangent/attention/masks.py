@@ -73,10 +73,18 @@ def _from_seen(mask: Tensor | None, seen: Tensor | None, q: Tensor) -> Mask:
     allowed = mask if seen is None else seen if mask is None else mask & seen
     assert allowed is not None
     bias = torch.zeros(allowed.shape, dtype=q.dtype, device=q.device).masked_fill(~allowed, -torch.inf)
-    return Mask(bias, empty=~allowed.any(dim=-1))
+    return Mask(bias, empty=_any_of(~allowed.any(dim=-1)))
 
 
 def _from_bias(mask: Tensor, seen: Tensor | None, q: Tensor) -> Mask:
     bias = mask.to(q.dtype)
     bias = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
-    return Mask(bias, empty=bias.detach().amax(dim=-1) == -torch.inf)
+    return Mask(bias, empty=_any_of(bias.detach().amax(dim=-1) == -torch.inf))
+
+
+def _any_of(empty: Tensor) -> Tensor | None:
+    """None where no row is, as far as that can be looked up without waiting for a device or a graph."""
+    unknown = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if unknown or empty.device.type != "cpu" or torch._C._get_tracing_state() is not None:
+        return empty
+    return empty if bool(empty.any()) else None

@@ -1,14 +1,17 @@
 """Plain torch operations for every device, mask and option, differentiable as often as needed."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from attangent.attention._inputs import check_is_prefix, check_merge, check_scale, compute_dtype
+from attangent.attention.compiled.merge import Setting, can_merge, merge
+from attangent.attention.features.base import FeatureMap
 from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import Mask
-from attangent.attention.prefix import Prefix, Weights, largest_exponent, prefix_terms
+from attangent.attention.prefix import Prefix, Weights, largest_exponent, prefix_terms, query_gain
 from attangent.attention.ragged import Ragged
 
 _LOGITS = 1 << 23
@@ -42,7 +45,7 @@ def token_part(
         lse = lse.masked_fill(mask.empty, -torch.inf)
     if dropout > 0:
         drawn = torch.rand(probabilities.shape, generator=generator, device=q.device, dtype=q.dtype)
-        probabilities = probabilities * (drawn >= dropout) / (1 - dropout)
+        probabilities = probabilities * ((drawn >= dropout).to(drawn.dtype) / (1 - dropout))
     return probabilities @ v, lse
 
 
@@ -84,10 +87,26 @@ def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, sc
 
 
 def _merged(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, scale: float) -> Tensor:
-    dtype, own = compute_dtype(q.dtype), Weights(state.features, *state.weights())
-    cap = largest_exponent(dtype, own.Z.dtype, own.mass.dtype)
-    numerator, mass, shift = prefix_terms(q.to(dtype), own, scale)
-    output, lse = output.to(dtype), logsumexp.to(dtype).unsqueeze(-1)
+    dtype, features, (Z, mass) = compute_dtype(q.dtype), state.features, state.weights()
+    cap = largest_exponent(dtype, Z.dtype, mass.dtype)
+    plainly = partial(_merged_plainly, features, scale, cap)
+    given = q.to(dtype), output.to(dtype), logsumexp.to(dtype), Z, mass
+    setting = Setting(features, query_gain(scale, q.shape[-1]), cap, plainly)
+    return merge(setting, *given) if can_merge(setting, *given) else plainly(*given)
+
+
+def _merged_plainly(
+    features: FeatureMap,
+    scale: float,
+    cap: float,
+    q: Tensor,
+    output: Tensor,
+    lse: Tensor,
+    Z: Tensor,
+    mass: Tensor,
+) -> Tensor:
+    numerator, mass, shift = prefix_terms(q, Weights(features, Z, mass), scale)
+    lse = lse.unsqueeze(-1)
     top = _top(lse.detach(), mass.detach(), shift)
     tokens = torch.exp(lse - top)
     prefix = torch.exp((shift - top).clamp(max=cap))
