@@ -31,14 +31,20 @@ class Setting(NamedTuple):
 
 
 def can_merge(setting: Setting, q: Tensor, out: Tensor, lse: Tensor, Z: Tensor, mass: Tensor) -> bool:
-    """Whether compiled code can take all of these, as float32."""
+    """Whether compiled code can take all of these, as float32.
+
+    A query without tokens is left to operations of torch: the code gives its tokens a mass of e^-60 beside
+    the largest weight of the prefix, which is too much where a map's largest feature has no mass.
+    """
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return False
     if q.numel() == 0 or q.dtype != torch.float32:
         return False
     laid_out = takes(q, out) and type(lse) is Tensor and lse.dtype == torch.float32
     with torch.no_grad():
-        return laid_out and prepare(setting.features, Z, mass, setting.gain, setting.cap) is not None
+        if not laid_out or bool(torch.isneginf(lse).any()):
+            return False
+        return prepare(setting.features, Z, mass, setting.gain, setting.cap) is not None
 
 
 def merge(setting: Setting, q: Tensor, out: Tensor, lse: Tensor, Z: Tensor, mass: Tensor) -> Tensor:
