@@ -155,6 +155,10 @@ def test_files_that_changed_since_the_plan(plan, bert, tmp_path):
         read_plan(tmp_path)
 
 
+def _promising(plan, score):
+    return replace(plan, runs=(replace(plan.choice, made=score),), chosen=0)
+
+
 def test_the_advice_says_what_few_rows_are_worth_and_when_training_harms(plan):
     assert plan.scored == 16
     assert "16 rows only" in plan.advice
@@ -162,6 +166,8 @@ def test_the_advice_says_what_few_rows_are_worth_and_when_training_harms(plan):
     assert "rows only" not in many.advice
     assert "probe" not in many.advice
     assert "probe" in replace(many, start=1.1).advice
+    assert "points higher or lower" in _promising(plan, 0.5).advice
+    assert "points lower" in _promising(plan, 1.0).advice
 
 
 def test_the_advice_says_what_tune_would_do_without_a_plan(plan):

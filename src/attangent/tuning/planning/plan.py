@@ -127,8 +127,10 @@ class Plan:
             f"{self._promised(run)}; {self.start:.3f} before training"
         ]
         lines += self._beside_default
-        if run.promise < self.start:
-            lines.append("no run is expected to help: tune --method probe trains nothing")
+        if run.promise <= self.start:
+            lines.append(
+                f"training gains no {self.measure} on these rows: tune --method probe does without it"
+            )
         if self.measure != "r2" and self.scored < _MANY:
             lines.append(self._doubt)
         return "\n".join(lines)
@@ -156,9 +158,10 @@ class Plan:
         """How far the accuracy on few rows may be from that on others."""
         share = min(max(self.choice.promise, 0.5 / self.scored), 1 - 0.5 / self.scored)
         points = 100 * 1.645 * math.sqrt(share * (1 - share) / self.scored)
+        way = "lower" if share + points / 100 > 1 else "higher or lower"
         return (
-            f"these are {self.scored} rows only: on others the accuracy may well be {points:.0f} points "
-            "higher or lower; give more rows with --eval to know better"
+            f"these are {self.scored} rows only: on others the accuracy may well be {points:.0f} points {way}; "
+            "give more rows with --eval to know better"
         )
 
     def _cells(self, run: PlannedRun) -> tuple[Any, ...]:
