@@ -160,7 +160,7 @@ class Plan:
         points = 100 * 1.645 * math.sqrt(share * (1 - share) / self.scored)
         way = "lower" if share + points / 100 > 1 else "higher or lower"
         return (
-            f"these are {self.scored} rows only: on others the accuracy may well be {points:.0f} points {way}; "
+            f"these are {self.scored} rows only: on others accuracy may well be {points:.0f} points {way}; "
             "give more rows with --eval to know better"
         )
 
