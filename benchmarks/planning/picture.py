@@ -15,6 +15,8 @@ def picture(found: list[Group], path: Path) -> None:
     methods = list(dict.fromkeys(group.method for group in shown))
     figure = Figure(figsize=(3.2 * len(names), 2.7 * len(methods)), layout="constrained")
     panels: Any = figure.subplots(len(methods), len(names), squeeze=False)
+    for panel in panels.flat:
+        panel.set_axis_off()
     for group in shown:
         _panel(panels[methods.index(group.method)][names.index(group.name)], group)
     panels[0][0].legend(frameon=False, fontsize=8)
@@ -23,6 +25,7 @@ def picture(found: list[Group], path: Path) -> None:
 
 
 def _panel(panel: Any, group: Group) -> None:
+    panel.set_axis_on()
     rates = [pair.planned.learning_rate for pair in group.pairs]
     planned = [pair.planned for pair in group.pairs]
     panel.fill_between(
