@@ -41,6 +41,7 @@ def test_plan_tune_and_check(folder, tmp_path):
     chosen = written["runs"][written["chosen"]]
     tuned = run("tune", "--plan", tmp_path / "plan/plan.json", "--out", tmp_path / "run")
     assert tuned.exit_code == 0, tuned.output
+    assert ("made while planning" in tuned.output) == (chosen["made"] is not None)
     metrics = json.loads((tmp_path / "run/seed-0/metrics.json").read_text())
     assert metrics["method"] == chosen["method"]
     assert metrics["learning_rate"] == chosen["learning_rate"]
@@ -74,3 +75,11 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, arguments, words):
 def test_rates_that_are_none(folder, tmp_path):
     done = run("plan", *files(folder), "--rates", "fast", "--out", tmp_path)
     assert "expected auto or numbers" in str(done.exception)
+
+
+def test_a_run_made_while_planning_is_not_made_again(folder, tmp_path):
+    options = ("--methods", "ntk,lora", "--rates", "1e-3", "--epochs", 1, "--batch", 8, "--trials", 1)
+    assert run("plan", *files(folder), *options, "--out", tmp_path / "plan").exit_code == 0
+    tuned = run("tune", "--plan", tmp_path / "plan", "--out", tmp_path / "run")
+    assert "made while planning" in tuned.output
+    assert json.loads((tmp_path / "run/seed-0/metrics.json").read_text())["method"] == "ntk"

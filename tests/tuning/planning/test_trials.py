@@ -32,9 +32,12 @@ def test_a_run_that_was_made_is_kept_and_taken(bert, tmp_path):
     assert take_made(wanted, tmp_path / "made", tmp_path / "run")
     again = finetune(wanted, tmp_path / "run")[0]
     assert again["eval_accuracy"] == found.made
-    assert (tmp_path / "run/seed-0/metrics.json").read_bytes() == (
-        tmp_path / "made/head/seed-0/metrics.json"
-    ).read_bytes()
+    (kept,) = (tmp_path / "made").glob("head-*")
+    written = (kept / "seed-0/metrics.json").read_bytes()
+    assert (tmp_path / "run/seed-0/metrics.json").read_bytes() == written
+    other = trials.made(asked(bert), Method("head"), replace(run, learning_rate=3e-2), said.append)
+    assert len(list((tmp_path / "made").glob("head-*"))) == 2
+    assert other.made is not None
     assert not take_made(wanted, tmp_path / "made", tmp_path / "run")  # it is there
     assert not take_made(asked(bert, 2e-2), tmp_path / "made", tmp_path / "other")
     later = replace(wanted, training=replace(wanted.training, seed=1))

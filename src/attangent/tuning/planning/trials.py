@@ -1,5 +1,7 @@
 """Runs that are made while planning, and kept, so that `tune --plan` need not make them again."""
 
+import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ from attangent.tuning.request import Tuning, differences, settings_of
 
 @dataclass(frozen=True)
 class Trials:
-    """At most so many runs, one for a method, each in its own folder below `folder`."""
+    """At most so many runs, one for a method, each below `folder` in a folder for its settings."""
 
     most: int
     folder: Path
@@ -35,22 +37,28 @@ class Trials:
             method=replace(method, learning_rate=run.learning_rate),
             training=replace(tuning.training, epochs=run.epochs),
         )
-        metrics = finetune(own, self.folder / run.method)[0]
+        metrics = finetune(own, _place(self.folder, own))[0]
         measure = "r2" if NEEDS[tuning.kind].values else "accuracy"
         return replace(run, made=metrics[f"eval_{measure}"])
 
 
+def _place(folder: Path, tuning: Tuning) -> Path:
+    """Runs of other settings, as a plan made again may try, go to other folders."""
+    settings = json.dumps(settings_of(tuning), sort_keys=True)
+    return folder / f"{tuning.method.name}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
+
+
 def take_made(tuning: Tuning, made: Path, out: Path) -> bool:
-    """Copy the run in `made` to `out` if it is the one that `tuning` asks for; whether it was."""
-    seed = f"seed-{tuning.training.seed}"
-    kept, place = made / tuning.method.name / seed, out / seed
-    if place.exists() or not (kept / "metrics.json").is_file():
+    """Copy the run in `made` to `out` that `tuning` asks for; whether there was one."""
+    seed, asked = f"seed-{tuning.training.seed}", settings_of(tuning)
+    place, part = out / seed, out / f".{seed}-part"
+    if place.exists():
         return False
-    if differences(read_json(kept / "settings.json"), settings_of(tuning)):
-        return False
-    real_folder(out)
-    part = out / f".{seed}-part"
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(kept, part)
-    part.rename(place)
-    return True
+    for kept in sorted(made.glob(f"*/{seed}/metrics.json")):
+        if not differences(read_json(kept.with_name("settings.json")), asked):
+            real_folder(out)
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(kept.parent, part)
+            part.rename(place)
+            return True
+    return False
