@@ -23,6 +23,7 @@ from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.capture import PromptCache
 from attangent.compression.compressor import Compressor
+from attangent.compression.effects import token_scores
 from attangent.compression.folder import filled_cache
 from benchmarks.child import Unavailable, Work
 from benchmarks.compress_grid import wanted
@@ -177,9 +178,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _general_scores(model: Any, tokenizer: Any) -> Mapping[str, torch.Tensor]:
-    """Scores of a prompt that is not reported, for a rival that has its sizes by head from elsewhere."""
-    prompt = PROMPTS["valley"]()
-    return Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / "valley")).scores
+    """Scores of a prompt that is not reported, for a rival that has its sizes by head from elsewhere.
+
+    They come from a repetition of the prompt and from its sentences, asked for.
+    """
+    content = PROMPTS["valley"]().content
+    job = Compressor(model, tokenizer, content, folder=real_folder(WORK / "valley"))
+
+    def scored() -> Mapping[str, torch.Tensor]:
+        return token_scores(model, job.cache, [*job.repetitions, *job.recitations]).together()
+
+    return job.work.tensors("scores-by-effect", scored)
 
 
 if __name__ == "__main__":
