@@ -61,7 +61,7 @@ def tenants(model: Any) -> Any:
 
 
 MODELS: dict[str, tuple[Callable[[], Any], str, int]] = {
-    "": (small_llama, "6 layers of 512 (8 heads, 4 KV heads)", 15),
+    "": (small_llama, "6 layers of 512 (8 heads, 4 KV heads)", 7),
     "-135m": (smollm2_sized, "SmolLM2-135M's sizes with random weights", 7),
 }
 
