@@ -181,3 +181,14 @@ def test_the_advice_says_what_tune_would_do_without_a_plan(plan):
         in taken.advice
     )
     assert "makes the same run" in replace(taken, chosen=0).advice
+
+
+def test_losses_are_marked_where_features_are_followed_in_part(bert, tmp_path, monkeypatch):
+    rows = [json.loads(line) for line in (bert / "train.jsonl").read_text().splitlines()]
+    lines = [json.dumps({**row, "label": "abc"[i % 3]}) for i, row in enumerate(rows)]
+    (tmp_path / "three.jsonl").write_text("\n".join(lines))
+    monkeypatch.setattr("attangent.tuning.planning.standing_in.MOST_DIRECTIONS", 1)
+    given = Tuning(str(bert), tmp_path / "three.jsonl", training=Training(epochs=1, batch=8))
+    found = plan_tuning(given, ["ntk", "head"], [1e-4], replace(SWIFT, orders=1))
+    assert not any(run.loss_sure for run in found.runs if run.method == "ntk")
+    assert all(run.loss_sure for run in found.runs if run.method == "head")

@@ -73,7 +73,7 @@ class Expected:
     at the end of each order (S).
     departure: |F - F_tangent| / |F - F_0| at rows trained on, at the end.
     loss_gap, score_gap: how far the model's own figures lie from the tangent's. That of the loss is relative,
-    and 1 where the loss is next to nothing, so that dropout decides it.
+    and 1 where the loss is next to nothing, so that dropout decides it, or features are followed in part.
     corrections: how many new tangents the run was given on its way. fitted: whether the loss is next to
     nothing from the start.
     """
@@ -209,7 +209,8 @@ class Expectation:
         losses = trail.losses.mean(dim=0) + 0.5 * gap.loss * way.square()
         loss = losses.mean().item()
         fitted = loss < _FITTED and not objective.values
-        noisy = fitted and self.scene.stand_in.noise is not None
+        stand_in = self.scene.stand_in
+        unknown = stand_in.is_narrow or (fitted and stand_in.noise is not None)
         return Expected(
             trail.rate,
             trail.courses[0].epochs,
@@ -217,7 +218,7 @@ class Expectation:
             objective.losses(held, targets) + 0.5 * gap.held_loss,
             objective.scores(held, targets) + 0.5 * gap.score,
             gap.departure,
-            1.0 if noisy else abs(gap.loss * way.square().mean().item()) / max(loss, 1e-12),
+            1.0 if unknown else abs(gap.loss * way.square().mean().item()) / max(loss, 1e-12),
             abs(gap.score),
             trail.corrections,
             fitted,

@@ -45,6 +45,11 @@ class StandIn:
         """Whether nothing but a linear classifier is trained."""
         return self.classifier is not None and len(self.classifier.places) == len(self.reference)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether features are followed in some of the directions only that the classifier sees."""
+        return self.sight.shape[1] < self.network.basis.shape[1] and not self.is_exact
+
     def along(self, rows: Any, theta: Tensor) -> Tensor:
         """The outputs (K, n, O) at other rows and weights (K, P), by the tangent."""
         seen = self.network.seen_by(self.sight)
