@@ -64,7 +64,7 @@ class Quiz:
     def read(cls, notes: dict[str, Any]) -> "Quiz":
         """A quiz that was written with `asdict`."""
         questions = tuple(Question(**question) for question in notes["questions"])
-        return cls(questions, *(tuple(notes[name]) for name in ("full", "none", "chances")))
+        return cls(questions, tuple(notes["full"]), tuple(notes["none"]), tuple(notes.get("chances", ())))
 
     def __len__(self) -> int:
         return len(self.questions)
