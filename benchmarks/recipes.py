@@ -59,8 +59,8 @@ NTK = AsTuned("ntk", Method("ntk"))
 QUARTER = AsTuned("ntk, a quarter", Method("ntk", ntk=NTKConfig(size=4)))
 BOTH = AsTuned("ntk+lora", Method.from_dict({"name": "ntk+lora"}))
 SCREENED = (PROBE, LORA, NTK)
-CORE = (PROBE, LORA, BOTH, NTK, QUARTER)
-"""The methods that are compared; all but the quarter have as many numbers as LoRA of rank 8, within 5 %."""
+CORE = (PROBE, LORA, BOTH, NTK)
+"""The methods that are compared; all have as many numbers as LoRA of rank 8, within 5 %."""
 LINEAR = {
     "q": r"attention\.self\.query|q_proj",
     "k": r"attention\.self\.key|k_proj",
@@ -198,9 +198,13 @@ def screened(runs: Sequence[Run], trial: Trial) -> str | None:
 
 
 def compared(data: Path, folder: Path, name: str, size: int) -> Comparison:
-    """The methods on one task, on fresh splits; fewer of them where runs are long."""
-    entrants = CORE if size <= 300 else CORE[:-1]
-    return _on(data, folder, name, size, entrants, SPLITS[size])
+    """The methods of one size on one task, on fresh splits."""
+    return _on(data, folder, name, size, CORE, SPLITS[size])
+
+
+def quarter(data: Path, folder: Path, name: str) -> Comparison:
+    """A quarter of a state, on half of the splits."""
+    return _on(data, folder, name, 300, (QUARTER,), 5)
 
 
 def stronger(data: Path, folder: Path, name: str) -> Comparison:
@@ -244,6 +248,7 @@ RECIPES: dict[str, Callable[[Path, Path], Comparison]] = {
         for size in SPLITS
         if size <= LARGEST.get(name, size)
     },
+    **{f"{name}-quarter": partial(quarter, name=name) for name in CHOSEN},
     **{f"{name}-stronger": partial(stronger, name=name) for name in CHOSEN},
     **{f"{name}-rivals": partial(rivals, name=name) for name in CHOSEN},
 }
