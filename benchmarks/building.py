@@ -103,7 +103,7 @@ def answers(data: Path, folder: Path) -> tuple[str, Trial]:
 
 
 TASKS = {"digits": digits, "answers": answers, "relations": relations}
-SPLITS = {"digits": 8, "answers": 2, "relations": 2}
+SPLITS = {"digits": 8, "answers": 3, "relations": 3}
 
 
 def table(runs: Sequence[Run]) -> str:
