@@ -149,7 +149,7 @@ def overview(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
 def gaps(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
     """How far ntk is ahead of each rival, mean over tasks with its standard error, by number of examples."""
     parts = list(comparisons)
-    trials = tuple(trial for part in parts for trial in part.trials)
+    trials = tuple({trial.name: trial for part in parts for trial in part.trials}.values())
     entrants = {entrant.label: entrant for part in parts for entrant in part.entrants}
     whole = replace(parts[0], entrants=tuple(entrants.values()), trials=trials)
     sizes = {
