@@ -69,7 +69,7 @@ def test_gradients_of_gradients_go_by_plain_operations(merges):
 
     def second(state, q, out):
         q, out = (tensor.clone().requires_grad_() for tensor in (q, out))
-        merged = merge_prefix(q, out, torch.zeros(1, 1, 5, dtype=q.dtype), state, 0.4)
+        merged = merge_prefix(q, out * q.sin(), q.square().sum(dim=-1), state, 0.4)
         [first] = torch.autograd.grad(merged.square().sum(), q, create_graph=True)
         return torch.autograd.grad(first.square().sum(), [q, out])
 

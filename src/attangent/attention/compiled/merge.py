@@ -107,7 +107,8 @@ def _gradients(
 def _differentiable(
     setting: Setting, inputs: list[Tensor], wanted: tuple[bool, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """For gradients of gradients."""
+    """For gradients of gradients. Views stand for the inputs, as what the tokens gave depends on q itself."""
+    inputs = [*(tensor.view_as(tensor) for tensor in inputs[:5]), *inputs[5:]]
     merged = setting.plainly(*inputs[:5])
     chosen = [tensor for tensor, want in zip(inputs, wanted, strict=True) if want]
     found = iter(torch.autograd.grad(merged, chosen, grad, create_graph=True, allow_unused=True))
