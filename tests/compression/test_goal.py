@@ -7,7 +7,7 @@ import pytest
 from attangent import AttangentError
 from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
-from attangent.compression.goal import Goal, reach
+from attangent.compression.goal import Goal, _sizes, reach
 from attangent.compression.result import CompressedPrompt
 
 
@@ -147,3 +147,10 @@ def test_goals_that_cannot_be_are_refused(changes):
 def test_a_method_without_sizes_has_no_goal():
     with pytest.raises(AttangentError, match="no size to choose"):
         reach(Job(), Goal(), "elu")
+
+
+def test_more_than_two_thirds_of_a_prompt_are_not_fitted():
+    assert _sizes(1085, None)[-2:] == [512, 1085]
+    assert _sizes(1085, 1000)[-2:] == [512, 1000]
+    assert _sizes(100, None) == [16, 32, 64, 100]
+    assert _sizes(90, None) == [16, 32, 90]

@@ -2,7 +2,8 @@
 
 They take half the time of those in float32 and have three digits: enough to find which tokens matter, and for
 text on which states are fitted, since what a state should give is computed exactly from the queries as they
-are. What is kept, and what is reported, is computed in the model's own numbers.
+are. What is kept is computed in the model's own numbers, and so is the effect that is reported; the questions
+that a prompt is asked are answered with these products, with the full prompt as with the compressed one.
 """
 
 from collections.abc import Callable, Iterator

@@ -178,9 +178,12 @@ class _Search:
 
 
 def _sizes(tokens: int, most: int | None) -> list[int]:
-    """16, 32, 64, ... up to the cap; without one the last is the whole prompt, which keeps everything."""
+    """16, 32, 64, ... up to two thirds of the prompt and to the cap, which is the last one itself.
+
+    Without a cap the last is the whole prompt, which keeps everything: more than that is not worth a fit.
+    """
     last = tokens if most is None else min(most, tokens)
-    return [*(size for size in _SIZES if size < last), last]
+    return [*(size for size in _SIZES if size < last and 3 * size <= 2 * tokens), last]
 
 
 def _measured(job: "Compressor", found: CompressedPrompt, seconds: float) -> Attempt:

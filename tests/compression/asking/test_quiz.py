@@ -60,7 +60,7 @@ BEGUN = Question("tell", "Rome", "They live in", " old Rome")
 
 def test_answers_that_were_begun_are_kept_where_they_stay_likely():
     quiz = Quiz.made([BEGUN] * 3, lambda q: [Said("", True, 0.8)] * 3, lambda q: [Said("", False)] * 3)
-    found = quiz.answers([Said("", True, chance) for chance in (0.8, 0.65, 0.63)])
+    found = quiz.answers([Said("", True, chance) for chance in (0.8, 0.49, 0.47)])
     assert [answer.lost for answer in found] == [False, False, True]
     assert found[0].question == "tell They live in ..."
     assert Quiz.read(json.loads(json.dumps(asdict(quiz)))) == quiz

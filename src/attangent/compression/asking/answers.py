@@ -15,7 +15,7 @@ from attangent.attention import Prefix
 from attangent.compression.capture import Handler, PromptCache, intercepted, whole_prompt, with_states
 
 _ASKED_AT_ONCE = 48
-_AS_LIKELY = 0.8
+_AS_LIKELY = 0.6
 """Words are kept that are at least this part as likely as behind the full prompt."""
 ANSWER_TOKENS = 24
 
