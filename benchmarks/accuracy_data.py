@@ -7,7 +7,7 @@ import json
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,11 @@ from attangent.tuning.training import Training
 
 PRETRAINED = ("airplane", "bird", "deer", "frog", "ship")
 """The classes of CIFAR-10 that the ViT is trained on; it is adapted to the others."""
+PRETRAINED_TINY = (
+    *("n01784675", "n02132136", "n02788148", "n02815834", "n03042490"),
+    *("n03393912", "n03804744", "n03930313", "n04254777", "n07920052"),
+)
+"""The classes of Tiny ImageNet that the ViT is trained on: every other one of the twenty."""
 
 
 def minilm() -> str:
@@ -159,16 +164,17 @@ def _table(path: Path, rows: list[tuple[str, Any]]) -> Path:
     return path
 
 
-def unpacked(archive: Path, place: Path) -> Path:
-    """The images as PLACE/{pretrain,adapt}/{train,test}/CLASS/*.jpg."""
+def unpacked(archive: Path, place: Path, pretrained: Collection[str] = PRETRAINED) -> Path:
+    """The images as PLACE/{pretrain,adapt}/{train,test}/CLASS/*.jpg; `val` is a test part too."""
+    parts = {"train": "train", "test": "test", "val": "test"}
     if place.is_dir():
         return place
     with zipfile.ZipFile(archive) as file:
         for name in file.namelist():
             part, *rest = Path(name).parts
-            if len(rest) == 2 and part in ("train", "test"):
-                use = "pretrain" if rest[0] in PRETRAINED else "adapt"
-                target = place / use / part / Path(*rest)
+            if len(rest) == 2 and part in parts:
+                use = "pretrain" if rest[0] in pretrained else "adapt"
+                target = place / use / parts[part] / Path(*rest)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(file.read(name))
     return place
@@ -205,7 +211,8 @@ def pretrained_vit(images: Path, place: Path, size: int, epochs: int = 12) -> st
     torch.manual_seed(0)
     shape = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 256}
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    patches: dict[str, Any] = {"image_size": size, "patch_size": max(2, size // 8), "num_labels": 5}
+    classes = len(list((images / "pretrain/train").iterdir()))
+    patches: dict[str, Any] = {"image_size": size, "patch_size": max(2, size // 8), "num_labels": classes}
     config = ViTConfig(**patches, **shape, **dropout)
     model = ViTForImageClassification(config)
     parts = [

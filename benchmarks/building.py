@@ -3,7 +3,8 @@
 `digits`: the digits 0 to 4 on a ViT that was trained on 5 to 9. `answers`: the last words of CounterFact's
 sentences on MiniLM. `relations`: the relation that a subject of CounterFact stands in, other relations and
 subjects than elsewhere. All with 300 examples and the recipe of `tune`, at the rates named here; nothing here
-is reported on elsewhere. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl;
+is reported on elsewhere. `few-TASK` tries fewer ways: on the digits, on a second source of images, and with
+1000 examples. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl;
 the same command goes on where it was stopped.
 """
 
@@ -13,6 +14,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from benchmarks.accuracy_data import (
     minilm,
     pretrained_vit,
 )
-from benchmarks.recipes import ALL_LINEAR, SETTINGS, TRAINING, lora_on
+from benchmarks.recipes import ALL_LINEAR, SETTINGS, TRAINING, cifar, lora_on
 from benchmarks.verdict import accuracies, differences
 
 RIVAL = "lora x 2"
@@ -84,7 +86,45 @@ ENTRANTS = (
     Entrant("half a state, lora on values and output, x 2", _with_state(8, {"v": 4, "o": 4}), (0.02,)),
     Entrant("a quarter, lora on values scaled by 8", _with_state(4, {"v": 12}, 8), (0.01,)),
     Entrant("a quarter, lora on both scaled by 8", _with_state(4, {"q": 6, "v": 6}, 8), (0.01,)),
+    Entrant(
+        "half a state, lora on both scaled by 16/√8, x 2",
+        _with_state(8, {"q": 4, "v": 4}, 8**-0.5 * 16),
+        (0.02,),
+    ),
+    Entrant("half a state, lora on both scaled by 8, x 2", _with_state(8, {"q": 4, "v": 4}, 8), (0.02,)),
+    Entrant("a quarter, lora on both, x 2", _with_state(4, {"q": 6, "v": 6}), (0.02,)),
+    Entrant(
+        "a quarter, lora on both scaled by 16/√8, x 2",
+        _with_state(4, {"q": 6, "v": 6}, 8**-0.5 * 16),
+        (0.02,),
+    ),
+    Entrant(
+        "a quarter, lora on values scaled by 16/√8, x 2",
+        _with_state(4, {"v": 12}, 8**-0.5 * 16),
+        (0.02,),
+    ),
 )
+
+
+_ON_IMAGES = (
+    *(RIVAL, "lora, scaled by 16/√8, x 2", "lora, scaled by 8, x 2", "ntk+lora x 2", "ntk x 2"),
+    *("half a state, lora on values, x 2", "half a state, lora on values scaled by 16/√8, x 2"),
+    *("half a state, lora on both scaled by 16/√8, x 2", "half a state, lora on both scaled by 8, x 2"),
+    *("half a state, lora on values scaled by 8", "a quarter, lora on both scaled by 8"),
+    *("a quarter, lora on both scaled by 16/√8, x 2", "a quarter, lora on values scaled by 16/√8, x 2"),
+)
+_AT_1000 = (
+    *("probe", RIVAL, "lora", "ntk x 2", "ntk", "ntk+lora x 2", "ntk+lora"),
+    *("a quarter, lora on both, x 2", "lora, scaled by 16/√8, x 2"),
+)
+
+
+def entrants_of(name: str) -> tuple[Entrant, ...]:
+    """The ways that are tried on the task: all, or those that may gain there."""
+    if not name.startswith("few-"):
+        return ENTRANTS
+    few = _AT_1000 if name.endswith("-1000") else _ON_IMAGES
+    return tuple(one for one in ENTRANTS if one.label in few)
 
 
 def digits(data: Path, folder: Path) -> tuple[str, Trial]:
@@ -93,17 +133,31 @@ def digits(data: Path, folder: Path) -> tuple[str, Trial]:
     return pretrained_vit(images, folder / "vit-reversed", 8, epochs=40), trial
 
 
-def relations(data: Path, folder: Path) -> tuple[str, Trial]:
+def images(data: Path, folder: Path) -> tuple[str, Trial]:
+    return cifar(data, folder, 300)
+
+
+def relations(data: Path, folder: Path, size: int = 300) -> tuple[str, Trial]:
     table = counterfact_other_relations(data, folder)
-    return minilm(), Trial("other relations 300", (table,), 300, 100, 2000, max_tokens=32)
+    return minilm(), Trial(f"other relations {size}", (table,), size, 100, 2000, max_tokens=32)
 
 
-def answers(data: Path, folder: Path) -> tuple[str, Trial]:
-    return minilm(), Trial("answers 300", (counterfact_answers(data, folder),), 300, 100, 700, max_tokens=32)
+def answers(data: Path, folder: Path, size: int = 300) -> tuple[str, Trial]:
+    table = counterfact_answers(data, folder)
+    return minilm(), Trial(f"answers {size}", (table,), size, 100, 700, max_tokens=32)
 
 
-TASKS = {"digits": digits, "answers": answers, "relations": relations}
-SPLITS = {"digits": 8, "answers": 3, "relations": 3}
+TASKS = {
+    "digits": digits,
+    "answers": answers,
+    "relations": relations,
+    "few-digits": digits,
+    "few-images": images,
+    "few-answers-1000": partial(answers, size=1000),
+    "few-relations-1000": partial(relations, size=1000),
+}
+SPLITS = {"digits": 8, "few-digits": 8, "few-images": 8}
+"""How many splits there are; 3 where it is not said."""
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -126,7 +180,9 @@ def main(folder: Path, names: Sequence[str]) -> None:
     torch.set_num_threads(1)
     for name in names or TASKS:
         model, trial = TASKS[name](Path(os.environ["ATTANGENT_DATA"]), folder)
-        given = Comparison(model, ENTRANTS, (trial,), TRAINING, seeds=SPLITS[name], **SETTINGS)
+        given = Comparison(
+            model, entrants_of(name), (trial,), TRAINING, seeds=SPLITS.get(name, 3), **SETTINGS
+        )
         print(table(compare(given, folder / name, lambda run: print(json.dumps(run), flush=True))))
 
 

@@ -23,6 +23,7 @@ from attangent.tuning.methods import Method
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import (
+    PRETRAINED_TINY,
     both,
     counterfact_rarer_answers,
     counterfact_relations,
@@ -157,14 +158,23 @@ def cifar(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
     return pretrained_vit(images, folder / "vit", 32), trial
 
 
-IMAGES = {"digits": digits, "CIFAR-10": cifar}
+def tiny_imagenet(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
+    """The ViT that was trained on ten classes of Tiny ImageNet, and ten others to adapt it to."""
+    archive = data / "tiny_imagenet/tiny_imagenet_20c_subset.zip"
+    images = unpacked(archive, folder / "tiny", PRETRAINED_TINY)
+    files = (images / "adapt/train",)
+    trial = Trial(f"Tiny ImageNet {size}", files, size, UNUSED, 500, (images / "adapt/test",))
+    return pretrained_vit(images, folder / "vit-tiny", 32), trial
+
+
+IMAGES = {"digits": digits, "CIFAR-10": cifar, "Tiny ImageNet": tiny_imagenet}
 LARGEST = {"digits": 300, "CB": 300}
 """The largest number of examples where there are not enough for all."""
 
 
 def screen(data: Path, folder: Path, name: str) -> Comparison:
     """One task on a tuning split."""
-    model, trial = _task(data, folder, name, 300)
+    model, trial = task_of(data, folder, name, 300)
     return Comparison(model, SCREENED, (trial,), TRAINING, **TUNING_SPLITS)
 
 
@@ -231,11 +241,11 @@ def _on(
     splits: int,
     first: int = FIRST,
 ) -> Comparison:
-    model, trial = _task(data, folder, name, size)
+    model, trial = task_of(data, folder, name, size)
     return Comparison(model, entrants, (trial,), TRAINING, seeds=splits, first_seed=first, **SETTINGS)
 
 
-def _task(data: Path, folder: Path, name: str, size: int) -> tuple[str, Trial]:
+def task_of(data: Path, folder: Path, name: str, size: int) -> tuple[str, Trial]:
     """A model and a task with this number of examples."""
     return IMAGES[name](data, folder, size) if name in IMAGES else (minilm(), texts(data, folder, size)[name])
 
@@ -258,7 +268,7 @@ def main(folder: Path) -> None:
     data = Path(os.environ["ATTANGENT_DATA"])
     for name in (*TEXTS, *IMAGES):
         runs = read_runs(folder / f"screen-{name}/runs.jsonl")
-        said = screened(runs, _task(data, folder, name, 300)[1]) if runs else None
+        said = screened(runs, task_of(data, folder, name, 300)[1]) if runs else None
         print(said or f"{name}: not screened")
 
 

@@ -1,0 +1,62 @@
+"""LoRA as peft's own examples train it: the rival that a user has without attangent.
+
+`AutoModelForSequenceClassification` (or ...ForImageClassification), a classifier of random weights that reads
+what the model gives it, LoRA of rank 8 with a dropout of .1 on queries and values, and transformers' Trainer
+with one rate for all that is trained. `rates-TASK` tries rates and two lengths on a tuning split, `RATES`
+holds the best of them, and `TASK-SIZE-peft` reports on the splits of `benchmarks.recipes`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attangent.tuning.compare.settings import Comparison, Entrant
+from attangent.tuning.methods import Method
+from attangent.tuning.recipe import PLAIN
+from benchmarks.recipes import CHOSEN, FIRST, SPLITS, TRAINING, TUNING_SPLITS, task_of
+
+LORA = Method("peft", peft={"peft_type": "LORA", "r": 8, "lora_alpha": 16, "lora_dropout": 0.1})
+LABEL = "lora as peft trains it"
+GRID = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
+LENGTHS = {"": 4, "-long": 12}
+"""Epochs: as many as every other method has, and three times as many."""
+SETTINGS: dict[str, Any] = {"pooling": "first", "recipe": PLAIN}
+RATES: dict[str, float] = {}
+"""The best rate of the tuning split for each task and length."""
+
+
+def tried(data: Path, folder: Path, name: str, long: str) -> Comparison:
+    """Every rate on the tuning split."""
+    entrants = tuple(Entrant(f"{LABEL} at {rate:g}", LORA, (rate,)) for rate in GRID)
+    return _compared(data, folder, name, 300, long, entrants, **{**TUNING_SPLITS, **SETTINGS})
+
+
+def reported(data: Path, folder: Path, name: str, size: int, long: str) -> Comparison:
+    """The best rate on fresh splits."""
+    label = LABEL + (f", {LENGTHS[long]} epochs" if long else "")
+    entrant = Entrant(label, LORA, (RATES[name + long],))
+    return _compared(
+        data, folder, name, size, long, (entrant,), seeds=SPLITS[size], first_seed=FIRST, **SETTINGS
+    )
+
+
+def _compared(
+    data: Path, folder: Path, name: str, size: int, long: str, entrants: tuple[Entrant, ...], **splits: Any
+) -> Comparison:
+    model, trial = task_of(data, folder, name, size)
+    training = replace(TRAINING, epochs=LENGTHS[long], head_rate=None)
+    return Comparison(model, entrants, (trial,), training, **splits)
+
+
+PLAIN_LORA: dict[str, Callable[[Path, Path], Comparison]] = {
+    **{f"rates-{name}{long}": partial(tried, name=name, long=long) for name in CHOSEN for long in LENGTHS},
+    **{
+        f"{name}-{size}-peft{long}": partial(reported, name=name, size=size, long=long)
+        for name in CHOSEN
+        for long in LENGTHS
+        for size in (300, 1000)
+        if name + long in RATES
+    },
+}
