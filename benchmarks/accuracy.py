@@ -30,6 +30,7 @@ from benchmarks.accuracy_data import (
     pretrained_vit,
     unpacked,
 )
+from benchmarks.decoders import SMOLLM2
 from benchmarks.plain_lora import PLAIN_LORA
 from benchmarks.recipes import RECIPES
 
@@ -121,7 +122,13 @@ def reversed_digits_comparison(data: Path, folder: Path) -> Comparison:
     return Comparison(model, (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
 
 
-DESIGN = {"answers": answers_comparison, "reversed": reversed_digits_comparison, **RECIPES, **PLAIN_LORA}
+DESIGN = {
+    "answers": answers_comparison,
+    "reversed": reversed_digits_comparison,
+    **RECIPES,
+    **PLAIN_LORA,
+    **SMOLLM2,
+}
 """Run only when named: `python -m benchmarks.accuracy FOLDER answers reversed`."""
 COMPARISONS = {
     "small": small_comparison,

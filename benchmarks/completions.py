@@ -2,7 +2,7 @@
 
 Two tasks for SmolLM2, 300 rows each: the last words of CounterFact's sentences (facts that the model may know
 and has to say in one word), and sums in a format that it has to learn. The bare model, LoRA, a state and both
-on the last layers, at tune's defaults. Finished runs are not repeated.
+on the last six layers, with equally many numbers, at tune's rates. Finished runs are not repeated.
 """
 
 import json
@@ -17,13 +17,12 @@ import torch
 
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.folders.tuned import load_tuned
-from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import counterfact_rarer_answers, read_table
 from benchmarks.bench_compress import smollm2_folder
+from benchmarks.decoders import METHODS
 
-TRAIN, TEST, TOP = 300, 150, 6
-METHODS = ("none", "lora", "ntk", "ntk+lora")
+TRAIN, TEST = 300, 150
 Pair = tuple[str, str]
 
 
@@ -104,7 +103,7 @@ def _tuned(
         str(smollm2_folder()),
         *parts,
         task="causal-lm",
-        method=Method.from_dict({"name": method, "top": TOP}),
+        method=METHODS[method],
         training=Training(seed=seed),
     )
     numbers = finetune(own, out)[0]
@@ -119,7 +118,7 @@ def main(folder: Path, seeds: int = 1) -> None:
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     for seed in range(seeds):
         for task in TASKS:
-            for method in METHODS:
+            for method in ("none", *METHODS):
                 if not any((r["task"], r["method"], r["seed"]) == (task, method, seed) for r in done):
                     done.append(scored(data, folder, task, method, seed))
                     path.write_text("".join(json.dumps(run) + "\n" for run in done))
