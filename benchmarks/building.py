@@ -115,7 +115,7 @@ _ON_IMAGES = (
 )
 _AT_1000 = (
     *("probe", RIVAL, "lora", "ntk x 2", "ntk", "ntk+lora x 2", "ntk+lora"),
-    *("a quarter, lora on both, x 2", "lora, scaled by 16/√8, x 2"),
+    "a quarter, lora on both, x 2",
 )
 
 
