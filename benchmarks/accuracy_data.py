@@ -22,6 +22,11 @@ PRETRAINED_TINY = (
     *("n03393912", "n03804744", "n03930313", "n04254777", "n07920052"),
 )
 """The classes of Tiny ImageNet that the ViT is trained on: every other one of the twenty."""
+OTHER_TINY = (
+    *("n02085620", "n02481823", "n02793495", "n02883205", "n03201208"),
+    *("n03444034", "n03837869", "n03937543", "n04371430", "n09193705"),
+)
+"""The classes it is adapted to; where recipes are chosen it is the other way round."""
 
 
 def minilm() -> str:

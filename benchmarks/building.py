@@ -3,8 +3,8 @@
 `digits`: the digits 0 to 4 on a ViT that was trained on 5 to 9. `answers`: the last words of CounterFact's
 sentences on MiniLM. `relations`: the relation that a subject of CounterFact stands in, other relations and
 subjects than elsewhere. All with 300 examples and the recipe of `tune`, at the rates named here; nothing here
-is reported on elsewhere. `few-TASK` tries fewer ways: on the digits, on a second source of images, and with
-1000 examples. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl;
+is reported on elsewhere. `few-TASK` tries fewer ways: on the digits, on images of Tiny ImageNet (a ViT
+trained on the classes that it is adapted to elsewhere), and with 1000 examples. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl;
 the same command goes on where it was stopped.
 """
 
@@ -25,13 +25,14 @@ from attangent.tuning.compare.run import Run, compare
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.methods import Method
 from benchmarks.accuracy_data import (
+    OTHER_TINY,
     counterfact_answers,
     counterfact_other_relations,
     drawn_digits,
     minilm,
     pretrained_vit,
 )
-from benchmarks.recipes import ALL_LINEAR, SETTINGS, TRAINING, cifar, lora_on
+from benchmarks.recipes import ALL_LINEAR, SETTINGS, TRAINING, lora_on, tiny_imagenet
 from benchmarks.verdict import accuracies, differences
 
 RIVAL = "lora x 2"
@@ -134,7 +135,7 @@ def digits(data: Path, folder: Path) -> tuple[str, Trial]:
 
 
 def images(data: Path, folder: Path) -> tuple[str, Trial]:
-    return cifar(data, folder, 300)
+    return tiny_imagenet(data, folder, 300, "reversed-tiny", OTHER_TINY)
 
 
 def relations(data: Path, folder: Path, size: int = 300) -> tuple[str, Trial]:

@@ -158,13 +158,15 @@ def cifar(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
     return pretrained_vit(images, folder / "vit", 32), trial
 
 
-def tiny_imagenet(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
+def tiny_imagenet(
+    data: Path, folder: Path, size: int, place: str = "tiny", pretrained: Sequence[str] = PRETRAINED_TINY
+) -> tuple[str, Trial]:
     """The ViT that was trained on ten classes of Tiny ImageNet, and ten others to adapt it to."""
     archive = data / "tiny_imagenet/tiny_imagenet_20c_subset.zip"
-    images = unpacked(archive, folder / "tiny", PRETRAINED_TINY)
+    images = unpacked(archive, folder / place, pretrained)
     files = (images / "adapt/train",)
     trial = Trial(f"Tiny ImageNet {size}", files, size, UNUSED, 500, (images / "adapt/test",))
-    return pretrained_vit(images, folder / "vit-tiny", 32), trial
+    return pretrained_vit(images, folder / f"vit-{place}", 32), trial
 
 
 IMAGES = {"digits": digits, "CIFAR-10": cifar, "Tiny ImageNet": tiny_imagenet}
