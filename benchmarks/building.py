@@ -3,8 +3,8 @@
 `digits`: the digits 0 to 4 on a ViT that was trained on 5 to 9. `answers`: the last words of CounterFact's
 sentences on MiniLM. `relations`: the relation that a subject of CounterFact stands in, other relations and
 subjects than elsewhere. All with 300 examples and the recipe of `tune`, at the rates named here; nothing here
-is reported on elsewhere. `few-TASK` tries fewer ways: on the digits, on images of Tiny ImageNet (a ViT trained
-on the classes that it is adapted to elsewhere), and with 1000 examples. Tasks may be named behind the folder.
+is reported on elsewhere. `few-TASK` tries fewer ways: on the digits, on images of Tiny ImageNet (a ViT that
+was trained on what it is adapted to elsewhere), and with 1000 examples. Tasks may be named behind the folder.
 Runs are appended to FOLDER/TASK/runs.jsonl; the same command goes on where it was stopped.
 """
 
