@@ -15,7 +15,7 @@ from typing import Any
 from attangent.tuning.compare.settings import Comparison, Entrant
 from attangent.tuning.methods import Method
 from attangent.tuning.recipe import PLAIN
-from benchmarks.recipes import CHOSEN, FIRST, SPLITS, TRAINING, TUNING_SPLITS, task_of
+from benchmarks.recipes import CHOSEN, FIRST, LARGEST, TRAINING, TUNING_SPLITS, splits_of, task_of
 
 LORA = Method("peft", peft={"peft_type": "LORA", "r": 8, "lora_alpha": 16, "lora_dropout": 0.1})
 LABEL = "lora as peft trains it"
@@ -37,9 +37,8 @@ def reported(data: Path, folder: Path, name: str, size: int, long: str) -> Compa
     """The best rate on fresh splits."""
     label = LABEL + (f", {LENGTHS[long]} epochs" if long else "")
     entrant = Entrant(label, LORA, (RATES[name + long],))
-    return _compared(
-        data, folder, name, size, long, (entrant,), seeds=SPLITS[size], first_seed=FIRST, **SETTINGS
-    )
+    splits = {"seeds": splits_of(name, size), "first_seed": FIRST}
+    return _compared(data, folder, name, size, long, (entrant,), **splits, **SETTINGS)
 
 
 def _compared(
@@ -57,6 +56,6 @@ PLAIN_LORA: dict[str, Callable[[Path, Path], Comparison]] = {
         for name in CHOSEN
         for long in LENGTHS
         for size in (300, 1000)
-        if name + long in RATES
+        if name + long in RATES and size <= LARGEST.get(name, size)
     },
 }
