@@ -4,8 +4,8 @@
 sentences on MiniLM. `relations`: the relation that a subject of CounterFact stands in, other relations and
 subjects than elsewhere. All with 300 examples and the recipe of `tune`, at the rates named here; nothing here
 is reported on elsewhere. `few-TASK` tries fewer ways: on the digits, on images of Tiny ImageNet (a ViT that
-was trained on what it is adapted to elsewhere), and with 1000 examples; `long-TASK` has 12 epochs in the place
-of 4. Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl; the same command goes
+was trained on what it is adapted to elsewhere), and with 1000 examples; `long-TASK` has 12 epochs, not 4.
+Tasks may be named behind the folder. Runs are appended to FOLDER/TASK/runs.jsonl; the same command goes
 on where it was stopped.
 """
 
