@@ -19,7 +19,7 @@ from attangent.adapters.config import NTKConfig
 from attangent.tuning.compare.run import Run, read_runs, split_task
 from attangent.tuning.compare.settings import Comparison, Entrant, Trial
 from attangent.tuning.data.images import ImageTask
-from attangent.tuning.methods import Method
+from attangent.tuning.methods import Method, default_for
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import (
@@ -64,6 +64,8 @@ BOTH = AsTuned("ntk+lora", Method.from_dict({"name": "ntk+lora"}))
 SCREENED = (PROBE, LORA, NTK)
 CORE = (PROBE, LORA, BOTH, NTK)
 """The methods that are compared; all have as many numbers as LoRA of rank 8, within 5 %."""
+IMAGE_DEFAULT = AsTuned("rslora", default_for("image-classification").method)
+"""What `tune` takes for images."""
 LINEAR = {
     "q": r"attention\.self\.query|q_proj",
     "k": r"attention\.self\.key|k_proj",
@@ -213,7 +215,8 @@ def screened(runs: Sequence[Run], trial: Trial) -> str | None:
 
 def compared(data: Path, folder: Path, name: str, size: int) -> Comparison:
     """The methods of one size on one task, on fresh splits."""
-    return _on(data, folder, name, size, CORE, splits_of(name, size))
+    entrants = (*CORE, IMAGE_DEFAULT) if name in IMAGES else CORE
+    return _on(data, folder, name, size, entrants, splits_of(name, size))
 
 
 def splits_of(name: str, size: int) -> int:
@@ -227,8 +230,9 @@ def quarter(data: Path, folder: Path, name: str) -> Comparison:
 
 
 def stronger(data: Path, folder: Path, name: str) -> Comparison:
-    """Two forms of LoRA with its numbers that may do better."""
-    return _on(data, folder, name, 300, (RSLORA, everywhere(name)), splits_of(name, 300))
+    """Forms of LoRA with its numbers that may do better."""
+    entrants = (everywhere(name),) if name in IMAGES else (RSLORA, everywhere(name))
+    return _on(data, folder, name, 300, entrants, splits_of(name, 300))
 
 
 def everywhere(name: str) -> Entrant:

@@ -54,6 +54,28 @@ def test_tune_says_what_it_found_and_where_it_is(folder, tmp_path):
     assert [found["seed"] for found in json.loads(again.stdout)] == [0, 1]
 
 
+def test_the_method_is_said_where_none_is_named(folder, tmp_path):
+    short = ("--epochs", 1, "--top", 1, "--max-tokens", 8)
+    done = run("tune", *files(folder), *short, "--out", tmp_path / "a")
+    assert done.output.startswith("method: ntk, "), done.output
+    named = run("tune", *files(folder), *short, "--method", "lora", "--out", tmp_path / "b")
+    assert "method:" not in named.output
+    assert "method:" not in run("tune", *files(folder), *short, "--quiet", "--out", tmp_path / "c").output
+
+
+def test_images_are_tuned_with_lora_unless_a_state_is_set_up(tmp_path):
+    model = save_vit(tmp_path / "vit")
+    images = write_images(tmp_path / "images", 4, 0)
+    (tmp_path / "c.toml").write_text("[method.ntk]\nsize = 4\n")
+    given = ("tune", "--model", model, "--train", images, "--epochs", 1)
+    done = run(*given, "--out", tmp_path / "a")
+    assert done.output.startswith("method: lora (as rsLoRA), "), done.output
+    saved = json.loads((tmp_path / "a/seed-0/adapter/adapter_config.json").read_text())
+    assert saved["use_rslora"] is True
+    state = run(*given, "--config", tmp_path / "c.toml", "--out", tmp_path / "b")
+    assert "ntk: accuracy" in state.output, state.output
+
+
 def test_compare_prints_a_table_of_equal_sizes(folder, tmp_path):
     options = ("--methods", "ntk,lora", "--epochs", 1, "--seeds", 1, "--out", tmp_path, "--max-tokens", 8)
     done = run("compare", *files(folder), *options, "--json")

@@ -42,10 +42,10 @@ def test_a_folder_and_a_file_do_not_go_together(bert):
         tuning(bert, evaluate=bert)
 
 
-def test_the_default_method_is_a_state_and_for_images_half_a_state_and_half_of_lora(bert, tmp_path):
+def test_the_default_method_is_a_state_and_for_images_lora(bert, tmp_path):
     images = {"train": write_images(tmp_path / "images", 2, 0), "evaluate": None}
-    state, both = tuning(bert).method, tuning(bert, **images).method
+    state, lora = tuning(bert).method, tuning(bert, **images).method
     assert (state.name, state.ntk.resolved_size) == ("ntk", 16)
-    assert (both.name, both.rank, both.ntk.resolved_size) == ("ntk+lora", 4, 8)
+    assert (lora.name, lora.rank, lora.peft) == ("lora", 8, {"use_rslora": True})
     assert tuning(bert, method=Method(), **images).method.name == "ntk"
-    assert replace(tuning(bert, **images), max_tokens=8).method == both
+    assert replace(tuning(bert, **images), max_tokens=8).method == lora

@@ -16,6 +16,7 @@ from attangent.cli.grammar import AsJson, Quiet, hint
 
 if TYPE_CHECKING:
     from attangent.tuning.compare.settings import Comparison
+    from attangent.tuning.methods import Method
     from attangent.tuning.request import Tuning
 
 
@@ -62,21 +63,33 @@ def tune(
     if model is None or train is None:
         raise AttangentError("give --model and --train, or --plan with a file that `attangent plan` wrote")
     from attangent.tuning.compare.settings import training_of
-    from attangent.tuning.methods import Method, default_name
     from attangent.tuning.recipe import Recipe
 
     given = _read_toml(config, {"method", "training"})
-    name = {"name": default_name(images=train.is_dir() and beside is None)}
-    chosen = name | given.get("method", {}) | _set(name=method, top=top, learning_rate=learning_rate)
+    own = given.get("method", {}) | _set(name=method, top=top, learning_rate=learning_rate)
     tuning = options.request_of(
         shared,
-        method=Method.from_dict(chosen),
+        method=_method(own, shared, quiet or json_),
         training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch, seed=seed)),
         recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
         quantised=quantised,
         beside=beside,
     )
     _run(tuning, out, seeds, json_, quiet)
+
+
+def _method(own: dict[str, Any], given: dict[str, Any], quiet: bool) -> "Method":
+    """The method with these settings. Where they name none it is the default, which is then said; settings of
+    a state are meant for a state."""
+    from attangent.tuning.methods import Method, default_for
+
+    if {"name", "ntk"} & set(own) or given["beside"] is not None:
+        return Method.from_dict(own)
+    kind = "image-classification" if given["train"].is_dir() else given["task"]
+    default = default_for(kind)
+    if not quiet:
+        typer.echo(f"method: {default.why}; --method names another")
+    return Method.from_dict({**default.settings, **own})
 
 
 def _follow(plan: Path, out: Path, seed: int | None, seeds: int, json_: bool, quiet: bool) -> None:

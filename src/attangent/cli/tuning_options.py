@@ -27,7 +27,7 @@ MethodName = Annotated[
     str | None,
     typer.Option(
         help="ntk, lora, prefix, head, probe, full, ntk+lora, peft or auto; by default ntk, "
-        "and for images ntk+lora."
+        "and for images lora."
     ),
 ]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with tables method, method.ntk, training.")]

@@ -12,7 +12,7 @@ from attangent.tuning.beside import check_beside
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.records import KINDS
 from attangent.tuning.kinds import TaskKind
-from attangent.tuning.methods import DEFAULT, Method, default_name
+from attangent.tuning.methods import DEFAULT, Method, default_for
 from attangent.tuning.pooling import Pooling, check_pooling
 from attangent.tuning.precision import check_quantised
 from attangent.tuning.recipe import Recipe
@@ -30,7 +30,7 @@ class Tuning:
     task: `classification`, `regression` (the label column holds numbers) or `causal-lm`; images are always
         classified.
     max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, more is refused).
-    method: a state by default; for images half a state and half of LoRA, in one budget.
+    method: by default what `attangent.tuning.methods.defaults` names: a state, and LoRA for images.
     columns: the columns that hold the texts and the label; None finds them.
     pooling: what the classifier reads; see `attangent.tuning.pooling`.
     recipe: how the classifier starts and what is chosen on rows kept apart.
@@ -56,8 +56,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if self.method is DEFAULT and self.beside is None:
-            name = default_name(images=self.kind == "image-classification")
-            object.__setattr__(self, "method", Method.from_dict({"name": name}))
+            object.__setattr__(self, "method", default_for(self.kind).method)
         check_choice("task", self.task, ("classification", "regression", "causal-lm"))
         check_size("max_tokens", self.max_tokens)
         check_pooling(self.pooling)

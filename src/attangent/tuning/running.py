@@ -122,7 +122,7 @@ def seek_best(
     Also the error of each there. The task's model is left as it is.
     """
     best, tried = None, {}
-    for candidate in method.technique.candidates(method):
+    for candidate in method.technique.candidates(method, task.kind):
         own = replace(task, model=copy.deepcopy(task.model))
         place = folder / f"trying-{candidate.name}"
         sought = seek(own, candidate, training, recipe, place, watch_of(candidate))

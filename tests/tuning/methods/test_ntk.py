@@ -27,6 +27,17 @@ def test_the_config_of_its_lora_may_be_given():
     assert not any("query.lora" in name for name in trained)
 
 
+def test_on_images_its_lora_is_on_values_with_twice_the_rank():
+    method = Method("ntk+lora", rank=2, ntk=NTKConfig(size=4))
+    model = adapt(tiny("vit"), method, "image-classification", 0, [inputs("vit")])
+    parts = {name: one for name, one in model.named_parameters() if "lora_A" in name and one.requires_grad}
+    assert len(parts) == 2
+    assert all(".v_proj." in name or ".value." in name for name in parts)
+    assert {one.shape[0] for one in parts.values()} == {4}
+    scaled = [one.scaling["default"] for one in model.modules() if hasattr(one, "lora_A")]
+    assert scaled == [8 / 4**0.5] * 2
+
+
 def test_such_a_model_is_saved_and_loaded(tmp_path):
     model = adapted(peft=ON_VALUES)
     with torch.no_grad():

@@ -5,7 +5,17 @@ A new one is such a file and a line in `registry`.
 """
 
 from attangent.tuning.methods.classifier import is_head, trained_sizes
+from attangent.tuning.methods.defaults import Default, default_for
 from attangent.tuning.methods.lora import lora_targets
-from attangent.tuning.methods.settings import DEFAULT, Method, adapt, default_name
+from attangent.tuning.methods.settings import DEFAULT, Method, adapt
 
-__all__ = ["DEFAULT", "Method", "adapt", "default_name", "is_head", "lora_targets", "trained_sizes"]
+__all__ = [
+    "DEFAULT",
+    "Default",
+    "Method",
+    "adapt",
+    "default_for",
+    "is_head",
+    "lora_targets",
+    "trained_sizes",
+]

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attangent._errors import AttangentError
+from attangent.tuning.kinds import TaskKind
+from attangent.tuning.methods.lora import RSLORA
 from attangent.tuning.methods.ntk import NtkAndLora
 from attangent.tuning.methods.technique import Site, Technique
 
@@ -13,12 +15,18 @@ if TYPE_CHECKING:
 
 
 class Auto(Technique):
-    """Tries each candidate at its own rate; a run says which it took. They have as many numbers as LoRA."""
+    """Tries each candidate at its own rate; a run says which it took. They have as many numbers as LoRA.
+
+    On images rsLoRA comes first, elsewhere the state with LoRA: a later one must be clearly better.
+    """
 
     name = "auto"
 
-    def candidates(self, method: "Method") -> "list[Method]":
-        return [NtkAndLora().halves_of(method), replace(method, name="lora")]
+    def candidates(self, method: "Method", kind: TaskKind = "classification") -> "list[Method]":
+        both, lora = NtkAndLora().halves_of(method), replace(method, name="lora")
+        if kind == "image-classification":
+            return [replace(lora, peft={**lora.peft, **RSLORA}), both]
+        return [both, lora]
 
     def default_rate(self, method: "Method") -> float:
         return self.candidates(method)[0].rate

@@ -1,11 +1,14 @@
 """LoRA on queries and values."""
 
+import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from attangent._checks import check_names
 from attangent._errors import AttangentError
 from attangent.tuning.methods.from_peft import FromPeft, peft_task
 from attangent.tuning.methods.technique import Site
@@ -27,7 +30,14 @@ _QUERY_AND_VALUE = {
 }
 
 
+_VALUE = {"value", "v_proj", "v_lin", "v"}
+RSLORA: Mapping[str, Any] = {"use_rslora": True}
+"""Settings of peft's: matrices are multiplied by alpha / sqrt(rank) in the place of alpha / rank."""
+
+
 class Lora(FromPeft):
+    """LoRA of rank `rank`; what `Method.peft` names are further settings of peft's LoraConfig."""
+
     name = "lora"
     bold = 2.0
 
@@ -43,13 +53,20 @@ class Lora(FromPeft):
     def config(self, model: Any, method: "Method", site: Site) -> Any:
         from peft import LoraConfig
 
-        return LoraConfig(
-            r=method.rank,
-            lora_alpha=2 * method.rank,
-            target_modules=lora_targets(model, method.top),
-            modules_to_save=[*site.classifier] or None,
-            task_type=peft_task(site.kind),
-        )
+        check_names(method.peft, inspect.signature(LoraConfig).parameters, "peft for the method lora")
+        filled = {
+            "r": method.rank,
+            "lora_alpha": 2 * method.rank,
+            "target_modules": lora_targets(model, method.top),
+            "modules_to_save": [*site.classifier] or None,
+            "task_type": peft_task(site.kind),
+        }
+        return LoraConfig(**{**filled, **method.peft})
+
+
+def value_targets(model: nn.Module, top: int | None = None) -> list[str]:
+    """Those of `lora_targets` that give values and nothing else."""
+    return [name for name in lora_targets(model, top) if name.rpartition(".")[2] in _VALUE]
 
 
 def lora_targets(model: nn.Module, top: int | None = None) -> list[str]:

@@ -10,7 +10,7 @@ from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
 from attangent.tuning.methods.any_peft import AnyPeft
 from attangent.tuning.methods.from_peft import with_peft_adapter
-from attangent.tuning.methods.lora import Lora
+from attangent.tuning.methods.lora import RSLORA, Lora, value_targets
 from attangent.tuning.methods.technique import Site, Technique
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class NtkAndLora(Ntk):
     """Both at once, by default at half the size that each has alone; peft keeps the classifier.
 
     The rate is the state's; LoRA's part is trained at a fifth of it, as the two methods' own rates are. Where
-    `Method.peft` is given, that config takes the place of LoRA on queries and values.
+    `Method.peft` is given, that config takes the place of LoRA on queries and values. On images LoRA's part
+    is rsLoRA of twice the rank on values alone: a state cannot change what tokens tell each other.
     LoRA's part is saved in a folder below that of the state.
     """
 
@@ -73,7 +74,8 @@ class NtkAndLora(Ntk):
         return super().resized(half, max(2, size // 2)) if size and self.has_size(method) else half
 
     def added(self, model: Any, method: "Method", site: Site) -> Any:
-        adapted = (AnyPeft() if method.peft else Lora()).added(model, method, site)
+        part = AnyPeft() if method.peft else Lora()
+        adapted = part.added(model, _beside_state(model, method, site), site)
         trained = {name for name, parameter in adapted.named_parameters() if parameter.requires_grad}
         attach(adapted, _config(method, [], site.seed), calibration=site.calibration)
         for name, parameter in adapted.named_parameters():
@@ -88,6 +90,14 @@ class NtkAndLora(Ntk):
 
     def load(self, model: Any, place: Path) -> Any:
         return super().load(with_peft_adapter(model, lora_of(place)), place)
+
+
+def _beside_state(model: Any, method: "Method", site: Site) -> "Method":
+    """What LoRA's part is asked with."""
+    values = value_targets(model, method.top) if site.kind == "image-classification" else []
+    if method.peft or not values:
+        return method
+    return replace(method, rank=2 * method.rank, peft={**RSLORA, "target_modules": values})
 
 
 def lora_of(place: Path) -> Path:

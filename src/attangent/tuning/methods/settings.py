@@ -26,7 +26,7 @@ class Method:
     top: only the last so many layers; None is all of them. peft's `prefix` knows only all.
     learning_rate: None is the method's own default.
     peft: for the method `peft`, the config's `peft_type` (such as "IA3") and its settings; for `ntk+lora`
-        those of its LoRA, which otherwise has rank `rank`.
+        those of its LoRA, which otherwise has rank `rank`; for `lora` further settings of peft's LoraConfig.
     """
 
     name: str = "ntk"
@@ -66,14 +66,6 @@ class Method:
         defaults = {} if technique is None else technique.defaults
         ntk = NTKConfig.from_dict({**defaults.get("ntk", {}), **settings.get("ntk", {})})
         return cls(**{**defaults, **settings, "ntk": ntk})
-
-
-def default_name(images: bool) -> str:
-    """The method where none is named: a state; for images half a state and half of LoRA.
-
-    A classifier of images reads one token. A state cannot change what the other tokens tell it, and LoRA can.
-    """
-    return "ntk+lora" if images else "ntk"
 
 
 DEFAULT = Method()

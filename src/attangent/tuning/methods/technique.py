@@ -41,8 +41,9 @@ class Technique(ABC):
     defaults: Mapping[str, Any] = {}
     """Settings of `Method` that are others than its own where they are not given."""
 
-    def candidates(self, method: "Method") -> "list[Method]":
-        """The methods that are tried; of several the best on rows kept apart is taken."""
+    def candidates(self, method: "Method", kind: TaskKind = "classification") -> "list[Method]":
+        """The methods that are tried on a task of this kind; the first unless a later one is clearly better
+        on rows kept apart."""
         return [method]
 
     @abstractmethod

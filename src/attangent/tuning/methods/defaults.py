@@ -1,0 +1,30 @@
+"""Which method is taken where none is named, and why: what came out best in docs/tuning.md."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attangent.tuning.kinds import TaskKind
+from attangent.tuning.methods.lora import RSLORA
+from attangent.tuning.methods.settings import Method
+
+
+@dataclass(frozen=True)
+class Default:
+    """The settings of a method, as `Method.from_dict` takes them, and the reason in one line."""
+
+    settings: Mapping[str, Any]
+    why: str
+
+    @property
+    def method(self) -> Method:
+        return Method.from_dict(self.settings)
+
+
+def default_for(kind: TaskKind) -> Default:
+    """The method for this kind of task."""
+    if kind == "image-classification":
+        return Default(
+            {"name": "lora", "peft": dict(RSLORA)}, "lora (as rsLoRA), which is ahead of a state on images"
+        )
+    return Default({"name": "ntk"}, "ntk, which is level with LoRA or ahead of it on a few hundred texts")
