@@ -44,7 +44,7 @@ FIRST = 140
 SPLITS = {100: 5, 300: 5, 1000: 3}
 """How many fresh splits each number of examples is run on."""
 IMAGE_SPLITS = 10
-"""The same for images, of which every number has this many: their runs are short."""
+"""The same for 300 images or fewer, whose runs are short."""
 TOKENS, TESTED, UNUSED = 48, 600, 10
 """Tokens of a text, rows to test on, and rows kept apart, on which nothing is chosen here."""
 
@@ -221,7 +221,7 @@ def compared(data: Path, folder: Path, name: str, size: int) -> Comparison:
 
 def splits_of(name: str, size: int) -> int:
     """How many fresh splits the task is run on."""
-    return IMAGE_SPLITS if name in IMAGES else SPLITS[size]
+    return IMAGE_SPLITS if name in IMAGES and size <= 300 else SPLITS[size]
 
 
 def quarter(data: Path, folder: Path, name: str) -> Comparison:
