@@ -19,7 +19,7 @@ from benchmarks.recipes import CHOSEN, FIRST, LARGEST, TRAINING, TUNING_SPLITS, 
 
 LORA = Method("peft", peft={"peft_type": "LORA", "r": 8, "lora_alpha": 16, "lora_dropout": 0.1})
 LABEL = "lora as peft trains it"
-GRID = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
+GRID = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 LENGTHS = {"": 4, "-long": 12}
 """Epochs: as many as every other method has, and three times as many."""
 SETTINGS: dict[str, Any] = {"pooling": "first", "recipe": PLAIN}
