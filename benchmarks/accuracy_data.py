@@ -64,6 +64,11 @@ def counterfact_rarer_answers(data: Path, folder: Path) -> Path:
     return _table(folder / "counterfact-rarer-answers.csv", _completed(data, slice(12, 36)))
 
 
+def counterfact_rarest_answers(data: Path, folder: Path) -> Path:
+    """The same with the three dozen last words after those."""
+    return _table(folder / "counterfact-rarest-answers.csv", _completed(data, slice(36, 72)))
+
+
 def counterfact_eight_answers(data: Path, folder: Path) -> Path:
     """The same with eight last words, those from the thirteenth on."""
     return _table(folder / "counterfact-eight-answers.csv", _completed(data, slice(12, 20)))
@@ -88,7 +93,7 @@ def _completed(data: Path, ranks: slice) -> list[tuple[str, str]]:
     """Sentences and their last words, for last words of these ranks by how often they occur."""
     with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
         rows = [row for row in csv.DictReader(file) if row["label"] == "1"]
-    frequent = {answer for answer, _ in Counter(row["target"] for row in rows).most_common(36)[ranks]}
+    frequent = {answer for answer, _ in Counter(row["target"] for row in rows).most_common(72)[ranks]}
     answers: dict[str, str] = {}
     for row in rows:
         if row["target"] in frequent:

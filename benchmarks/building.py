@@ -29,6 +29,7 @@ from benchmarks.accuracy_data import (
     OTHER_TINY,
     counterfact_answers,
     counterfact_other_relations,
+    counterfact_rarest_answers,
     drawn_digits,
     minilm,
     pretrained_vit,
@@ -122,7 +123,7 @@ _LONG = {
     "long-relations": (RIVAL, "ntk x 2"),
 }
 """Ways that are trained for three times as long."""
-_AT_1000 = (
+_ROWS = (
     *("probe", RIVAL, "lora", "ntk x 2", "ntk", "ntk+lora x 2", "ntk+lora"),
     "a quarter, lora on both, x 2",
 )
@@ -132,7 +133,7 @@ def entrants_of(name: str) -> tuple[Entrant, ...]:
     """The ways that are tried on the task: all, or those that may gain there."""
     if name in ("digits", "answers", "relations"):
         return ENTRANTS
-    few = _LONG.get(name, _AT_1000 if name.endswith("-1000") else _ON_IMAGES)
+    few = _LONG.get(name, _ROWS if name.endswith("00") else _ON_IMAGES)
     return tuple(one for one in ENTRANTS if one.label in few)
 
 
@@ -156,6 +157,11 @@ def answers(data: Path, folder: Path, size: int = 300) -> tuple[str, Trial]:
     return minilm(), Trial(f"answers {size}", (table,), size, 100, 700, max_tokens=32)
 
 
+def rarest(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
+    table = counterfact_rarest_answers(data, folder)
+    return minilm(), Trial(f"rarest answers {size}", (table,), size, 100, 1000, max_tokens=32)
+
+
 TASKS = {
     "digits": digits,
     "answers": answers,
@@ -168,6 +174,8 @@ TASKS = {
     "few-images": images,
     "few-answers-1000": partial(answers, size=1000),
     "few-relations-1000": partial(relations, size=1000),
+    "few-rarest-300": partial(rarest, size=300),
+    "few-rarest-1000": partial(rarest, size=1000),
 }
 SPLITS = {"digits": 8, "few-digits": 8}
 """How many splits there are; 3 where it is not said."""

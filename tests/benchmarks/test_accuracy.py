@@ -13,6 +13,7 @@ from benchmarks.accuracy_data import (
     counterfact_answers,
     counterfact_other_relations,
     counterfact_rarer_answers,
+    counterfact_rarest_answers,
     counterfact_relations,
     drawn_digits,
     gsm8k_steps,
@@ -60,13 +61,14 @@ def test_sentences_are_labelled_with_their_last_words(tmp_path):
 def test_rarer_last_words_are_others(tmp_path):
     path = tmp_path / "counterfact/counterfact_true_false.csv.gz"
     path.parent.mkdir()
-    rows = [f"1,{{}} is in,S{n}-{word},T{word}\n" for word in range(40) for n in range(40 - word)]
+    rows = [f"1,{{}} is in,S{n}-{word},T{word}\n" for word in range(80) for n in range(80 - word)]
     with gzip.open(path, "wt") as file:
         file.writelines(["label,relation,subject,target\n", *rows])
-    tables = counterfact_answers(tmp_path, tmp_path), counterfact_rarer_answers(tmp_path, tmp_path)
-    frequent, rarer = ({label for _, label in read_table(table)} for table in tables)
+    made = counterfact_answers, counterfact_rarer_answers, counterfact_rarest_answers
+    frequent, rarer, rarest = ({label for _, label in read_table(one(tmp_path, tmp_path))} for one in made)
     assert frequent == {f"T{word}" for word in range(12)}
     assert rarer == {f"T{word}" for word in range(12, 36)}
+    assert rarest == {f"T{word}" for word in range(36, 72)}
 
 
 def test_digits_are_drawn_once_each(tmp_path):
