@@ -24,7 +24,13 @@ from attangent.tuning.running import Task, seek_best
 from benchmarks.recipes import CHOSEN, RECIPES
 from benchmarks.verdict import accuracies
 
-LABELS = {"ntk+lora": "ntk+lora", "lora": "lora r=8"}
+Accuracies = dict[tuple[str, str, int], float]
+
+
+def labels_of(task: str, found: Accuracies) -> dict[str, str]:
+    """The entrants that stand for the candidates: on images the LoRA that is tried is rsLoRA."""
+    image = any(key[:2] == (task, "rslora") for key in found)
+    return {"ntk+lora": "ntk+lora", "lora": "rslora" if image else "lora r=8"}
 
 
 def choice(comparison: Comparison, seed: int) -> dict[str, Any]:
@@ -38,15 +44,13 @@ def choice(comparison: Comparison, seed: int) -> dict[str, Any]:
     return {"task": trial.name, "seed": seed, "taken": method.name, "errors": errors}
 
 
-def table(choices: list[dict[str, Any]], found: dict[tuple[str, str, int], float]) -> str:
+def table(choices: list[dict[str, Any]], found: Accuracies) -> str:
     """Mean accuracies on the splits of each task: ntk+lora, LoRA, what `auto` took, the better of the two."""
-    lines = [
-        "| task | ntk+lora | lora r=8 | auto | the better one | LoRA taken |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| task | ntk+lora | lora | auto | the better one | LoRA taken |", "|---|---|---|---|---|---|"]
     for task in dict.fromkeys(one["task"] for one in choices):
-        own = [one for one in choices if one["task"] == task and (task, "lora r=8", one["seed"]) in found]
-        pairs = [{name: found[task, label, one["seed"]] for name, label in LABELS.items()} for one in own]
+        labels = labels_of(task, found)
+        own = [one for one in choices if one["task"] == task and (task, labels["lora"], one["seed"]) in found]
+        pairs = [{name: found[task, label, one["seed"]] for name, label in labels.items()} for one in own]
         taken = [pair[one["taken"]] for pair, one in zip(pairs, own, strict=True)]
         values = [[pair["ntk+lora"] for pair in pairs], [pair["lora"] for pair in pairs], taken]
         values.append([max(pair.values()) for pair in pairs])
@@ -60,7 +64,7 @@ def main(folder: Path, tasks: list[str]) -> None:
     torch.set_num_threads(1)
     path = folder / "auto.jsonl"
     choices = read_runs(path)
-    found: dict[tuple[str, str, int], float] = {}
+    found: Accuracies = {}
     for name in tasks or CHOSEN:
         part = f"{name}-300"
         comparison = RECIPES[part](Path(os.environ["ATTANGENT_DATA"]), folder)

@@ -11,3 +11,9 @@ def test_what_was_taken_stands_beside_the_better_one():
     assert table(choices, found).splitlines()[2] == "| t 300 | 0.550 | 0.600 | 0.600 | 0.650 | 2 of 2 |"
     choices.append({"task": "t 300", "seed": 2, "taken": "ntk+lora"})  # a split that has not been run
     assert table(choices, found).splitlines()[2].endswith("| 2 of 2 |")
+
+
+def test_on_images_lora_is_rslora():
+    found = {("t 300", "ntk+lora", 0): 0.5, ("t 300", "lora r=8", 0): 0.9, ("t 300", "rslora", 0): 0.7}
+    line = table([{"task": "t 300", "seed": 0, "taken": "lora"}], found).splitlines()[2]
+    assert line == "| t 300 | 0.500 | 0.700 | 0.700 | 0.700 | 1 of 1 |"
