@@ -16,7 +16,7 @@ from attangent.attention import RaggedState
 from attangent.compression.asking.answers import continuations
 from attangent.compression.capture import prefill, whole_prompt
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation, distill_states
+from attangent.compression.distilling.distill import Distillation, distill_states
 from attangent.compression.fit import fit_states
 from attangent.compression.methods.anchors import pick, refitted
 from attangent.compression.methods.base import CompressionMethod
@@ -28,6 +28,8 @@ from benchmarks.child import Unavailable
 
 ENVIRONMENT = Path(__file__).parent / ".envs" / "kvpress"
 KVPRESS = "kvpress==0.5.5"
+_FROM_SCRATCH = 0.02
+"""The rate of tokens that nothing was fitted to."""
 _SUMMARY = "Summarise the text above. Keep every name and number."
 
 
@@ -122,12 +124,12 @@ def cartridge(job: Compressor, size: int, steps: int) -> Entry:
 
     Masses are trained too, which peft's has not: it can only gain by them.
     """
-    plan, start = Distillation(steps), first_tokens(job, size)
-    text = job.distillation_text
+    plan, start = Distillation(steps, rate=_FROM_SCRATCH), first_tokens(job, size)
+    lessons = job.lessons
     return timed(
         "CARTRIDGE",
         size,
-        lambda: distill_states(job.model, job.cache, start, text, plan),
+        lambda: distill_states(job.model, job.cache, start, lessons, plan),
     )
 
 

@@ -20,7 +20,7 @@ from attangent._files import real_folder
 from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
+from attangent.compression.distilling.distill import Distillation
 from attangent.compression.methods import DEFAULT
 from benchmarks.child import Unavailable
 from benchmarks.compress_grid import CARTRIDGES, DISTILLED, MATCHING, PRESSES, size_of

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from attangent import AttangentError
 from attangent.compression import compressor, folder
 from attangent.compression.asking.questions import Question
 from attangent.compression.asking.quiz import Quiz
@@ -87,3 +88,10 @@ def test_a_long_prompt_is_asked_about_all_its_pieces(right, met, tmp_path, monke
     assert len(report.goal["sizes"]) == report.pieces
     assert [answer.question for answer in report.answers] == ["and who?"]
     assert json.loads((tmp_path / "report.json").read_text())["goal"]["met"] is met
+
+
+def test_pieces_of_a_long_prompt_are_not_trained_and_who_asks_for_it_is_told(tmp_path):
+    model = tiny_llama(layers=1, context=160)
+    with pytest.raises(AttangentError, match="leave --distill out"):
+        compress_to_folder(model, Letters(), TEXT * 2, tmp_path / "out", Order(size=10, distill=3))
+    assert not (tmp_path / "out").exists()

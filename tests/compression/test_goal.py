@@ -35,8 +35,9 @@ class Job:
         return CompressedPrompt({}, 500, size, method, (), "", exact=size == 500)
 
     def distill(self, start, plan):
-        self.tried.append((start.size, plan.steps))
-        return CompressedPrompt({}, 500, start.size, start.method, (), "", distilled=plan.steps)
+        steps = 15 if plan is None else plan.steps
+        self.tried.append((start.size, steps))
+        return CompressedPrompt({}, 500, start.size, start.method, (), "", distilled=steps)
 
     def quiz_answers(self, found):
         kept = (
@@ -60,6 +61,21 @@ def test_the_closed_form_comes_first_then_distillation_then_a_larger_size():
     closer = Job(asked=8)
     assert reach(closer, Goal(keep=0.9, steps=7)).found.distilled == 7
     assert closer.tried == [(64, 0), (64, 7), (32, 0)]
+
+
+def test_by_default_it_is_distilled_for_as_long_as_the_text_needs():
+    job = Job(asked=8)
+    outcome = reach(job, Goal(keep=0.9, size=64))
+    assert job.tried[:2] == [(64, 0), (64, 15)]
+    assert (outcome.met, outcome.found.distilled) == (True, 15)
+    never = Job(asked=8)
+    assert not reach(never, Goal(keep=0.9, size=64, steps=0)).met
+    assert never.tried == [(64, 0)]
+
+
+def test_answers_count_to_the_nearest_whole_one():
+    assert reach(Job(asked=11), Goal(keep=0.95, size=120, steps=0)).met  # 10 of 11, where 10.45 are wanted
+    assert not reach(Job(asked=11), Goal(keep=0.96, size=120, steps=0)).met
 
 
 def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not():
@@ -93,14 +109,14 @@ def test_the_smallest_promising_size_comes_first():
 
 def test_a_promising_size_that_is_not_enough_makes_way_for_a_larger_one():
     near = Job(asked=8, quiz=range(8), part=1)
-    assert reach(near, Goal(keep=1.0)).found.size == 128
+    assert reach(near, Goal(keep=1.0, steps=0)).found.size == 128
     assert near.tried == [(64, 0), (128, 0)]
     job = Job(quiz=range(10))
-    outcome = reach(job, Goal(keep=1.0, size=100))
+    outcome = reach(job, Goal(keep=1.0, size=100, steps=0))
     assert job.tried == [(100, 0)]
     assert not outcome.met
     larger = Job(asked=20, quiz=range(20))
-    assert reach(larger, Goal(keep=0.9)).found.size == 256
+    assert reach(larger, Goal(keep=0.9, steps=0)).found.size == 256
     assert larger.tried == [(256, 0)]
 
 

@@ -45,8 +45,12 @@ def compress(
         typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
     ] = None,
     distill: Annotated[
-        int, typer.Option(help="Steps of training after the closed form, at sizes that come near the goal.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Steps of training where the closed form falls short of the goal: 0 for none, by default as "
+            "many as the text needs. With --keep 0 there are none by default."
+        ),
+    ] = None,
     ask: Annotated[
         Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
     ] = None,

@@ -18,7 +18,8 @@ from attangent.compression.asking.answers import Answer, Way
 from attangent.compression.asking.questions import AT_MOST, Question, questions_from
 from attangent.compression.asking.quiz import Quiz, Said, quiz_answers
 from attangent.compression.capture import PromptCache, prefill
-from attangent.compression.distill import Distillation, distill_states
+from attangent.compression.distilling.distill import Distillation, distill_states, enough_steps
+from attangent.compression.distilling.lessons import Lessons
 from attangent.compression.effects import token_scores
 from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
@@ -179,9 +180,11 @@ class Compressor:
         return Calibration.of([*(turn.ids for turn in turns), *self.other_text()])
 
     @cached_property
-    def distillation_text(self) -> Calibration:
-        """What states are distilled on: a chat's sentences, each asked for, and other text."""
-        return Calibration.of([*(turn.ids for turn in self.recitations), *self.text.sequences()])
+    def lessons(self) -> Lessons:
+        """What states are distilled on: what scores come from, and other text."""
+        opening = 0 if self.calibration is not None else len(self.reader.opening(self.tokenizer))
+        other = [Turn(ids[:opening], ids[opening:]) for ids in self.other_text()]
+        return Lessons.of([*self.scored_turns, *other])
 
     def other_text(self) -> list[Tensor]:
         """What the model writes behind the prompt, or the texts that were given."""
@@ -262,16 +265,24 @@ class Compressor:
                 return found
             size *= 2
 
-    def distill(self, start: CompressedPrompt, plan: Distillation) -> CompressedPrompt:
-        """The states trained to answer as the whole prompt does; in a folder it can be resumed."""
-        check_method(start.method, plan.steps)
+    def distill(self, start: CompressedPrompt, plan: Distillation | None = None) -> CompressedPrompt:
+        """The states trained to answer as the whole prompt does; in a folder it can be resumed.
+
+        Without a plan there are as many steps as the text needs.
+        """
         if start.exact:
             return start
-        cache, text = self.cache, self.distillation_text
-        checkpoint = self.work.path(f"distillation-{start.size}.safetensors")
-        with self.stages.stage("distilling", plan.steps) as done:
+        plan = plan or Distillation(enough_steps(self.lessons), seed=self.seed)
+        check_method(start.method, plan.steps)
+        plan = replace(plan, masses=method_named(start.method).weighted)
+        cache, lessons = self.cache, self.lessons
+        checkpoint = self.work.path(f"distillation-{start.method}-{start.size}.safetensors")
+        with (
+            self.stages.stage("distilling", plan.steps) as done,
+            fast_products(self.model, self._halved),
+        ):
             states = distill_states(
-                self.model, cache, start.states, text, plan, checkpoint, lambda loss: done(1)
+                self.model, cache, start.states, lessons, plan, checkpoint, lambda loss: done(1)
             )
         return replace(start, states=states, distilled=plan.steps)
 

@@ -7,7 +7,7 @@ from attangent._checks import check_size
 from attangent._deprecation import renamed_arguments
 from attangent._gate import checked
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
+from attangent.compression.distilling.distill import Distillation
 from attangent.compression.methods import DEFAULT, check_method
 from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt
 from attangent.compression.result import CompressedPrompt, composed

@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from attangent._errors import AttangentError
 from attangent._files import only_writer, real_folder, write_json
 from attangent._random import generator
 from attangent.adapters.attaching import detach
 from attangent.compression.asking.questions import AT_MOST
 from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
+from attangent.compression.distilling.distill import Distillation
 from attangent.compression.export import check_export
 from attangent.compression.goal import Goal
 from attangent.compression.order import Order
@@ -88,7 +90,13 @@ def _long_to_folder(
     whole behind the others; all of them are asked behind the final states. The effect on other text and the
     answers to the user's questions are compared with the last piece whole behind the others.
     """
+    if order.distill:
+        raise AttangentError(
+            f"distill is {order.distill} for a prompt that the model cannot read at once; its pieces are not "
+            "trained: leave --distill out"
+        )
     goal, out = order.goal(), options["folder"]
+    goal = None if goal is None else replace(goal, steps=0)
     run = PieceRun(
         model,
         tokenizer,
@@ -122,8 +130,13 @@ def _long_goal(report: Report, goal: Goal, sizes: Sequence[int]) -> dict[str, An
 
 
 def _export(job: Compressor, found: CompressedPrompt, folder: Path) -> dict[str, Any]:
-    """Write the prompt for peft, at the same size but with masses of one, and measure it."""
+    """Write the prompt for peft, at the same size but with masses of one, and measure it.
+
+    It is distilled where the prompt itself was.
+    """
     plain = found if found.exact else job.fit(found.size, "plain")
+    if found.distilled:
+        plain = job.distill(plain, Distillation(found.distilled, seed=job.seed))
     plain.export_peft(job.model, folder)
     kept = sum(not answer.lost for answer in job.quiz_answers(plain))
     return {"folder": folder.name, "kept": kept, "ratio": job.fidelity(plain).ratio}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from attangent._checks import check_between, check_size
 from attangent._errors import AttangentError
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation
+from attangent.compression.distilling.distill import Distillation
 from attangent.compression.goal import Goal, Outcome, reach
 from attangent.compression.methods import DEFAULT, check_method, method_named
 
@@ -17,7 +17,8 @@ class Order:
     """keep: the part of the answers to keep, 0 for none in particular; size and seconds: the most allowed.
 
     With keep 0 the size is taken as it is. tolerance: the largest KL ratio, in the place of a goal in
-    answers. distill: steps of training, in a goal at sizes whose closed form comes near it. total: the most
+    answers. distill: steps of training, in a goal at sizes whose closed form comes near it; None for as many
+    as the text needs in a goal, and none elsewhere. total: the most
     tokens for each head that all pieces of a long prompt may have together.
     """
 
@@ -26,12 +27,12 @@ class Order:
     seconds: float | None = None
     method: str = DEFAULT
     tolerance: float | None = None
-    distill: int = 0
+    distill: int | None = None
     total: int | None = None
 
     def check(self) -> None:
         """Refuse what cannot be carried out, before any work."""
-        check_method(self.method, check_size("distill", self.distill, least=0))
+        check_method(self.method, check_size("distill", self.distill or 0, least=0))
         check_between("keep", self.keep, 0, 1)
         method_named(self.method).check_size(check_size("size", self.size or DEFAULT_SIZE))
         if self.total is not None:

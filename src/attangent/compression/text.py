@@ -81,12 +81,9 @@ class Calibration:
 
     def packed(self) -> "PackedText":
         """The same sequences with several short ones in a row, the longest first."""
-        longest, rows = self.ids.shape[1], list[list[Tensor]]()
-        for sequence in sorted(self.sequences(), key=len, reverse=True):
-            fitting = (row for row in rows if sum(map(len, row)) + len(sequence) <= longest)
-            row = next(fitting, None)
-            rows.append([sequence]) if row is None else row.append(sequence)
-        return PackedText.of(rows)
+        sequences = self.sequences()
+        rows = sharing_rows([len(sequence) for sequence in sequences], self.ids.shape[1])
+        return PackedText.of([[sequences[place] for place in row] for row in rows])
 
 
 class PackedText(NamedTuple):
@@ -113,6 +110,20 @@ class PackedText(NamedTuple):
         """(B, 1, L, L): each token sees those of its own sequence up to itself."""
         same = self.number.unsqueeze(2) == self.number.unsqueeze(1)
         return same.tril().unsqueeze(1)
+
+
+def sharing_rows(lengths: Sequence[int], width: int) -> list[list[int]]:
+    """Which sequences of these lengths share a row of at most `width` tokens, the longest first."""
+    rows, used = list[list[int]](), list[int]()
+    for place in sorted(range(len(lengths)), key=lambda place: lengths[place], reverse=True):
+        fitting = (row for row, taken in enumerate(used) if taken + lengths[place] <= width)
+        row = next(fitting, len(rows))
+        if row == len(rows):
+            rows.append([])
+            used.append(0)
+        rows[row].append(place)
+        used[row] += lengths[place]
+    return rows
 
 
 def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: int = 0) -> list[Tensor]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attangent.compression.asking.answers import Answer, answer_all, continuations
+from attangent.compression.asking.answers import Answer, answer_all, continuations, holds_words
 from attangent.compression.capture import whole_prompt
 from attangent.compression.compressor import Compressor
 from tests.compression.cases import Letters, tiny_llama
@@ -45,6 +45,17 @@ def test_an_answer_ends_where_the_text_ends(job):
     assert [whole] == ids
     tokenizer.eos_token_id = job.model(torch.arange(5, 9)[None]).logits[0, -1].argmax().item()
     assert continuations(job.model, tokenizer, [torch.arange(5, 9)], 0, None, 4) == [""]
+
+
+def test_an_answer_that_has_what_is_expected_is_not_written_further(job):
+    rows = [torch.arange(5, 9), torch.arange(40, 44)]
+    whole = continuations(job.model, job.tokenizer, rows, 0, None, 6)
+    words = [whole[0][:2].upper(), "never said"]
+    cut = continuations(job.model, job.tokenizer, rows, 0, None, 6, words)
+    assert cut[1] == whole[1]
+    assert whole[0].startswith(cut[0])
+    assert len(cut[0]) < len(whole[0])
+    assert holds_words(cut[0], words[0])
 
 
 def test_questions_are_answered_three_ways(job):

@@ -74,3 +74,12 @@ def test_of_many_questions_some_are_drawn_in_the_order_of_the_text(seed):
     assert len(found) == 20
     numbers = [int(question.expected) for question in found]
     assert numbers == sorted(numbers)
+
+
+def test_words_that_are_neither_names_nor_numbers_are_asked_for_only_where_there_is_little_else():
+    dull = "The keeper walks slowly through the meadow every evening."
+    facts = [f"Number {place} belongs to somebody called Name{place}x." for place in range(30)]
+    alone = questions_from(dull, chat=True)
+    assert [question.expected for question in alone if question.begun]
+    many = questions_from(" ".join([dull, *facts]), chat=True)
+    assert all(question.expected[0].isupper() or question.expected[0].isdigit() for question in many)

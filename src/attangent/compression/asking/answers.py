@@ -40,7 +40,7 @@ class Answer:
     def holds(self, answer: str) -> bool:
         """Whether an answer has what was expected, or else most of what the full prompt brings in."""
         if self.expected is not None:
-            return self.expected.casefold() in answer.casefold()
+            return holds_words(answer, self.expected)
         return not self.brought or 2 * len(self.brought & _words(answer)) >= len(self.brought)
 
     @property
@@ -96,13 +96,18 @@ def answers_by(
     way: Way,
     tokens: int = ANSWER_TOKENS,
     progress: Callable[[int], Any] = lambda answered: None,
+    expected: Sequence[str] | None = None,
 ) -> list[str]:
-    """What the model says behind each row of ids in one way to have the prompt."""
+    """What the model says behind each row of ids in one way to have the prompt.
+
+    expected: words for each row; an answer that has them is not written further.
+    """
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
     said = [""] * len(rows)
     for start in range(0, len(order), _ASKED_AT_ONCE):
         places = order[start : start + _ASKED_AT_ONCE]
-        found = continuations(model, tokenizer, [rows[place] for place in places], *way, tokens)
+        words = None if expected is None else [expected[place] for place in places]
+        found = continuations(model, tokenizer, [rows[place] for place in places], *way, tokens, words)
         for place, text in zip(places, found, strict=True):
             said[place] = text
         progress(len(places))
@@ -150,18 +155,40 @@ def _likelihoods(model: Any, rows: Sequence[tuple[Tensor, Tensor]], way: Way) ->
 
 
 def continuations(
-    model: Any, tokenizer: Any, rows: Sequence[Tensor], offset: int, handler: Handler | None, tokens: int
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Tensor],
+    offset: int,
+    handler: Handler | None,
+    tokens: int,
+    expected: Sequence[str] | None = None,
 ) -> list[str]:
-    """The likeliest `tokens` behind each row of ids, as text, up to the end of the text."""
+    """The likeliest `tokens` behind each row of ids, as text, up to the end of the text or of what is
+    expected."""
+
+    def answered(row: int, said: Sequence[int]) -> bool:
+        return expected is not None and holds_words(tokenizer.decode(said), expected[row])
+
     with nullcontext() if handler is None else intercepted(model, handler), torch.no_grad():
         end = getattr(tokenizer, "eos_token_id", None)
-        said = _likeliest(model, rows, offset, tokens, end)
-    cut = [row[: row.index(end)] if end in row else row for row in said.tolist()]
-    return [tokenizer.decode(row).strip() for row in cut]
+        said = _likeliest(model, rows, offset, tokens, end, answered)
+    return [tokenizer.decode(row).strip() for row in said]
 
 
-def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end: int | None) -> Tensor:
-    """(rows, tokens), or fewer where all rows have come to the token `end`, which fills what is behind it.
+def holds_words(text: str, words: str) -> bool:
+    """Whether a text has these words, whatever their case."""
+    return words.casefold() in text.casefold()
+
+
+def _likeliest(
+    model: Any,
+    rows: Sequence[Tensor],
+    offset: int,
+    tokens: int,
+    end: int | None,
+    answered: Callable[[int, Sequence[int]], bool],
+) -> list[list[int]]:
+    """At most `tokens` for each row: up to the token `end`, or until the row is `answered`.
 
     Rows of different lengths are padded at their beginnings; rows that have ended are no longer computed.
     """
@@ -169,20 +196,25 @@ def _likeliest(model: Any, rows: Sequence[Tensor], offset: int, tokens: int, end
 
     cache = DynamicCache()
     given, seen, positions = _padded(rows, offset, model.device)
-    stop = -1 if end is None else end
-    said, going = torch.full((len(rows), tokens), stop), torch.arange(len(rows), device=model.device)
+    said, going = [list[int]() for _ in rows], list(range(len(rows)))
     options: dict[str, Any] = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
-    for place in range(tokens):
+    for _ in range(tokens):
         out = model(given, attention_mask=seen, position_ids=positions, **options)
         given = out.logits[:, -1:].argmax(dim=-1)
-        said[going.cpu(), place] = given[:, 0].cpu()
         seen, positions = F.pad(seen, (0, 1), value=1), positions[:, -1:] + 1
-        open_ = (given[:, 0] != stop).nonzero()[:, 0]
-        if len(open_) == 0:
-            return said[:, : place + 1]
-        if len(open_) < len(given):
-            cache.batch_select_indices(open_)
-            given, seen, positions, going = (part[open_] for part in (given, seen, positions, going))
+        open_ = []
+        for place, (row, token) in enumerate(zip(going, given[:, 0].tolist(), strict=True)):
+            if token != end:
+                said[row].append(token)
+                if not answered(row, said[row]):
+                    open_.append(place)
+        if not open_:
+            break
+        if len(open_) < len(going):
+            kept = torch.tensor(open_, device=given.device)
+            cache.batch_select_indices(kept)
+            given, seen, positions = (part[kept] for part in (given, seen, positions))
+            going = [going[place] for place in open_]
     return said
 
 

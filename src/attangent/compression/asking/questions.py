@@ -17,6 +17,8 @@ from attangent.compression.asking.forms import NUMBERS, asked_forms
 from attangent.compression.text import sentences_of
 
 AT_MOST = 48
+_ENOUGH = 24
+"""Where there are fewer questions, words that are neither names nor numbers are asked for too."""
 _COMMON = 2
 """A word that stands in the text more often than this says nothing when it stands in an answer."""
 _TELL = "What does the text say?"
@@ -70,15 +72,19 @@ class Question:
 def questions_from(text: str, chat: bool, at_most: int = AT_MOST, seed: int = 0) -> list[Question]:
     """Questions on the sentences of a text, in the order of the text; at most so many.
 
-    Where there are more, gaps are left out first, and which ones is drawn. Behind a chat they are turns of a
-    user, behind plain text they are lines to be continued.
+    Where there are more, gaps are left out first, and which ones is drawn. Gaps without a name or a number
+    say little: they are asked for only where there is hardly anything else. Behind a chat questions are turns
+    of a user, behind plain text they are lines to be continued.
     """
     prose = plain_prose(text)
     sentences, counts = sentences_of(prose), Counter(map(str.casefold, map(_plain, prose.split())))
     asked = _found(sentences, _asked, counts, _turn if chat else _line)
     gaps = _found(sentences, _gaps, counts, _begun_turn if chat else _begun_line)
+    facts = {gap: place for gap, place in gaps.items() if _names(gap.expected)}
     few = _drawn(asked, at_most, seed)
-    few |= _drawn(gaps, at_most - len(few), seed)
+    few |= _drawn(facts, at_most - len(few), seed)
+    words = {gap: place for gap, place in gaps.items() if gap not in facts}
+    few |= _drawn(words, min(at_most, _ENOUGH) - len(few), seed)
     return sorted(few, key=few.__getitem__)
 
 

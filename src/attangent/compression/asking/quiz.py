@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attangent.compression.asking.answers import Answer, Way, answers_by, likelihoods
+from attangent.compression.asking.answers import Answer, Way, answers_by, holds_words, likelihoods
 from attangent.compression.asking.questions import Question
 from attangent.compression.prompt import tokens_of
 
-QUIZ_TOKENS = 16
+QUIZ_TOKENS = 24
 
 
 class Said(NamedTuple):
@@ -93,11 +93,9 @@ def quiz_answers(
     """
     plain = [one for one in questions if not one.begun]
     rows = [question(one.text) for one in plain]
-    texts = answers_by(model, tokenizer, rows, way, QUIZ_TOKENS, progress)
-    said = {
-        one: Said(text, one.expected.casefold() in text.casefold())
-        for one, text in zip(plain, texts, strict=True)
-    }
+    expected = [one.expected for one in plain]
+    texts = answers_by(model, tokenizer, rows, way, QUIZ_TOKENS, progress, expected)
+    said = {one: Said(text, holds_words(text, one.expected)) for one, text in zip(plain, texts, strict=True)}
     begun = [one for one in questions if one.begun]
     turns = [begun_turn(tokenizer, one, question(one.text)) for one in begun]
     for one, (chance, likeliest) in zip(begun, likelihoods(model, turns, way, progress), strict=True):

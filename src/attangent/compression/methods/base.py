@@ -16,6 +16,8 @@ class CompressionMethod(ABC):
     name: ClassVar[str]
     distillable: ClassVar[bool] = True
     """Whether its states are virtual tokens that can be trained."""
+    weighted: ClassVar[bool] = True
+    """Whether its tokens have masses of their own."""
     sized: ClassVar[bool] = True
     """Whether the user chooses the size; otherwise the model's heads do."""
     by_scores: ClassVar[bool] = False

@@ -20,6 +20,7 @@ class PlainMethod(HeadwiseMethod):
     """
 
     name = "plain"
+    weighted = False
 
     def solve(self, problem: HeadProblem, size: int) -> Solution:
         return folded(problem, pick(problem, size))

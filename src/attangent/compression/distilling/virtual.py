@@ -18,7 +18,8 @@ class VirtualTokens(Ragged, nn.Module):
     Trained are `steps` of each, in units of its standard deviation (log k: of 1), so that one rate fits all.
     """
 
-    def __init__(self, state: PromptState):
+    def __init__(self, state: PromptState, masses: bool = True):
+        """masses: whether they are trained; those of a plain cache stay one."""
         nn.Module.__init__(self)
         if isinstance(state, PrefixState):
             if not isinstance(state.features, Anchors):
@@ -34,6 +35,7 @@ class VirtualTokens(Ragged, nn.Module):
         self.starts = keys, values, k.log()
         self.units = _spread(keys), _spread(values), 1.0
         self.steps = nn.ParameterList(torch.zeros_like(start) for start in self.starts)
+        self.steps[2].requires_grad_(masses)
 
     def trained(self) -> tuple[Tensor, Tensor, Tensor]:
         """Keys (R, d), values (R, dv) and log masses (R) of all heads, one head after the other."""

@@ -6,7 +6,7 @@ import torch
 from attangent import AttangentError
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors, Elu
-from attangent.compression.virtual import VirtualTokens
+from attangent.compression.distilling.virtual import VirtualTokens
 
 
 def drawn_state(heads=2, r=5, d=8, seed=0):

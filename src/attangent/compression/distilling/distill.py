@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,35 +15,45 @@ from attangent._checks import check_size
 from attangent._errors import AttangentError
 from attangent._files import writing
 from attangent._random import generator
-from attangent.compression.capture import PromptCache, run, whole_prompt, with_states
+from attangent.compression.capture import PromptCache, whole_prompt, with_states
+from attangent.compression.distilling.lessons import Lessons
+from attangent.compression.distilling.virtual import VirtualTokens
 from attangent.compression.problem import PromptState
-from attangent.compression.text import Calibration
-from attangent.compression.virtual import VirtualTokens
 
 _KEPT = 256
 """How many of the teacher's most likely tokens are kept apart; the others count as one."""
 _ASKED_AT_ONCE = 4
+_ROUNDS = 3
+_FEWEST_STEPS, _MOST_STEPS = 12, 24
 
 
 @dataclass(frozen=True)
 class Distillation:
     """How virtual tokens are trained: Adam on their keys, values and log masses, in units of their own size.
 
-    steps: how many; batch: sequences a step; rate: the first step's size, relative to the tensors' standard
-    deviations, falling to zero along a cosine; save_every: steps between two checkpoints.
+    steps: how many; batch: rows of text in each of them; rate: the first step's size, relative to the
+    tensors' standard deviations, falling to zero along a cosine; save_every: steps between two checkpoints;
+    masses: whether these are trained.
     """
 
     steps: int
     batch: int = 6
-    rate: float = 0.02
+    rate: float = 0.008
     save_every: int = 10
     seed: int = 0
+    masses: bool = True
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "save_every"):
             check_size(name, getattr(self, name))
         if not 0 < self.rate < 10:
             raise AttangentError(f"rate is {self.rate!r}, expected a number above 0 and below 10")
+
+
+def enough_steps(lessons: Lessons, batch: int = Distillation.batch) -> int:
+    """So many steps that all rows are read three times; at least 12, since the rate rises and falls over
+    them, and at most 24, which take a minute."""
+    return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * len(lessons) / batch)))
 
 
 @dataclass(frozen=True)
@@ -78,26 +88,28 @@ def distill_states(
     model: Any,
     cache: PromptCache,
     states: Mapping[str, PromptState],
-    calibration: Calibration,
+    lessons: Lessons,
     plan: Distillation,
     checkpoint: Path | None = None,
     progress: Callable[[float], Any] = lambda loss: None,
 ) -> dict[str, PromptState]:
-    """The states after `plan.steps` of Adam on KL(full prompt || state) over the calibration text.
+    """The states after `plan.steps` of Adam on KL(full prompt || state) over the answers of the lessons.
 
     With a `checkpoint` file a run that was cut off goes on where it stopped, if everything else is the same.
     """
-    tokens = nn.ModuleDict({str(i): VirtualTokens(state) for i, state in enumerate(states.values())})
+    tokens = nn.ModuleDict(
+        {str(i): VirtualTokens(state, plan.masses) for i, state in enumerate(states.values())}
+    )
     prefixes = dict(zip(states, tokens.values(), strict=True))
-    optimizer = torch.optim.Adam(tokens.parameters(), lr=plan.rate, betas=(0.9, 0.95))
-    saved = _Checkpoint(checkpoint, _digest(states, calibration, plan), tokens, optimizer)
+    trained = [step for step in tokens.parameters() if step.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=plan.rate, betas=(0.9, 0.95))
+    saved = _Checkpoint(checkpoint, _digest(states, lessons, plan), tokens, optimizer)
     first, teachers = saved.load(), {}
-    order = _order(len(calibration), plan)
+    order = _order(len(lessons), plan)
     for step in range(first, plan.steps):
         for group in optimizer.param_groups:
             group["lr"] = plan.rate * _cosine(step, plan.steps)
-        rows = order[step]
-        loss = _loss(model, cache, prefixes, calibration, rows, teachers)
+        loss = _loss(model, cache, prefixes, lessons, order[step].tolist(), teachers)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -111,33 +123,30 @@ def _loss(
     model: Any,
     cache: PromptCache,
     prefixes: Mapping[str, Any],
-    calibration: Calibration,
-    rows: Tensor,
+    lessons: Lessons,
+    rows: Sequence[int],
     teachers: dict[int, Teacher],
 ) -> Tensor:
-    """The mean divergence on these sequences; teachers are asked once and remembered."""
-    for block in sorted({row // _ASKED_AT_ONCE for row in rows.tolist() if row not in teachers}):
-        teachers |= _ask(model, cache, calibration, block)
-    ids, valid = calibration.batch(rows.tolist())
-    logits = run(model, ids, cache.length, with_states(prefixes)).logits
-    said = zip(rows.tolist(), logits, valid, strict=True)
-    return torch.stack([teachers[row].divergence(one[real]) for row, one, real in said]).mean()
+    """The mean divergence over what counts in these rows; teachers are asked once and remembered."""
+    for block in sorted({row // _ASKED_AT_ONCE for row in rows if row not in teachers}):
+        teachers |= _ask(model, cache, lessons, block)
+    said = lessons.logits(model, rows, cache.length, with_states(prefixes))
+    sums = [teachers[row].divergence(own) * len(own) for row, own in zip(rows, said, strict=True)]
+    return torch.stack(sums).sum() / sum(len(own) for own in said)
 
 
-def _ask(model: Any, cache: PromptCache, calibration: Calibration, block: int) -> dict[int, Teacher]:
-    """The teachers of one block of sequences, the same in whichever step they are asked: digits depend on
-    what stands beside a sequence in a batch."""
+def _ask(model: Any, cache: PromptCache, lessons: Lessons, block: int) -> dict[int, Teacher]:
+    """The teachers of one block of rows, the same in whichever step they are asked: digits depend on what
+    stands beside a row in a batch."""
     first = block * _ASKED_AT_ONCE
-    rows = list(range(first, min(first + _ASKED_AT_ONCE, len(calibration))))
-    ids, valid = calibration.batch(rows)
+    rows = list(range(first, min(first + _ASKED_AT_ONCE, len(lessons))))
     with torch.no_grad():
-        logits = run(model, ids, cache.length, whole_prompt(cache)).logits
-    answers = zip(rows, logits, valid, strict=True)
-    return {row: Teacher.of(said[real]) for row, said, real in answers}
+        said = lessons.logits(model, rows, cache.length, whole_prompt(cache))
+    return {row: Teacher.of(own) for row, own in zip(rows, said, strict=True)}
 
 
 def _order(count: int, plan: Distillation) -> list[Tensor]:
-    """The sequences of each step: every one as often as any other, in random order."""
+    """The rows of each step: every one as often as any other, in random order."""
     draw, needed = generator(plan.seed, "distillation"), plan.steps * plan.batch
     rounds = math.ceil(needed / count) + 1
     shuffled = torch.cat([torch.randperm(count, generator=draw) for _ in range(rounds)])
@@ -149,10 +158,11 @@ def _cosine(step: int, steps: int) -> float:
     return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
-def _digest(states: Mapping[str, PromptState], calibration: Calibration, plan: Distillation) -> str:
+def _digest(states: Mapping[str, PromptState], lessons: Lessons, plan: Distillation) -> str:
     """A digest of all that a distillation depends on."""
     found = hashlib.sha256(json.dumps(asdict(plan)).encode())
-    found.update(calibration.ids.cpu().numpy().tobytes())
+    for part in (*lessons.text, lessons.counted):
+        found.update(part.cpu().numpy().tobytes())
     for state in states.values():
         for tensor in state.state_dict().values():
             found.update(tensor.cpu().contiguous().numpy().tobytes())
@@ -165,13 +175,16 @@ class _Checkpoint:
     def __init__(self, path: Path | None, digest: str, tokens: nn.Module, optimizer: torch.optim.Optimizer):
         self.path, self.digest, self.tokens, self.optimizer = path, digest, tokens, optimizer
 
+    def _trained(self) -> list[tuple[str, nn.Parameter]]:
+        return [named for named in self.tokens.named_parameters() if named[1].requires_grad]
+
     def save(self, step: int) -> None:
         if self.path is None:
             return
         from safetensors.torch import save_file
 
         tensors = {}
-        for name, parameter in self.tokens.named_parameters():
+        for name, parameter in self._trained():
             moments = self.optimizer.state[parameter]
             tensors |= {f"{name}/now": parameter.detach()}
             tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
@@ -190,7 +203,7 @@ class _Checkpoint:
                 if about.get("digest") != self.digest:
                     return 0
                 step = int(about["step"])
-                for name, parameter in self.tokens.named_parameters():
+                for name, parameter in self._trained():
                     parameter.data.copy_(file.get_tensor(f"{name}/now"))
                     self.optimizer.state[parameter] = {
                         "step": torch.tensor(float(step)),

@@ -6,8 +6,9 @@ import torch
 from attangent import AttangentError
 from attangent.compression.capture import run, with_states
 from attangent.compression.compressor import Compressor
-from attangent.compression.distill import Distillation, Teacher, distill_states
-from attangent.compression.virtual import VirtualTokens
+from attangent.compression.distilling.distill import Distillation, Teacher, distill_states, enough_steps
+from attangent.compression.distilling.lessons import Lessons
+from attangent.compression.distilling.virtual import VirtualTokens
 from tests.compression.cases import Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
@@ -37,7 +38,7 @@ def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it
 
 def test_what_is_not_kept_counts_as_one(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr("attangent.compression.distill._KEPT", 3)
+    monkeypatch.setattr("attangent.compression.distilling.distill._KEPT", 3)
     one, other = torch.randn(2, 5, 40).unbind()
     p, q = one.softmax(-1), other.softmax(-1)
     top = p.topk(3).indices
@@ -49,15 +50,14 @@ def test_what_is_not_kept_counts_as_one(monkeypatch):
 
 def test_training_lowers_the_loss(job):
     start, losses = job.fit(6, "select"), []
-    distill_states(
-        job.model, job.cache, start.states, job.text, Distillation(30, batch=4), progress=losses.append
-    )
+    plan = Distillation(30, batch=4, rate=0.02)
+    distill_states(job.model, job.cache, start.states, job.lessons, plan, progress=losses.append)
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 
 
 def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
     start, plan = job.fit(6), Distillation(8, save_every=2)
-    whole = distill_states(job.model, job.cache, start.states, job.text, plan)
+    whole = distill_states(job.model, job.cache, start.states, job.lessons, plan)
 
     class CutOff(Exception):
         pass
@@ -70,9 +70,11 @@ def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
             raise CutOff
 
     with pytest.raises(CutOff):
-        distill_states(job.model, job.cache, start.states, job.text, plan, tmp_path / "c", stop)
+        distill_states(job.model, job.cache, start.states, job.lessons, plan, tmp_path / "c", stop)
     again = []
-    resumed = distill_states(job.model, job.cache, start.states, job.text, plan, tmp_path / "c", again.append)
+    resumed = distill_states(
+        job.model, job.cache, start.states, job.lessons, plan, tmp_path / "c", again.append
+    )
     assert len(again) == 4
     for name, state in whole.items():
         assert torch.equal(resumed[name].Z, state.Z)
@@ -81,16 +83,37 @@ def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
 
 def test_a_checkpoint_of_another_run_is_not_used_and_a_broken_one_is_refused(job, tmp_path):
     start, seen = job.fit(6), []
-    distill_states(job.model, job.cache, start.states, job.text, Distillation(2), tmp_path / "c")
+    distill_states(job.model, job.cache, start.states, job.lessons, Distillation(2), tmp_path / "c")
     other = Distillation(3)
-    distill_states(job.model, job.cache, start.states, job.text, other, tmp_path / "c", seen.append)
+    distill_states(job.model, job.cache, start.states, job.lessons, other, tmp_path / "c", seen.append)
     assert len(seen) == 3
     (tmp_path / "c").write_bytes(b"nonsense")
     with pytest.raises(AttangentError, match="is no checkpoint"):
-        distill_states(job.model, job.cache, start.states, job.text, other, tmp_path / "c")
+        distill_states(job.model, job.cache, start.states, job.lessons, other, tmp_path / "c")
 
 
 @pytest.mark.parametrize("changes", [{"steps": 0}, {"batch": 0}, {"rate": 0.0}, {"save_every": -1}])
 def test_plans_that_cannot_be_are_refused(changes):
     with pytest.raises(AttangentError):
         Distillation(**({"steps": 5} | changes))
+
+
+def test_masses_stay_one_where_tokens_have_none_of_their_own(job, tmp_path):
+    start = job.fit(6, "plain")
+    trained = job.distill(start, Distillation(3, rate=0.05))
+    for name, state in trained.states.items():
+        assert torch.equal(state.k, torch.ones_like(state.k))
+        assert not torch.equal(state.features.keys, start.states[name].features.keys)
+    start = job.fit(6, "anchors")
+    free = job.distill(start, Distillation(3, rate=0.05))
+    assert not any(torch.equal(state.k, start.states[name].k) for name, state in free.states.items())
+
+
+def test_without_a_plan_the_text_is_read_three_times_within_bounds(job):
+    turns = job.scored_turns
+    few, many = Lessons.of(turns[:1]), Lessons.of(turns * 200)
+    assert enough_steps(few) == 12
+    assert enough_steps(many) == 24
+    between = Lessons.of(turns * 16)
+    assert enough_steps(between, batch=3) == len(between)
+    assert job.distill(job.fit(6)).distilled == 12

@@ -1,0 +1,1 @@
+"""Virtual tokens that are trained after the closed form."""
