@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError
 from attangent.compression.capture import prefill
-from attangent.compression.text import Calibration, _drawn, pieces, recitations, sample, sentences_of, spread
+from attangent.compression.text import (
+    IN_MANY_WAYS,
+    Calibration,
+    _drawn,
+    pieces,
+    recitations,
+    sample,
+    sentences_of,
+    sharing_rows,
+    spread,
+)
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(40) % 61
@@ -141,3 +151,25 @@ def test_tokens_are_drawn_as_often_as_their_chances_say():
     often = torch.bincount(found[:, 0], minlength=4) / 20_000
     torch.testing.assert_close(often, chances, atol=0.02, rtol=0)
     assert often[1] == 0
+
+
+def test_ways_to_ask_take_turns_and_braces_of_the_text_stay():
+    asked = []
+    sentences = [f"The {{{place}}} of the old mill is called Number {place}." for place in range(4)]
+
+    def question(text):
+        asked.append(text)
+        return torch.zeros(1)
+
+    recitations(sentences, lambda text: torch.zeros(len(text)), question, IN_MANY_WAYS)
+    assert asked == [
+        "The {0} of the old?",
+        'Quote the sentence that begins with "The {1} of".',
+        "Please go on: The {2} of the old",
+        "The {3} of the old?",
+    ]
+
+
+def test_sequences_share_a_row_while_they_fit_and_none_is_left_out():
+    assert sharing_rows([3, 9, 4, 2, 6], 10) == [[1], [4, 2], [0, 3]]
+    assert sharing_rows([12, 1], 10) == [[0], [1]]

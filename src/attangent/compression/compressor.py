@@ -39,6 +39,8 @@ from attangent.compression.report import Report, report_of
 from attangent.compression.result import CompressedPrompt, joined_states
 from attangent.compression.stages import Progress, Stages
 from attangent.compression.text import (
+    BY_HALVES,
+    IN_MANY_WAYS,
     LENGTH,
     REPEAT,
     Calibration,
@@ -145,10 +147,13 @@ class Compressor:
     @cached_property
     def recitations(self) -> list[Turn]:
         """A chat's sentences, each asked for by its first half."""
+        return self._recited(BY_HALVES)
+
+    def _recited(self, ways: Sequence[str]) -> list[Turn]:
         if not self.reader.roles:
             return []
         read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
-        return recitations(spread(sentences_of(self._prose()), _SENTENCES), read, question)
+        return recitations(spread(sentences_of(self._prose()), _SENTENCES), read, question, ways)
 
     @property
     def repeated(self) -> Calibration:
@@ -163,10 +168,13 @@ class Compressor:
     @property
     def scored_turns(self) -> list[Turn]:
         """What scores come from: the sentences, asked for; where these leave much out, repetitions too."""
+        return [*self._missing, *self.recitations]
+
+    @property
+    def _missing(self) -> list[Turn]:
+        """Repetitions, where the sentences leave much of the prompt out."""
         said = sum(len(turn.answer) for turn in self.recitations)
-        return (
-            self.recitations if said >= _COVERED * len(self.ids) else [*self.repetitions, *self.recitations]
-        )
+        return [] if said >= _COVERED * len(self.ids) else self.repetitions
 
     def _scored(self) -> dict[str, Tensor]:
         cache, turns = self.cache, self.scored_turns
@@ -181,10 +189,10 @@ class Compressor:
 
     @cached_property
     def lessons(self) -> Lessons:
-        """What states are distilled on: what scores come from, and other text."""
+        """What states are distilled on: the sentences, asked for in many ways, and other text."""
         opening = 0 if self.calibration is not None else len(self.reader.opening(self.tokenizer))
         other = [Turn(ids[:opening], ids[opening:]) for ids in self.other_text()]
-        return Lessons.of([*self.scored_turns, *other])
+        return Lessons.of([*self._missing, *self._recited(IN_MANY_WAYS), *other])
 
     def other_text(self) -> list[Tensor]:
         """What the model writes behind the prompt, or the texts that were given."""

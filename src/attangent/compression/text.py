@@ -21,7 +21,12 @@ SINKS = 4
 REPEAT = "Repeat the previous context exactly."
 """What is asked before the prompt is repeated, as KVzip asks it."""
 _NOT_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No"))
+BY_HALVES = ("{half}?",)
+"""How sentences are asked for where it is scored what they need: by their first halves."""
+IN_MANY_WAYS = (*BY_HALVES, 'Quote the sentence that begins with "{start}".', "Please go on: {half}")
+"""How they are asked for in training, one way after the other, so that no single way is learnt."""
 _ASKED_WORDS = 12
+_START_WORDS = 3
 _PART_WORDS = 36
 _REPEATED = 160
 _REPEATED_EVERY = 128
@@ -147,18 +152,23 @@ def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[
 
 
 def recitations(
-    sentences: Sequence[str], tokens_of: Callable[[str], Tensor], question: Callable[[str], Tensor]
+    sentences: Sequence[str],
+    tokens_of: Callable[[str], Tensor],
+    question: Callable[[str], Tensor],
+    ways: Sequence[str] = BY_HALVES,
 ) -> list[Turn]:
-    """Turns of a chat: the first half of a sentence is asked, the answer is the sentence.
+    """Turns of a chat: the beginning of a sentence is asked, the answer is the sentence.
 
     What a model says to them behind the whole prompt is what the prompt says, place by place, in a form in
-    which it may be asked for it. Long sentences are asked for in parts, by their first words.
+    which it may be asked for it. Long sentences are asked for in parts, by their first words. `ways` to ask
+    have places for the first `half` of the sentence and for its `start`, and take turns.
     """
     found = []
-    for part in (part for sentence in sentences for part in _parts(sentence)):
+    for place, part in enumerate(part for sentence in sentences for part in _parts(sentence)):
         words = part.split()
-        asked = question(" ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))]) + "?")
-        found.append(Turn(asked, tokens_of(part)[:LENGTH]))
+        half = " ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))])
+        way = ways[place % len(ways)].format(half=half, start=" ".join(words[:_START_WORDS]))
+        found.append(Turn(question(way), tokens_of(part)[:LENGTH]))
     return found
 
 

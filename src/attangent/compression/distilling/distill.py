@@ -23,7 +23,7 @@ from attangent.compression.problem import PromptState
 _KEPT = 256
 """How many of the teacher's most likely tokens are kept apart; the others count as one."""
 _ASKED_AT_ONCE = 4
-_ROUNDS = 3
+_ROUNDS = 2
 _FEWEST_STEPS, _MOST_STEPS = 12, 24
 
 
@@ -38,7 +38,7 @@ class Distillation:
 
     steps: int
     batch: int = 6
-    rate: float = 0.008
+    rate: float = 0.006
     save_every: int = 10
     seed: int = 0
     masses: bool = True
@@ -51,7 +51,7 @@ class Distillation:
 
 
 def enough_steps(lessons: Lessons, batch: int = Distillation.batch) -> int:
-    """So many steps that all rows are read three times; at least 12, since the rate rises and falls over
+    """So many steps that all rows are read twice; at least 12, since the rate rises and falls over
     them, and at most 24, which take a minute."""
     return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * len(lessons) / batch)))
 
