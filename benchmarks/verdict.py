@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attangent.tuning.compare.run import Run, read_runs
 
-OURS, RIVAL, SMALL = ("ntk+lora", "ntk", "rslora"), "lora r=8", "ntk, a quarter"
+OURS, RIVAL, SMALL = ("ntk+lora", "ntk", "rslora", "lora r=8"), "lora r=8", "ntk, a quarter"
 
 
 @dataclass(frozen=True)

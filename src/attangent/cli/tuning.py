@@ -88,7 +88,7 @@ def _method(own: dict[str, Any], given: dict[str, Any], quiet: bool) -> "Method"
     kind = "image-classification" if given["train"].is_dir() else given["task"]
     default = default_for(kind)
     if not quiet:
-        typer.echo(f"method: {default.why}; --method names another")
+        typer.echo(f"method: {default.why}")
     return Method.from_dict({**default.settings, **own})
 
 

@@ -9,7 +9,9 @@ from attangent.tuning.methods import default_for
 def test_texts_get_a_state(kind):
     found = default_for(kind)
     assert (found.method.name, found.method.ntk.resolved_size) == ("ntk", 16)
-    assert found.why.startswith("ntk, ")
+    assert found.why.startswith("ntk")
+    assert found.why.endswith("--method auto tries LoRA on your rows, too")
+    assert ("level with LoRA" in found.why) == (kind == "classification")  # that is what was measured
 
 
 def test_images_get_rslora_of_rank_8():

@@ -24,7 +24,7 @@ class Default:
 def default_for(kind: TaskKind) -> Default:
     """The method for this kind of task."""
     if kind == "image-classification":
-        return Default(
-            {"name": "lora", "peft": dict(RSLORA)}, "lora (as rsLoRA), which is ahead of a state on images"
-        )
-    return Default({"name": "ntk"}, "ntk, which is level with LoRA or ahead of it on a few hundred texts")
+        why = "lora (as rsLoRA), which is ahead of states on images; --method names another"
+        return Default({"name": "lora", "peft": dict(RSLORA)}, why)
+    standing = ", about level with LoRA on texts" if kind == "classification" else ""
+    return Default({"name": "ntk"}, f"ntk{standing}; --method auto tries LoRA on your rows, too")
