@@ -16,7 +16,8 @@ QUICK = ("recall", *PRESSES, *MATCHING, "summary", "prompt cut")
 STRONGEST = ("recall", "KVzip", *MATCHING, "summary")
 CARTRIDGES = {"CARTRIDGE": 12, "CARTRIDGE, longer": 96}
 """Steps of training: about as long as `recall` takes, and eight times as long."""
-DISTILLED = {"recall, distilled": 32}
+DISTILLED = ("recall, distilled",)
+"""Trained for as long as the text needs, as the default command does it."""
 UNTOUCHED = ("railway", "observatory")
 
 
@@ -40,7 +41,10 @@ GRID = (
     Stage(TASKS["instructions"], (4, 32, 64), STRONGEST),
     Stage(TASKS["examples"][:1], (4, 32, 64), STRONGEST),
     Stage(UNTOUCHED, (8,), tuple(CARTRIDGES)),
-    Stage(UNTOUCHED, (16, 32), tuple(DISTILLED)),
+    Stage(TASKS["facts"], (16, 32), DISTILLED),
+    Stage(TASKS["instructions"], (8, 16), DISTILLED),
+    Stage(NEEDLES_1K, (16,), DISTILLED),
+    Stage(UNTOUCHED, (64,), DISTILLED),
     Stage(("needles-4k",), (16, 64), ("recall", "KVzip", MATCHING[1])),
 )
 

@@ -20,7 +20,6 @@ from attangent._files import real_folder
 from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
-from attangent.compression.distilling.distill import Distillation
 from attangent.compression.methods import DEFAULT
 from benchmarks.child import Unavailable
 from benchmarks.compress_grid import CARTRIDGES, DISTILLED, MATCHING, PRESSES, size_of
@@ -80,7 +79,7 @@ def _entry(job: Compressor, method: str, size: int, presses: Presses, scores: Sc
     if method in CARTRIDGES:
         return replace(cartridge(job, size, CARTRIDGES[method]), method=method)
     if method in DISTILLED:
-        return _distilled(job, method, size, DISTILLED[method])
+        return _distilled(job, method, size)
     rivals = {MATCHING[0]: attention_matching, "prompt cut": cut, "summary": summary}
     return rivals[method](job, size) if method in rivals else _ours(job, method, size)
 
@@ -102,10 +101,10 @@ def _own(job: Compressor) -> Compressor:
     return job if job.folder is None else replace(job, folder=real_folder(job.folder / "ours"))
 
 
-def _distilled(job: Compressor, method: str, size: int, steps: int) -> Entry:
-    """Our own default, then so many steps of distillation."""
+def _distilled(job: Compressor, method: str, size: int) -> Entry:
+    """Our own default, then distillation for as long as the text needs."""
     before, own = _ours(job, DEFAULT, size).seconds or 0.0, _own(job)
-    entry = timed(method, size, lambda: own.distill(own.fit(size), Distillation(steps)).states)
+    entry = timed(method, size, lambda: own.distill(own.fit(size)).states)
     return replace(entry, seconds=before + (entry.seconds or 0.0))
 
 
