@@ -157,7 +157,6 @@ def test_a_missing_model_or_environment_is_a_reason(monkeypatch, tmp_path):
 
 
 def test_work_that_was_done_before_counts_with_its_seconds(tmp_path, monkeypatch):
-    monkeypatch.setitem(compress_table.DISTILLED, "recall, distilled", 1)
     content = [{"role": "system", "content": "a text that is long enough, I think. " * 2}]
 
     def rows():
