@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.verdict import accuracies, differences, over_tasks, report, verdict
+from benchmarks.verdict import DEFAULT, accuracies, differences, over_tasks, report, verdict, with_default
 
 
 def runs(task, entrant, values):
@@ -42,3 +42,10 @@ def test_a_state_of_a_quarter_is_judged_by_task():
     said = report(AHEAD + BEHIND + small).splitlines()
     assert said[-1] == "300 examples, a quarter of LoRA's numbers is as good on 1 of 2"
     assert said[2].startswith("| a 300 | 0.810 ± 0.010 | 0.710 ± 0.010 |")
+
+
+def test_the_default_is_rslora_on_images_and_a_state_elsewhere():
+    images = [*runs("c 300", "ntk", (0.1, 0.1)), *runs("c 300", "rslora", (0.9, 0.9))]
+    found = with_default(accuracies(AHEAD + images))
+    assert found["c 300", DEFAULT, 0] == 0.9
+    assert found["a 300", DEFAULT, 0] == 0.8
