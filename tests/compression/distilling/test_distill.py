@@ -6,7 +6,13 @@ import torch
 from attangent import AttangentError
 from attangent.compression.capture import run, with_states
 from attangent.compression.compressor import Compressor
-from attangent.compression.distilling.distill import Distillation, Teacher, distill_states, enough_steps
+from attangent.compression.distilling.distill import (
+    Distillation,
+    Teacher,
+    distill_states,
+    enough_steps,
+    fitting_rate,
+)
 from attangent.compression.distilling.lessons import Lessons
 from attangent.compression.distilling.virtual import VirtualTokens
 from tests.compression.cases import Letters, tiny_llama
@@ -117,3 +123,15 @@ def test_without_a_plan_the_text_is_read_twice_within_bounds(job):
     between = Lessons.of(turns * 16)
     assert enough_steps(between, batch=2) == len(between)
     assert job.distill(job.fit(6)).distilled == 12
+
+
+def test_the_rate_is_smaller_where_less_is_wrong_at_the_start(job):
+    assert fitting_rate(0.5) == fitting_rate(0.06) == 0.006
+    assert fitting_rate(0.01) == pytest.approx(0.001)
+    start = job.fit(6)
+    losses: list[float] = []
+    args = job.model, job.cache, start.states, job.lessons
+    distill_states(*args, Distillation(1), progress=losses.append)
+    free, given = (distill_states(*args, Distillation(4, rate=r)) for r in (None, fitting_rate(losses[0])))
+    for name, state in free.items():
+        assert torch.equal(state.Z, given[name].Z)

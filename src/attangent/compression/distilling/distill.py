@@ -23,6 +23,7 @@ from attangent.compression.problem import PromptState
 _KEPT = 256
 """How many of the teacher's most likely tokens are kept apart; the others count as one."""
 _ASKED_AT_ONCE = 4
+_LARGEST_RATE, _LARGE_LOSS = 0.006, 0.06
 _ROUNDS = 2
 _FEWEST_STEPS, _MOST_STEPS = 12, 24
 
@@ -32,13 +33,13 @@ class Distillation:
     """How virtual tokens are trained: Adam on their keys, values and log masses, in units of their own size.
 
     steps: how many; batch: rows of text in each of them; rate: the first step's size, relative to the
-    tensors' standard deviations, falling to zero along a cosine; save_every: steps between two checkpoints;
-    masses: whether these are trained.
+    tensors' standard deviations, falling to zero along a cosine, None for one that fits the first loss;
+    save_every: steps between two checkpoints; masses: whether these are trained.
     """
 
     steps: int
     batch: int = 6
-    rate: float = 0.006
+    rate: float | None = None
     save_every: int = 10
     seed: int = 0
     masses: bool = True
@@ -46,7 +47,7 @@ class Distillation:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "save_every"):
             check_size(name, getattr(self, name))
-        if not 0 < self.rate < 10:
+        if self.rate is not None and not 0 < self.rate < 10:
             raise AttangentError(f"rate is {self.rate!r}, expected a number above 0 and below 10")
 
 
@@ -54,6 +55,11 @@ def enough_steps(lessons: Lessons, batch: int = Distillation.batch) -> int:
     """So many steps that all rows are read twice; at least 12, since the rate rises and falls over
     them, and at most 24, which take a minute."""
     return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * len(lessons) / batch)))
+
+
+def fitting_rate(loss: float) -> float:
+    """The rate for states with this loss at the start: where little is wrong, large steps do harm."""
+    return _LARGEST_RATE * min(1.0, loss / _LARGE_LOSS)
 
 
 @dataclass(frozen=True)
@@ -102,20 +108,21 @@ def distill_states(
     )
     prefixes = dict(zip(states, tokens.values(), strict=True))
     trained = [step for step in tokens.parameters() if step.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=plan.rate, betas=(0.9, 0.95))
+    optimizer = torch.optim.Adam(trained, betas=(0.9, 0.95))
     saved = _Checkpoint(checkpoint, _digest(states, lessons, plan), tokens, optimizer)
-    first, teachers = saved.load(), {}
+    (first, rate), teachers = saved.load(plan.rate), {}
     order = _order(len(lessons), plan)
     for step in range(first, plan.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = plan.rate * _cosine(step, plan.steps)
         loss = _loss(model, cache, prefixes, lessons, order[step].tolist(), teachers)
+        rate = fitting_rate(loss.item()) if rate is None else rate
+        for group in optimizer.param_groups:
+            group["lr"] = rate * _cosine(step, plan.steps)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         progress(loss.item())
         if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
-            saved.save(step + 1)
+            saved.save(step + 1, rate)
     return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
 
 
@@ -178,7 +185,7 @@ class _Checkpoint:
     def _trained(self) -> list[tuple[str, nn.Parameter]]:
         return [named for named in self.tokens.named_parameters() if named[1].requires_grad]
 
-    def save(self, step: int) -> None:
+    def save(self, step: int, rate: float) -> None:
         if self.path is None:
             return
         from safetensors.torch import save_file
@@ -189,20 +196,20 @@ class _Checkpoint:
             tensors |= {f"{name}/now": parameter.detach()}
             tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
         with writing(self.path) as part:
-            save_file(tensors, part, metadata={"digest": self.digest, "step": str(step)})
+            save_file(tensors, part, metadata={"digest": self.digest, "step": str(step), "rate": repr(rate)})
 
-    def load(self) -> int:
-        """The step to go on from; 0 where there is no checkpoint of this very distillation."""
+    def load(self, rate: float | None) -> tuple[int, float | None]:
+        """The step to go on from, and the rate; 0 and `rate` without a checkpoint of this distillation."""
         if self.path is None or not self.path.is_file():
-            return 0
+            return 0, rate
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(self.path, framework="pt") as file:
                 about = file.metadata() or {}
                 if about.get("digest") != self.digest:
-                    return 0
-                step = int(about["step"])
+                    return 0, rate
+                step, rate = int(about["step"]), float(about["rate"])
                 for name, parameter in self._trained():
                     parameter.data.copy_(file.get_tensor(f"{name}/now"))
                     self.optimizer.state[parameter] = {
@@ -212,4 +219,4 @@ class _Checkpoint:
                     }
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise AttangentError(f"{self.path} is no checkpoint: {error}; remove it to start anew") from None
-        return step
+        return step, rate
