@@ -1,11 +1,12 @@
 """The report: what is lost, warned of, and shown."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
+from attangent.compression.goal import Attempt
 from attangent.compression.report import Report
 
 
@@ -53,3 +54,24 @@ def test_the_table_and_the_json_say_the_same():
     assert rows["Who?"] == ("Quill", "Dorn", "nobody")
     assert found.as_json()["ratio"] == pytest.approx(0.1)
     assert found.as_json()["answers"][0]["lost"] is True
+
+
+def test_what_was_done_is_said_with_all_that_was_tried():
+    assert report().course == "12.5 times smaller: 8 tokens for each head"
+    tried = [asdict(Attempt(8, steps, kept, 10, kept / 10, 80, 1.0)) for steps, kept in ((0, 6), (12, 10))]
+    goal = {"met": True, "stopped": "", "attempts": tried}
+    trained = replace(report(), distilled=12, goal=goal)
+    assert trained.course == (
+        "12.5 times smaller: 8 tokens for each head, trained for 12 steps; tried: 8 (6 of 10), "
+        "8 trained (10 of 10)"
+    )
+    assert trained.warnings == []
+    unmeasured = replace(report(), goal=goal | {"attempts": [tried[0] | {"asked": 0}] * 2})
+    assert "8 (60% of next tokens)" in unmeasured.course
+
+
+def test_a_prompt_that_stays_as_it_is_says_what_to_do():
+    tried = [asdict(Attempt(size, 0, 9, 10, 0.9, 80, 1.0)) for size in (8, 100)]
+    whole = replace(report(), size=100, goal={"met": True, "stopped": "", "attempts": tried})
+    assert whole.course.startswith("the prompt stays as it is, 100 tokens; tried: 8 (9 of 10)")
+    assert any("--keep 0.8" in warning for warning in whole.warnings)

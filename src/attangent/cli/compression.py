@@ -194,6 +194,7 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(json.dumps(report.as_json(), indent=1))
     elif not quiet:
         typer.echo(report.headline)
+        typer.echo(report.course)
         _print_report(report)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
         hint(f"attangent chat --model {model} --adapter {out}")

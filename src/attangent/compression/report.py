@@ -82,14 +82,29 @@ class Report:
         return f"answers kept: {self.kept} of {len(self.own)}"
 
     @property
+    def course(self) -> str:
+        """What was done: how much smaller the prompt became, how, and what else was tried."""
+        if self.size >= self.prompt_tokens:
+            said = f"the prompt stays as it is, {self.prompt_tokens} tokens"
+        else:
+            times = self.bytes_of_cache / max(1, self.bytes_of_states)
+            said = f"{times:.1f} times smaller: {self.size} tokens for each head"
+        if self.distilled:
+            said += f", trained for {self.distilled} steps"
+        tried = [_tried(Attempt(**attempt)) for attempt in self.goal.get("attempts", ())]
+        return f"{said}; tried: {', '.join(tried)}" if len(tried) > 1 else said
+
+    @property
     def _advice(self) -> str:
-        return "try a larger size" if self.distilled else "try a larger size or --distill 200"
+        return "try a larger size" if self.distilled else "try a larger size or --distill 24"
 
     @property
     def warnings(self) -> list[str]:
         found = []
         if self.goal and not self.goal["met"]:
             found.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
+        if self.goal and self.size >= self.prompt_tokens > 0 and len(self.goal["attempts"]) > 1:
+            found.append("no smaller size keeps enough of the answers: ask for less, such as --keep 0.8")
         if 0 < len(self.own) < _FEW:
             found.append(
                 f"only {len(self.own)} questions count, so that the share of answers kept is rough: add your "
@@ -134,6 +149,11 @@ class Report:
             "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
             "warnings": self.warnings,
         }
+
+
+def _tried(attempt: Attempt) -> str:
+    kept = f"{attempt.kept} of {attempt.asked}" if attempt.asked else f"{attempt.share:.0%} of next tokens"
+    return f"{attempt.size}{' trained' if attempt.distilled else ''} ({kept})"
 
 
 def report_of(
