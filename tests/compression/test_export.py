@@ -23,12 +23,12 @@ def greedy(model, ids, **more):
     return model.generate(input_ids=ids, attention_mask=mask, **OPTIONS, **more)[0, ids.shape[1] :].tolist()
 
 
-@pytest.mark.parametrize("size", [12, 400])
-def test_attached_cached_and_with_peft_the_same_tokens_are_written(size, tmp_path):
+@pytest.mark.parametrize(("size", "steps"), [(12, 0), (12, 3), (400, 0)])
+def test_attached_cached_and_with_peft_the_same_tokens_are_written(size, steps, tmp_path):
     from peft import PeftModel
 
     model, ids = tiny_llama(layers=2), tokens("what is it?")
-    found = compress(model, Letters(), TEXT, size=size, method="plain")
+    found = compress(model, Letters(), TEXT, size=size, method="plain", distill=steps)
     cached = greedy(model, found.behind(ids), past_key_values=found.cache())
     found.export_peft(model, tmp_path / "peft")
     found.attach(model)
