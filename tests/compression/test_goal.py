@@ -92,6 +92,7 @@ def test_sizes_whose_tokens_answer_next_to_nothing_are_not_fitted():
     job = Job(quiz=range(10))
     outcome = reach(job, Goal(keep=0.9))
     assert job.rough == [64, 128]  # 3 and 7 of 10 unfitted, where 6 are wanted
+    assert outcome.as_json()["unfitted"] == {64: 0.3, 128: 0.7}
     assert job.tried == [(128, 0)]
     assert (outcome.met, outcome.found.size) == (True, 128)
 

@@ -1,6 +1,6 @@
 """The curve of size against answers kept, as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 
 
 @in_style
-def draw_curve(attempts: Sequence[Attempt], keep: float | None = None, path: Path | None = None) -> "Figure":
-    """The share of answers kept against the size, the closed form and distilled apart; also to a file."""
+def draw_curve(
+    attempts: Sequence[Attempt],
+    keep: float | None = None,
+    path: Path | None = None,
+    unfitted: Mapping[int, float] | None = None,
+) -> "Figure":
+    """The share of answers kept against the size: tokens as they are, fitted, distilled; also to a file."""
     figure, axes = one_panel((6.0, 3.8))
+    if unfitted:
+        axes.plot(*zip(*sorted(unfitted.items()), strict=True), ".:", color=FAINT, label="tokens as they are")
     by_size = sorted(attempts, key=lambda attempt: attempt.size)
     closed = [attempt for attempt in by_size if not attempt.distilled]
     trained = [attempt for attempt in by_size if attempt.distilled]
@@ -26,7 +33,7 @@ def draw_curve(attempts: Sequence[Attempt], keep: float | None = None, path: Pat
     if keep is not None:
         axes.axhline(keep, color=FAINT, linewidth=1.0, label=f"goal {keep:g}")
     axes.set_xscale("log", base=2)
-    sizes = sorted({attempt.size for attempt in attempts})
+    sizes = sorted({attempt.size for attempt in attempts} | set(unfitted or ()))
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.minorticks_off()
     axes.set_ylim(0, 1.05)

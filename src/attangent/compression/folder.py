@@ -68,7 +68,7 @@ def compress_to_folder(
             goal=outcome.as_json() if outcome.attempts else {},
         )
         if outcome.attempts:
-            draw_curve(outcome.attempts, order.keep, out / CURVE)
+            draw_curve(outcome.attempts, order.keep, out / CURVE, outcome.unfitted)
         if export:
             report = replace(report, exported=_export(job, found, out / export))
         write_json(out / REPORT, report.as_json())

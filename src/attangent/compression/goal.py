@@ -66,18 +66,23 @@ class Attempt:
 
 @dataclass
 class Outcome:
-    """The compressed prompt that was chosen, whether it meets the goal, and all that was tried."""
+    """The compressed prompt that was chosen, whether it meets the goal, and all that was tried.
+
+    unfitted: by size, the share of answers that its tokens keep before they are fitted.
+    """
 
     found: CompressedPrompt
     met: bool
     attempts: list[Attempt] = field(default_factory=list)
     stopped: str = ""
+    unfitted: dict[int, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "met": self.met,
             "stopped": self.stopped,
             "attempts": [asdict(attempt) for attempt in self.attempts],
+            "unfitted": self.unfitted,
         }
 
 
@@ -115,7 +120,7 @@ class _Search:
     tried: list[tuple[Attempt, CompressedPrompt]] = field(default_factory=list)
     enough: CompressedPrompt | None = None
     started: float = field(default_factory=time.perf_counter)
-    promises: dict[int, bool] = field(default_factory=dict)
+    unfitted: dict[int, float] = field(default_factory=dict)
 
     def first_place(self, sizes: Sequence[int]) -> int:
         """Where in the list of sizes to begin."""
@@ -136,12 +141,13 @@ class _Search:
 
     def is_promising(self, size: int) -> bool:
         """Whether the tokens of this size, as they are, answer something; True where it cannot be said."""
-        if size not in self.promises:
+        if size not in self.unfitted:
             rough = self.job.unfitted(size, self.method) if self.can_foresee else None
-            answers = () if rough is None else self.job.quiz_answers(rough)
-            kept = sum(not answer.lost for answer in answers)
-            self.promises[size] = kept >= _PROMISING * self.goal.keep * len(answers)
-        return self.promises[size]
+            if rough is None:
+                return True
+            answers = self.job.quiz_answers(rough)
+            self.unfitted[size] = sum(not answer.lost for answer in answers) / max(1, len(answers))
+        return self.unfitted[size] >= _PROMISING * self.goal.keep
 
     @property
     def seconds(self) -> float:
@@ -173,11 +179,11 @@ class _Search:
     def outcome(self) -> Outcome:
         attempts = [attempt for attempt, _ in self.tried]
         if self.enough is not None:
-            return Outcome(self.enough, True, attempts)
+            return Outcome(self.enough, True, attempts, unfitted=self.unfitted)
         best = max(self.tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
         allowed = f"{self.goal.size} tokens for each head are the most allowed"
         stopped = f"{self.goal.seconds:g} seconds are over" if self.over else allowed
-        return Outcome(best, False, attempts, stopped)
+        return Outcome(best, False, attempts, stopped, self.unfitted)
 
 
 def _sizes(tokens: int, most: int | None) -> list[int]:

@@ -63,7 +63,9 @@ class Report:
         from attangent.compression.curve import draw_curve, draw_shares
 
         tried = [Attempt(**attempt) for attempt in self.goal.get("attempts", ())]
-        return finished(draw_curve(tried) if tried else draw_shares(self), path)
+        unfitted = {int(size): share for size, share in self.goal.get("unfitted", {}).items()}
+        drawn = draw_curve(tried, unfitted=unfitted) if tried else draw_shares(self)
+        return finished(drawn, path)
 
     @property
     def lost(self) -> list[Answer]:
