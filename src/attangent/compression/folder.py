@@ -17,7 +17,7 @@ from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
 from attangent.compression.distilling.distill import Distillation
 from attangent.compression.export import check_export
-from attangent.compression.goal import Goal
+from attangent.compression.goal import Goal, keeps_enough
 from attangent.compression.order import Order
 from attangent.compression.pieces import PieceRun
 from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
@@ -124,7 +124,7 @@ def _long_to_folder(
 
 def _long_goal(report: Report, goal: Goal, sizes: Sequence[int]) -> dict[str, Any]:
     """Whether all pieces together keep enough answers, and the size that each of them got."""
-    met = report.kept >= goal.keep * len(report.own)
+    met = keeps_enough(report.kept, len(report.own), goal.keep)
     stopped = "" if met else "pieces that are compressed one by one keep less together than each by itself"
     return {"met": met, "stopped": stopped, "attempts": [], "sizes": list(sizes)}
 
