@@ -14,6 +14,9 @@ PRESSES = ("KVzip", "SnapKV", "ExpectedAttention", "AdaKV", "TOVA")
 MATCHING = ("Attention Matching", "Attention Matching, sizes by head")
 QUICK = ("recall", *PRESSES, *MATCHING, "summary", "prompt cut")
 STRONGEST = ("recall", "KVzip", *MATCHING, "summary")
+LEADING = ("recall", "KVzip", MATCHING[1])
+EQUAL = ("anchors", "plain")
+"""The same number of tokens for each head: with masses of their own, and as any engine can hold them."""
 CARTRIDGES = {"CARTRIDGE": 12, "CARTRIDGE, longer": 96}
 """Steps of training: about as long as `recall` takes, and eight times as long."""
 DISTILLED = ("recall, distilled",)
@@ -33,19 +36,23 @@ class Stage:
 GRID = (
     Stage(TASKS["facts"], (8, 16), QUICK),
     Stage(NEEDLES_1K, (8, 16), QUICK),
-    Stage(NEEDLES_2K, (8, 16), STRONGEST),
+    Stage(NEEDLES_2K, (8, 16), LEADING),
     Stage(TASKS["examples"], (8, 16), QUICK),
     Stage(TASKS["instructions"], (8, 16), QUICK),
-    Stage(UNTOUCHED, (4, 32, 64), STRONGEST),
+    Stage(TASKS["facts"], (32,), LEADING),
+    Stage(TASKS["facts"], (8, 16), EQUAL),
+    Stage(UNTOUCHED, (4, 32, 64), (*STRONGEST, "prompt cut")),
+    Stage(TASKS["facts"], (4, 64), LEADING),
     Stage(NEEDLES_1K[:1], (4, 32, 64), STRONGEST),
     Stage(TASKS["instructions"], (4, 32, 64), STRONGEST),
     Stage(TASKS["examples"][:1], (4, 32, 64), STRONGEST),
     Stage(UNTOUCHED, (8,), tuple(CARTRIDGES)),
     Stage(TASKS["facts"], (16, 32), DISTILLED),
-    Stage(TASKS["instructions"], (8, 16), DISTILLED),
-    Stage(NEEDLES_1K, (16,), DISTILLED),
+    Stage(TASKS["instructions"], (8, 16, 32), DISTILLED),
+    Stage(TASKS["examples"][:1], (16, 32), DISTILLED),
+    Stage(NEEDLES_1K, (16, 32), DISTILLED),
     Stage(UNTOUCHED, (64,), DISTILLED),
-    Stage(("needles-4k",), (16, 64), ("recall", "KVzip", MATCHING[1])),
+    Stage(("needles-4k",), (16, 64), LEADING),
 )
 
 

@@ -1,15 +1,21 @@
 """The tables of docs/compress.md, made from the rows of benchmarks/compress_results.json.
 
+`python -m benchmarks.compress_means` puts them into the page, between the two marks that it has for them.
+
 For each task one table: a line for each method, a column for each number of times that it is smaller than the
 prompt. Sums go over the prompts that every method of a column was measured on.
 """
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.compress_prompts import TASKS
 
 FULL = "full prompt"
+PAGE = Path(__file__).parents[1] / "docs" / "compress.md"
+BEGIN, END = "<!-- tables: python -m benchmarks.compress_means -->", "<!-- end of tables -->"
 Rows = Sequence[dict[str, Any]]
 
 
@@ -100,3 +106,15 @@ def costs(rows: Rows) -> str:
         took = f"{sum(seconds) / len(seconds):.1f}" if seconds else "-"
         lines.append(f"| {method} | {ratio:.3f} | {took} | {share:.1%} |")
     return "\n".join(lines)
+
+
+def put_into(page: str, rows: Rows) -> str:
+    """The page with the tables of these rows in the place of those it has."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables(rows)}\n\n{costs(rows)}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    known = json.loads(Path(__file__).with_name("compress_results.json").read_text())["rows"]
+    PAGE.write_text(put_into(PAGE.read_text(), known))

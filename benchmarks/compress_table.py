@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from attangent._files import real_folder
 from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
-from attangent.compression.methods import DEFAULT
+from attangent.compression.methods import DEFAULT, method_named
 from benchmarks.child import Unavailable
 from benchmarks.compress_grid import CARTRIDGES, DISTILLED, MATCHING, PRESSES, size_of
 from benchmarks.compress_prompts import Prompt
@@ -88,11 +88,10 @@ def _ours(job: Compressor, method: str, size: int) -> Entry:
     """Our own method from the beginning: seconds of reading, sampling, scoring and fitting, each of which is
     done once for a prompt and counts for every size."""
     own = _own(job)
-    seconds = [
-        own.work.notes("seconds-texts", lambda: _seconds(lambda: own.recall_text)),
-        own.work.notes("seconds-scores", lambda: _seconds(lambda: own.scores)),
-        own.work.notes(f"seconds-{method}-{size}", lambda: _seconds(lambda: own.fit(size, method))),
-    ]
+    parts = {"texts": lambda: own.recall_text, f"{method}-{size}": lambda: own.fit(size, method)}
+    if method_named(method).by_scores:
+        parts = {"texts": parts["texts"], "scores": lambda: own.scores, **parts}
+    seconds = [own.work.notes(f"seconds-{part}", partial(_seconds, work)) for part, work in parts.items()]
     return Entry(method, size, sum(seconds), own.fit(size, method).states)
 
 

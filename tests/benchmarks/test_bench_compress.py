@@ -12,7 +12,7 @@ from benchmarks import bench_compress, compress_rivals, compress_table
 from benchmarks.bench_compress import random_cache, step_of
 from benchmarks.child import Unavailable
 from benchmarks.compress_grid import PRESSES, QUICK, size_of, wanted
-from benchmarks.compress_means import costs, tables
+from benchmarks.compress_means import costs, put_into, tables
 from benchmarks.compress_prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
 from benchmarks.compress_rivals import cartridge, kvpress_python, sizes_by_head
 from benchmarks.compress_table import FULL, Ratio, measure_prompt, rows_of, write
@@ -132,6 +132,8 @@ def test_the_page_has_the_tables_of_the_results():
     page, rows = (compress_table.RESULTS.parents[1] / "docs" / "compress.md").read_text(), rows_of()
     assert tables(rows) in page
     assert costs(rows) in page
+    assert put_into(page, rows) == page
+    assert put_into(page, rows[:20]) != page
 
 
 def test_a_step_leaves_the_cache_as_it_was():
