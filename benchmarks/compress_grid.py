@@ -15,12 +15,15 @@ MATCHING = ("Attention Matching", "Attention Matching, sizes by head")
 QUICK = ("recall", *PRESSES, *MATCHING, "summary", "prompt cut")
 STRONGEST = ("recall", "KVzip", *MATCHING, "summary")
 LEADING = ("recall", "KVzip", MATCHING[1])
-EQUAL = ("anchors", "plain")
-"""The same number of tokens for each head: with masses of their own, and as any engine can hold them."""
+WITH_MASSES = "plain with masses"
+EQUAL = ("plain", WITH_MASSES, "anchors")
+"""The same number of tokens for each head: as any engine can hold them, and with masses of their own."""
 CARTRIDGES = {"CARTRIDGE": 12, "CARTRIDGE, longer": 96}
 """Steps of training: about as long as `recall` takes, and eight times as long."""
 DISTILLED = ("recall, distilled",)
 """Trained for as long as the text needs, as the default command does it."""
+EXPORTED = ("plain, distilled",)
+"""What `--export peft` writes."""
 UNTOUCHED = ("railway", "observatory")
 
 
@@ -40,7 +43,8 @@ GRID = (
     Stage(TASKS["examples"], (8, 16), QUICK),
     Stage(TASKS["instructions"], (8, 16), QUICK),
     Stage(TASKS["facts"], (32,), LEADING),
-    Stage(TASKS["facts"], (8, 16), EQUAL),
+    Stage(TASKS["facts"], (4, 8, 16), EQUAL),
+    Stage(TASKS["facts"], (4, 8), EXPORTED),
     Stage(UNTOUCHED, (4, 32, 64), (*STRONGEST, "prompt cut")),
     Stage(TASKS["facts"], (4, 64), LEADING),
     Stage(NEEDLES_1K[:1], (4, 32, 64), STRONGEST),

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from attangent.adapters.products import fast_products
 from attangent.attention import RaggedState
 from attangent.compression.asking.answers import continuations
 from attangent.compression.capture import prefill, whole_prompt
@@ -20,11 +21,14 @@ from attangent.compression.distilling.distill import Distillation, distill_state
 from attangent.compression.fit import fit_states
 from attangent.compression.methods.anchors import pick, refitted
 from attangent.compression.methods.base import CompressionMethod
+from attangent.compression.methods.plain import STEPS, PlainMethod
 from attangent.compression.methods.scoring import best_tokens
-from attangent.compression.problem import LayerProblem, PromptState
+from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
 from attangent.compression.prompt import tokens_of
+from attangent.compression.refine import refined
 from attangent.compression.text import SINKS
 from benchmarks.child import Unavailable
+from benchmarks.compress_grid import WITH_MASSES
 
 ENVIRONMENT = Path(__file__).parent / ".envs" / "kvpress"
 KVPRESS = "kvpress==0.5.5"
@@ -103,6 +107,25 @@ def sizes_by_head(scores: dict[str, torch.Tensor], size: int, tokens: int) -> di
         low, high = (unit, high) if counts.sum() <= total else (low, unit)
     counts = iter((shares * low / shares.mean()).clamp(SINKS, tokens).floor().int().tolist())
     return {name: [next(counts) for _ in layer] for name, layer in chosen.items()}
+
+
+class WeightedPlain(PlainMethod):
+    """What `plain` does, with masses that are fitted and refined in the place of masses of one."""
+
+    def solved(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
+        return refined(problem, refitted(problem, chosen), STEPS)
+
+
+def weighted_plain(job: Compressor, size: int) -> Entry:
+    """The tokens of `plain` on the same text with masses of their own, to see what masses are worth."""
+    method, cache, text = WeightedPlain(), job.cache, job.recall_text
+    kept = method.kept(job.scores, size)
+
+    def fitted() -> dict[str, Any]:
+        with fast_products(job.model):
+            return fit_states(job.model, cache, text, size, method, kept=kept)
+
+    return timed(WITH_MASSES, size, fitted)
 
 
 def cut(job: Compressor, size: int) -> Entry:

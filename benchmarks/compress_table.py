@@ -20,9 +20,9 @@ from attangent._files import real_folder
 from attangent.compression.asking.answers import Answer, Way, answers_by
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
-from attangent.compression.methods import DEFAULT, method_named
+from attangent.compression.methods import method_named
 from benchmarks.child import Unavailable
-from benchmarks.compress_grid import CARTRIDGES, DISTILLED, MATCHING, PRESSES, size_of
+from benchmarks.compress_grid import CARTRIDGES, DISTILLED, EXPORTED, MATCHING, PRESSES, WITH_MASSES, size_of
 from benchmarks.compress_prompts import Prompt
 from benchmarks.compress_rivals import (
     Entry,
@@ -34,6 +34,7 @@ from benchmarks.compress_rivals import (
     summarised,
     summary,
     timed,
+    weighted_plain,
 )
 
 RESULTS = Path(__file__).with_name("compress_results.json")
@@ -78,9 +79,14 @@ def _entry(job: Compressor, method: str, size: int, presses: Presses, scores: Sc
         return matching_by_sizes(job, size, dict(scores()))
     if method in CARTRIDGES:
         return replace(cartridge(job, size, CARTRIDGES[method]), method=method)
-    if method in DISTILLED:
+    if method in (*DISTILLED, *EXPORTED):
         return _distilled(job, method, size)
-    rivals = {MATCHING[0]: attention_matching, "prompt cut": cut, "summary": summary}
+    rivals = {
+        MATCHING[0]: attention_matching,
+        WITH_MASSES: weighted_plain,
+        "prompt cut": cut,
+        "summary": summary,
+    }
     return rivals[method](job, size) if method in rivals else _ours(job, method, size)
 
 
@@ -101,9 +107,10 @@ def _own(job: Compressor) -> Compressor:
 
 
 def _distilled(job: Compressor, method: str, size: int) -> Entry:
-    """Our own default, then distillation for as long as the text needs."""
-    before, own = _ours(job, DEFAULT, size).seconds or 0.0, _own(job)
-    entry = timed(method, size, lambda: own.distill(own.fit(size)).states)
+    """One of our own methods, then distillation for as long as the text needs."""
+    start = method.partition(",")[0]
+    before, own = _ours(job, start, size).seconds or 0.0, _own(job)
+    entry = timed(method, size, lambda: own.distill(own.fit(size, start)).states)
     return replace(entry, seconds=before + (entry.seconds or 0.0))
 
 

@@ -223,9 +223,10 @@ def test_an_export_for_peft_is_written_beside_the_adapter(folder, prompt, tmp_pa
     out = tmp_path / "a"
     done = run(
         *("compress", "--model", folder, "--prompt", prompt, "--out", out, "--size", 12, "--keep", 0),
-        *("--export", "peft", "--quiet"),
+        *("--export", "peft"),
     )
     assert done.exit_code == 0, done.output
+    assert "for peft: 12 tokens for each head" in done.output
     assert json.loads((out / "report.json").read_text())["exported"]["folder"] == "peft"
     model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), str(out / "peft"))
     assert model.active_peft_config.num_virtual_tokens == 12

@@ -7,6 +7,8 @@ from attangent import AttangentError, detach
 from attangent.compression.compressor import Compressor
 from attangent.compression.entry import compress
 from attangent.compression.export import Rotation
+from attangent.compression.folder import compress_to_folder
+from attangent.compression.order import Order
 from attangent.compression.result import load_compressed
 from tests.compression.cases import STORY, Letters, Stories, stories_model, tiny_llama
 
@@ -47,12 +49,25 @@ def test_the_logits_of_the_cache_are_those_of_the_attached_prompt():
         torch.testing.assert_close(cached, model(ids).logits, atol=1e-3, rtol=1e-3)
 
 
-def test_masses_folded_into_keys_keep_most_of_what_masses_keep():
+def test_tokens_without_masses_keep_most_of_what_masses_keep():
     job = Compressor(stories_model(), Stories(), STORY)
     with_masses, plain = (job.fidelity(job.fit(32, method)).ratio for method in ("anchors", "plain"))
     selected = job.fidelity(job.fit(32, "select")).ratio
     assert plain < 0.5 * selected
     assert with_masses < 0.05
+
+
+def test_what_cannot_be_exported_is_refused_before_any_work(tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    gpt2 = GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=1, n_head=4, vocab_size=128, n_positions=512)).eval()
+    out, order = tmp_path / "out", Order(size=12)
+    with pytest.raises(AttangentError, match="no rotary positions"):
+        compress_to_folder(gpt2, Letters(), TEXT, out, order, export="peft")
+    long = TEXT * 40
+    with pytest.raises(AttangentError, match="in pieces cannot be exported"):
+        compress_to_folder(tiny_llama(layers=1), Letters(), long, out, order, export="peft")
+    assert not out.exists()
 
 
 def test_sizes_by_head_and_masses_do_not_fit_into_a_cache():

@@ -174,3 +174,5 @@ def test_more_than_two_thirds_of_a_prompt_are_not_fitted():
     assert _sizes(1085, 1000)[-2:] == [512, 1000]
     assert _sizes(100, None) == [16, 32, 64, 100]
     assert _sizes(90, None) == [16, 32, 90]
+    assert _sizes(100, None, least=20) == [32, 64, 100]
+    assert _sizes(100, 50, least=64) == [50]

@@ -29,6 +29,15 @@ def test_keys_that_move_stand_for_many_tokens():
     assert (found[1] > 0).all()
 
 
+def test_masses_that_are_fixed_stay_as_they_are_while_keys_move():
+    given_ = problem(n=600, m=40, seed=3)
+    keys, _, values = refitted(given_, torch.arange(6))
+    start = keys, torch.ones(6), values
+    found = refined(given_, start, steps=50, masses=False)
+    assert (found[1] == 1).all()
+    assert squared_error(given_, found) < 0.9 * squared_error(given_, start)
+
+
 def test_the_error_is_that_of_the_output():
     given_, chosen = problem(), torch.arange(5)
     start = refitted(given_, chosen)

@@ -46,6 +46,18 @@ def test_few_questions_are_warned_of():
     assert replace(report(), own=own + own[:1]).warnings == []
 
 
+def test_an_export_says_what_it_keeps_and_is_warned_of_where_it_keeps_less():
+    own = (Answer("Who?", "Quill", "Quill", "nobody", "Quill"),) * 10
+    about = {"folder": "peft", "size": 24, "distilled": 12, "kept": 8, "ratio": 0.05}
+    found = replace(report(), own=own, exported=about)
+    assert found.export_line == (
+        "peft: 24 tokens for each head, trained for 12 steps; answers kept: 8 of 10, relative KL 0.050"
+    )
+    assert "the export keeps 8 answers, the adapter 10" in found.warnings[0]
+    assert replace(found, exported=about | {"kept": 9}).warnings == []
+    assert report().export_line == ""
+
+
 def test_the_table_and_the_json_say_the_same():
     answers = [Answer("Who?", "Quill", "Dorn", "nobody", "Quill")]
     found = report(answers)

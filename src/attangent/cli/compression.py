@@ -39,7 +39,12 @@ def compress(
         typer.Option(help="The most virtual tokens for each KV head of all pieces of a very long prompt."),
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Look for a better size no longer than this.")] = None,
-    method: Annotated[str, typer.Option(help="recall, anchors, or a rival: select, merge, elu.")] = "recall",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="recall, plain (what other engines can hold), anchors; rivals: select, merge, elu."
+        ),
+    ] = "recall",
     tolerance: Annotated[
         float | None,
         typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
@@ -197,6 +202,8 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(report.course)
         _print_report(report)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
+        if report.export_line:
+            typer.echo(f"for {report.export_line}")
         hint(f"attangent chat --model {model} --adapter {out}")
     for warning in report.warnings:
         typer.echo(f"warning: {warning}", err=True)

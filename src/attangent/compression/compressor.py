@@ -224,9 +224,9 @@ class Compressor:
         return self._compressed(states, size, method)
 
     def unfitted(self, size: int, method: str = DEFAULT) -> CompressedPrompt | None:
-        """The tokens that a method by scores would keep, as they are; None for other methods."""
+        """The tokens that a method would keep, as they are; None where these do not tell what it keeps."""
         known = method_named(method)
-        if not known.by_scores or known.keeps_whole(len(self.ids), size):
+        if not known.foreseen or known.keeps_whole(len(self.ids), size):
             return None
         states = unfitted_states(self.cache, known.kept(self.scores, size) or {}, self._softcap)
         return self._compressed(states, size, method)

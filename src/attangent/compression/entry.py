@@ -35,10 +35,10 @@ def compress(
     prompt: text, or the first messages of a chat ([{"role": "system", "content": ...}]); several texts are
         compressed one by one and stand side by side.
     method: `recall` (the tokens needed to say the prompt again, more for heads that need more, `size` in the
-        mean, with masses and values of their own in closed form), `anchors` (as many tokens for each head,
-        those that explain most), or a rival: `select` (the most attended tokens as they are), `merge` (every
-        token merged into the nearest of these), `elu` (the map of P1's authors; its size is that of the
-        heads).
+        mean, with masses and values of their own in closed form), `plain` (as many tokens for each head and
+        no masses, as other engines hold them), `anchors` (as many for each head, those that explain most,
+        with masses), or a rival: `select` (the most attended tokens as they are), `merge` (every token merged
+        into the nearest of these), `elu` (the map of P1's authors; its size is that of the heads).
     calibration: texts to be read behind the prompt; by default what the model writes there, and the prompt.
     distill: steps of training after the closed form.
     tolerance: the smallest size from 16, 32, 64, ... whose ratio KL(full || compressed) / KL(full || none)

@@ -24,13 +24,23 @@ if TYPE_CHECKING:
 EXPORTS = ("peft",)
 
 
+_CLOSE = 1e-3
+
+
 def check_export(kind: str | None) -> None:
     """Refuse a layout that cannot be written, before any work."""
     if kind is not None:
         check_choice("export", kind, EXPORTS)
 
 
-_CLOSE = 1e-3
+def check_exportable(model: Any, long: bool) -> None:
+    """Refuse a model whose keys cannot be moved, and a prompt that is read in pieces, before any work."""
+    Rotation.of(model)
+    if long:
+        raise AttangentError(
+            "the model cannot read the prompt at once, and a prompt in pieces cannot be exported: leave "
+            "--export out, or shorten the prompt"
+        )
 
 
 @dataclass(frozen=True)

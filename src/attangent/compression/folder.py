@@ -16,8 +16,8 @@ from attangent.compression.asking.questions import AT_MOST
 from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
 from attangent.compression.distilling.distill import Distillation
-from attangent.compression.export import check_export
-from attangent.compression.goal import Goal, keeps_enough
+from attangent.compression.export import check_export, check_exportable
+from attangent.compression.goal import Goal, keeps_enough, reach
 from attangent.compression.order import Order
 from attangent.compression.pieces import PieceRun
 from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
@@ -53,7 +53,10 @@ def compress_to_folder(
     check_export(export)
     check_model(model, tokenizer)
     options: dict[str, Any] = {"calibration": calibration, "seed": seed, "folder": out}
-    if is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
+    long = is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH)
+    if export:
+        check_exportable(model, long)
+    if long:
         if progress is not None:
             options["progress"] = progress
         return _long_to_folder(model, tokenizer, prompt, order, questions, options)
@@ -70,7 +73,7 @@ def compress_to_folder(
         if outcome.attempts:
             draw_curve(outcome.attempts, order.keep, out / CURVE, outcome.unfitted)
         if export:
-            report = replace(report, exported=_export(job, found, out / export))
+            report = replace(report, exported=_export(job, found, order.goal(), out / export))
         write_json(out / REPORT, report.as_json())
         job.work.finish()
     return report
@@ -129,17 +132,30 @@ def _long_goal(report: Report, goal: Goal, sizes: Sequence[int]) -> dict[str, An
     return {"met": met, "stopped": stopped, "attempts": [], "sizes": list(sizes)}
 
 
-def _export(job: Compressor, found: CompressedPrompt, folder: Path) -> dict[str, Any]:
-    """Write the prompt for peft, at the same size but with masses of one, and measure it.
+def _export(job: Compressor, found: CompressedPrompt, goal: Goal | None, folder: Path) -> dict[str, Any]:
+    """Write the prompt for peft and measure it.
 
-    It is distilled where the prompt itself was.
+    Heads of a plain cache have the same size and no masses, so that more tokens are needed: the smallest size
+    from that of the prompt on which meets the goal. Without a goal the size is that of the prompt, and the
+    export is distilled where the prompt was.
     """
-    plain = found if found.exact else job.fit(found.size, "plain")
-    if found.distilled:
-        plain = job.distill(plain, Distillation(found.distilled, seed=job.seed))
+    if found.exact:
+        plain = found
+    elif goal is not None:
+        plain = reach(job, replace(goal, least=found.size), "plain").found
+    else:
+        plain = job.fit(found.size, "plain")
+        if found.distilled:
+            plain = job.distill(plain, Distillation(found.distilled, seed=job.seed))
     plain.export_peft(job.model, folder)
     kept = sum(not answer.lost for answer in job.quiz_answers(plain))
-    return {"folder": folder.name, "kept": kept, "ratio": job.fidelity(plain).ratio}
+    return {
+        "folder": folder.name,
+        "size": plain.size,
+        "distilled": plain.distilled,
+        "kept": kept,
+        "ratio": job.fidelity(plain).ratio,
+    }
 
 
 def decode_seconds(job: Compressor, compressed: CompressedPrompt, batch: int = 1) -> dict[str, float]:

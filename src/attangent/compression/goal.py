@@ -29,6 +29,7 @@ _FEWEST_QUESTIONS = 5
 class Goal:
     """Keep this part of the answers, with at most so many tokens for each head, in at most so many seconds.
 
+    least: no size below this is tried unless it is the largest allowed;
     steps: how many steps of distillation are tried where the closed form comes near; 0 for none, None for as
     many as the text needs.
     """
@@ -37,9 +38,11 @@ class Goal:
     size: int | None = None
     seconds: float | None = None
     steps: int | None = None
+    least: int = 1
 
     def __post_init__(self) -> None:
         check_between("keep", self.keep, 0, 1)
+        check_size("least", self.least)
         check_size("steps", self.steps or 0, least=0)
         if self.size is not None:
             check_size("size", self.size)
@@ -97,7 +100,7 @@ def reach(job: "Compressor", goal: Goal, method: str = DEFAULT) -> Outcome:
     """
     if not method_named(method).sized:
         raise AttangentError(f"method {method!r} has no size to choose: use keep=0 with it")
-    search, sizes = _Search(job, goal, method), _sizes(len(job.ids), goal.size)
+    search, sizes = _Search(job, goal, method), _sizes(len(job.ids), goal.size, goal.least)
     first = search.first_place(sizes)
     if search.is_enough(sizes[first]):
         for size in reversed(sizes[:first]):
@@ -137,7 +140,7 @@ class _Search:
     @property
     def can_foresee(self) -> bool:
         """Whether tokens can be asked before they are fitted, and there are enough questions."""
-        return method_named(self.method).by_scores and len(self.job.quiz) >= _FEWEST_QUESTIONS
+        return method_named(self.method).foreseen and len(self.job.quiz) >= _FEWEST_QUESTIONS
 
     def is_promising(self, size: int) -> bool:
         """Whether the tokens of this size, as they are, answer something; True where it cannot be said."""
@@ -186,13 +189,13 @@ class _Search:
         return Outcome(best, False, attempts, stopped, self.unfitted)
 
 
-def _sizes(tokens: int, most: int | None) -> list[int]:
-    """16, 32, 64, ... up to two thirds of the prompt and to the cap, which is the last one itself.
+def _sizes(tokens: int, most: int | None, least: int = 1) -> list[int]:
+    """16, 32, 64, ... from `least` to two thirds of the prompt and to the cap, which is the last one itself.
 
     Without a cap the last is the whole prompt, which keeps everything: more than that is not worth a fit.
     """
     last = tokens if most is None else min(most, tokens)
-    return [*(size for size in _SIZES if size < last and 3 * size <= 2 * tokens), last]
+    return [*(size for size in _SIZES if least <= size < last and 3 * size <= 2 * tokens), last]
 
 
 def keeps_enough(kept: int, asked: int, keep: float) -> bool:

@@ -15,16 +15,17 @@ _ROWS = 2048
 _SMALLEST_PART = 1e-4
 
 
-def refined(problem: HeadProblem, start: Solution) -> Solution:
+def refined(problem: HeadProblem, start: Solution, steps: int = _STEPS, masses: bool = True) -> Solution:
     """Keys, log masses and values after a few steps of Adam on |output - what it should be|^2, from `start`.
 
     Steps are in units of the standard deviations of the prompt's keys and values, and take a random part of
-    the queries each; values are solved for at the end. `start` is given back where it fits better.
+    the queries each; values are solved for at the end. `start` is given back where it fits better. Without
+    `masses` these stay as they are.
     """
-    moved = _trained(problem, start)
-    keys, masses, values = moved
+    moved = _trained(problem, start, steps, masses)
+    keys, k, values = moved
     weights = problem.attention_to(keys)
-    moved = keys, masses, fitted_values(problem, weights, masses, values)
+    moved = keys, k, fitted_values(problem, weights, k, values)
     return min(start, moved, key=lambda solution: squared_error(problem, solution))
 
 
@@ -61,22 +62,23 @@ def error_gradients(problem: HeadProblem, keys: Tensor, log_masses: Tensor, valu
     return [slopes.mT @ problem.queries, of_masses, of_values]
 
 
-def _trained(problem: HeadProblem, start: Solution) -> Solution:
+def _trained(problem: HeadProblem, start: Solution, steps: int, weighted: bool) -> Solution:
+    """`steps` of Adam; where tokens are not `weighted`, log masses have steps of no size."""
     keys, masses, values = start
     units = [max(x.std(unbiased=False).item(), 1e-6) for x in (problem.keys, problem.values)]
     log_masses = masses.clamp(min=_SMALLEST_PART * masses.max().item()).log()
-    scales = units[0], 1.0, units[1]
+    scales = units[0], float(weighted), units[1]
     starts = keys, log_masses, values
-    steps = [torch.zeros_like(x) for x in starts]
-    optimizer = torch.optim.Adam(steps, lr=_RATE, betas=(0.9, 0.95), fused=True)
-    for step, some in enumerate(islice(_batches(problem), _STEPS)):
-        optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS)
-        now = [torch.add(x, moved, alpha=unit) for x, moved, unit in zip(starts, steps, scales, strict=True)]
+    moves = [torch.zeros_like(x) for x in starts]
+    optimizer = torch.optim.Adam(moves, lr=_RATE, betas=(0.9, 0.95), fused=True)
+    for step, some in enumerate(islice(_batches(problem), steps)):
+        optimizer.param_groups[0]["lr"] = _RATE * (1 - step / steps)
+        now = [torch.add(x, moved, alpha=unit) for x, moved, unit in zip(starts, moves, scales, strict=True)]
         slopes = error_gradients(some, *now)
-        for moved, slope, unit in zip(steps, slopes, scales, strict=True):
+        for moved, slope, unit in zip(moves, slopes, scales, strict=True):
             moved.grad = slope * (unit / units[1] ** 2)
         optimizer.step()
-    c, b, u = steps
+    c, b, u = moves
     return keys + units[0] * c, (log_masses + b).exp(), values + units[1] * u
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _FEW = 10
 """Fewer questions than this do not say much."""
+_EXPORTED = 0.9
+"""An export that keeps a smaller part of the adapter's answers is warned of."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +44,7 @@ class Report:
     goal: dict[str, Any] = field(default_factory=dict)
     """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
     exported: dict[str, Any] = field(default_factory=dict)
-    """The export, which has masses of one: where it lies, answers kept and ratio."""
+    """The export, which has masses of one: folder, size, steps of training, answers kept and ratio."""
     pieces: int = 1
     """How many pieces the prompt was read in."""
     decode: dict[str, float] = field(default_factory=dict)
@@ -97,6 +99,19 @@ class Report:
         return f"{said}; tried: {', '.join(tried)}" if len(tried) > 1 else said
 
     @property
+    def export_line(self) -> str:
+        """What the export keeps; empty where there is none."""
+        if not self.exported:
+            return ""
+        size, steps = self.exported["size"], self.exported["distilled"]
+        trained = f", trained for {steps} steps" if steps else ""
+        kept = f"answers kept: {self.exported['kept']} of {len(self.own)}, " if self.own else ""
+        ratio = self.exported["ratio"]
+        return (
+            f"{self.exported['folder']}: {size} tokens for each head{trained}; {kept}relative KL {ratio:.3f}"
+        )
+
+    @property
     def _advice(self) -> str:
         return "try a larger size" if self.distilled else "try a larger size or --distill 24"
 
@@ -111,6 +126,11 @@ class Report:
             found.append(
                 f"only {len(self.own)} questions count, so that the share of answers kept is rough: add your "
                 "own with --ask, with the words of their answers"
+            )
+        if self.exported and self.exported["kept"] < _EXPORTED * self.kept:
+            found.append(
+                f"the export keeps {self.exported['kept']} answers, the adapter {self.kept}: a plain cache "
+                "has the same size in every head and no masses; use the adapter, or a larger --size"
             )
         if self.fidelity.ratio > 0.5:
             found.append(

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.compression.methods.scoring import best_tokens
+from attangent.compression.methods.scoring import best_of_each_head, best_tokens
 
 
 @given(seed=st.integers(0, 50), size=st.integers(5, 30))
@@ -35,3 +35,13 @@ def test_heads_may_have_different_numbers_of_tokens(seed, size):
         for own, places in zip(scores[name], layer, strict=True):
             assert places.max() < len(own)
             assert places[:4].tolist() == [0, 1, 2, 3]
+
+
+def test_each_head_by_itself_keeps_its_own_best_and_the_first_tokens():
+    scores = {
+        "a": torch.tensor([[0.0, 0, 0, 0, 5, 1, 7, 2], [0, 0, 0, 0, 1, 2, 3, 4.0]]),
+        "b": [torch.rand(5)],
+    }
+    kept = best_of_each_head(scores, 6)
+    assert [places.tolist() for places in kept["a"]] == [[0, 1, 2, 3, 4, 6], [0, 1, 2, 3, 6, 7]]
+    assert [places.tolist() for places in kept["b"]] == [[0, 1, 2, 3, 4]]

@@ -22,6 +22,8 @@ class CompressionMethod(ABC):
     """Whether the user chooses the size; otherwise the model's heads do."""
     by_scores: ClassVar[bool] = False
     """Whether tokens are chosen beforehand, by the scores of a repetition of the prompt."""
+    foreseen: ClassVar[bool] = False
+    """Whether these tokens, before they are fitted, tell how many answers will be kept."""
 
     def kept(self, scores: Scores, size: int) -> Kept | None:
         """The tokens that each head keeps, where they are chosen beforehand."""

@@ -4,26 +4,41 @@ import torch
 from torch import Tensor
 
 from attangent.compression.methods.anchors import pick, refitted
-from attangent.compression.methods.base import HeadwiseMethod
-from attangent.compression.problem import HeadProblem, Solution, fitted_values
+from attangent.compression.methods.base import CompressionMethod
+from attangent.compression.methods.scoring import Kept, Scores, best_of_each_head
+from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution, fitted_values
+from attangent.compression.refine import refined
 
+_FITTED_ON = 4096
+STEPS = 100
 _KEY_RIDGE = 1e-3
 _ROWS = 1024
 _LARGEST_SHIFT = 6.0
 _EVERY_QUERY = 0.1
 
 
-class PlainMethod(HeadwiseMethod):
-    """The tokens of `anchors` with masses of one: masses are folded into keys, values refitted.
+class PlainMethod(CompressionMethod):
+    """The tokens that each head needs most, with masses of one.
 
-    Such states are a KV cache, which transformers and peft take as they are.
+    What the masses would be is folded into the keys; then keys and values are refined. Such states are a KV
+    cache, which transformers and peft take as they are.
     """
 
     name = "plain"
     weighted = False
+    by_scores = True
 
-    def solve(self, problem: HeadProblem, size: int) -> Solution:
-        return folded(problem, pick(problem, size))
+    def kept(self, scores: Scores, size: int) -> Kept:
+        return best_of_each_head(scores, size)
+
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
+        kept = layer.kept or [pick(head, size) for head in layer.heads()]
+        heads = zip(layer.heads(_FITTED_ON), kept, strict=True)
+        return layer.state([self.solved(head, chosen) for head, chosen in heads])
+
+    def solved(self, problem: HeadProblem, chosen: Tensor) -> Solution:
+        """The virtual tokens of one head."""
+        return refined(problem, folded(problem, chosen), STEPS, masses=False)
 
 
 def folded(problem: HeadProblem, chosen: Tensor) -> Solution:

@@ -20,6 +20,7 @@ class RecallMethod(CompressionMethod):
 
     name = "recall"
     by_scores = True
+    foreseen = True
 
     def kept(self, scores: Scores, size: int) -> Kept:
         return best_tokens(scores, size)

@@ -28,3 +28,14 @@ def best_tokens(scores: Scores, size: int) -> Kept:
     kept[together.flatten().topk(count).indices] = True
     places = iter([row.nonzero()[:, 0] for row in kept.view(together.shape)])
     return {name: [next(places) for _ in layer] for name, layer in scores.items()}
+
+
+def best_of_each_head(scores: Scores, size: int) -> Kept:
+    """The `size` best tokens of every head by itself; the first tokens always."""
+
+    def best(head: Tensor) -> Tensor:
+        own = head.float().cpu().clone()
+        own[:SINKS] = torch.inf
+        return own.topk(min(size, len(own))).indices.sort().values
+
+    return {name: [best(head) for head in layer] for name, layer in scores.items()}
