@@ -23,7 +23,7 @@ from attangent.tuning.planning.kernel_tuned import _Features
 from attangent.tuning.planning.leave_one_out import best_fit
 from attangent.tuning.planning.network import Network, targets_of
 from attangent.tuning.recipe import Recipe
-from attangent.tuning.running import Task, started
+from attangent.tuning.running import Task, rate_scale, started
 from attangent.tuning.start import features_of, fit_head
 from attangent.tuning.training import Job, Training, score, train
 from benchmarks.planning.real import prepared
@@ -55,7 +55,7 @@ def accuracy(task: Task, held: Any, change: Tensor) -> float:
         layer = trained_classifier(adapted)
         found = features_of(adapted, layer, task.rows, task.collate)
         fit_head("classification", layer, *found, 0, None, True)
-    scale = METHOD.technique.rate_scale
+    scale = rate_scale(task, METHOD, Recipe())
     with tempfile.TemporaryDirectory() as place:
         job = Job(adapted, "classification", rate, task.rows, task.collate, Path(place), rate_scale=scale)
         trainer, _ = train(job, Training(batch=8))

@@ -122,8 +122,8 @@ def test_a_rate_that_is_given_is_not_sought(data, tmp_path):
 def test_a_search_that_finds_nothing_better_is_logistic_regression_on_all_rows(data, tmp_path):
     model, rows = data
     task = Task(copy.deepcopy(model), "classification", rows[:64], PAD)
-    absurd = Method("full", learning_rate=1.0)
-    found = run_method(task, absurd, Training(epochs=1, batch=8), Recipe(search=True), tmp_path)
+    absurd, training = Method("full", learning_rate=1.0), Training(epochs=1, batch=8, head_rate=1.0)
+    found = run_method(task, absurd, training, Recipe(search=True), tmp_path)
     assert found.numbers["trained_share"] == 0
     probe = run(data, tmp_path, "probe", Recipe())
     ends = [score(one.trainer, rows[64:], "classification") for one in (found, probe)]

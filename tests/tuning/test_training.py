@@ -19,6 +19,7 @@ from attangent.tuning.encoding import Completion, Padding, encode_completions, e
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method, adapt
+from attangent.tuning.recipe import Recipe
 from attangent.tuning.trainer import make_trainer, optimiser
 from attangent.tuning.training import Job, Training, row_errors, score, train, untrained
 from tests.adapters.tiny import save_bert, save_llama, write_rows
@@ -85,6 +86,18 @@ def test_the_head_has_a_rate_of_its_own(data, tmp_path):
     assert [group["lr"] for group in groups] == [0.03, 0.004]
     (alone,) = optimiser(job(data, tmp_path, "head").model, 0.03, Training(head_rate=0.004)).param_groups
     assert alone["lr"] == 0.03
+
+
+@pytest.mark.parametrize(("start", "rate"), [("closed-form", 1e-3), ("random", 5e-3)])
+def test_a_head_in_closed_form_takes_a_fifth_of_its_rate(data, tmp_path, start, rate):
+    scale = Recipe(start).scale_of(Method("lora"), closed=True)
+    groups = optimiser(job(data, tmp_path).model, 0.03, Training(), scale).param_groups
+    assert [group["lr"] for group in groups] == pytest.approx([0.03, rate])
+
+
+def test_a_head_without_closed_form_keeps_its_rate(data, tmp_path):
+    scale = Recipe().scale_of(Method("ntk+lora"), closed=False)
+    assert (scale("classifier.weight"), scale("lora_A.weight")) == (1.0, 0.2)
 
 
 def test_accumulation_is_the_same_as_a_larger_batch(data, tmp_path):

@@ -1,10 +1,11 @@
 """What is done around the training of a method, the same for every method."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from attangent._checks import check_choice
-from attangent.tuning.methods import Method
+from attangent.tuning.methods import Method, is_head
 
 Start = Literal["closed-form", "cross-validated", "random"]
 Validation = Literal["none", "random", "unlike"]
@@ -45,7 +46,18 @@ class Recipe:
             return method.rate
         return (_GENTLE if sure else method.technique.bold) * method.rate
 
+    def scale_of(self, method: Method, closed: bool) -> Callable[[str], float]:
+        """The rate of a parameter, by its name, relative to the method's or to the classifier's own.
+
+        A classifier that starts in closed form (`closed`: it has one) is near its end and takes small steps.
+        """
+        own = method.technique.rate_scale
+        if not closed or self.start == "random":
+            return own
+        return lambda name: own(name) * (_NEAR if is_head(name) else 1.0)
+
 
 _GENTLE = 0.25
+_NEAR = 0.2
 PLAIN = Recipe("random", "none")
 """Training and nothing else."""

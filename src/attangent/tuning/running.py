@@ -141,7 +141,7 @@ def _begin(
     adapted, rate = started(replace(task, rows=part), method, recipe, seed)
     if method.technique.trains:
         check_gradients(adapted, task.collate([part[0]]))
-    scale = method.technique.rate_scale
+    scale = rate_scale(task, method, recipe)
     return Job(adapted, task.kind, rate, part, task.collate, folder, task.weights, watch, scale), kept
 
 
@@ -167,6 +167,11 @@ def with_method(task: Task, method: Method, recipe: Recipe, seed: int, sure: boo
     layer = _linear(task)
     adapted = adapt(task.model, method, task.kind, seed, calibration_batches(task.rows, task.collate))
     return adapted, method.rate if layer is None else recipe.rate_of(method, sure)
+
+
+def rate_scale(task: Task, method: Method, recipe: Recipe) -> Callable[[str], float]:
+    """The rate of a parameter relative to the method's or the classifier's, by its name."""
+    return recipe.scale_of(method, _linear(task) is not None)
 
 
 def _linear(task: Task) -> nn.Linear | None:

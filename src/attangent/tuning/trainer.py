@@ -94,18 +94,16 @@ def optimiser(
 ) -> torch.optim.Optimizer:
     """AdamW with the classifier in a group of its own; where only that trains, it has the method's rate.
 
-    The others stand in one group for each rate that `scale` gives them.
+    `scale` is by how much the rate of a parameter differs; there is one group for each rate.
     """
-    groups: dict[float, list[nn.Parameter]] = {}
-    head = []
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and is_head(name):
-            head.append(parameter)
-        elif parameter.requires_grad:
-            groups.setdefault(rate * scale(name), []).append(parameter)
-    found = [{"params": own, "lr": own_rate} for own_rate, own in groups.items()]
-    if head:
-        found.append({"params": head, "lr": (training.head_rate or rate) if groups else rate})
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if all(is_head(name) for name, _ in trained):
+        return torch.optim.AdamW([p for _, p in trained], rate, weight_decay=training.weight_decay)
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for name, parameter in trained:
+        own = (training.head_rate or rate) if is_head(name) else rate
+        groups.setdefault((is_head(name), own * scale(name)), []).append(parameter)
+    found = [{"params": groups[key], "lr": key[1]} for key in sorted(groups, key=lambda key: key[0])]
     return torch.optim.AdamW(found, weight_decay=training.weight_decay)
 
 

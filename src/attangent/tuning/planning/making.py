@@ -33,7 +33,7 @@ from attangent.tuning.planning.standing_in import MOST_DIRECTIONS, Practice, sta
 from attangent.tuning.planning.trials import Trials
 from attangent.tuning.preparing import class_weights, prepare
 from attangent.tuning.request import Tuning
-from attangent.tuning.running import Task, start_classifier, with_method
+from attangent.tuning.running import Task, rate_scale, start_classifier, with_method
 
 FACTORS = tuple(2.0**power for power in range(-5, 3))
 """The rates that are looked at, relative to the method's own: eight, from a 32nd to four times it.
@@ -133,8 +133,9 @@ class Outlook:
         cost = cost_of(adapted, task.rows, task.collate, lengths[-1][0])
         count = f"{len(network.theta):,} weights would be trained on {len(task.rows)} rows"
         self.report(f"{method.name}: {count}")
+        scale = rate_scale(task, method, self.tuning.recipe)
         asked = list(rates) if rates is not None else rates_around(method.rate)
-        by_weight = rates_by_weight(adapted, asked, training, method.technique.rate_scale)
+        by_weight = rates_by_weight(adapted, asked, training, scale)
         scene = self._scene(network, task, held, by_weight, lengths[-1][0])
         expectation = Expectation(scene, self.care)
         found = expectation.runs(asked, by_weight, lengths, partial(self._say_new, method.name))
