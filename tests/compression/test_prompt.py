@@ -29,6 +29,27 @@ def test_text_is_taken_as_it_is():
     assert len(reader.opening(Letters())) == 0
 
 
+def test_text_begins_as_every_text_of_the_tokenizer_does():
+    class Begun(Letters):
+        bos_token_id = 2
+
+        def __call__(self, text, add_special_tokens=True):
+            own = super().__call__(text)["input_ids"]
+            return {"input_ids": [2, *own] if add_special_tokens else own}
+
+    ids, reader = read_prompt(Begun(), "hello")
+    assert text(ids) == "\x02hello"
+    assert text(read_prompt(Begun(), "\x02hello")[0]) == "\x02hello"
+    assert text(reader.question(Begun(), "who?")) == "who?"
+
+    class Unused(Letters):
+        bos_token_id = 2
+
+    assert text(read_prompt(Unused(), "hello")[0]) == "hello"
+    with pytest.raises(AttangentError, match="prompt is empty"):
+        read_prompt(Begun(), "")
+
+
 def test_a_chat_goes_through_the_template_and_so_does_what_follows():
     ids, reader = read_prompt(ChatLetters(), CHAT)
     assert text(ids) == "<system>be kind</>"

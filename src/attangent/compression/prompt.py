@@ -63,7 +63,7 @@ class Reader:
 def read_prompt(tokenizer: Any, prompt: Any) -> tuple[Tensor, Reader]:
     """The tokens (m) of a prompt and the reader of what follows it."""
     if isinstance(prompt, str):
-        ids, reader = tokens_of(tokenizer, prompt), Reader()
+        ids, reader = _begun(tokenizer, tokens_of(tokenizer, prompt)), Reader()
     elif _are_messages(prompt):
         _check_template(tokenizer)
         text = tokenizer.apply_chat_template(list(prompt), tokenize=False)
@@ -156,6 +156,17 @@ def tokens_of(tokenizer: Any, text: str) -> Tensor:
         raise AttangentError("the text holds half a letter (a surrogate without the other): take it out")
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     return torch.tensor(list(ids), dtype=torch.long)
+
+
+def _begun(tokenizer: Any, ids: Tensor) -> Tensor:
+    """The tokens (m) of a text behind the one that every text of this tokenizer begins with, if any.
+
+    Models that were trained with it (Gemma, Llama) answer much worse without. Templates of chats write it.
+    """
+    bos = getattr(tokenizer, "bos_token_id", None)
+    if bos is None or len(ids) == 0 or ids[0] == bos or tokenizer("a")["input_ids"][0] != bos:
+        return ids
+    return torch.cat([ids.new_tensor([bos]), ids])
 
 
 def _behind(tokenizer: Any, before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
