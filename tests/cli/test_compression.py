@@ -214,6 +214,8 @@ def test_an_encoder_is_refused(folder, prompt, tmp_path):
     done = run("compress", "--model", tmp_path / "bert", "--prompt", prompt, "--out", tmp_path / "o")
     assert isinstance(done.exception, AttangentError)
     assert "holds no causal language model" in str(done.exception)
+    assert "not an encoder" in str(done.exception)
+    assert "LOAD REPORT" not in done.output
 
 
 def test_an_export_for_peft_is_written_beside_the_adapter(folder, prompt, tmp_path):

@@ -219,15 +219,21 @@ def _load(model: str) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    with loading(f"no causal language model with a tokenizer could be loaded from {model}"):
-        tokenizer = AutoTokenizer.from_pretrained(model)
-        options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
-        loaded: Any = AutoModelForCausalLM.from_pretrained(model, **options)
-        network, about = loaded
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # what is wrong is said below, in one line
+    try:
+        with loading(f"no causal language model with a tokenizer could be loaded from {model}"):
+            tokenizer = AutoTokenizer.from_pretrained(model)
+            options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+            loaded: Any = AutoModelForCausalLM.from_pretrained(model, **options)
+            network, about = loaded
+    finally:
+        logging.set_verbosity(before)
     if about["missing_keys"]:
         raise AttangentError(
             f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "
-            f"{len(about['missing_keys']) - 1} more weights are missing"
+            f"{len(about['missing_keys']) - 1} more weights are missing; expected a model that writes text, "
+            "not an encoder"
         )
     return network.eval().requires_grad_(False), tokenizer
 
