@@ -57,6 +57,15 @@ def test_tokens_without_masses_keep_most_of_what_masses_keep():
     assert with_masses < 0.05
 
 
+def test_an_export_with_a_goal_has_more_tokens_where_it_needs_them(tmp_path):
+    order = Order(keep=1.0, size=24, distill=0)
+    report = compress_to_folder(tiny_llama(layers=1), Letters(), TEXT, tmp_path / "out", order, export="peft")
+    exported = report.exported
+    assert report.size <= exported["size"] <= 24
+    assert exported["attempts"][-1]["size"] >= exported["size"]
+    assert (tmp_path / "out" / "peft" / "adapter_model.safetensors").is_file()
+
+
 def test_what_cannot_be_exported_is_refused_before_any_work(tmp_path):
     from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -23,3 +23,12 @@ def test_seconds_of_a_stage_add_up_even_after_an_error():
         raise RuntimeError
     assert stages.seconds["a"] > first
     assert list(stages.seconds) == ["a"]
+
+
+def test_stages_of_something_else_say_so():
+    stages = Stages()
+    with stages.named("for peft"), stages.stage("fitting", 1):
+        pass
+    with stages.stage("fitting", 1):
+        pass
+    assert list(stages.seconds) == ["fitting for peft", "fitting"]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
 from attangent.compression.distilling.distill import Distillation
 from attangent.compression.export import check_export, check_exportable
-from attangent.compression.goal import Goal, keeps_enough, reach
+from attangent.compression.goal import Attempt, Goal, keeps_enough, reach
 from attangent.compression.order import Order
 from attangent.compression.pieces import PieceRun
 from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
@@ -73,7 +73,8 @@ def compress_to_folder(
         if outcome.attempts:
             draw_curve(outcome.attempts, order.keep, out / CURVE, outcome.unfitted)
         if export:
-            report = replace(report, exported=_export(job, found, order.goal(), out / export))
+            with job.stages.named(f"for {export}"):
+                report = replace(report, exported=_export(job, found, order.goal(), out / export))
         write_json(out / REPORT, report.as_json())
         job.work.finish()
     return report
@@ -136,13 +137,16 @@ def _export(job: Compressor, found: CompressedPrompt, goal: Goal | None, folder:
     """Write the prompt for peft and measure it.
 
     Heads of a plain cache have the same size and no masses, so that more tokens are needed: the smallest size
-    from that of the prompt on which meets the goal. Without a goal the size is that of the prompt, and the
-    export is distilled where the prompt was.
+    from that of the adapter to half of the prompt that meets the goal, else the one that comes nearest.
+    Without a goal the size is that of the adapter, and the export is distilled where the adapter was.
     """
+    tried: list[Attempt] = []
     if found.exact:
         plain = found
     elif goal is not None:
-        plain = reach(job, replace(goal, least=found.size), "plain").found
+        most = max(found.size, min(goal.size or len(job.ids), len(job.ids) // 2))
+        outcome = reach(job, replace(goal, size=most, least=found.size), "plain")
+        plain, tried = outcome.found, outcome.attempts
     else:
         plain = job.fit(found.size, "plain")
         if found.distilled:
@@ -155,6 +159,7 @@ def _export(job: Compressor, found: CompressedPrompt, goal: Goal | None, folder:
         "distilled": plain.distilled,
         "kept": kept,
         "ratio": job.fidelity(plain).ratio,
+        "attempts": [asdict(attempt) for attempt in tried],
     }
 
 

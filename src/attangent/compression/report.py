@@ -44,7 +44,7 @@ class Report:
     goal: dict[str, Any] = field(default_factory=dict)
     """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
     exported: dict[str, Any] = field(default_factory=dict)
-    """The export, which has masses of one: folder, size, steps of training, answers kept and ratio."""
+    """The export, which has masses of one: folder, size, steps of training, answers kept, ratio, attempts."""
     pieces: int = 1
     """How many pieces the prompt was read in."""
     decode: dict[str, float] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Report:
         size, steps = self.exported["size"], self.exported["distilled"]
         trained = f", trained for {steps} steps" if steps else ""
         kept = f"answers kept: {self.exported['kept']} of {len(self.own)}, " if self.own else ""
-        ratio = self.exported["ratio"]
+        ratio = max(0.0, self.exported["ratio"])
         return (
             f"{self.exported['folder']}: {size} tokens for each head{trained}; {kept}relative KL {ratio:.3f}"
         )

@@ -15,11 +15,21 @@ class Stages:
     def __init__(self, progress: Progress | None = None):
         self.progress: Progress = progress or (lambda name, done, total: None)
         self.seconds: dict[str, float] = {}
+        self._purpose = ""
+
+    @contextmanager
+    def named(self, purpose: str) -> Iterator[None]:
+        """Meanwhile the stages are those of something else, and say so: "fitting for peft"."""
+        self._purpose = f" {purpose}"
+        try:
+            yield
+        finally:
+            self._purpose = ""
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
         """Yields a function to call with how much more is done."""
-        started, done = time.perf_counter(), 0
+        started, done, name = time.perf_counter(), 0, name + self._purpose
 
         def advance(more: int) -> None:
             nonlocal done
