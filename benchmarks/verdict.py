@@ -1,9 +1,10 @@
-"""What the runs say of the bars, in words: `python -m benchmarks.verdict FOLDER [PART ...]`.
+"""What the runs say of the bars, in words: `python -m benchmarks.verdict [FOLDER [PART ...]]`.
 
-Reads FOLDER/PART/runs.jsonl as `benchmarks.accuracy` writes them; trains nothing. Differences are paired by
-split.
+Reads FOLDER/PART/runs.jsonl as `benchmarks.accuracy` writes them, and puts them into tuning_runs.jsonl beside
+this file, which is what is read without a folder; trains nothing. Differences are paired by split.
 """
 
+import json
 import math
 import statistics
 import sys
@@ -11,10 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from attangent._files import write_whole
 from attangent.tuning.compare.run import Run, read_runs
 
 DEFAULT = "tune's default"
 OURS, RIVAL, SMALL = (DEFAULT, "ntk+lora", "ntk", "lora r=8"), "lora r=8", "ntk, a quarter"
+
+KEPT = Path(__file__).with_name("tuning_runs.jsonl")
+_FIELDS = ("task", "entrant", "seed", "test", "seconds", "learning_rate", "parameters")
 
 
 @dataclass(frozen=True)
@@ -119,16 +124,27 @@ def _against_rivals(found: dict[tuple[str, str, int], float], first: str) -> lis
 
 
 def reported(folder: Path) -> list[str]:
-    """The parts below the folder that have runs, without the screens."""
+    """The parts below the folder that have runs, without those for choosing."""
     found = sorted(path.parent.name for path in folder.glob("*/runs.jsonl"))
-    return [part for part in found if not part.startswith("screen")]
+    return [part for part in found if not part.startswith(("screen", "rates"))]
 
 
-def main(folder: Path, parts: Sequence[str]) -> None:
-    print(
-        report([run for part in parts or reported(folder) for run in read_runs(folder / part / "runs.jsonl")])
-    )
+def kept_with(runs: Sequence[Run], kept: Path) -> list[Run]:
+    """The runs of the file and these, which take the place of older ones; the file then has them all."""
+    short = [{name: run[name] for name in _FIELDS if name in run} for run in [*read_runs(kept), *runs]]
+    whole = list({(run["task"], run["entrant"], run["seed"]): run for run in short}.values())
+    write_whole(kept, "".join(json.dumps(run) + "\n" for run in whole))
+    return whole
+
+
+def main(folder: Path | None = None, parts: Sequence[str] = ()) -> None:
+    if folder is None:
+        print(report(read_runs(KEPT)))
+        return
+    runs = [run for part in parts or reported(folder) for run in read_runs(folder / part / "runs.jsonl")]
+    kept_with(runs, KEPT)
+    print(report(runs))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(*(Path(one) for one in sys.argv[1:2]), parts=sys.argv[2:])

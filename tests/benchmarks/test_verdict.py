@@ -2,7 +2,17 @@
 
 import pytest
 
-from benchmarks.verdict import DEFAULT, accuracies, differences, over_tasks, report, verdict, with_default
+from attangent.tuning.compare.run import read_runs
+from benchmarks.verdict import (
+    DEFAULT,
+    accuracies,
+    differences,
+    kept_with,
+    over_tasks,
+    report,
+    verdict,
+    with_default,
+)
 
 
 def runs(task, entrant, values):
@@ -49,3 +59,13 @@ def test_the_default_is_rslora_on_images_and_a_state_elsewhere():
     found = with_default(accuracies(AHEAD + images))
     assert found["c 300", DEFAULT, 0] == 0.9
     assert found["a 300", DEFAULT, 0] == 0.8
+
+
+def test_runs_are_kept_once_each_the_last_in_place_of_the_first(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    kept_with([{**run, "validation": {}} for run in AHEAD], kept)
+    again = kept_with(runs("a 300", "ntk", (0.1,)), kept)
+    assert read_runs(kept) == again
+    assert len(again) == len(AHEAD)
+    assert accuracies(again)["a 300", "ntk", 0] == 0.1
+    assert set(again[0]) == {"task", "entrant", "seed", "test"}
