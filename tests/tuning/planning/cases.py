@@ -14,7 +14,7 @@ from attangent.tuning.planning.standing_in import Practice, stand_in_for
 from attangent.tuning.preparing import prepare
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.request import Tuning
-from attangent.tuning.running import Task, started
+from attangent.tuning.running import Task, rate_scale, started
 from attangent.tuning.training import Training
 
 SHORT = Training(epochs=1.5, batch=8, head_rate=1e-3, weight_decay=0.1)
@@ -42,7 +42,8 @@ class Case:
             Course.of(self.task.rows, replace(self.training, seed=self.training.seed + order))
             for order in range(care.orders)
         ]
-        weights = rates_by_weight(adapted, rates, self.training, self.method.technique.rate_scale)
+        scale = rate_scale(self.task, self.method, Recipe())
+        weights = rates_by_weight(adapted, rates, self.training, scale)
         practice = Practice(courses[0], weights[:1], objective, targets[0])
         stand_in = stand_in_for(network, self.task.rows, practice, care.draws, 0, DEFAULT_MEMORY_LIMIT)
         scene = Scene(stand_in, objective, self.task.rows, targets[0], self.held, targets[1])
