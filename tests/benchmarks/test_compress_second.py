@@ -1,8 +1,11 @@
 """Compression with another model: text with questions behind it, rows of all methods, and the table."""
 
+import json
+
 from attangent.compression.compressor import Compressor
+from benchmarks.compress_means import PAGE
 from benchmarks.compress_prompts import PROMPTS
-from benchmarks.compress_second import METHODS, SELECTION, plain_text, rows_of, table
+from benchmarks.compress_second import METHODS, RESULTS, SELECTION, plain_text, rows_of, table
 from tests.compression.cases import Letters, tiny_llama
 
 
@@ -18,3 +21,7 @@ def test_every_method_has_a_row_and_the_table_has_their_sums():
     assert lines[0] == "| answers | 8x (1) | ratio | 16x (1) | ratio |"
     assert lines[2] == "| full prompt | 2 of 2 | 0 | 2 of 2 | 0 |"
     assert lines[3] == f"| recall | 1 | {rows[1]['ratio']:.3f} | - | - |"
+
+
+def test_the_page_has_the_table_of_the_results():
+    assert table(json.loads(RESULTS.read_text())) in PAGE.read_text()
