@@ -2,7 +2,8 @@
 
 Two tasks for SmolLM2, 300 rows each: the last words of CounterFact's sentences (facts that the model may know
 and has to say in one word), and sums in a format that it has to learn. The bare model, LoRA, a state and both
-on the last six layers, with equally many numbers, at tune's rates. Finished runs are not repeated.
+on the last six layers, with equally many numbers, at tune's rates; LoRA at higher rates too. Finished runs
+are not repeated.
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import random
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,13 @@ from attangent.tuning.folders.tuned import load_tuned
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import counterfact_rarer_answers, read_table
 from benchmarks.bench_compress import smollm2_folder
-from benchmarks.decoders import METHODS
+from benchmarks.decoders import METHODS as OF_EQUAL_SIZE
 
 TRAIN, TEST = 300, 150
+METHODS = {
+    **OF_EQUAL_SIZE,
+    **{f"lora at {rate:g}": replace(OF_EQUAL_SIZE["lora"], learning_rate=rate) for rate in (0.005, 0.02)},
+}
 Pair = tuple[str, str]
 
 
