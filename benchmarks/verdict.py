@@ -14,6 +14,7 @@ from pathlib import Path
 
 from attangent._files import write_whole
 from attangent.tuning.compare.run import Run, read_runs
+from benchmarks.recipes import IMAGES
 
 DEFAULT = "tune's default"
 OURS, RIVAL, SMALL = (DEFAULT, "ntk+lora", "ntk", "lora r=8"), "lora r=8", "ntk, a quarter"
@@ -40,8 +41,8 @@ def accuracies(runs: Sequence[Run]) -> dict[tuple[str, str, int], float]:
 
 
 def with_default(found: dict[tuple[str, str, int], float]) -> dict[tuple[str, str, int], float]:
-    """The same and what `tune` takes by itself: rsLoRA on tasks that have it (images), ntk on the others."""
-    images = {task for task, entrant, _ in found if entrant == "rslora"}
+    """The same and what `tune` takes by itself: rsLoRA on images, ntk on texts."""
+    images = {task for task, _, _ in found if task.rpartition(" ")[0] in IMAGES}
     taken = {
         (task, DEFAULT, split): accuracy
         for (task, entrant, split), accuracy in found.items()

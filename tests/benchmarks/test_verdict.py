@@ -55,9 +55,9 @@ def test_a_state_of_a_quarter_is_judged_by_task():
 
 
 def test_the_default_is_rslora_on_images_and_a_state_elsewhere():
-    images = [*runs("c 300", "ntk", (0.1, 0.1)), *runs("c 300", "rslora", (0.9, 0.9))]
-    found = with_default(accuracies(AHEAD + images))
-    assert found["c 300", DEFAULT, 0] == 0.9
+    images = [*runs("digits 300", "ntk", (0.1, 0.1)), *runs("digits 300", "rslora", (0.9, 0.9))]
+    found = with_default(accuracies([*AHEAD, *images, *runs("a 300", "rslora", (0.7,))]))
+    assert found["digits 300", DEFAULT, 0] == 0.9
     assert found["a 300", DEFAULT, 0] == 0.8
 
 
