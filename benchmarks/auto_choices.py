@@ -22,7 +22,7 @@ from attangent.tuning.methods import Method
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.running import Task, seek_best
 from benchmarks.recipes import CHOSEN, RECIPES
-from benchmarks.verdict import accuracies
+from benchmarks.verdict import RIVAL, accuracies, by_kind, differences, verdict
 
 Accuracies = dict[tuple[str, str, int], float]
 
@@ -60,6 +60,18 @@ def table(choices: list[dict[str, Any]], found: Accuracies) -> str:
     return "\n".join(lines)
 
 
+def against_lora(choices: list[dict[str, Any]], found: Accuracies) -> str:
+    """What `auto` took less LoRA of rank 8, paired by split."""
+    taken = {
+        (one["task"], "auto", one["seed"]): found[one["task"], label, one["seed"]]
+        for one in choices
+        if (one["task"], label := labels_of(one["task"], found)[one["taken"]], one["seed"]) in found
+    }
+    gaps = differences({**found, **taken}, "auto", RIVAL)
+    by_task = ", ".join(f"{task} {gap}" for task, gap in gaps.items())
+    return f"auto less {RIVAL}: {verdict(gaps)} ({by_task}; {by_kind(gaps)})" if gaps else ""
+
+
 def main(folder: Path, tasks: list[str]) -> None:
     torch.set_num_threads(1)
     path = folder / "auto.jsonl"
@@ -74,7 +86,7 @@ def main(folder: Path, tasks: list[str]) -> None:
                 choices.append(choice(comparison, seed))
                 path.write_text("".join(json.dumps(one) + "\n" for one in choices))
                 print(json.dumps(choices[-1]), flush=True)
-    print(table(choices, found))
+    print(table(choices, found), against_lora(choices, found), sep="\n")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def accuracies(runs: Sequence[Run]) -> dict[tuple[str, str, int], float]:
 
 def with_default(found: dict[tuple[str, str, int], float]) -> dict[tuple[str, str, int], float]:
     """The same and what `tune` takes by itself: rsLoRA on images, ntk on texts."""
-    images = {task for task, _, _ in found if task.rpartition(" ")[0] in IMAGES}
+    images = {task for task, _, _ in found if is_image(task)}
     taken = {
         (task, DEFAULT, split): accuracy
         for (task, entrant, split), accuracy in found.items()
@@ -73,6 +73,16 @@ def verdict(gaps: dict[str, Gap]) -> str:
     behind = [task for task, one in gaps.items() if one.mean < -one.error]
     said = f"mean over {len(gaps)} tasks {whole}: {'ahead' if ahead else 'not ahead'} by two standard errors"
     return f"{said}; behind by more than one: {', '.join(behind) or 'no task'}"
+
+
+def is_image(task: str) -> bool:
+    return task.rpartition(" ")[0] in IMAGES
+
+
+def by_kind(gaps: dict[str, Gap]) -> str:
+    """The means over the tasks of texts and over those of images."""
+    kinds = {"texts": [t for t in gaps if not is_image(t)], "images": [t for t in gaps if is_image(t)]}
+    return ", ".join(f"{kind} {over_tasks([gaps[t] for t in own])}" for kind, own in kinds.items() if own)
 
 
 def table(found: dict[tuple[str, str, int], float]) -> str:
@@ -118,7 +128,8 @@ def _against_rivals(found: dict[tuple[str, str, int], float], first: str) -> lis
     rivals = dict.fromkeys(entrant for _, entrant, _ in found if entrant != first)
     gaps = {rival: differences(found, first, rival) for rival in rivals}
     return [
-        f"{first} less {rival}: {verdict(own)} ({', '.join(f'{task} {one}' for task, one in own.items())})"
+        f"{first} less {rival}: {verdict(own)} ({', '.join(f'{task} {one}' for task, one in own.items())}; "
+        f"{by_kind(own)})"
         for rival, own in gaps.items()
         if own
     ]
