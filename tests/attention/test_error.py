@@ -3,8 +3,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent.attention import ntk_attention, prefix_attention
-
-from .cases import make_state, normal
+from tests.attention.cases import make_state, normal
 
 
 def test_error_is_the_distance_of_the_two_attentions():

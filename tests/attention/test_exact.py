@@ -5,8 +5,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent.attention import prefix_attention
-
-from .cases import MASKS, make_mask, normal, tokens
+from tests.attention.cases import MASKS, make_mask, normal, tokens
 
 
 def by_hand(q, k, v, prefix_k, prefix_v, mask=None, causal=False, softcap=None):

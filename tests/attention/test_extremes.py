@@ -10,8 +10,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Elu
-
-from .cases import MAPS, gradients, make_mask, make_state, normal, portable, tokens, written_out
+from tests.attention.cases import (
+    MAPS,
+    gradients,
+    make_mask,
+    make_state,
+    normal,
+    portable,
+    tokens,
+    written_out,
+)
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -14,8 +14,7 @@ from attangent.attention.fast import (
 )
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.portable import token_part
-
-from .cases import make_state, normal, tokens
+from tests.attention.cases import make_state, normal, tokens
 
 
 def exact(q, k, v, *, causal=False, scale=None):

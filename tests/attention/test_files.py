@@ -8,8 +8,7 @@ from safetensors.torch import save_file
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Elu
-
-from .cases import MAPS, make_state, tokens
+from tests.attention.cases import MAPS, make_state, tokens
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -7,8 +7,7 @@ from attangent.attention.features import Elu, Taylor
 from attangent.attention.fit import fit_state
 from attangent.attention.masks import Mask
 from attangent.attention.portable import token_part
-
-from .cases import MAPS, make_map, normal
+from tests.attention.cases import MAPS, make_map, normal
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,7 @@ import torch
 from attangent import AttangentError
 from attangent.attention import RaggedTokens
 from attangent.attention.head_parts import joined_heads, split_heads
-
-from .cases import normal
+from tests.attention.cases import normal
 
 
 def ragged(sizes):

@@ -3,8 +3,7 @@ import torch
 
 from attangent._errors import AttangentError
 from attangent.attention.masks import resolve_mask
-
-from .cases import normal, tokens
+from tests.attention.cases import normal, tokens
 
 
 def test_no_mask_and_one_query_need_nothing():

@@ -11,8 +11,7 @@ from attangent._errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.fused.tokens import fused_for
 from attangent.attention.masks import resolve_mask
-
-from .cases import (
+from tests.attention.cases import (
     MAPS,
     MASKS,
     POSITIVE,

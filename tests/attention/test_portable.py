@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from attangent.attention import merge_prefix, ntk_attention
 from attangent.attention.masks import Mask
 from attangent.attention.portable import attend_in_chunks, token_part
-
-from .cases import make_state, normal, tokens
+from tests.attention.cases import make_state, normal, tokens
 
 
 def test_token_part_is_attention_and_the_logsumexp_of_its_logits():

@@ -15,8 +15,7 @@ from attangent.attention.masks import Mask
 from attangent.attention.portable import token_part
 from attangent.attention.prefix import Weights
 from attangent.attention.ragged import alike
-
-from .cases import normal, tokens
+from tests.attention.cases import normal, tokens
 
 
 def lists(sizes, dim=4, values=4, seed=0):

@@ -7,8 +7,7 @@ import attangent
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Elu, Taylor
-
-from .cases import MAPS, make_map, make_state, normal, tokens
+from tests.attention.cases import MAPS, make_map, make_state, normal, tokens
 
 
 def test_public_names_lead_here():

@@ -6,8 +6,7 @@ import torch
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState
 from attangent.attention.features import BY_NAME
-
-from ..cases import MAPS, make_map, make_state, normal
+from tests.attention.cases import MAPS, make_map, make_state, normal
 
 
 @pytest.mark.parametrize("heads", [None, 3], ids=["shared", "by head"])

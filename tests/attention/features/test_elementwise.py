@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from ..cases import make_map, normal
+from tests.attention.cases import make_map, normal
 
 
 def test_elu_and_printed_values_against_the_formulas():

@@ -6,8 +6,7 @@ import torch
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Anchors, PositiveRandom
-
-from ..cases import normal, tokens
+from tests.attention.cases import normal, tokens
 
 
 def test_positive_random_features_are_unbiased():

@@ -4,8 +4,7 @@ import torch
 from attangent._errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Learned
-
-from ..cases import make_map, make_state, normal, tokens
+from tests.attention.cases import make_map, make_state, normal, tokens
 
 
 @pytest.mark.parametrize("activation", ["elu", "gelu"])

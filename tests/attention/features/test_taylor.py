@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from attangent._errors import AttangentError
 from attangent.attention.features import Taylor, order_for, taylor_error
-
-from ..cases import normal
+from tests.attention.cases import normal
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])

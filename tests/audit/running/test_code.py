@@ -9,7 +9,7 @@ from attangent.audit.running.code import code_version
 FILES = {
     "__init__.py": "",
     "check.py": "from codetest import near\nfrom codetest.room import used, later\n\n"
-    "def f():\n    from .far import thing\n    from codetest.full import anything\n",
+    "def f():\n    from tests.audit.running.far import thing\n    from codetest.full import anything\n",
     "near.py": "import numpy\nVALUE = 1\n",
     "far.py": "thing = 2\n",
     "other.py": "unused = 3\n",
