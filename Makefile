@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_DOCS := $(VENV)/.installed-docs
-BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*.[ch])
+BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*/*.[ch])
 
 .PHONY: setup demo test lint docs bench drill clean
 

@@ -45,8 +45,8 @@ class CompileLibraries(BuildHookInterface):
 
 def libraries(root: Path) -> dict[str, list[Piece]]:
     """The libraries of the package, each with its pieces."""
-    decoding = Path("src/attangent/adapters/decoding")
-    attention = Path("src/attangent/attention/compiled")
+    decoding = Path("src/attangent/attention/backends/decode")
+    attention = Path("src/attangent/attention/backends/cpu")
     rows, choose = root / attention / "rows.c", root / attention / "choose.c"
     pieces = [Piece(rows), Piece(choose)]
     if platform.machine().lower() in ("x86_64", "amd64"):

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from benchmarks.changes import kept_for_comparison
 from benchmarks.discover import discover
 from benchmarks.entrants import ROOT

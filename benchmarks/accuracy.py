@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.run import Run, compare
-from attangent.tuning.compare.settings import Comparison, Entrant, Trial
-from attangent.tuning.compare.table import paired, summary, table_text
+from attangent.papers.p1_prefix.head_to_head.run import Run, compare
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.table import paired, summary, table_text
 from attangent.tuning.methods import Method
 from attangent.tuning.training import Training
 from benchmarks.accuracy_data import (

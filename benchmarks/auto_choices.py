@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from attangent.tuning.compare.run import prepare_trial, read_runs
-from attangent.tuning.compare.settings import Comparison
+from attangent.papers.p1_prefix.head_to_head.run import prepare_trial, read_runs
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison
 from attangent.tuning.methods import Method
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.running import Task, seek_best

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.adapters import NTKConfig, attach
 from benchmarks.child import Unavailable, Work
 from benchmarks.harness import Benchmark, Contestant, Goal, Size

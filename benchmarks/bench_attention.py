@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
+from attangent.attention.backends.portable import portable_attention
 from attangent.attention.features import Elu
 from attangent.attention.masks import Mask
-from attangent.attention.portable import portable_attention
 from benchmarks.child import Unavailable, Work
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 from benchmarks.report import load

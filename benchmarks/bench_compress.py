@@ -15,15 +15,15 @@ from typing import Any
 
 import torch
 
-from attangent._files import real_folder
-from attangent._random import generator
+from attangent._core.files import real_folder
+from attangent._core.random import generator
 from attangent.adapters import attach, attention_layers
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
+from attangent.compression.attribution import token_scores
 from attangent.compression.capture import PromptCache
 from attangent.compression.compressor import Compressor
-from attangent.compression.effects import token_scores
 from attangent.compression.folder import filled_cache
 from benchmarks.child import Unavailable, Work
 from benchmarks.compress_grid import wanted

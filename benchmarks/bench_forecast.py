@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attangent._random import generator
-from attangent.forecast import LinearForecaster, NLinear, Training, load_csv
+from attangent._core.random import generator
+from attangent.forecast import LinearForecaster, load_csv
 from attangent.forecast.models.ridge import JITTER
+from attangent.papers.p5_forecasting.deep.linear_sgd import NLinear
+from attangent.papers.p5_forecasting.deep.training import Training
 from benchmarks.child import Work
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.icl import Dictionary, OneLayerAttention
-from attangent.icl.descent import weight_rate_limit
+from attangent.icl import Dictionary
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+from attangent.papers.p4_in_context.one_layer.descent import weight_rate_limit
 from benchmarks.child import Work
 from benchmarks.harness import Benchmark, Contestant, Goal, Size
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, vmap
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.kernels import SoftmaxNetwork, unit_data
 from attangent.kernels.gram import Method
 from benchmarks.child import Work

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.adapters import NTKConfig, attach, attention_layers, batch
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from attangent._files import write_whole
-from attangent._progress import track
+from attangent._core.files import write_whole
+from attangent._core.progress import track
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.outlook.panels.forecast import forecast_panel, non_negative, try_all
-from attangent.forecast.outlook.panels.metrics import coverage, mase
+from attangent.forecast.pipeline.panels.forecast import forecast_panel, non_negative, try_all
+from attangent.forecast.pipeline.panels.metrics import coverage, mase
 from benchmarks.competitions import SETS, Competition, load, markdown
 
 NAMED = ("combination", "seasonal", "persistence")

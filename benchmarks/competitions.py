@@ -21,12 +21,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attangent._errors import AttangentError
-from attangent._files import write_whole
-from attangent._progress import track
+from attangent._core.errors import AttangentError
+from attangent._core.files import write_whole
+from attangent._core.progress import track
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.outlook.panels.forecast import forecast_panel, non_negative, try_all
-from attangent.forecast.outlook.panels.metrics import coverage, mase, weighted_quantile_loss
+from attangent.forecast.pipeline.panels.forecast import forecast_panel, non_negative, try_all
+from attangent.forecast.pipeline.panels.metrics import coverage, mase, weighted_quantile_loss
 
 Array = NDArray[np.float64]
 

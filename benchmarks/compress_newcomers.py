@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from attangent._files import write_json
-from attangent.compression.asking.answers import ANSWER_TOKENS, Way, answers_by, holds_words
+from attangent._core.files import write_json
 from attangent.compression.compressor import Compressor
 from attangent.compression.folder import answer_behind
+from attangent.compression.quiz.answers import ANSWER_TOKENS, Way, answers_by, holds_words
 from attangent.compression.result import load_compressed
 from benchmarks.bench_compress import smollm2, smollm2_folder
 

@@ -14,7 +14,6 @@ import torch
 
 from attangent.adapters.products import fast_products
 from attangent.attention import RaggedState
-from attangent.compression.asking.answers import continuations
 from attangent.compression.capture import prefill, whole_prompt
 from attangent.compression.compressor import Compressor
 from attangent.compression.distilling.distill import Distillation, distill_states
@@ -25,6 +24,7 @@ from attangent.compression.methods.plain import STEPS, PlainMethod
 from attangent.compression.methods.scoring import best_tokens
 from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
 from attangent.compression.prompt import tokens_of
+from attangent.compression.quiz.answers import continuations
 from attangent.compression.refine import refined
 from attangent.compression.text import SINKS
 from benchmarks.child import Unavailable

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._files import write_json
+from attangent._core.files import write_json
+from attangent.compression.attribution import token_scores
 from attangent.compression.compressor import Compressor
-from attangent.compression.effects import token_scores
 from attangent.compression.fit import unfitted_states
 from attangent.compression.methods.scoring import best_tokens
 from benchmarks.compress_means import FULL

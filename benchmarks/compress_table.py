@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._files import real_folder
-from attangent.compression.asking.answers import Answer, Way, answers_by
+from attangent._core.files import real_folder
 from attangent.compression.capture import run
 from attangent.compression.compressor import Compressor
 from attangent.compression.methods import method_named
+from attangent.compression.quiz.answers import Answer, Way, answers_by
 from benchmarks.child import Unavailable
 from benchmarks.compress_grid import CARTRIDGES, DISTILLED, EXPORTED, MATCHING, PRESSES, WITH_MASSES, size_of
 from benchmarks.compress_prompts import Prompt

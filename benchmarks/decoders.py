@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.settings import Comparison
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison
 from attangent.tuning.methods import Method
 from benchmarks.bench_compress import smollm2_folder
 from benchmarks.recipes import FIRST, SETTINGS, TRAINING, AsTuned, texts

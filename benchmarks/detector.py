@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from attangent._files import write_json
+from attangent._core.files import write_json
 from attangent.stages import StageDetector
 from attangent.stages.detector.group import examine
 from benchmarks.detector_curves import CASES, Case, Curve

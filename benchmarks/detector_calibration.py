@@ -16,7 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.signal import lfilter
 
-from attangent._files import write_json
+from attangent._core.files import write_json
 from attangent.stages.detector.course import Readings
 from attangent.stages.detector.search import gains
 

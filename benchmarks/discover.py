@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 
 import benchmarks
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from benchmarks.harness import Benchmark
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from attangent import PrefixState, ntk_attention
-from attangent._gate import is_guarded
+from attangent._core.gate import is_guarded
 from attangent.attention import features
 from benchmarks.measure import fixed_threads
 from benchmarks.prefix_exponents import seconds
@@ -77,7 +77,7 @@ def import_milliseconds(module: str) -> dict[str, float]:
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
         for line in lines:
             own, _, name = (part.strip() for part in line.removeprefix("import time:").split("|"))
-            if name in ("attangent._gate", "attangent._kinds", "attangent._arrays"):
+            if name in ("attangent._core.gate", "attangent._core.kinds", "attangent._core.arrays"):
                 found.setdefault(name, []).append(float(own) / 1000)
         found.setdefault(module, []).append(float(lines[-1].split("|")[1]) / 1000)
     return {name: min(times) for name, times in found.items()}

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.audit.running.code import code_version
 from benchmarks.child import MALLOC_SETTINGS, Unavailable, Work
 from benchmarks.entrants import Child, Entrant, InProcess, Lapped

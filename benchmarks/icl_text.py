@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from attangent._files import write_json
+from attangent._core.files import write_json
 from attangent.icl import Comparison, Dictionary, compare_to_ridge, text_predictor
 from benchmarks.bench_compress import smollm2
 

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attangent._files import write_json
+from attangent._core.files import write_json
+from attangent.papers.p3_two_stage.facts.counterfact import load_counterfact
+from attangent.papers.p3_two_stage.facts.fact_model import Reading
+from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
 from attangent.stages import StageDetector
 from attangent.stages.detector.plots import plot_stages
-from attangent.stages.facts.counterfact import load_counterfact
-from attangent.stages.facts.fact_model import Reading
-from attangent.stages.facts.language import LanguageTraining, train_on_facts
 from benchmarks.prose import Prose, passages, train
 
 PLACE = Path(__file__).with_name("language_stages.json")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from threadpoolctl import threadpool_limits
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from benchmarks.child import Unavailable
 from benchmarks.entrants import Entrant, Lapped
 from benchmarks.intervals import all_known_within

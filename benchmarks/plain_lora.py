@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attangent.tuning.compare.settings import Comparison, Entrant
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant
 from attangent.tuning.methods import Method
 from attangent.tuning.recipe import PLAIN
 from benchmarks.recipes import CHOSEN, FIRST, LARGEST, TRAINING, TUNING_SPLITS, splits_of, task_of

@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attangent._random import generator
-from attangent.stages.facts.fact_model import split_loss
+from attangent._core.random import generator
+from attangent.papers.p3_two_stage.facts.fact_model import split_loss
 
 PASSAGES = "superglue/BoolQ/val.jsonl.gz"
 KINDS = ("punctuation", "function", "number", "name", "word")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.compare.run import Run, read_runs, split_task
-from attangent.tuning.compare.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.run import Run, read_runs, split_task
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
 from attangent.tuning.data.images import ImageTask
 from attangent.tuning.methods import Method, default_for
 from attangent.tuning.recipe import Recipe

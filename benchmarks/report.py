@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from benchmarks.changes import LEAST, changes
 from benchmarks.harness import Benchmark, label
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 
-from attangent._random import generator
-from attangent.adapters.decoding.native import merge_anchors
+from attangent._core.random import generator
 from attangent.attention import PrefixState
+from attangent.attention.backends.decode.native import merge_anchors
+from attangent.attention.backends.torch.tokens import CpuFlash
 from attangent.attention.features import Anchors
-from attangent.attention.fused.tokens import CpuFlash
 from attangent.attention.masks import Mask
 from benchmarks.measure import fixed_threads
 from benchmarks.report import write

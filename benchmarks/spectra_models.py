@@ -18,10 +18,11 @@ from typing import Any
 
 import torch
 
-from attangent._files import write_json
-from attangent.stages import edit_spectrum, measure_effect, search_spectrum
-from attangent.stages.facts.corpus import Example
-from attangent.stages.facts.counterfact import load_counterfact
+from attangent._core.files import write_json
+from attangent.papers.p3_two_stage.facts.corpus import Example
+from attangent.papers.p3_two_stage.facts.counterfact import load_counterfact
+from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
+from attangent.stages import measure_effect, search_spectrum
 from benchmarks.accuracy_data import minilm
 from benchmarks.bench_compress import smollm2
 from benchmarks.prose import passages

@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 import torch
 
+from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, one_run
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant
 from attangent.tuning import start
-from attangent.tuning.compare.run import PreparedTrial, one_run
-from attangent.tuning.compare.settings import Entrant
 from attangent.tuning.methods import Method
 from attangent.tuning.recipe import Recipe
 from benchmarks.tuning_drift import METHODS, TRAINING, prepared

@@ -20,8 +20,8 @@ import torch
 
 from attangent.adapters.calibration import run_recorded
 from attangent.adapters.record import states_of
-from attangent.tuning.compare.run import PreparedTrial, prepare_trial
-from attangent.tuning.compare.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, prepare_trial
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
 from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.methods.classifier import trained_classifier

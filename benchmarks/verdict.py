@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attangent._files import write_whole
-from attangent.tuning.compare.run import Run, read_runs
+from attangent._core.files import write_whole
+from attangent.papers.p1_prefix.head_to_head.run import Run, read_runs
 from benchmarks.recipes import IMAGES
 
 DEFAULT = "tune's default"

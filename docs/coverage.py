@@ -10,8 +10,8 @@ import numpy as np
 
 from attangent.forecast import read_frame
 from attangent.forecast.models.catalogue import AUTO
-from attangent.forecast.outlook.choose import Trial, folds, try_model
-from attangent.forecast.outlook.conformal import recalibrate
+from attangent.forecast.pipeline.choose import Trial, folds, try_model
+from attangent.forecast.pipeline.conformal import recalibrate
 
 MONTHS_END = 14_400
 LOOKBACK = 336

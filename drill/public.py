@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 PLACES = (
     *("attangent", "attangent.attention", "attangent.attention.features", "attangent.adapters"),
-    *("attangent.audit", "attangent.diffusion", "attangent.forecast", "attangent.icl"),
+    *("attangent.audit", "attangent.papers.p2_softmax.diffusion", "attangent.forecast", "attangent.icl"),
     *("attangent.kernels", "attangent.kernels.modules", "attangent.stages"),
 )
 _NOT_OURS = ("set_fit_request", "set_predict_request", "set_score_request", "extra_repr")

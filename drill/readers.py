@@ -125,7 +125,7 @@ test = 8
 
 
 def _read_study(folder: Path) -> Any:
-    from attangent.tuning.compare.settings import read_comparison
+    from attangent.papers.p1_prefix.head_to_head.settings import read_comparison
 
     return read_comparison(folder / "study.toml") and None
 

@@ -97,8 +97,8 @@ def of_settings(folder: Path) -> Path:
 
 
 def read_settings(folder: Path) -> Any:
-    from attangent._settings import read_toml
-    from attangent.tuning.compare.settings import training_of
+    from attangent._core.settings import read_toml
+    from attangent.papers.p1_prefix.head_to_head.settings import training_of
     from attangent.tuning.methods import Method
 
     found = read_toml(folder / "tune.toml")

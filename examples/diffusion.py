@@ -5,7 +5,7 @@ For data of your own: `noised_data(points, process, copies=2)` in the place of `
 
 import torch
 
-from attangent.diffusion import (
+from attangent.papers.p2_softmax.diffusion import (
     ForwardProcess,
     GaussianMixture,
     NaturalInputs,

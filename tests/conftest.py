@@ -25,7 +25,7 @@ _SLOWEST = (
     "tests/cli/test_compression.py",
     "tests/tuning/test_running.py",
     "tests/tuning/test_searching.py",
-    "tests/audit/papers/p3/test_spectra.py",
+    "tests/papers/p3_two_stage/claims/test_spectra.py",
     "tests/adapters/test_interface.py",
 )
 """By CPU time, the longest first."""

@@ -8,16 +8,17 @@ import pytest
 
 from attangent import predict_training
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
+from attangent.compression.quiz.answers import Answer
 from attangent.compression.report import Report
 from attangent.forecast import SeriesForecaster, diagnose, forecast_frame
 from attangent.forecast.data.long_frames import read_long
-from attangent.forecast.outlook.panels.evaluation import evaluate_models
-from attangent.icl import Dictionary, OneLayerAttention, compare_to_ridge, predictor_of
+from attangent.forecast.pipeline.panels.evaluation import evaluate_models
+from attangent.icl import Dictionary, compare_to_ridge, predictor_of
 from attangent.kernels import SoftmaxNetwork, unit_data
+from attangent.papers.p1_prefix.head_to_head.standing import Standing
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.stages import StageDetector, find_stages
-from attangent.tuning.compare.standing import Standing
 from attangent.tuning.folders.tuned import Prediction
 from attangent.tuning.planning.plan import Plan, PlannedRun
 from attangent.tuning.runs import TuningRuns

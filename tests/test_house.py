@@ -12,7 +12,7 @@ OF_SEVERAL_FILES = {
     "adapters/test_real_models.py",
     "attention/features/test_conformance.py",
     "attention/test_extremes.py",
-    "audit/papers/test_layout.py",
+    "papers/test_layout.py",
     "audit/report/test_page_browser.py",
     "audit/running/test_interrupted.py",
     "audit/running/test_same_everywhere.py",

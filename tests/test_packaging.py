@@ -24,9 +24,9 @@ NEEDED = {
     "attangent/data/samples/README.md",
     "attangent/data/samples/weather.csv.gz",
     "attangent/data/samples/employment.csv.gz",
-    "attangent/adapters/decoding/decoding.c",
-    "attangent/attention/compiled/rows.c",
-    "attangent/attention/compiled/prefix.h",
+    "attangent/attention/backends/decode/decoding.c",
+    "attangent/attention/backends/cpu/rows.c",
+    "attangent/attention/backends/cpu/prefix.h",
 }
 
 

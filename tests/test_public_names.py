@@ -4,7 +4,7 @@ from tests.public import LIST, public_names
 
 
 def test_what_the_last_release_had_is_still_there():
-    """What goes is first deprecated for a version (`attangent._deprecation`), then taken from the list."""
+    """What goes is first deprecated for a version (`attangent._core.deprecation`), then taken from the list."""
     listed = LIST.read_text().split("\n")[:-1]
     assert len(listed) > 400
     assert set(listed) - set(public_names()) == set()

@@ -15,9 +15,9 @@ import os
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
+from attangent.papers.p3_two_stage.facts.typed_facts import TypedFacts
 from attangent.stages import StageDetector
-from attangent.stages.facts.language import LanguageTraining, train_on_facts
-from attangent.stages.facts.typed_facts import TypedFacts
 
 SMALL = "TUTORIAL_SMALL" in os.environ  # the tests run this page with fewer facts
 sizes = {"relations": 3, "answers": 4, "subjects": 12} if SMALL else {"subjects": 150}

@@ -7,55 +7,55 @@ import torch
 
 
 def _process() -> Any:
-    from attangent.diffusion import ForwardProcess
+    from attangent.papers.p2_softmax.diffusion import ForwardProcess
 
     return ForwardProcess()
 
 
 def _mixture() -> Any:
-    from attangent.diffusion import GaussianMixture
+    from attangent.papers.p2_softmax.diffusion import GaussianMixture
 
     return GaussianMixture.ring()
 
 
 def score_data(seed: int = 0) -> Any:
-    from attangent.diffusion import draw_data
+    from attangent.papers.p2_softmax.diffusion import draw_data
 
     return draw_data(_mixture(), _process(), 12, seed=seed)
 
 
 def _adam() -> Any:
-    from attangent.diffusion import Adam
+    from attangent.papers.p2_softmax.diffusion import Adam
 
     return Adam(steps=2, rate=0.1, quiet=True)
 
 
 def softmax_score() -> Any:
-    from attangent.diffusion import Descent, SoftmaxScore
+    from attangent.papers.p2_softmax.diffusion import Descent, SoftmaxScore
 
     return SoftmaxScore(_process(), m=8, trainer=Descent(steps=2, quiet=True)).fit(score_data())
 
 
 def kernel_score() -> Any:
-    from attangent.diffusion import KernelScore
+    from attangent.papers.p2_softmax.diffusion import KernelScore
 
     return KernelScore(_process(), m=8, steps=2).fit(score_data())
 
 
 def _mlp_score() -> Any:
-    from attangent.diffusion import MLPScore
+    from attangent.papers.p2_softmax.diffusion import MLPScore
 
     return MLPScore(_process(), hidden=4, trainer=_adam()).fit(score_data())
 
 
 def _exact_score() -> Any:
-    from attangent.diffusion import ExactScore
+    from attangent.papers.p2_softmax.diffusion import ExactScore
 
     return ExactScore(_process(), _mixture())
 
 
 def _numeric_schedule() -> Any:
-    from attangent.diffusion import NumericSchedule
+    from attangent.papers.p2_softmax.diffusion import NumericSchedule
 
     return NumericSchedule(torch.ones_like, T=1.0)
 

@@ -35,13 +35,13 @@ def _series_forecaster() -> Any:
 
 
 def _ssm() -> Any:
-    from attangent.forecast import ResidualSSM
+    from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
     return ResidualSSM(3)
 
 
 def _attention_model() -> Any:
-    from attangent.forecast import AttentionModel
+    from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel
 
     return AttentionModel(3, 4)
 

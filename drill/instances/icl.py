@@ -13,19 +13,19 @@ def dictionary() -> Any:
 
 
 def _one_layer() -> Any:
-    from attangent.icl import OneLayerAttention
+    from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 
     return OneLayerAttention(dictionary(), heads=4)
 
 
 def _transformer() -> Any:
-    from attangent.icl import InContextTransformer, TransformerConfig
+    from attangent.papers.p4_in_context.transformer import InContextTransformer, TransformerConfig
 
     return InContextTransformer(3, 2, TransformerConfig(1, 8, 8, 2))
 
 
 def _trainer() -> Any:
-    from attangent.icl import TransformerTrainer
+    from attangent.papers.p4_in_context.transformer import TransformerTrainer
 
     return TransformerTrainer(steps=2, batch=4, prompts=8, record_every=1)
 

@@ -7,13 +7,13 @@ from drill.instances.models import language_model
 
 
 def _relu_attention() -> Any:
-    from attangent.stages import ReluAttention
+    from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 
     return ReluAttention(6, std=0.1)
 
 
 def two_stage_data() -> Any:
-    from attangent.stages import TwoStageData
+    from attangent.papers.p3_two_stage.theory.data import TwoStageData
 
     return TwoStageData(6, 4, p_only=0.25, q_only=0.25)
 
@@ -23,8 +23,7 @@ def _prompts() -> Any:
 
 
 def _noisy_sgd() -> Any:
-    from attangent.stages import NoisySGD
-    from attangent.stages.theory.training import ConstantRate
+    from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD
 
     return NoisySGD((ConstantRate(0.01, 2),), weight_decay=0.01, init_std=0.1)
 
@@ -36,7 +35,7 @@ def _detector() -> Any:
 
 
 def _edit() -> Any:
-    from attangent.stages import edit_spectrum
+    from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
 
     return edit_spectrum(language_model(), "largest", rho=0.5)
 

@@ -7,7 +7,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent._version import __version__
 
 if _TYPE_CHECKING:
@@ -17,10 +17,8 @@ if _TYPE_CHECKING:
     from attangent.compression.entry import compress
     from attangent.kernels import predict_training, tangent_kernel
     from attangent.tuning.folders.tuned import load_tuned
-    from attangent.tuning.planning import KernelTuned, plan_tuning
 
 _HOMES = {
-    "KernelTuned": "attangent.tuning.planning",  # a classifier by kernel regression, in closed form
     "NTKConfig": "attangent.adapters",  # what an adapter is
     "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
     "batch": "attangent.adapters",  # another prefix for each row of a batch
@@ -33,14 +31,12 @@ _HOMES = {
     "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
     "ntk_attention": "attangent.attention",  # attention with such a prefix
     "prefix_attention": "attangent.attention",  # attention with the prefix itself
-    "plan_tuning": "attangent.tuning.planning",  # what `tune` would come to, before it starts
     "predict_training": "attangent.kernels",  # training curves and answers from the kernel at the start
     "tangent_kernel": "attangent.kernels",  # the tangent kernel of any torch module
 }
 
 __all__ = [
     "AttangentError",
-    "KernelTuned",
     "NTKConfig",
     "PrefixState",
     "__version__",
@@ -51,7 +47,6 @@ __all__ = [
     "load_adapter",
     "load_tuned",
     "ntk_attention",
-    "plan_tuning",
     "predict_training",
     "prefix_attention",
     "push_to_hub",
@@ -61,7 +56,7 @@ __all__ = [
 
 
 _ROOMS = (
-    *("adapters", "attention", "audit", "compression", "data", "diffusion"),
+    *("adapters", "attention", "audit", "compression", "data", "papers"),
     *("forecast", "icl", "kernels", "stages", "tuning"),
 )
 

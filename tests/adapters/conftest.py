@@ -1,6 +1,6 @@
 import pytest
 
-from attangent.adapters.decoding import native
+from attangent.attention.backends.decode import native
 
 
 @pytest.fixture(params=["compiled", "torch"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.adapters import states_of
 
 VOCABULARY = 61

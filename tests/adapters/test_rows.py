@@ -17,10 +17,10 @@ from attangent.adapters import (
     disabled,
     states_of,
 )
-from attangent.adapters.decoding import native
 from attangent.adapters.record import find_record
 from attangent.adapters.slot import slot_of
 from attangent.attention import PrefixState, RaggedState
+from attangent.attention.backends.decode import native
 from attangent.attention.features import Anchors
 from tests.adapters.models import inputs, logits, shake, tiny
 

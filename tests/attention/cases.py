@@ -4,11 +4,11 @@ import math
 
 import torch
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.attention import PrefixState
+from attangent.attention.backends.portable import portable_attention
 from attangent.attention.features import Anchors, Elu, Learned, PositiveRandom, Printed, Taylor
 from attangent.attention.masks import resolve_mask
-from attangent.attention.portable import portable_attention
 
 
 def normal(*shape, seed=0, dtype=torch.float64, scale=1.0):

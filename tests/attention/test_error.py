@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import ntk_attention, prefix_attention
 from tests.attention.cases import make_state, normal
 

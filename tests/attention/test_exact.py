@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import prefix_attention
 from tests.attention.cases import MASKS, make_mask, normal, tokens
 

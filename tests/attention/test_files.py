@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Elu
 from tests.attention.cases import MAPS, make_state, tokens

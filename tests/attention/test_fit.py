@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState
+from attangent.attention.backends.portable import token_part
 from attangent.attention.features import Elu, Taylor
 from attangent.attention.fit import fit_state
 from attangent.attention.masks import Mask
-from attangent.attention.portable import token_part
 from tests.attention.cases import MAPS, make_map, normal
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, RaggedState, merge_prefix, ntk_attention, prefix_attention
 from attangent.attention._inputs import (
     all_fit,

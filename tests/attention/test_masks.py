@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import normal, tokens
 

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
-from attangent.attention.fused.tokens import fused_for
+from attangent.attention.backends.torch.tokens import fused_for
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import (
     MAPS,
@@ -168,7 +168,7 @@ def test_long_inputs_are_cut_into_blocks_that_do_not_show(name, state_heads, swa
     whole = ntk_attention(q, k, v, state, causal=True)
     found = gradients(whole, inputs)
     for block in (1, 300, 2000):
-        monkeypatch.setattr("attangent.attention.fused.merge._BLOCK", block)
+        monkeypatch.setattr("attangent.attention.backends.torch.merge._BLOCK", block)
         cut = ntk_attention(q, k, v, state, causal=True)
         torch.testing.assert_close(cut, whole)
         for one, other in zip(gradients(cut, inputs), found, strict=True):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from attangent import AttangentError, PrefixState
 from attangent.attention import RaggedState, RaggedTokens, merge_prefix, ntk_attention
+from attangent.attention.backends.portable import token_part
 from attangent.attention.features import Anchors, Elu
 from attangent.attention.masks import Mask
-from attangent.attention.portable import token_part
 from attangent.attention.prefix import Weights
 from attangent.attention.ragged import alike
 from tests.attention.cases import normal, tokens

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attangent
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Elu, Taylor
 from tests.attention.cases import MAPS, make_map, make_state, normal, tokens

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.audit import Claim, Conclusion, Figure, Finding, Hypothesis, Series, Settings
 
 

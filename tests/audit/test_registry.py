@@ -81,7 +81,7 @@ def test_a_paper_and_a_pattern_of_another_give_nothing(claims):
 def test_asking_for_one_paper_leaves_the_others_alone():
     code = (
         "import sys; from attangent.audit import registry; registry.select([], 'P2'); "
-        "print([m for m in sys.modules if m.startswith('attangent.audit.papers.p1.') or m == 'sklearn'])"
+        "print([m for m in sys.modules if m.startswith('attangent.papers.p1_prefix.claims.') or m == 'sklearn'])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

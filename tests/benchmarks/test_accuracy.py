@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from attangent.tuning.compare.budget import parameter_count
-from attangent.tuning.compare.settings import Comparison, Trial
+from attangent.papers.p1_prefix.head_to_head.budget import parameter_count
+from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Trial
 from attangent.tuning.recipe import Recipe
 from benchmarks.accuracy import ENTRANTS, gaps, overview
 from benchmarks.accuracy_data import (

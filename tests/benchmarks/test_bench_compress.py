@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
-from attangent.compression.asking.answers import Way
 from attangent.compression.compressor import Compressor
+from attangent.compression.quiz.answers import Way
 from attangent.compression.text import SINKS
 from benchmarks import bench_compress, compress_rivals, compress_table
 from benchmarks.bench_compress import random_cache, step_of

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.outlook.panels.forecast import forecast_panel
-from attangent.forecast.outlook.panels.metrics import mase
+from attangent.forecast.pipeline.panels.forecast import forecast_panel
+from attangent.forecast.pipeline.panels.metrics import mase
 from benchmarks.competition_alone import alone
 from benchmarks.competitions import Competition
 

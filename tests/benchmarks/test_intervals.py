@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from attangent._random import generator
+from attangent._core.random import generator
 from benchmarks.intervals import all_known_within, median_interval, ratios
 
 

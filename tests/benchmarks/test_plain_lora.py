@@ -2,7 +2,7 @@
 
 import pytest
 
-from attangent.tuning.compare.budget import parameter_count
+from attangent.papers.p1_prefix.head_to_head.budget import parameter_count
 from attangent.tuning.methods import Method
 from benchmarks import plain_lora
 from benchmarks.plain_lora import GRID, LORA, RATES, SETTINGS

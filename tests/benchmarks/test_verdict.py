@@ -2,7 +2,7 @@
 
 import pytest
 
-from attangent.tuning.compare.run import read_runs
+from attangent.papers.p1_prefix.head_to_head.run import read_runs
 from benchmarks.verdict import (
     DEFAULT,
     accuracies,

@@ -235,7 +235,7 @@ def test_an_export_for_peft_is_written_beside_the_adapter(folder, prompt, tmp_pa
 
 
 def test_a_second_run_into_the_same_folder_is_refused_while_the_first_writes(folder, prompt, tmp_path):
-    from attangent._files import only_writer
+    from attangent._core.files import only_writer
 
     (tmp_path / "a").mkdir()
     with only_writer(tmp_path / "a"):

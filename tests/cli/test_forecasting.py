@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attangent import AttangentError
-from attangent._files import only_writer
+from attangent._core.files import only_writer
 from attangent.cli.commands import app
 from tests.forecast.examples import waves
 
@@ -195,7 +195,7 @@ def test_many_series_are_refused_before_any_work(many):
 
 SHORT = """
 import sys, numpy as np, pandas as pd
-from attangent._files import only_writer
+from attangent._core.files import only_writer
 from attangent.cli.commands import app
 months = pd.date_range("2020-01-01", periods=40, freq="MS")
 one = pd.DataFrame({"ds": months, "y": np.arange(40) % 12 + 1.0})

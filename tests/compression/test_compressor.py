@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from attangent.compression.asking.questions import Question
-from attangent.compression.asking.quiz import Said
 from attangent.compression.compressor import Compressor
 from attangent.compression.fidelity import measure_fidelity
 from attangent.compression.methods.scoring import best_tokens
+from attangent.compression.quiz.questions import Question
+from attangent.compression.quiz.quiz import Said
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2

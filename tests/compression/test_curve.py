@@ -3,7 +3,7 @@
 import pytest
 
 from attangent.compression.curve import draw_curve
-from attangent.compression.goal import Attempt
+from attangent.compression.size_search import Attempt
 
 
 @pytest.mark.parametrize("asked", [0, 10])

@@ -8,7 +8,7 @@ from attangent.compression.compressor import Compressor
 from attangent.compression.entry import compress
 from attangent.compression.export import Rotation
 from attangent.compression.folder import compress_to_folder
-from attangent.compression.order import Order
+from attangent.compression.request import Order
 from attangent.compression.result import load_compressed
 from tests.compression.cases import STORY, Letters, Stories, stories_model, tiny_llama
 

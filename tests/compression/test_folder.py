@@ -7,10 +7,10 @@ import torch
 
 from attangent import AttangentError
 from attangent.compression import compressor, folder
-from attangent.compression.asking.questions import Question
-from attangent.compression.asking.quiz import Quiz
 from attangent.compression.folder import compress_to_folder
-from attangent.compression.order import Order
+from attangent.compression.quiz.questions import Question
+from attangent.compression.quiz.quiz import Quiz
+from attangent.compression.request import Order
 from tests.compression.cases import Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2

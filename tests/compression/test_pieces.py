@@ -5,14 +5,14 @@ import torch
 
 from attangent import AttangentError, detach
 from attangent.compression import pieces
-from attangent.compression.asking.questions import Question
-from attangent.compression.asking.quiz import Quiz
 from attangent.compression.capture import prefill, run, with_states
 from attangent.compression.compressor import Compressor
 from attangent.compression.entry import compress
-from attangent.compression.goal import Goal, Outcome
 from attangent.compression.pieces import LongPrompt, PieceRun, compress_pieces
 from attangent.compression.problem import Piece
+from attangent.compression.quiz.questions import Question
+from attangent.compression.quiz.quiz import Quiz
+from attangent.compression.size_search import Goal, Outcome
 from tests.compression.cases import Letters, tiny_llama
 
 TEXT = "some text that is long enough to be cut into pieces, and then a little more of it. " * 2

@@ -4,10 +4,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from attangent.compression.asking.answers import Answer
 from attangent.compression.fidelity import Fidelity
-from attangent.compression.goal import Attempt
+from attangent.compression.quiz.answers import Answer
 from attangent.compression.report import Report
+from attangent.compression.size_search import Attempt
 
 
 def fidelity(ratio):

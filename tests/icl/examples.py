@@ -4,12 +4,10 @@ import warnings
 
 import torch
 
-from attangent._random import generator
-from attangent.icl import (
-    Dictionary,
-    InitialisationWarning,
-    OneLayerAttention,
-)
+from attangent._core.random import generator
+from attangent.icl import Dictionary
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+from attangent.papers.p4_in_context.one_layer.health import InitialisationWarning
 
 SIZES = {"K": 12, "d": 8, "m": 4, "N": 6, "tau": 0.05}
 

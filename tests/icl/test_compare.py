@@ -11,20 +11,19 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.icl import (
     Dictionary,
-    InContextTransformer,
-    OneLayerAttention,
     RepresentationWarning,
     RidgeLimit,
-    TransformerConfig,
     compare_to_ridge,
     predictor_of,
     sklearn_predictor,
 )
 from attangent.icl.compare import NONE
 from attangent.icl.rules import RULES, kernel_ridge, nearest_neighbour
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+from attangent.papers.p4_in_context.transformer import InContextTransformer, TransformerConfig
 
 DICTIONARY = Dictionary.random(K=14, d=6, m=4, N=8, tau=0.05, seed=2)
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.icl import Dictionary, Tasks
 
 SIZES = {"K": 10, "d": 6, "m": 4, "N": 5, "tau": 0.3}

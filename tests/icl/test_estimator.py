@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.icl import Dictionary, InContextRidge, RidgeLimit
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.icl import (
     OUT_OF_DOMAIN,
     Dictionary,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.icl import OUT_OF_DOMAIN, Dictionary, Tasks
 
 

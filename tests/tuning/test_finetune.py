@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent._files import only_writer
+from attangent._core.files import only_writer
 from attangent.adapters import load_adapter
-from attangent.tuning.data.math import Problem, score_answers, solve
+from attangent.papers.p1_prefix.math_data import Problem, score_answers, solve
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.folders.tuned import load_tuned
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method
-from attangent.tuning.preparing import class_weights, prepare
+from attangent.tuning.prepared import class_weights, prepare
 from attangent.tuning.recipe import Recipe
 from attangent.tuning.stopping import LEAST_GAIN
 from attangent.tuning.training import Training
@@ -251,7 +251,7 @@ def test_regression_has_no_classes_to_weigh(bert):
 
 @pytest.mark.parametrize("task", ["classification", "regression", "causal-lm"])
 def test_too_few_rows_to_keep_some_are_refused_before_the_model_is_loaded(tmp_path, monkeypatch, task):
-    monkeypatch.setattr("attangent.tuning.preparing.load_tokenizer", None)
+    monkeypatch.setattr("attangent.tuning.prepared.load_tokenizer", None)
     rows = [{"text": "a", "label": 1}, {"text": "b", "label": 2}][: 2 if task == "classification" else 1]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

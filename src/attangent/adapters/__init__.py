@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from attangent._errors import CalibrationWarning
-from attangent._gate import guard
+from attangent._core.errors import CalibrationWarning
+from attangent._core.gate import guard
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.calibration import calibrate
 from attangent.adapters.config import NTKConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from attangent._errors import AttangentError, CalibrationWarning
+from attangent._core.errors import AttangentError, CalibrationWarning
 from attangent.adapters import interface
 from attangent.adapters.calibration import Batch, calibrate
 from attangent.adapters.config import NTKConfig

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import bare
 from attangent.adapters.record import slots, states_of

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from attangent.attention import Prefix, ntk_attention
+from attangent.attention.backends.portable import token_part
 from attangent.attention.masks import Mask, resolve_mask
-from attangent.attention.portable import token_part
 
 
 class AttentionCall(NamedTuple):

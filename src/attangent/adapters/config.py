@@ -4,8 +4,8 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from attangent._checks import check_between, check_names, check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_between, check_names, check_size
+from attangent._core.errors import AttangentError
 
 Features = Literal["learned", "anchors", "elu", "printed", "taylor", "positive-random"]
 Init = Literal["zero", "gaussian", "text"]

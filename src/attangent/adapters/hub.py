@@ -4,7 +4,7 @@ import re
 from os import PathLike
 from pathlib import Path
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*")
 _SECONDS = 5.0

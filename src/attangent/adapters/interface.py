@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.decoding.fold import Folded, decode, is_plain
 from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix
+from attangent.attention.backends.decode.fold import Folded, decode, is_plain
 
 Tokens = tuple[Tensor, Tensor, Tensor, Tensor | None]
 """Queries, keys, values and mask, as transformers gives them."""

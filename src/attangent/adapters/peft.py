@@ -19,7 +19,7 @@ from peft.tuners.tuners_utils import BaseTuner, BaseTunerLayer
 from peft.utils.other import set_additional_trainable_modules
 from torch import nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent._version import __version__
 from attangent.adapters.attaching import check_state_fits, detach, install
 from attangent.adapters.config import NTKConfig

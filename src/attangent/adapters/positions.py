@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.record import Record
 
 _TABLES = ("wpe", "position_embeddings", "embed_positions")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.calibration import Batch, run_recorded
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import Layer

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import bare
 from attangent.adapters.slot import Slot, slot_of

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import attention_layers, bare

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.layers import bare
 from attangent.adapters.record import Record, record_of
 

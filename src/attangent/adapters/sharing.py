@@ -5,9 +5,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from attangent._errors import AttangentError
-from attangent._gate import checked
-from attangent._settings import read_json
+from attangent._core.errors import AttangentError
+from attangent._core.gate import checked
+from attangent._core.settings import read_json
 from attangent.adapters.files.format import CARD, CONFIG, WEIGHTS
 from attangent.adapters.hub import check_model_name
 

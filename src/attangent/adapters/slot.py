@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.decoding.fold import Folded
 from attangent.attention import Prefix
+from attangent.attention.backends.decode.fold import Folded
 
 NAME = "attangent_prefix"
 """The name under which an attention module holds its slot."""

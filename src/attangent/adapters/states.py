@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
-from attangent._random import generator
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import Layer
 from attangent.adapters.units import LayerUnits, widest

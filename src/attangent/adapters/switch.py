@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.record import check_known, record_of, slots
 from attangent.adapters.saved_modules import saved_to_show, show_saved
 

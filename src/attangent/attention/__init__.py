@@ -1,10 +1,10 @@
 """Softmax attention with a prefix: exact, and as NTK-Attention with a state of constant size."""
 
-from attangent._gate import guard
+from attangent._core.gate import guard
+from attangent.attention.backends.portable import merge_prefix
 from attangent.attention.error import PrefixError
 from attangent.attention.exact import prefix_attention
 from attangent.attention.ntk import ntk_attention
-from attangent.attention.portable import merge_prefix
 from attangent.attention.prefix import Prefix
 from attangent.attention.ragged import RaggedState, RaggedTokens
 from attangent.attention.state import PrefixState

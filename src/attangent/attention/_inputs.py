@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 LARGEST_SCALE = 1e6
 LEAST_FUSED_SCALE = 1e-30

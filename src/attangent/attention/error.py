@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
-from attangent.attention.portable import attend_in_chunks, merge_prefix
+from attangent.attention.backends.portable import attend_in_chunks, merge_prefix
 from attangent.attention.prefix import Prefix
 
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention._inputs import (
     LEAST_FUSED_SCALE,
     check_scale,
@@ -15,8 +15,8 @@ from attangent.attention._inputs import (
     check_tokens,
     describe,
 )
+from attangent.attention.backends.portable import token_part
 from attangent.attention.masks import Mask, resolve_mask
-from attangent.attention.portable import token_part
 
 
 def prefix_attention(

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent._errors import AttangentError
-from attangent._files import writing
+from attangent._core.errors import AttangentError
+from attangent._core.files import writing
 from attangent.attention.features import BY_NAME
 from attangent.attention.state import PrefixState
 

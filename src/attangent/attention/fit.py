@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from attangent._arrays import check_shape
-from attangent._checks import check_positive
-from attangent._errors import AttangentError
+from attangent._core.arrays import check_shape
+from attangent._core.checks import check_positive
+from attangent._core.errors import AttangentError
 from attangent.attention._inputs import check_prefix, check_scale
+from attangent.attention.backends.portable import attend_in_chunks
 from attangent.attention.features.base import FeatureMap, check_features
 from attangent.attention.least_squares import non_negative_solution, ridge_solution
-from attangent.attention.portable import attend_in_chunks
 from attangent.attention.prefix import query_gain
 from attangent.attention.state import PrefixState
 

@@ -16,12 +16,12 @@ from attangent.attention._inputs import (
     check_state,
     check_tokens,
 )
-from attangent.attention.fused.forward import fused_attention
-from attangent.attention.fused.quick import quick_attention
-from attangent.attention.fused.tokens import fused_for
+from attangent.attention.backends.portable import portable_attention
+from attangent.attention.backends.torch.forward import fused_attention
+from attangent.attention.backends.torch.quick import quick_attention
+from attangent.attention.backends.torch.tokens import fused_for
 from attangent.attention.head_parts import joined_heads, split_heads
 from attangent.attention.masks import resolve_mask
-from attangent.attention.portable import portable_attention
 from attangent.attention.prefix import Prefix, Weights
 from attangent.attention.ragged import Ragged
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention._inputs import check_softcap, describe
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import Weights, reflected

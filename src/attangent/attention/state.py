@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
-from attangent._random import generator
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 from attangent.attention._inputs import check_prefix, describe
 from attangent.attention.features.base import FeatureMap, check_features
 from attangent.attention.prefix import reflected

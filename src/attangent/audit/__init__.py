@@ -1,12 +1,12 @@
 """Executable claims: run them, load their findings, render the report."""
 
-from attangent._gate import guard
+from attangent._core.gate import guard
 from attangent.audit.claims import Claim, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Trend, Verdict
+from attangent.audit.plugins import Paper
 from attangent.audit.registry import all_claims, claim, get
 from attangent.audit.results import Result, Run, load
 from attangent.audit.running.runner import run
-from attangent.audit.sources import Paper
 
 __all__ = [
     "Claim",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.audit.finding import Finding
 
 PROFILES = ("quick", "full")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent._errors import AttangentError
-from attangent._show import brief, brief_fields
-from attangent.audit.lines import Conclusion, Hypothesis, Trend
+from attangent._core.display import brief, brief_fields
+from attangent._core.errors import AttangentError
+from attangent.audit.evidence import Conclusion, Hypothesis, Trend
 from attangent.audit.verdicts import Judgement, Verdict, judge_parts, whole
 
 if TYPE_CHECKING:

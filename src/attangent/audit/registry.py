@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.audit.claims import Check, Claim, Kind, Settings, claim_order, kind_of
+from attangent.audit.plugins import refused, sources
 from attangent.audit.sizes import AtSizes
-from attangent.audit.sources import refused, sources
 
 _claims: dict[str, Claim] = {}
 _unusable: dict[str, str] = {}

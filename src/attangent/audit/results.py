@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attangent._errors import AttangentError
-from attangent._show import brief
+from attangent._core.display import brief
+from attangent._core.errors import AttangentError
 from attangent.audit.claims import claim_order
 from attangent.audit.finding import Finding, Verdict
 from attangent.audit.storing.record import Origin, Record, plain

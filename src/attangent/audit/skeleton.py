@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from string import Template
 
-from attangent._errors import AttangentError
-from attangent._files import real_folder, write_whole
-from attangent.audit.sources import GROUP, sources
+from attangent._core.errors import AttangentError
+from attangent._core.files import real_folder, write_whole
+from attangent.audit.plugins import GROUP, sources
 
 _PYPROJECT = """\
 [build-system]

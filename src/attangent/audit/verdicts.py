@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from attangent.audit.lines import Conclusion, Hypothesis
+from attangent.audit.evidence import Conclusion, Hypothesis
 
 
 class Verdict(StrEnum):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._cores import available_cores
-from attangent._errors import AttangentError
-from attangent.cli.grammar import INTERRUPTED, AsJson, Quiet, hint
+from attangent._core.cores import available_cores
+from attangent._core.errors import AttangentError
+from attangent.cli.common_options import INTERRUPTED, AsJson, Quiet, hint
 
 if TYPE_CHECKING:
     from attangent.audit import Result, Run
@@ -144,7 +144,7 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_described(ids, paper), indent=1))
         return
-    from attangent.audit.outline import outline
+    from attangent.audit.listing import outline
 
     rows = [(entry.id, entry.place, entry.title) for entry in outline(ids, paper)]
     _print_table(("claim", "place", "title"), rows)
@@ -230,7 +230,7 @@ def _counts(totals: dict[str, int]) -> str:
 
 
 def _what_decides(result: "Result") -> tuple[str, str]:
-    from attangent.audit.report.wording import values
+    from attangent.audit.report.phrases import values
 
     finding = result.deciding.finding
     line = finding.deciding

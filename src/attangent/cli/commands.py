@@ -9,19 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from attangent import __version__
-from attangent._errors import AttangentError, in_words
-from attangent._files import is_failed_write
-from attangent._signals import EXIT_CODE, Terminated, ending_on_signals
+from attangent._core.errors import AttangentError, in_words
+from attangent._core.files import is_failed_write
+from attangent._core.signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli import data
 from attangent.cli.auditing import audit, report
+from attangent.cli.common_options import spoken
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor
+from attangent.cli.evaluation import diagnose, evaluate
 from attangent.cli.forecasting import forecast
-from attangent.cli.grammar import spoken
-from attangent.cli.instruments import spectrum, stages
-from attangent.cli.judging import diagnose, evaluate
-from attangent.cli.planning import plan
-from attangent.cli.tuning import compare, predict, solve, tune
+from attangent.cli.inspection import spectrum, stages
+from attangent.cli.tuning import predict, tune
 
 app = typer.Typer(
     name="attangent",
@@ -81,7 +80,7 @@ def _warnings_on_one_line() -> Iterator[None]:
 
 def _name_extra(error: ModuleNotFoundError) -> None:
     """Say which extra brings a package that is not here; what no extra brings is a defect and is raised."""
-    from attangent._doctor import extra_with
+    from attangent.cli.environment import extra_with
 
     package = (error.name or "").partition(".")[0]
     extra = extra_with(package)
@@ -111,7 +110,7 @@ def options(
 
 for job, commands in {
     "Audit the papers": (audit, report),
-    "Tune a model": (plan, tune, predict, compare, solve),
+    "Tune a model": (tune, predict),
     "Compress a prompt": (compress, generate, chat),
     "Forecast": (forecast, evaluate, diagnose),
     "Look inside": (stages, spectrum, doctor),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._checks import check_not_negative, check_size, has_words
-from attangent._errors import AttangentError, loading
-from attangent._progress import Bars
-from attangent.cli.grammar import AsJson, Quiet, Seed, hint
+from attangent._core.checks import check_not_negative, check_size, has_words
+from attangent._core.errors import AttangentError, loading
+from attangent._core.progress import Bars
+from attangent.cli.common_options import AsJson, Quiet, Seed, hint
 
 if TYPE_CHECKING:
     from attangent.compression.report import Report
@@ -84,7 +84,7 @@ def compress(
     given = None if calibration is None else _lines(calibration)
     _check_out(out)
     from attangent.compression.export import check_export
-    from attangent.compression.order import Order
+    from attangent.compression.request import Order
 
     check_export(export)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._errors import AttangentError
-from attangent._progress import Bars
-from attangent.cli.grammar import AsJson, Quiet, hint
+from attangent._core.errors import AttangentError
+from attangent._core.progress import Bars
+from attangent.cli.common_options import AsJson, Quiet, hint
 
 if TYPE_CHECKING:
     from attangent.data.catalogue import DataSet

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import typer
 
-from attangent.cli.grammar import AsJson, Quiet
+from attangent.cli.common_options import AsJson, Quiet
 
 
 def doctor(json_: AsJson = False, quiet: Quiet = False) -> None:
@@ -13,7 +13,7 @@ def doctor(json_: AsJson = False, quiet: Quiet = False) -> None:
 
     With --quiet only what is missing is shown.
     """
-    from attangent._doctor import examine
+    from attangent.cli.environment import examine
 
     facts = [fact for fact in examine() if not (quiet and fact.fine)]
     if json_:

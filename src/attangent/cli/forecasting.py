@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._errors import AttangentError
-from attangent._files import only_writer, real_folder, remove_leftovers, writing
-from attangent._progress import Bars
-from attangent._tables import harmless_frame, reading_table
-from attangent.cli.grammar import AsJson, Quiet, check_file
-from attangent.cli.judging import print_notes, records
+from attangent._core.errors import AttangentError
+from attangent._core.files import only_writer, real_folder, remove_leftovers, writing
+from attangent._core.progress import Bars
+from attangent._core.tables import harmless_frame, reading_table
+from attangent.cli.common_options import AsJson, Quiet, check_file
+from attangent.cli.evaluation import print_notes, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from attangent.forecast.outlook.outlooks import Outlook
-    from attangent.forecast.outlook.panels.forecaster import SeriesForecaster, SetForecast
+    from attangent.forecast.pipeline.outlooks import Outlook
+    from attangent.forecast.pipeline.panels.forecaster import SeriesForecaster, SetForecast
 
 
 def forecast(
@@ -100,7 +100,7 @@ def forecast(
         return
     _print_outlooks(outlooks, levels, quiet)
     if out is None:
-        from attangent.forecast.outlook.outlooks import tidy
+        from attangent.forecast.pipeline.outlooks import tidy
 
         typer.echo(tidy(outlooks).to_string(index=False))
     files.name(quiet)
@@ -154,8 +154,8 @@ def _forecast_table(
 ) -> "list[Outlook]":
     """Every column of one table forecast, written and drawn."""
     from attangent.forecast.data.frames import read_frame
-    from attangent.forecast.outlook.outlooks import tidy
-    from attangent.forecast.outlook.targets import forecast_frame
+    from attangent.forecast.pipeline.outlooks import tidy
+    from attangent.forecast.pipeline.targets import forecast_frame
 
     table = read_frame(file, date, tuple(target or ()))
     print_notes(table.notes, quiet)
@@ -170,7 +170,7 @@ def _forecast_table(
     if out is not None:
         _write(tidy(outlooks), out)
     if plot is not None:
-        from attangent.forecast.outlook.plot import plot_outlooks
+        from attangent.forecast.pipeline.plot import plot_outlooks
 
         plot_outlooks(table.frame, outlooks, plot)
     return outlooks
@@ -229,7 +229,7 @@ def _forecast_many(
     json_: bool,
     quiet: bool,
 ) -> None:
-    from attangent.forecast.outlook.panels.groups import clear
+    from attangent.forecast.pipeline.panels.groups import clear
 
     made = _series_forecaster(id_, date, target, asked).fit(sources)
     print_notes(made.notes_, quiet or json_)
@@ -250,7 +250,7 @@ def _forecast_many(
             _write(found.plain(), files.out)
             clear(kept)
     if files.plot is not None or files.report is not None:
-        from attangent.forecast.outlook.panels.pictures import plot_set, write_report
+        from attangent.forecast.pipeline.panels.pictures import plot_set, write_report
 
         if files.plot is not None:
             plot_set(made.series_, found, files.plot)
@@ -289,7 +289,7 @@ def _series_forecaster(
 ) -> "SeriesForecaster":
     if target is not None and len(target) > 1:
         raise AttangentError(f"--target names {len(target)} columns, expected one with --id")
-    from attangent.forecast.outlook.panels.forecaster import SeriesForecaster
+    from attangent.forecast.pipeline.panels.forecaster import SeriesForecaster
 
     return SeriesForecaster(
         asked.model,

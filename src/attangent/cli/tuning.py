@@ -1,6 +1,5 @@
 """The commands `tune`, `predict`, `compare` and `solve`. Heavy imports wait until one of them runs."""
 
-import inspect
 import json
 import sys
 from dataclasses import asdict
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._errors import AttangentError
-from attangent._files import check_file, write_whole
+from attangent._core.errors import AttangentError
+from attangent._core.files import check_file, write_whole
 from attangent.cli import tuning_options as options
-from attangent.cli.grammar import AsJson, Quiet, hint
+from attangent.cli.common_options import AsJson, Quiet, hint
 
 if TYPE_CHECKING:
-    from attangent.tuning.compare.settings import Comparison
     from attangent.tuning.methods import Method
     from attangent.tuning.request import Tuning
 
@@ -24,7 +22,6 @@ def tune(
     out: options.Out,
     model: options.Model = None,
     train: options.Rows = None,
-    plan: options.PlanFile = None,
     eval_: options.Evaluation = None,
     task: options.Task = "classification",
     method: options.MethodName = None,
@@ -52,17 +49,12 @@ def tune(
     """Tune a model on files and save the adapter, its metrics and settings.
 
     A run that was cut off goes on from its last checkpoint when the same command is given again. Under
-    `torchrun` or `accelerate launch` it uses all their processes. With --plan, everything but where to write
-    and the seeds comes from the plan that `attangent plan` made.
+    `torchrun` or `accelerate launch` it uses all their processes.
     """
     shared = dict(locals())
-    if plan is not None:
-        _refuse_beside_plan(shared)
-        _follow(plan, out, seed, seeds, json_, quiet)
-        return
     if model is None or train is None:
-        raise AttangentError("give --model and --train, or --plan with a file that `attangent plan` wrote")
-    from attangent.tuning.compare.settings import training_of
+        raise AttangentError("give --model and --train")
+    from attangent.papers.p1_prefix.head_to_head.settings import training_of
     from attangent.tuning.recipe import Recipe
 
     given = _read_toml(config, {"method", "training"})
@@ -92,36 +84,6 @@ def _method(own: dict[str, Any], given: dict[str, Any], quiet: bool) -> "Method"
     return Method.from_dict({**default.settings, **own})
 
 
-def _follow(plan: Path, out: Path, seed: int | None, seeds: int, json_: bool, quiet: bool) -> None:
-    """Tune as a plan says; the plan is kept beside the run."""
-    from dataclasses import replace
-
-    from attangent._files import real_folder
-    from attangent.tuning.planning.plan import read_plan, tuning_of
-    from attangent.tuning.planning.trials import take_made
-
-    found = read_plan(plan)
-    tuning = tuning_of(found)
-    if seed is not None:
-        tuning = replace(tuning, training=replace(tuning.training, seed=seed))
-    real_folder(out)
-    found.write(out / "plan.json")
-    made = (plan if plan.is_dir() else plan.parent) / "made"
-    if take_made(tuning, made, out) and not (quiet or json_):
-        typer.echo(f"this run was made while planning: copied from {made}")
-    _run(tuning, out, seeds, json_, quiet)
-
-
-def _refuse_beside_plan(given: dict[str, Any]) -> None:
-    """A plan settles all but where to write, the seeds and how it is shown."""
-    free = ("plan", "out", "seed", "seeds", "json_", "quiet")
-    defaults = {name: one.default for name, one in inspect.signature(tune).parameters.items()}
-    odd = sorted(name for name in defaults if name not in free and given[name] != defaults[name])
-    if odd:
-        names = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in odd)
-        raise AttangentError(f"the plan settles this already: leave {names} out")
-
-
 def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> None:
     from attangent.tuning.finetune import finetune
     from attangent.tuning.processes import is_first_process
@@ -132,54 +94,6 @@ def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> N
         typer.echo(json.dumps(found, indent=1))
     elif not silent:
         _print_mean(found, out, tuning.model)
-
-
-def compare(
-    out: Annotated[Path, typer.Option(help="Where runs.jsonl and table.md go.")],
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with model, entrants and tasks; see docs/tuning.md.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="A Hugging Face id, or the folder of a model.")] = None,
-    train: Annotated[Path | None, typer.Option(help="A .jsonl or .csv file, or a folder of images.")] = None,
-    eval_: Annotated[Path | None, typer.Option("--eval", help="The same, to score on.")] = None,
-    methods: Annotated[str, typer.Option(help="Methods, with commas between.")] = "ntk,lora,prefix,head",
-    max_tokens: Annotated[int, typer.Option(help="Tokens of each text feature.")] = 128,
-    epochs: Annotated[float, typer.Option(help="Passes over the training data.")] = 4.0,
-    top: Annotated[int | None, typer.Option(help="Adapt the last so many layers of an encoder.")] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="How many seeds, each with a split; 5 by default.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The first seed; 0, or what --config says, by default.")
-    ] = None,
-    json_: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Compare tuning methods: mean and spread of accuracy over seeds, parameters, seconds and memory.
-
-    Give either --config, or --model with --train and --eval: then methods get the budget of LoRA with rank 8
-    and are trained as `tune` does.
-    A comparison that was cut off goes on where it stopped.
-    """
-    from dataclasses import replace
-
-    from attangent.tuning.compare.run import compare as run_all
-    from attangent.tuning.compare.settings import read_comparison
-    from attangent.tuning.compare.table import summary, table_text
-
-    if config is not None:
-        if model is not None or train is not None or eval_ is not None:
-            raise AttangentError("both --config and --model, --train or --eval are given, expected one kind")
-        comparison = read_comparison(config)
-    else:
-        comparison = _from_options(model, train, eval_, methods, max_tokens, epochs, top)
-    comparison = replace(comparison, **_set(seeds=seeds, first_seed=seed))
-    runs = run_all(comparison, out, (lambda run: None) if quiet or json_ else _print_run)
-    table = table_text(comparison, runs)
-    write_whole(out / "table.md", table + "\n")
-    typer.echo(json.dumps(summary(comparison, runs), indent=1) if json_ else table)
-    if not json_:
-        hint(f"the table is in {out / 'table.md'}, every run in {out / 'runs.jsonl'}", quiet)
 
 
 def predict(
@@ -194,7 +108,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Label new rows with a tuned model: the label and the probability of each label, or a number, as CSV."""
-    from attangent._checks import check_size
+    from attangent._core.checks import check_size
     from attangent.tuning.folders.predicting import answers_table, rows_to_predict
     from attangent.tuning.folders.tuned import load_tuned
 
@@ -216,70 +130,8 @@ def predict(
         typer.echo(f"{len(found)} answers in {out}")
 
 
-def solve(
-    model: Annotated[str, typer.Option(help="A causal language model: a folder or a hub id.")],
-    problems: Annotated[Path, typer.Option(help="Problems of GSM8K or MATH: a .jsonl file (.gz is fine).")],
-    out: Annotated[Path, typer.Option(help="A .jsonl file: a line for each problem.")],
-    adapter: Annotated[
-        list[Path] | None, typer.Option(help="The folder of an adapter; may be given twice.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
-    tokens: Annotated[int, typer.Option(help="At most so many new tokens in a solution.")] = 256,
-    batch: Annotated[int, typer.Option(help="Problems answered at once.")] = 8,
-    json_: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Answer math problems greedily and score the answers by exact match."""
-    from attangent.tuning.solving import Solving, solve_file
-
-    solving = Solving(model, problems, tuple(adapter or ()), limit, tokens, batch)
-    silent = quiet or json_
-    found = solve_file(solving, out, (lambda done: None) if silent else _print_done)
-    if json_:
-        typer.echo(json.dumps(found))
-    elif not quiet:
-        typer.echo(
-            f"exact match {found['exact_match']:.3f}: {found['right']} of {found['problems']}; saved in {out}"
-        )
-
-
-def _print_done(done: int) -> None:
-    print(f"{done} answered", file=sys.stderr)
-
-
-def _from_options(
-    model: str | None,
-    train: Path | None,
-    evaluate: Path | None,
-    methods: str,
-    max_tokens: int,
-    epochs: float,
-    top: int | None,
-) -> "Comparison":
-    from attangent.tuning.compare.budget import equal_entrants
-    from attangent.tuning.compare.run import pool_size
-    from attangent.tuning.compare.settings import Comparison, Trial
-    from attangent.tuning.recipe import Recipe
-    from attangent.tuning.training import Training
-
-    if model is None or train is None or evaluate is None:
-        raise AttangentError("give --config, or all of --model, --train and --eval")
-    for path in (train, evaluate):
-        if not path.exists():
-            raise AttangentError(f"there is no {path}; give a .jsonl or .csv file, or a folder of images")
-    total, held = pool_size(train), pool_size(evaluate)
-    validation = max(total // 5, 1)
-    name = train.name.split(".")[0]
-    trial = Trial(name, (train,), total - validation, validation, held, (evaluate,), None, max_tokens)
-    entrants = equal_entrants(
-        model, [part.strip() for part in methods.split(",") if part.strip()], trial, top
-    )
-    own = {"recipe": Recipe(), "pooling": "declared"}
-    return Comparison(model, entrants, (trial,), Training(epochs=epochs), top=top, **own)  # pyright: ignore
-
-
 def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:
-    from attangent._settings import read_toml
+    from attangent._core.settings import read_toml
 
     if path is None:
         return {}
@@ -342,11 +194,3 @@ def _print_mean(found: list[dict[str, Any]], out: Path, model: str) -> None:
     place = out / f"seed-{found[0]['seed']}"
     use = f"generate TEXT --model {model}" if name == "eval_loss" else "predict ROWS"
     hint(f"attangent {use} --adapter {place}")
-
-
-def _print_run(run: dict[str, Any]) -> None:
-    print(
-        f"{run['task']}, {run['entrant']}, rate {run['rate']:g}, seed {run['seed']}: validation "
-        f"{run['validation']['accuracy']:.3f}, test {run['test']['accuracy']:.3f}, {run['seconds']:.1f} s",
-        file=sys.stderr,
-    )

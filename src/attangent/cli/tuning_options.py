@@ -14,10 +14,6 @@ Model = Annotated[str | None, typer.Option(help="A Hugging Face id, or the folde
 Rows = Annotated[
     Path | None, typer.Option(help="A .jsonl, .csv, .tsv or .parquet file, or a folder of images.")
 ]
-PlanFile = Annotated[
-    Path | None,
-    typer.Option(help="A plan.json that `attangent plan` wrote: follow it; see docs/planning.md."),
-]
 Out = Annotated[Path, typer.Option(help="Where adapters, metrics and checkpoints go.")]
 Evaluation = Annotated[
     Path | None, typer.Option("--eval", help="The same, to score on; without it a fifth of the rows.")

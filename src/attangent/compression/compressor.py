@@ -9,24 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 from attangent.adapters.products import Halved, fast_products
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.compression.asking.answers import Answer, Way
-from attangent.compression.asking.questions import AT_MOST, Question, questions_from
-from attangent.compression.asking.quiz import Quiz, Said, quiz_answers
+from attangent.compression.attribution import token_scores
 from attangent.compression.capture import PromptCache, prefill
 from attangent.compression.distilling.distill import Distillation, distill_states, enough_steps
 from attangent.compression.distilling.lessons import Lessons
-from attangent.compression.effects import token_scores
 from attangent.compression.export import Rotation
 from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.fit import fit_states, unfitted_states
 from attangent.compression.methods import DEFAULT, check_method, method_named
 from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import Piece, PromptState
+from attangent.compression.progress import Progress, Stages
 from attangent.compression.prompt import (
     Reader,
     check_length,
@@ -35,9 +33,12 @@ from attangent.compression.prompt import (
     read_prompt,
     tokens_of,
 )
+from attangent.compression.quiz.answers import Answer, Way
+from attangent.compression.quiz.questions import AT_MOST, Question, questions_from
+from attangent.compression.quiz.quiz import Quiz, Said, quiz_answers
 from attangent.compression.report import Report, report_of
 from attangent.compression.result import CompressedPrompt, joined_states
-from attangent.compression.stages import Progress, Stages
+from attangent.compression.resume_cache import Work, digest
 from attangent.compression.text import (
     BY_HALVES,
     IN_MANY_WAYS,
@@ -52,7 +53,6 @@ from attangent.compression.text import (
     sentences_of,
     spread,
 )
-from attangent.compression.work import Work, digest
 
 _PIECES = 16
 _SENTENCES = 96

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attangent._plots import FAINT, bars, finished, in_style, one_panel
-from attangent.compression.goal import Attempt
+from attangent._core.plots import FAINT, bars, finished, in_style, one_panel
+from attangent.compression.size_search import Attempt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

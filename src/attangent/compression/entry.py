@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
-from attangent._checks import check_size
-from attangent._deprecation import renamed_arguments
-from attangent._gate import checked
+from attangent._core.checks import check_size
+from attangent._core.deprecation import renamed_arguments
+from attangent._core.gate import checked
 from attangent.compression.compressor import Compressor
 from attangent.compression.distilling.distill import Distillation
 from attangent.compression.methods import DEFAULT, check_method
+from attangent.compression.progress import Progress
 from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt
 from attangent.compression.result import CompressedPrompt, composed
-from attangent.compression.stages import Progress
 from attangent.compression.text import LENGTH
 
 

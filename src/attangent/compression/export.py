@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_choice
-from attangent._errors import AttangentError
-from attangent._files import real_folder, writing
+from attangent._core.checks import check_choice
+from attangent._core.errors import AttangentError
+from attangent._core.files import real_folder, writing
 from attangent.adapters.layers import attention_layers
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors

@@ -8,22 +8,22 @@ from typing import Any
 
 import torch
 
-from attangent._errors import AttangentError
-from attangent._files import only_writer, real_folder, write_json
-from attangent._random import generator
+from attangent._core.errors import AttangentError
+from attangent._core.files import only_writer, real_folder, write_json
+from attangent._core.random import generator
 from attangent.adapters.attaching import detach
-from attangent.compression.asking.questions import AT_MOST
 from attangent.compression.compressor import Compressor
 from attangent.compression.curve import draw_curve
 from attangent.compression.distilling.distill import Distillation
 from attangent.compression.export import check_export, check_exportable
-from attangent.compression.goal import Attempt, Goal, keeps_enough, reach
-from attangent.compression.order import Order
 from attangent.compression.pieces import PieceRun
+from attangent.compression.progress import Progress
 from attangent.compression.prompt import Reader, check_model, is_long, read_prompt
+from attangent.compression.quiz.questions import AT_MOST
 from attangent.compression.report import Report
+from attangent.compression.request import Order
 from attangent.compression.result import CompressedPrompt
-from attangent.compression.stages import Progress
+from attangent.compression.size_search import Attempt, Goal, keeps_enough, reach
 from attangent.compression.text import LENGTH
 
 CURVE = "curve.png"

@@ -14,22 +14,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, RaggedState
-from attangent.compression.asking.quiz import Quiz
 from attangent.compression.compressor import Compressor
 from attangent.compression.export import Rotation
 from attangent.compression.fit import compacted_states
-from attangent.compression.goal import Goal, reach
 from attangent.compression.methods import DEFAULT
 from attangent.compression.packing import packed, unpacked
 from attangent.compression.problem import Piece, PromptState
+from attangent.compression.progress import Progress
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
+from attangent.compression.quiz.quiz import Quiz
 from attangent.compression.result import CompressedPrompt, joined_states
-from attangent.compression.stages import Progress
+from attangent.compression.resume_cache import Work
+from attangent.compression.size_search import Goal, reach
 from attangent.compression.text import LENGTH, SINKS, Calibration
-from attangent.compression.work import Work
 
 _PIECE = 1024
 _FEWEST_QUESTIONS = 6

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import is_whole
-from attangent._errors import AttangentError
+from attangent._core.checks import is_whole
+from attangent._core.errors import AttangentError
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import find_record
 

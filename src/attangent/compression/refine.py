@@ -6,7 +6,7 @@ from itertools import cycle, islice
 import torch
 from torch import Tensor
 
-from attangent._random import generator
+from attangent._core.random import generator
 from attangent.compression.problem import HeadProblem, Solution, fitted_values
 
 _STEPS = 25

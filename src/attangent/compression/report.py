@@ -6,17 +6,17 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from attangent._plots import finished
-from attangent._show import brief, table_html
-from attangent.compression.asking.answers import Answer, answer_all
+from attangent._core.display import brief, table_html
+from attangent._core.plots import finished
 from attangent.compression.fidelity import Fidelity
-from attangent.compression.goal import Attempt
+from attangent.compression.quiz.answers import Answer, answer_all
+from attangent.compression.size_search import Attempt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-    from attangent.compression.asking.quiz import Quiz
     from attangent.compression.compressor import Compressor
+    from attangent.compression.quiz.quiz import Quiz
     from attangent.compression.result import CompressedPrompt
 
 

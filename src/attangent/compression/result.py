@@ -11,10 +11,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from attangent._errors import AttangentError
-from attangent._files import write_json
-from attangent._settings import read_json
-from attangent._show import brief, facts_html
+from attangent._core.display import brief, facts_html
+from attangent._core.errors import AttangentError
+from attangent._core.files import write_json
+from attangent._core.settings import read_json
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._core.checks import check_size
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
-from attangent.compression.asking.answers import ANSWER_TOKENS
 from attangent.compression.compressor import Compressor
 from attangent.compression.problem import Piece
 from attangent.compression.prompt import Reader, fingerprint
+from attangent.compression.quiz.answers import ANSWER_TOKENS
 from attangent.compression.result import CompressedPrompt, load_compressed, read_notes
 
 _FOLDED = 32

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
-from attangent._random import generator
+from attangent._core.errors import AttangentError
+from attangent._core.random import generator
 from attangent.compression.capture import PromptCache, intercepted, whole_prompt
 
 LENGTH = 64

@@ -5,7 +5,7 @@
 'weather.csv.gz'
 """
 
-from attangent._gate import guard
+from attangent._core.gate import guard
 from attangent.data.catalogue import DataFile, DataSet, all_sets, get_set
 from attangent.data.places import add_folder, data_file, folders
 from attangent.data.samples import sample

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 
 @dataclass(frozen=True)

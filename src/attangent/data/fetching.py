@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attangent._errors import AttangentError
-from attangent._files import only_writer, real_folder, writing
+from attangent._core.errors import AttangentError
+from attangent._core.files import only_writer, real_folder, writing
 from attangent._version import __version__
 from attangent.data.catalogue import DataFile, DataSet
 from attangent.data.states import content_digest

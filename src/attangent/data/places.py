@@ -5,8 +5,8 @@ import os
 from os import PathLike
 from pathlib import Path
 
-from attangent._errors import AttangentError
-from attangent._files import real_folder, write_json
+from attangent._core.errors import AttangentError
+from attangent._core.files import real_folder, write_json
 
 VARIABLE = "ATTANGENT_DATA"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attangent._checks import check_choice
+from attangent._core.checks import check_choice
 
 SAMPLES = {
     "weather": "weather of Seattle on 1,461 days: precipitation, temperatures, wind",

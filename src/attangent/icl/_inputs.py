@@ -4,9 +4,9 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent._arrays import as_double as as_tensor
-from attangent._arrays import as_matrix
-from attangent._errors import AttangentError
+from attangent._core.arrays import as_double as as_tensor
+from attangent._core.arrays import as_matrix
+from attangent._core.errors import AttangentError
 
 __all__ = ["as_labels", "as_matrix", "as_tensor"]
 

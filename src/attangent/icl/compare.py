@@ -11,11 +11,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive, check_size
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
-from attangent._random import generator
-from attangent._show import brief, table_html
+from attangent._core.checks import check_positive, check_size
+from attangent._core.display import brief, table_html
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 from attangent.icl._inputs import as_tensor
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit
@@ -25,8 +25,8 @@ from attangent.icl.tasks import IN_DOMAIN, Tasks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-    from attangent.icl.attention import OneLayerAttention
-    from attangent.icl.transformer import InContextTransformer
+    from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+    from attangent.papers.p4_in_context.transformer import InContextTransformer
 
 Predictor = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(prompt tokens (N, d), labels (count, N), queries (Q, d)) -> answers (count, Q)."""
@@ -105,7 +105,8 @@ def compare_to_ridge(
     rules: names out of `attangent.icl.rules.RULES`, all but the slow trees unless given; most: a rule further
     than this (as a share of the mean square of the clean labels) is not what the predictor does.
 
-    >>> from attangent.icl import OneLayerAttention, predictor_of
+    >>> from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+    >>> from attangent.icl import predictor_of
     >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
     >>> model = OneLayerAttention(dictionary, heads=16)
     >>> training = model.fit(method="solve")
@@ -199,7 +200,7 @@ class OwnPredictor:
 
 def predictor_of(model: "OneLayerAttention | InContextTransformer") -> OwnPredictor:
     """Our own models as predictors. One-layer attention knows its own dictionary's queries only."""
-    from attangent.icl.transformer import InContextTransformer
+    from attangent.papers.p4_in_context.transformer import InContextTransformer
 
     if isinstance(model, InContextTransformer):
         return OwnPredictor(lambda tokens, labels, queries: _without_gradient(model, tokens, labels, queries))

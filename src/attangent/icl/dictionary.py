@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from attangent._checks import check_choice, check_not_negative, check_size
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
-from attangent._random import generator
-from attangent._show import brief_fields
+from attangent._core.checks import check_choice, check_not_negative, check_size
+from attangent._core.display import brief_fields
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 from attangent.icl._inputs import as_matrix, as_tensor
 from attangent.icl.tasks import IN_DOMAIN, Tasks
 

@@ -8,11 +8,11 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from attangent._arrays import has_numbers
-from attangent._checks import check_not_negative
-from attangent._errors import AttangentError
-from attangent._kinds import describe
-from attangent._memory import check_memory
+from attangent._core.arrays import has_numbers
+from attangent._core.checks import check_not_negative
+from attangent._core.errors import AttangentError
+from attangent._core.kinds import describe
+from attangent._core.memory import check_memory
 
 
 class _WrongKind(AttangentError, TypeError):

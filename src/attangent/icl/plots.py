@@ -3,7 +3,7 @@
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from attangent._plots import PAST, check_picture, finished, in_style, panels
+from attangent._core.plots import PAST, check_picture, finished, in_style, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._arrays import fitted
-from attangent._checks import check_not_negative
-from attangent._errors import AttangentError
+from attangent._core.arrays import fitted
+from attangent._core.checks import check_not_negative
+from attangent._core.errors import AttangentError
 from attangent.icl._inputs import as_labels
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.tasks import IN_DOMAIN, Tasks

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from attangent._checks import check_choice, check_not_negative, check_size
+from attangent._core.checks import check_choice, check_not_negative, check_size
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """Two-layer networks with closed-form gradient and kernel, kernels of any module, what kernels predict."""
 
-from attangent._gate import guard_arrays
+from attangent._core.gate import guard_arrays
 from attangent.kernels.activation import ExpNetwork, ReLUNetwork
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Network, Trajectory, descend
 from attangent.kernels.drift import KernelDrift, drift_callback
-from attangent.kernels.guarantee import Guarantee, concentration_bound, prefix_guarantee, require_unit_ball
 from attangent.kernels.limits import exp_limit, prefix_limit, relu_limit, softmax_limit
 from attangent.kernels.linearised import LinearisedRun, train_linearised
 from attangent.kernels.module_kernel import tangent_kernel
@@ -19,7 +18,6 @@ from attangent.kernels.tangent import Tangent
 
 __all__ = [
     "ExpNetwork",
-    "Guarantee",
     "KernelDrift",
     "KernelOperator",
     "LinearisedRun",
@@ -32,17 +30,14 @@ __all__ = [
     "Tangent",
     "Trajectory",
     "TwoLayerNetwork",
-    "concentration_bound",
     "descend",
     "drift_callback",
     "exp_limit",
     "largest_eigenvalue",
     "log_gap",
     "predict_training",
-    "prefix_guarantee",
     "prefix_limit",
     "relu_limit",
-    "require_unit_ball",
     "smallest_eigenvalue",
     "softmax_limit",
     "solve",

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 
 def as_tensor(name: str, value: Any) -> Tensor:

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
-from attangent._memory import check_memory
-from attangent._random import generator
+from attangent._core.checks import check_size
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 
 
 def unit_data(n: int, d_in: int, d_out: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -7,9 +7,9 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive, check_steps
-from attangent._errors import AttangentError
-from attangent._show import brief_fields
+from attangent._core.checks import check_positive, check_steps
+from attangent._core.display import brief_fields
+from attangent._core.errors import AttangentError
 from attangent.kernels._inputs import as_points, as_targets
 
 

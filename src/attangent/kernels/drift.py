@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._plots import check_picture, finished, in_style, one_panel
-from attangent._show import brief, table_html
+from attangent._core.checks import check_size
+from attangent._core.display import brief, table_html
+from attangent._core.errors import AttangentError
+from attangent._core.plots import check_picture, finished, in_style, one_panel
 from attangent.kernels.functional import Output, Points
 from attangent.kernels.module_kernel import tangent_kernel
 

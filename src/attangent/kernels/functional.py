@@ -13,7 +13,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 Points = Tensor | Mapping[str, Tensor]
 Parameters = dict[str, Tensor]

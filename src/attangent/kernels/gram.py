@@ -20,7 +20,7 @@ from typing import Literal, Protocol, cast, get_args
 
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.kernels.factors import blocks
 from attangent.kernels.gram_dense import Gemm, Syrk
 from attangent.kernels.gram_pairs import Pairs

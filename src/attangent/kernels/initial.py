@@ -5,9 +5,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
-from attangent._random import generator
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 
 Init = Literal["symmetric", "independent"]
 

@@ -4,7 +4,7 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 
 class KrylovSpace:

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_between, check_positive, check_size
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
+from attangent._core.checks import check_between, check_positive, check_size
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
 from attangent.kernels._inputs import as_points
 from attangent.kernels.network import Kind
 

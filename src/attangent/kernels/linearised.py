@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import jvp, vjp
 
-from attangent._checks import check_positive, check_steps
-from attangent._show import brief_fields
+from attangent._core.checks import check_positive, check_steps
+from attangent._core.display import brief_fields
 from attangent.kernels._inputs import as_targets
 from attangent.kernels.functional import (
     Functional,

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from attangent._errors import AttangentError
-from attangent._memory import readable
+from attangent._core.errors import AttangentError
+from attangent._core.memory import readable
 
 DEFAULT_MEMORY_LIMIT = 2 * 2**30
 """Bytes a kernel may take unless the caller says otherwise: 2 GiB."""

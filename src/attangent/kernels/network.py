@@ -12,8 +12,8 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive, check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_positive, check_size
+from attangent._core.errors import AttangentError
 from attangent.kernels._inputs import as_points, as_targets
 from attangent.kernels.descent import Trajectory, descend
 from attangent.kernels.gram import Method, check_memory, gram

@@ -9,10 +9,10 @@ from scipy.sparse import eye_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
 from torch import Tensor
 
-from attangent._arrays import as_double
-from attangent._checks import check_not_negative, check_positive
-from attangent._errors import AttangentError
-from attangent._random import generator
+from attangent._core.arrays import as_double
+from attangent._core.checks import check_not_negative, check_positive
+from attangent._core.errors import AttangentError
+from attangent._core.random import generator
 from attangent.kernels.krylov import KrylovSpace
 from attangent.kernels.memory import check_limit, refuse_above
 from attangent.kernels.tangent import Tangent, kernel_product, trace_kernel

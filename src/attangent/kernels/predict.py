@@ -9,11 +9,11 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
-from attangent._arrays import check_shape, fitted
-from attangent._checks import check_positive, check_size
-from attangent._errors import AttangentError
-from attangent._plots import finished, in_style, one_panel
-from attangent._show import brief, table_html
+from attangent._core.arrays import check_shape, fitted
+from attangent._core.checks import check_positive, check_size
+from attangent._core.display import brief, table_html
+from attangent._core.errors import AttangentError
+from attangent._core.plots import finished, in_style, one_panel
 from attangent.kernels._inputs import as_tensor
 from attangent.kernels.krylov import krylov_spectrum
 

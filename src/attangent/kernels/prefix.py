@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._core.checks import check_size
 from attangent.kernels.factors import SignedRows
 from attangent.kernels.initial import Init
 from attangent.kernels.network import TwoLayerNetwork

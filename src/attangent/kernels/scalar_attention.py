@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent._checks import check_size
+from attangent._core.checks import check_size
 from attangent.kernels._inputs import as_points
 from attangent.kernels.factors import Rows, VarianceGate
 from attangent.kernels.initial import Init

@@ -7,9 +7,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attangent._arrays import check_shape, fitted
-from attangent._errors import AttangentError
-from attangent._show import brief_fields
+from attangent._core.arrays import check_shape, fitted
+from attangent._core.display import brief_fields
+from attangent._core.errors import AttangentError
 from attangent.kernels.factors import Factor, Rows, block_size, blocks
 
 _BLOCK_BYTES = 8 * 2**20

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 TENSORS, LOSS = "trained.safetensors", "loss.json"
 _PARTS = (TENSORS, LOSS, "optimizer.pt", "scheduler.pt", "trainer_state.json")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.tuning.data.text import TextTask
 from attangent.tuning.data.values import ValueTask
 

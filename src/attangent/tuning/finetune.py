@@ -12,20 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._files import only_writer, real_folder, remove_leftovers, write_json
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.files import only_writer, real_folder, remove_leftovers, write_json
 from attangent.tuning.checkpoints import drop_checkpoints
-from attangent.tuning.folders.completing import complete
-from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent.tuning.folders.export import complete
 from attangent.tuning.methods import Method
-from attangent.tuning.preparing import Ground, class_weights, prepare
+from attangent.tuning.prepared import Ground, class_weights, prepare
 from attangent.tuning.processes import is_first_process
+from attangent.tuning.progress import Watch
 from attangent.tuning.request import Tuning, differences, settings_of
 from attangent.tuning.running import Outcome, Task, run_method, seek_best
 from attangent.tuning.runs import TuningRuns
+from attangent.tuning.tasks import NEEDS, TaskKind
 from attangent.tuning.training import score
-from attangent.tuning.watching import Watch
 
 __all__ = ["Tuning", "finetune"]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from attangent._errors import AttangentError, loading
-from attangent._settings import read_json
+from attangent._core.errors import AttangentError, loading
+from attangent._core.settings import read_json
 from attangent.adapters.hub import check_model_name
-from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import is_head
 from attangent.tuning.methods.classifier import classifier_names
 from attangent.tuning.precision import hold_head_in_float32
+from attangent.tuning.tasks import NEEDS, TaskKind
 
 _SAVED = ("config.json", "tokenizer_config.json")
 

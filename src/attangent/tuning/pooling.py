@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 Pooling = Literal["declared", "first", "mean"]
 """`declared`: the mean where the model's files say so (sentence-transformers'), else the model's own way."""

@@ -5,8 +5,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from attangent._checks import check_choice
-from attangent._errors import AttangentError
+from attangent._core.checks import check_choice
+from attangent._core.errors import AttangentError
 from attangent.tuning.methods.classifier import is_head
 
 Quantised = Literal["int8"]

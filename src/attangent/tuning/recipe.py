@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from attangent._checks import check_choice
+from attangent._core.checks import check_choice
 from attangent.tuning.methods import Method, is_head
 
 Start = Literal["closed-form", "cross-validated", "random"]

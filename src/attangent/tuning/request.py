@@ -5,17 +5,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attangent._checks import check_choice, check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_choice, check_size
+from attangent._core.errors import AttangentError
 from attangent.adapters.files.format import WEIGHTS
-from attangent.tuning.beside import check_beside
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.records import KINDS
-from attangent.tuning.kinds import TaskKind
+from attangent.tuning.frozen_adapter import check_beside
 from attangent.tuning.methods import DEFAULT, Method, default_for
 from attangent.tuning.pooling import Pooling, check_pooling
 from attangent.tuning.precision import check_quantised
 from attangent.tuning.recipe import Recipe
+from attangent.tuning.tasks import TaskKind
 from attangent.tuning.training import Training
 
 _GIVE = f"give a file ({', '.join(KINDS)}), or a folder of images"

@@ -9,13 +9,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Subset
 
-from attangent._errors import AttangentError
-from attangent.tuning.blending import Tensors, best_share
+from attangent._core.errors import AttangentError
 from attangent.tuning.checkpoints import trained_tensors
 from attangent.tuning.data.grouping import unlike_part
 from attangent.tuning.data.splitting import held_out
 from attangent.tuning.encoding import calibration_batches
-from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.methods.classifier import classifier_names, trained_classifier
 from attangent.tuning.precision import check_gradients
@@ -23,7 +21,9 @@ from attangent.tuning.recipe import Recipe
 from attangent.tuning.searching import Choice, Search, rates_around
 from attangent.tuning.start import features_of, fit_head, linear_classifier
 from attangent.tuning.stopping import clearly_better, halt
+from attangent.tuning.tasks import NEEDS, TaskKind
 from attangent.tuning.training import Collate, Job, Training, score, train, untrained
+from attangent.tuning.weight_interpolation import Tensors, best_share
 
 _KEPT_APART = 0.2
 

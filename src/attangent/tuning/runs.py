@@ -3,9 +3,9 @@
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
-from attangent._plots import bars, finished, in_style, one_panel
-from attangent._show import brief, table_html
+from attangent._core.display import brief, table_html
+from attangent._core.errors import AttangentError
+from attangent._core.plots import bars, finished, in_style, one_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

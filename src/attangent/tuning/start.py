@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent.tuning.encoding import Encoded
-from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent.tuning.tasks import NEEDS, TaskKind
 
 _AT_ONCE = 32
 _STRENGTHS = tuple(10.0**power for power in range(-3, 3))

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attangent._errors import AttangentError
-from attangent._files import write_json
+from attangent._core.errors import AttangentError
+from attangent._core.files import write_json
 from attangent.tuning.processes import is_first_process
 
 PARTS = 8

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attangent._files import refusals, write_whole
+from attangent._core.files import refusals, write_whole
 from attangent.tuning.checkpoints import LOSS, TENSORS, keeper_class, put_tensors, trained_tensors
 from attangent.tuning.encoding import token_counts
-from attangent.tuning.kinds import NEEDS
 from attangent.tuning.methods import is_head
-from attangent.tuning.order import SeededOrder
+from attangent.tuning.sampler import SeededOrder
+from attangent.tuning.tasks import NEEDS
 
 if TYPE_CHECKING:
     from attangent.tuning.training import Job, Training

@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attangent._checks import check_not_negative, check_positive, check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_not_negative, check_positive, check_size
+from attangent._core.errors import AttangentError
 from attangent.tuning.checkpoints import last_whole_checkpoint
 from attangent.tuning.encoding import token_counts
-from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.memory import PeakMemory
 from attangent.tuning.methods import trained_sizes
 from attangent.tuning.processes import part_at_exit
+from attangent.tuning.tasks import NEEDS, TaskKind
 from attangent.tuning.trainer import make_trainer
 
 _SCORED_AT_ONCE = 32

@@ -3,9 +3,9 @@ import torch
 
 from attangent import AttangentError
 from attangent.attention import PrefixState, ntk_attention
+from attangent.attention.backends.portable import portable_attention
 from attangent.attention.features import Calibrated, Elu, Learned
 from attangent.attention.masks import Mask
-from attangent.attention.portable import portable_attention
 from tests.attention.cases import make_map, normal, tokens
 
 INNER = [

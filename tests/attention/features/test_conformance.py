@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState
 from attangent.attention.features import BY_NAME
 from tests.attention.cases import MAPS, make_map, make_state, normal

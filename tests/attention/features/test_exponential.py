@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Anchors, PositiveRandom
 from tests.attention.cases import normal, tokens

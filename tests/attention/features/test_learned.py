@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.features import Learned
 from tests.attention.cases import make_map, make_state, normal, tokens

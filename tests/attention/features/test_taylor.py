@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention.features import Taylor, order_for, taylor_error
 from tests.attention.cases import normal
 

@@ -80,16 +80,16 @@ def test_a_name_that_a_package_takes_from_elsewhere_changes_the_version(package)
 def test_findings_of_one_paper_do_not_depend_on_another_papers_claims():
     for id, claim in registry.all_claims().items():
         reached = code._reachable(claim.check.__module__)
-        others = {f"attangent.audit.papers.p{n}." for n in range(1, 6)} - {
-            f"attangent.audit.papers.{claim.paper.lower()}."
+        others = {f"attangent.papers.p{n}." for n in range(1, 6)} - {
+            f"attangent.papers.{claim.paper.lower()}."
         }
         assert not [name for name in reached if name.startswith(tuple(others))], id
         assert "attangent.audit.registry" not in reached
 
 
 def test_a_check_of_p2_depends_on_its_network():
-    reached = code._reachable("attangent.audit.papers.p2.convergence")
-    assert {"attangent.kernels.softmax", "attangent._random", "attangent.audit.finding"} <= reached
+    reached = code._reachable("attangent.papers.p2_softmax.claims.convergence")
+    assert {"attangent.kernels.softmax", "attangent._core.random", "attangent.audit.finding"} <= reached
     assert not any(name.startswith("attangent.audit.report.page") for name in reached)
     assert "attangent.kernels" not in reached
     assert "attangent.kernels.scalar_attention" not in reached

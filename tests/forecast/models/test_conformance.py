@@ -7,21 +7,16 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 
 from attangent import AttangentError
-from attangent.forecast import (
-    Autoformer,
-    DLinear,
+from attangent.forecast import LinearForecaster, Persistence, SeasonalNaive
+from attangent.papers.p5_forecasting.deep.attention_forecasters import (
     Encoder,
-    Informer,
     InvertedTransformer,
-    LinearForecaster,
-    NLinear,
     PatchTST,
-    Persistence,
-    RLinear,
-    SeasonalNaive,
-    Training,
     VanillaTransformer,
 )
+from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer
+from attangent.papers.p5_forecasting.deep.linear_sgd import DLinear, NLinear, RLinear
+from attangent.papers.p5_forecasting.deep.training import Training
 from tests.forecast.examples import waves
 
 SHORT = Training(epochs=2, batches=4, rate=1e-3)

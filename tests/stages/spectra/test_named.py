@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.stages import edit_spectrum, spectrum
+from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
+from attangent.stages import spectrum
 from attangent.stages.spectra.named import named_projections
 from tests.stages.models import made
 

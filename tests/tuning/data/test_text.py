@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.tuning.data.layouts import LAYOUTS, layout_of
+from attangent.papers.p1_prefix.superglue import LAYOUTS, layout_of
 from attangent.tuning.data.records import read_records
 from attangent.tuning.data.text import read_task
 

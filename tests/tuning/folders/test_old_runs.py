@@ -11,7 +11,7 @@ import torch
 from attangent.adapters import load_adapter
 from attangent.tuning.finetune import Tuning, finetune
 from attangent.tuning.loading import load_model
-from attangent.tuning.preparing import prepare
+from attangent.tuning.prepared import prepare
 from attangent.tuning.recipe import PLAIN
 from attangent.tuning.training import Training
 from tests.adapters.tiny import save_bert, write_rows

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.states import AnchorState, AuthorsState, CalibratedState, LogMassState, State
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import BY_NAME, Anchors

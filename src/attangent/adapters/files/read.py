@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
-from attangent._settings import read_json
+from attangent._core.errors import AttangentError
+from attangent._core.settings import read_json
 from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.describe import LARGEST_STATE, rebuild_state

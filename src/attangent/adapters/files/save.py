@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._files import real_folder, write_json, write_whole
+from attangent._core.files import real_folder, write_json, write_whole
 from attangent._version import __version__
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig

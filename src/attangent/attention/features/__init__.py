@@ -1,6 +1,6 @@
 """Feature maps phi for NTK-Attention, with phi(q).phi(k) in the place of exp(q.k/sqrt d)."""
 
-from attangent._gate import guard
+from attangent._core.gate import guard
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.features.calibrated import Calibrated
 from attangent.attention.features.elementwise import Elu, Printed

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._kinds import describe
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.kinds import describe
 from attangent.attention.features.affine import Affine
 
 

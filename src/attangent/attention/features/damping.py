@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention.features.base import check_weights
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
-from attangent._random import generator
+from attangent._core.errors import AttangentError
+from attangent._core.random import generator
 from attangent.attention._inputs import check_softcap
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads

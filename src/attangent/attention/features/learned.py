@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attangent._checks import check_not_negative, check_size
-from attangent._errors import AttangentError
-from attangent._memory import check_memory
-from attangent._random import generator
+from attangent._core.checks import check_not_negative, check_size
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
 from attangent.attention.features.affine import Affine
 from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads
 from attangent.attention.features.damping import checked_damping, damped

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._checks import check_positive, check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_positive, check_size
+from attangent._core.errors import AttangentError
 from attangent.attention.features.base import FeatureMap
 
 _LARGEST = 2_000_000

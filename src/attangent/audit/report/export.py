@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from attangent._files import write_whole
-from attangent._tables import harmless_frame
+from attangent._core.files import write_whole
+from attangent._core.tables import harmless_frame
 from attangent.audit.results import Run
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attangent._plots import styled
+from attangent._core.plots import styled
 from attangent.audit.finding import Figure, Series
 from attangent.audit.report.axes import Axis, Vector, masked, thin_curve, thin_points
 from attangent.audit.report.svg import inline

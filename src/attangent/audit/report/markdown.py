@@ -5,14 +5,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from attangent._files import write_whole
+from attangent._core.files import write_whole
 from attangent.audit.finding import Conclusion, Verdict
-from attangent.audit.report.beside import Beside, Pair, beside
+from attangent.audit.plugins import Paper, cited
+from attangent.audit.report.phrases import KINDS, MEANINGS, headline, reason, values
 from attangent.audit.report.pictures import PictureFile
 from attangent.audit.report.readable import readable
-from attangent.audit.report.wording import KINDS, MEANINGS, headline, reason, values
+from attangent.audit.report.run_diff import Beside, Pair, beside
 from attangent.audit.results import Result, Run, totals
-from attangent.audit.sources import Paper, cited
 
 
 def write_markdown(

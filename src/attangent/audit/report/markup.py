@@ -8,8 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from attangent.audit.finding import Conclusion
+from attangent.audit.report.phrases import missed, values
 from attangent.audit.report.readable import duration, formula, power_of_ten, readable
-from attangent.audit.report.wording import missed, values
 from attangent.audit.results import Spread
 from attangent.audit.storing.record import plain
 

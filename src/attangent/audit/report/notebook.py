@@ -3,12 +3,12 @@
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
-from attangent._plots import BAD, COLOURS, FAINT, GOOD, MIDDLING, finished, in_style, one_panel, panels
-from attangent._show import Toned, table_html
+from attangent._core.display import Toned, table_html
+from attangent._core.errors import AttangentError
+from attangent._core.plots import BAD, COLOURS, FAINT, GOOD, MIDDLING, finished, in_style, one_panel, panels
 from attangent.audit.finding import Figure, Finding, Verdict
+from attangent.audit.report.phrases import reason, values
 from attangent.audit.report.readable import told_apart
-from attangent.audit.report.wording import reason, values
 from attangent.audit.results import Result, Run, totals
 
 if TYPE_CHECKING:

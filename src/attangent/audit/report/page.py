@@ -9,10 +9,10 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from attangent._files import write_whole
+from attangent._core.files import write_whole
 from attangent.audit.report.markup import FILTERS
+from attangent.audit.report.phrases import KINDS, MEANINGS, RELATIONS, SIGNS
 from attangent.audit.report.views import claim_views, paper_views
-from attangent.audit.report.wording import KINDS, MEANINGS, RELATIONS, SIGNS
 from attangent.audit.results import Run, totals
 from attangent.audit.storing.record import Record
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from attangent._files import real_folder, write_whole
+from attangent._core.files import real_folder, write_whole
 from attangent.audit.finding import Figure
 from attangent.audit.report.figures import draw, legend
 from attangent.audit.results import Result, Run

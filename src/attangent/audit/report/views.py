@@ -7,12 +7,12 @@ from itertools import count
 from markupsafe import Markup
 
 from attangent.audit.finding import Figure, Verdict
-from attangent.audit.report.dependence import Dependence, dependence
+from attangent.audit.plugins import Paper, cited
 from attangent.audit.report.figures import Key, draw, legend
+from attangent.audit.report.phrases import headline, reason
+from attangent.audit.report.proof_graph import Dependence, dependence
 from attangent.audit.report.summary import Sentence, summary
-from attangent.audit.report.wording import headline, reason
 from attangent.audit.results import Result, Run, totals
-from attangent.audit.sources import Paper, cited
 from attangent.audit.storing.record import Record
 
 

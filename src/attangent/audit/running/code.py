@@ -11,7 +11,7 @@ _ROOT = "attangent"
 _UNUSED = ("attangent.audit.registry",)
 """How a claim is registered does not change what it measures."""
 _GUARDED = ("guard(globals())", "guard_arrays(globals())")
-_GATE = "attangent._gate"
+_GATE = "attangent._core.gate"
 """Refuses arguments of the wrong kind; what it lets through is what was given."""
 
 

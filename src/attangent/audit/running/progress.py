@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from attangent._progress import Bars
+from attangent._core.progress import Bars
 
 Advance = Callable[[str], None]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from attangent._errors import AttangentError
-from attangent._files import only_writer, real_folder
+from attangent._core.errors import AttangentError
+from attangent._core.files import only_writer, real_folder
 from attangent.audit.claims import FIRST_SEEDS, PROFILES, Claim
 from attangent.audit.data import data_digests
 from attangent.audit.registry import select

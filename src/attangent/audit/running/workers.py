@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from attangent._processes import ATTEMPTS, in_processes
+from attangent._core.processes import ATTEMPTS, in_processes
 from attangent.audit.claims import Check, Settings
 from attangent.audit.finding import Finding
 
@@ -37,7 +37,7 @@ class Outcome:
 def execute(tasks: list[Task], jobs: int = 1, dask: str | None = None) -> Iterator[Outcome]:
     """Run the tasks and yield each outcome as soon as it is there, in no particular order."""
     if dask is not None:
-        from attangent._cluster import on_cluster
+        from attangent._core.cluster import on_cluster
 
         yield from (outcome for _, outcome in on_cluster(measure, tasks, dask, _died))
     elif jobs == 1:

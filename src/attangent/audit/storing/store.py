@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from attangent._errors import AttangentError
-from attangent._files import real_folder, remove_leftovers, write_whole
+from attangent._core.errors import AttangentError
+from attangent._core.files import real_folder, remove_leftovers, write_whole
 from attangent.audit.claims import is_claim_id
 from attangent.audit.storing.record import Arrays, Origin, Record, canonical, clean, decode_origin, plain
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._files import writing
-from attangent._random import generator
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.files import writing
+from attangent._core.random import generator
 from attangent.compression.capture import PromptCache, whole_prompt, with_states
 from attangent.compression.distilling.lessons import Lessons
 from attangent.compression.distilling.virtual import VirtualTokens

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.call import AttentionCall
 from attangent.compression.capture import Handler, run
 from attangent.compression.text import PackedText, Turn, sharing_rows

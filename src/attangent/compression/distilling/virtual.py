@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.ragged import Ragged

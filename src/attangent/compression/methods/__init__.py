@@ -1,13 +1,13 @@
 """The ways to compress a prompt, one file each; a new one is added to the list below."""
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.compression.methods.anchors import AnchorsMethod
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.methods.elu import EluMethod
 from attangent.compression.methods.merge import MergeMethod
 from attangent.compression.methods.plain import PlainMethod
 from attangent.compression.methods.recall import RecallMethod
 from attangent.compression.methods.select import SelectMethod
+from attangent.papers.p1_prefix.elu_state import EluMethod
 
 _ALL = (RecallMethod(), AnchorsMethod(), PlainMethod(), SelectMethod(), MergeMethod(), EluMethod())
 METHODS: dict[str, CompressionMethod] = {method.name: method for method in _ALL}

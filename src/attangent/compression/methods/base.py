@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.adapters.config import NTKConfig
 from attangent.compression.methods.scoring import Kept, Scores
 from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution

@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.tseries.api import guess_datetime_format
 from pandas.tseries.frequencies import to_offset
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.zones import in_zone
 
 SNAP = 0.25

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import to_numbers
 from attangent.forecast.data.long_frames import SeriesSet, as_frame, as_times
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attangent._errors import AttangentError
-from attangent._show import brief_fields
+from attangent._core.display import brief_fields
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.frames import read_frame
 
 Array = NDArray[np.float64]

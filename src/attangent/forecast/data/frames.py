@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attangent._errors import AttangentError
-from attangent._show import brief_fields
-from attangent._tables import check_columns, check_header, is_number, reading_table
+from attangent._core.display import brief_fields
+from attangent._core.errors import AttangentError
+from attangent._core.tables import check_columns, check_header, is_number, reading_table
 from attangent.forecast.data.calendar import on_regular_grid, parse_dates, to_numbers
 
 MOST_MISSING = 0.5

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import frequency_of
 
 Array = NDArray[np.float64]

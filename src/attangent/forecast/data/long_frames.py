@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import parse_dates, to_numbers
 from attangent.forecast.data.frames import read_table
 from attangent.forecast.data.panel import SHORTEST

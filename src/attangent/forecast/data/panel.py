@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 
 Array = NDArray[np.float64]
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.periods import repetition
 from attangent.forecast.models.forecaster import Forecaster
 

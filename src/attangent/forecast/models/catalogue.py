@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Callable
 from importlib import import_module
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.forecast.models.baselines import Persistence, SeasonalNaive
 from attangent.forecast.models.forecaster import Forecaster
 from attangent.forecast.models.linear import LinearForecaster

@@ -8,8 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from attangent._checks import check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 from attangent.forecast.data.inputs import as_series, as_values, check_length, continued_index
 from attangent.forecast.data.windows import every_window
 

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent._checks import check_between
-from attangent._errors import AttangentError
+from attangent._core.checks import check_between
+from attangent._core.errors import AttangentError
 from attangent.forecast.models.forecaster import Forecaster
 from attangent.forecast.models.ridge import Moments, RidgePath
 from attangent.forecast.models.statistics import Normalise, WindowSums, anchor_row, normaliser, window_sums

@@ -12,7 +12,7 @@ from numpy import fft
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 Array = NDArray[np.float64]
 Normalise = Literal["last", "mean", "none"]

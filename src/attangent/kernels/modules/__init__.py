@@ -1,6 +1,6 @@
 """Kernels and tangents of any torch module: products, spectra, and the training they foretell."""
 
-from attangent._gate import guard_arrays
+from attangent._core.gate import guard_arrays
 from attangent.kernels.modules.low_rank import LowRank, nystrom
 from attangent.kernels.modules.operator import TangentOperator, tangent_operator
 from attangent.kernels.modules.optimiser import Optimiser

@@ -7,10 +7,10 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
-from attangent._arrays import fitted
-from attangent._checks import check_size
-from attangent._errors import AttangentError
-from attangent._random import generator
+from attangent._core.arrays import fitted
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.random import generator
 from attangent.kernels.operator import check_square
 
 _PROBES = 5

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 
-from attangent._checks import check_size
+from attangent._core.checks import check_size
 from attangent.kernels.factors import blocks
 from attangent.kernels.functional import (
     Functional,

@@ -7,8 +7,14 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from attangent._checks import check_between, check_choice, check_not_negative, check_positive, check_steps
-from attangent._errors import AttangentError
+from attangent._core.checks import (
+    check_between,
+    check_choice,
+    check_not_negative,
+    check_positive,
+    check_steps,
+)
+from attangent._core.errors import AttangentError
 
 Kind = Literal["sgd", "adam", "adamw"]
 Decay = Literal["none", "linear", "cosine"]

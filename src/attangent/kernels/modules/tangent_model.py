@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
-from attangent._arrays import as_double, check_shape, fitted
-from attangent._checks import check_positive, check_size
-from attangent._errors import AttangentError
-from attangent._kinds import describe
+from attangent._core.arrays import as_double, check_shape, fitted
+from attangent._core.checks import check_positive, check_size
+from attangent._core.errors import AttangentError
+from attangent._core.kinds import describe
 from attangent.kernels.factors import blocks
 from attangent.kernels.functional import Functional, Output, Points, take
 from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above

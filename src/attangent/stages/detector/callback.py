@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from attangent._errors import AttangentError
-from attangent._plots import check_picture
+from attangent._core.errors import AttangentError
+from attangent._core.plots import check_picture
 from attangent.stages.detector.detector import StageDetector
 from attangent.stages.detector.plots import plot_stages
 

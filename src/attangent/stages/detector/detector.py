@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from attangent._checks import check_between
-from attangent._errors import AttangentError
-from attangent._show import brief, table_html
+from attangent._core.checks import check_between
+from attangent._core.display import brief, table_html
+from attangent._core.errors import AttangentError
 from attangent.stages.detector.group import FEWEST, Group, Stage, examine
 from attangent.stages.detector.order import Order, order_of
 from attangent.stages.detector.table import summary, table

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from attangent._errors import AttangentError
-from attangent._plots import COLOURS, PAST, check_picture, finished, in_style, panels
+from attangent._core.errors import AttangentError
+from attangent._core.plots import COLOURS, PAST, check_picture, finished, in_style, panels
 from attangent.stages.detector.detector import Findings, StageDetector
 from attangent.stages.detector.group import Group
 

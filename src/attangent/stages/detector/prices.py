@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attangent._checks import check_between
+from attangent._core.checks import check_between
 
 _READINGS = (30, 120, 400)
 _FIRST = {0.1: (22.8, 21.6, 22.1), 0.05: (26.5, 24.5, 25.2), 0.01: (36.5, 31.1, 34.3)}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from attangent._errors import AttangentError
-from attangent._tables import check_columns, check_header, is_number, reading_table
+from attangent._core.errors import AttangentError
+from attangent._core.tables import check_columns, check_header, is_number, reading_table
 
 _STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
 _NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.stages.spectra.weights import Projection
 
 MLP = "mlp"

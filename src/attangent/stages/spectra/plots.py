@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from attangent._errors import AttangentError
-from attangent._plots import COLOURS, check_picture, finished, in_style, panels
+from attangent._core.errors import AttangentError
+from attangent._core.plots import COLOURS, check_picture, finished, in_style, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

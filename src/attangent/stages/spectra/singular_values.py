@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.stages.spectra.named import named_projections
 from attangent.stages.spectra.weights import PARTS, AttentionWeights, Projection, attention_weights
 

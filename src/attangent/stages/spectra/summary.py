@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attangent._errors import loading
-from attangent.stages.spectra.low_rank import is_low_rank, load_low_rank
+from attangent._core.errors import loading
+from attangent.papers.p3_two_stage.low_rank import is_low_rank, load_low_rank
 
 
 def summarised(values: pd.DataFrame) -> pd.DataFrame:

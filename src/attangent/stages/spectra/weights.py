@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 PARTS = ("q", "k", "v", "o")
 _SEPARATE = (

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 _NAMED = 5
 
@@ -18,7 +18,7 @@ def check_texts(path: Path, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
 
     >>> check_texts(Path("a.csv"), [(1, ("",)), (2, (" ", ""))])
     Traceback (most recent call last):
-    attangent._errors.AttangentError: no row of a.csv has a text (2 rows); name the column ...
+    attangent._core.errors.AttangentError: no row of a.csv has a text (2 rows); name the column ...
     """
     blank = [number for number, texts in rows if not any(text.strip() for text in texts)]
     if not blank:

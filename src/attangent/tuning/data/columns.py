@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 _NOT_TEXT = {"idx", "id", "index", "label", "version"}
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from attangent.papers.p1_prefix.math_data import problem_of
 from attangent.tuning.data.blanks import check_texts
-from attangent.tuning.data.math import problem_of
 from attangent.tuning.data.text import parsed_records
 from attangent.tuning.encoding import Completion
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 
 _KINDS = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from attangent._errors import AttangentError
-from attangent._tables import check_columns
+from attangent._core.errors import AttangentError
+from attangent._core.tables import check_columns
 
 _HALF = "\\ud"
 """How a surrogate begins where JSON spells it."""

@@ -2,7 +2,7 @@
 
 import torch
 
-from attangent._random import generator
+from attangent._core.random import generator
 
 
 def held_out(targets: list[int], share: float, seed: int, stream: str) -> tuple[list[int], list[int]]:

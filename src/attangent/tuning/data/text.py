@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
+from attangent.papers.p1_prefix.superglue import LAYOUTS, Row, layout_of, rows_in_columns
 from attangent.tuning.data.blanks import check_texts
 from attangent.tuning.data.columns import Columns
-from attangent.tuning.data.layouts import LAYOUTS, Row, layout_of, rows_in_columns
 from attangent.tuning.data.records import read_records
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.tuning.data.blanks import check_texts
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.text import parsed_records

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from attangent._files import write_whole
+from attangent._core.files import write_whole
 from attangent._version import __version__
 from attangent.tuning.folders.description import Description
-from attangent.tuning.kinds import NEEDS
+from attangent.tuning.tasks import NEEDS
 
 _HEAD = "---\nlibrary_name: attangent\n"
 _TEXT = (

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from attangent._checks import check_between, check_positive
-from attangent._errors import AttangentError
-from attangent._files import write_json
-from attangent._settings import read_json, settings_of
+from attangent._core.checks import check_between, check_positive
+from attangent._core.errors import AttangentError
+from attangent._core.files import write_json
+from attangent._core.settings import read_json, settings_of
 from attangent.tuning.data.columns import Columns
 from attangent.tuning.data.values import ValueUnits
-from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.precision import check_quantised
+from attangent.tuning.tasks import TaskKind
 
 FILE = "tuned.json"
 FORMAT = "attangent tuned 1"

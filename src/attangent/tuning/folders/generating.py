@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.tuning.folders.tuned import Tuned, description_of, load_tuned
 
 

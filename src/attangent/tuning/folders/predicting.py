@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attangent._errors import AttangentError
-from attangent._tables import harmless
+from attangent._core.errors import AttangentError
+from attangent._core.tables import harmless
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
 from attangent.tuning.data.records import KINDS
 from attangent.tuning.data.text import read_features
 from attangent.tuning.data.values import ValuedExample, ValueTask
 from attangent.tuning.encoding import Padding, encode_task, stack
-from attangent.tuning.kinds import NEEDS
 from attangent.tuning.loading import model_limit, preprocessor_of
+from attangent.tuning.tasks import NEEDS
 
 if TYPE_CHECKING:
     from attangent.tuning.folders.tuned import Tuned

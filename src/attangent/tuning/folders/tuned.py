@@ -6,20 +6,20 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
-from attangent._gate import checked
-from attangent._plots import bars, finished, in_style, one_panel
-from attangent._settings import read_json
-from attangent._show import brief, facts_html, table_html
+from attangent._core.display import brief, facts_html, table_html
+from attangent._core.errors import AttangentError
+from attangent._core.gate import checked
+from attangent._core.plots import bars, finished, in_style, one_panel
+from attangent._core.settings import read_json
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from attangent.adapters.sharing import fetch_folder
-from attangent.tuning.beside import with_beside
 from attangent.tuning.folders.description import FILE, Description, read_description
-from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent.tuning.frozen_adapter import with_beside
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.pooling import use_mean_pooling
 from attangent.tuning.precision import quantise
+from attangent.tuning.tasks import NEEDS, TaskKind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

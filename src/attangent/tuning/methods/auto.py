@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
-from attangent.tuning.kinds import TaskKind
+from attangent._core.errors import AttangentError
 from attangent.tuning.methods.lora import RSLORA
 from attangent.tuning.methods.ntk import NtkAndLora
 from attangent.tuning.methods.technique import Site, Technique
+from attangent.tuning.tasks import TaskKind
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method

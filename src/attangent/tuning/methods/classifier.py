@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from attangent._errors import AttangentError
-from attangent.tuning.kinds import NEEDS, TaskKind
+from attangent._core.errors import AttangentError
+from attangent.tuning.tasks import NEEDS, TaskKind
 
 _NAMES = ("classifier", "score", "classification_head", "pre_classifier")
 

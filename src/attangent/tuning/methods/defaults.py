@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods.lora import RSLORA
 from attangent.tuning.methods.settings import Method
+from attangent.tuning.tasks import TaskKind
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError, loading
+from attangent._core.errors import AttangentError, loading
 from attangent.adapters.files.format import WEIGHTS
-from attangent.tuning.kinds import NEEDS, TaskKind
 from attangent.tuning.methods.technique import Site, Technique
+from attangent.tuning.tasks import NEEDS, TaskKind
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method

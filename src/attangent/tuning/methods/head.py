@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.tuning.methods.technique import Site, WholeModel
 
 if TYPE_CHECKING:

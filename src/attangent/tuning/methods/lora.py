@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from attangent._checks import check_names
-from attangent._errors import AttangentError
+from attangent._core.checks import check_names
+from attangent._core.errors import AttangentError
 from attangent.tuning.methods.from_peft import FromPeft, peft_task
 from attangent.tuning.methods.technique import Site
 

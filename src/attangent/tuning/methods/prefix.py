@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attangent._errors import AttangentError
+from attangent._core.errors import AttangentError
 from attangent.tuning.methods.from_peft import FromPeft, peft_task
 from attangent.tuning.methods.technique import Site
 

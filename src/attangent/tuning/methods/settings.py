@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent._checks import check_names, check_size
-from attangent._errors import AttangentError
+from attangent._core.checks import check_names, check_size
+from attangent._core.errors import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods.classifier import classifier_names
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.methods.technique import Site, Technique
+from attangent.tuning.tasks import TaskKind
 
 
 @dataclass(frozen=True)

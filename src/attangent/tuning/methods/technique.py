@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attangent.tuning.kinds import TaskKind
 from attangent.tuning.methods.classifier import train_classifier
+from attangent.tuning.tasks import TaskKind
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method

@@ -1,1 +1,0 @@
-"""Predicted training beside the real one: `python -m benchmarks.planning FOLDER`."""

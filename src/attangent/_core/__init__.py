@@ -1,0 +1,1 @@
+"""What every room uses: errors, checks, files, random streams, parallel work, progress, display."""

@@ -1,0 +1,101 @@
+"""Tables from and for elsewhere: a look at the first line before a reader takes it in, harmless cells."""
+
+import bz2
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from attangent._core.errors import AttangentError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_COLUMNS = 20_000
+_LONGEST = 4 * 2**20
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SPOILT = (
+    *(ValueError, OSError, EOFError, MemoryError, NotImplementedError, RuntimeError),
+    *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
+)
+"""What readers of packed tables raise, RuntimeError for a zip with a password."""
+
+
+@contextmanager
+def reading_table(path: Path) -> Iterator[None]:
+    """Within it a table that cannot be read, packed or plain, is an AttangentError."""
+    try:
+        yield
+    except AttangentError:
+        raise
+    except ImportError as error:
+        raise AttangentError(f"{path} cannot be unpacked: {error}") from None
+    except _SPOILT as error:
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {why}") from None
+
+
+def _first_of_zip(path: Path, mode: str) -> IO[bytes]:
+    archive = zipfile.ZipFile(path)
+    return archive.open(archive.namelist()[0]) if archive.namelist() else path.open("rb")
+
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _first_of_zip}
+
+
+def check_header(path: Path) -> None:
+    """Refuse a text table with more columns than any reader takes in within reason.
+
+    Files packed in other ways than gzip, bz2, xz or zip are left to the reader.
+    """
+    if not path.is_file():
+        return
+    opened = _OPENERS.get(path.suffix.lower(), open)
+    with reading_table(path), opened(path, "rb") as file:
+        line = file.readline(_LONGEST)
+    columns = 1 + max(line.count(mark) for mark in (b",", b";", b"\t"))
+    if len(line) == _LONGEST or columns > MOST_COLUMNS:
+        raise AttangentError(
+            f"{path} has {columns:,} columns or more in its first line, expected at most {MOST_COLUMNS:,}: "
+            "put long tables below each other, with a column that names the series"
+        )
+
+
+def check_columns(names: Iterable[Any], path: Path) -> None:
+    """Refuse a table that names a column twice: nobody could say which is meant. Some may have no name."""
+    counts = Counter(name.strip() for name in names if isinstance(name, str) and name.strip())
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise AttangentError(
+            f"{path} names a column twice: {', '.join(map(repr, twice))}; rename one of them"
+        )
+
+
+def harmless(cell: Any) -> Any:
+    """The cell, with an apostrophe before a text that a spreadsheet would run as a formula."""
+    runs = isinstance(cell, str) and cell.startswith(_FORMULA) and not is_number(cell)
+    return f"'{cell}" if runs else cell
+
+
+def harmless_frame(frame: "DataFrame") -> "DataFrame":
+    """The frame with harmless texts and column names."""
+    cells = frame.copy()
+    for place, (_, column) in enumerate(frame.items()):
+        if column.dtype.kind == "O":
+            cells.isetitem(place, column.map(harmless))
+    return cells.set_axis([harmless(name) for name in cells.columns], axis="columns")
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads the text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

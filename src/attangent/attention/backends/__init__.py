@@ -1,0 +1,1 @@
+"""Every way to compute attention with a prefix."""

@@ -1,0 +1,1 @@
+"""One package per paper: its system, its claims and its repairs."""

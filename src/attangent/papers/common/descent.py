@@ -1,0 +1,116 @@
+"""Descent as the lemmas of several papers look at it: single steps split into terms, and gradients."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.papers.common.trends import at_most
+
+S = TypeVar("S", bound="SplitStep")
+
+
+@dataclass(frozen=True)
+class SplitStep:
+    """One step of descent: |F - Y|^2 before and after, and the terms that a lemma splits the change into."""
+
+    before: float
+    after: float
+    terms: dict[str, float]
+    theta: tuple[float, float]
+    """The range of the factor of the second order, which the papers write as Theta(1)."""
+    move: float
+    """The largest eta |<dL/dw_r, x_i>|."""
+
+    @property
+    def gap(self) -> float:
+        """How far the sum of the terms is from the change of the squared error, relative to that error."""
+        return abs(self.after - self.before - sum(self.terms.values())) / self.before
+
+
+def second_order_factor(z: Tensor) -> Tensor:
+    """(exp(z) - 1 - z) / z^2, by its series where the difference would cancel."""
+    near = sum(z**k / math.factorial(k + 2) for k in range(8))
+    far = torch.where(z.abs() > 0.05, z, torch.ones_like(z))
+    return torch.where(z.abs() > 0.05, (torch.expm1(far) - far) / far.square(), near)
+
+
+def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) -> list[S]:
+    """The steps of a run, split, until the error is so small that the terms drown in round-off."""
+    network, steps = p.network, list[S]()
+    for _ in range(settings.steps):
+        step, network = take_step(p, network, p.rate(settings.rate))
+        steps.append(step)
+        if not settings.smallest * steps[0].before < step.after < math.inf:
+            break
+    return steps
+
+
+def terms_add_up(steps: Sequence[SplitStep]) -> Finding:
+    """That the terms of every step add up to the change, and that Theta(1) is near a half."""
+    least, largest = min(step.theta[0] for step in steps), max(step.theta[1] for step in steps)
+    first = steps[0]
+    return Finding(
+        hypotheses=(
+            Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
+        ),
+        conclusions=(
+            Conclusion("largest gap of the sum, relative", "<=", 1e-9, max(step.gap for step in steps)),
+            Conclusion("smallest factor Theta(1)", ">=", 0.45, least, threshold="ours"),
+            Conclusion("largest factor Theta(1)", "<=", 0.55, largest, threshold="ours"),
+        ),
+        numbers={
+            f"{name} / |F - Y|^2 at the first step": term / first.before for name, term in first.terms.items()
+        },
+        figures=(_terms_figure(steps),),
+    )
+
+
+def _terms_figure(steps: Sequence[SplitStep]) -> Figure:
+    def curve(name: str) -> Series:
+        sizes = [abs(step.terms[name]) / step.before + 1e-300 for step in steps]
+        return Series.of(name, range(len(steps)), sizes)
+
+    return Figure(
+        "The terms, relative to the squared error",
+        "step",
+        "|C| / |F - Y|^2",
+        tuple(map(curve, steps[0].terms)),
+        log_y=True,
+    )
+
+
+def gradient_lines(
+    p: Any, part: str, log10_bound: float, log10_constant: float, copies: Sequence[int]
+) -> tuple[Conclusion, ...]:
+    """Of |dL/dw_r| <= c sqrt(nd) |F - Y|_F: the measured c against the bound, and the power of n."""
+    return (
+        Conclusion(
+            f"{part}: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)",
+            "<=",
+            log10_bound,
+            log10_constant,
+            log10=True,
+            part=part,
+        ),
+        Conclusion.of_trend(
+            f"{part}: largest |dL/dw_r| / |F - Y|_F over n, every point n times",
+            "<=",
+            at_most(0.5),
+            copies,
+            [steepest_of_copies(p, n) for n in copies],
+            part=part,
+        ),
+    )
+
+
+def steepest_of_copies(p: Any, copies: int) -> float:
+    """The largest |dL/dw_r| / |F - Y|_F with every point repeated: points that pull alike are the worst."""
+    X, Y = p.X.repeat(copies, 1), p.Y.repeat(copies, 1)
+    gradient = p.network.gradient(X, Y).norm(dim=0).max()
+    return (gradient / (p.network.forward(X) - Y).norm()).item()

@@ -1,0 +1,91 @@
+"""Thirteen bounds on products, exponentials and softmax when no neuron moves by more than R."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.trends import at_most
+
+
+def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
+    """The parts of P2 Lemma B.1, which P1 takes over as Lemma K.1, for weights W and points X.
+
+    Each neuron moves by R along one of the points; `B` bounds |<w, x>|.
+    """
+    m = W.shape[1]
+    toward = X[torch.arange(m) % len(X)].T  # each neuron moves along one of the points
+    parts = _parts(X, W, W + R * toward / toward.norm(dim=0))
+    e = LOG10_E
+    bounds = (
+        math.log10(B), math.log10(B + R), math.log10(2 * R),
+        B * e, (B + R) * e, math.log10(4 * R), math.log10(R) + (B + R) * e,
+        math.log10(m * R) + (B + R) * e, math.log10(R / m) + (3 * B + 2 * R) * e,
+        2 * B * e - math.log10(m), (2 * B + 2 * R) * e - math.log10(m),
+        math.log10(R / m) + (4 * B + 3 * R) * e, math.log10(R) + (4 * B + 3 * R) * e,
+    )  # fmt: skip
+    rounding = 1e-9  # part 3 is attained where a neuron moves along a unit point
+    rows = [
+        (name, math.log10(value), bound) for (name, value), bound in zip(parts.items(), bounds, strict=True)
+    ]
+    return Finding(
+        hypotheses=(
+            Hypothesis("largest |x|", "<=", 1 + 1e-12, X.norm(dim=1).max().item()),
+            Hypothesis("move R", "<=", 0.01, R),
+        ),
+        conclusions=tuple(
+            Conclusion(f"Part {i}: {name}", "<=", bound + rounding, measured, log10=True, part=f"{i}")
+            for i, (name, measured, bound) in enumerate(rows, 1)
+        ),
+        numbers={"B": B, "largest |<w, x>|": parts["|<w_r, x_i>|"]},
+        figures=(
+            Figure(
+                "Thirteen parts, bound against measured",
+                "part",
+                "decimal logarithm",
+                (
+                    Series.of("bound", range(1, 14), [bound for *_, bound in rows], "points"),
+                    Series.of("measured", range(1, 14), [measured for _, measured, _ in rows], "points"),
+                ),
+            ),
+        ),
+    )
+
+
+def growth_with_neurons(products: Tensor) -> Conclusion:
+    """The largest |<w_r, x_i>| among the first neurons, over the logarithm of their number.
+
+    B is the same for any number of neurons, that is, of exponent 0; a maximum of Gaussians has 1/2.
+    """
+    m = products.shape[1]
+    counts = [m // 4**k for k in range(5, -1, -1) if m // 4**k > 1]
+    largest = [products[:, :count].abs().max().item() for count in counts]
+    logarithms = [math.log(count) for count in counts]
+    name = "largest |<w_r, x_i>| over log m, where B has exponent 0"
+    return Conclusion.of_trend(name, "<=", at_most(0.0), logarithms, largest, claimed=False)
+
+
+def _parts(X: Tensor, W: Tensor, V: Tensor) -> dict[str, float]:
+    """The largest value over points and neurons of each of the thirteen quantities."""
+    inner, moved = X @ W, X @ V
+    pairs = ((V - W).T @ (X[:, None, :] + X[None, :, :]).reshape(-1, X.shape[1]).T).abs().max()
+    alpha, alpha_moved = inner.exp().sum(dim=1), moved.exp().sum(dim=1)
+    S, S_moved = torch.softmax(inner, dim=1), torch.softmax(moved, dim=1)
+    values = {
+        "|<w_r, x_i>|": inner.abs().max(),
+        "|<v_r, x_i>|": moved.abs().max(),
+        "|<w_r - v_r, x_i + x_j>|": pairs,
+        "exp<w_r, x_i> and its inverse": inner.abs().max().exp(),
+        "exp<v_r, x_i> and its inverse": moved.abs().max().exp(),
+        "|exp<w_r - v_r, x_i + x_j> - 1|": torch.expm1(pairs),
+        "|exp<w_r, x_i> - exp<v_r, x_i>|": (inner.exp() - moved.exp()).abs().max(),
+        "|alpha_i - alpha~_i|": (alpha - alpha_moved).abs().max(),
+        "|1/alpha_i - 1/alpha~_i|": (1 / alpha - 1 / alpha_moved).abs().max(),
+        "S_ir": S.max(),
+        "S~_ir": S_moved.max(),
+        "|S_ir - S~_ir|": (S - S_moved).abs().max(),
+        "|<z, S_i - S~_i>| for |z| <= 1": (S - S_moved).abs().sum(dim=1).max(),
+    }
+    return {name: value.item() for name, value in values.items()}

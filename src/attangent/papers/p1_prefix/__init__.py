@@ -1,0 +1,28 @@
+"""P1: NTK-Attention and the kernel theory of long prefixes."""
+
+from typing import TYPE_CHECKING
+
+from attangent._core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attangent.papers.p1_prefix.guarantee import (
+        Guarantee,
+        concentration_bound,
+        prefix_guarantee,
+        require_unit_ball,
+    )
+
+__all__ = [
+    "Guarantee",
+    "concentration_bound",
+    "prefix_guarantee",
+    "require_unit_ball",
+]
+
+_HOMES = {
+    "Guarantee": "guarantee",
+    "concentration_bound": "guarantee",
+    "prefix_guarantee": "guarantee",
+    "require_unit_ball": "guarantee",
+}
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,149 @@
+"""P1 Section 5, Figure 2: math inference with NTK-Attention, LoRA and no tuning."""
+
+import copy
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.audit.running.extras import needs_adapters
+from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, EQUATION_7, OURS, RECIPE, entrants, gain
+from attangent.tuning.encoding import stack
+from attangent.tuning.methods import adapt
+from attangent.tuning.training import Job, Training, train
+
+SIZE = 10
+PLUS, EQUALS, ASKS, SAYS, FIRST = range(SIZE, SIZE + 5)
+
+
+def problems(count: int, seed: int, stream: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sums a + b modulo ten: what the base model is trained on, and the same asked in other words.
+
+    The base model has seen `start a + b = c`; the questions to tune on read `start asks a b says c`.
+    """
+    a, b = torch.randint(SIZE, (2, count), generator=generator(seed, stream))
+    start, plus, equals, asks, says = (torch.full_like(a, t) for t in (FIRST, PLUS, EQUALS, ASKS, SAYS))
+    answer = (a + b) % SIZE
+    return torch.stack([start, a, plus, b, equals, answer], 1), torch.stack(
+        [start, asks, a, b, says, answer], 1
+    )
+
+
+def _rows(tokens: torch.Tensor) -> list[dict[str, Any]]:
+    labels = tokens.clone()
+    labels[:, :-1] = -100
+    mask = torch.ones_like(tokens)
+    return [
+        {"input_ids": row, "attention_mask": ones, "labels": label}
+        for row, ones, label in zip(tokens, mask, labels, strict=True)
+    ]
+
+
+def exact_match(model: Any, tokens: torch.Tensor) -> float:
+    """The share of questions whose greedy answer is right."""
+    device = next(model.parameters()).device
+    prompts = tokens[:, :-1].to(device)
+    with torch.no_grad():
+        answers = (
+            model.eval()(input_ids=prompts, attention_mask=torch.ones_like(prompts)).logits[:, -1].argmax(-1)
+        )
+    return float((answers.cpu() == tokens[:, -1]).float().mean())
+
+
+def base_model(settings: Settings, seed: int) -> Any:
+    """A small Llama that can add in the first format."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=FIRST + 1,
+            hidden_size=settings.width,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            intermediate_size=2 * settings.width,
+            max_position_embeddings=8,
+        )
+        model = LlamaForCausalLM(config)
+        return _tuned(
+            model, problems(settings.pretrain, seed, "base")[0], 3e-3, settings.pretrain_epochs, seed
+        )
+
+
+def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: int) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(model, "causal-lm", rate, _rows(tokens), stack, Path(folder))
+        train(job, Training(epochs=epochs, batch=32, seed=seed))
+    return model
+
+
+@claim(
+    "P1/figure-2",
+    place="Section 5, Figure 2",
+    title="Math inference: NTK-Attention against LoRA and no tuning",
+    quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
+    statement="""A causal model tuned by the paper's recipe (rate 0.001) with NTK-Attention answers at least
+        as many math problems exactly as one tuned with LoRA, and as the model untuned. A rival's lead
+        counts where it is beyond the 95 % interval.""",
+    quick={
+        **RECIPE,
+        "epochs": 20,
+        "width": 48,
+        "pretrain": 2000,
+        "pretrain_epochs": 8,
+        "train": 96,
+        "test": 400,
+        "rank": 4,
+        "features": 14,
+        "ntk_rate": 0.03,
+    },
+    full={"train": 200, "epochs": 30},
+    seeds=2,
+    seconds=9.0,
+)
+@needs_adapters
+def arithmetic(settings: Settings, seed: int) -> Finding:
+    base = base_model(settings, seed)
+    questions = problems(settings.train, seed, "questions")[1]
+    held = problems(settings.test, seed, "test questions")[1]
+    calibration = [{"input_ids": questions[:64], "attention_mask": torch.ones_like(questions[:64])}]
+    found = {"no tuning": exact_match(base, held)}
+    for entrant in entrants(settings):
+        adapted = adapt(copy.deepcopy(base), entrant.method, "causal-lm", seed, calibration)
+        tuned = _tuned(adapted, questions, entrant.rates[0], settings.epochs, seed)
+        found[entrant.label] = exact_match(tuned, held)
+    familiar = exact_match(base, problems(settings.test, seed, "familiar")[0])
+    return _finding(found, settings.test, familiar)
+
+
+def _finding(found: dict[str, float], tests: int, familiar: float) -> Finding:
+    conclusions = []
+    for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
+        for rival in ("LoRA", "no tuning"):
+            own, other = ({"test": {"accuracy": found[label]}} for label in (method, rival))
+            measured, upper = gain(own, other, tests)
+            name, part = f"exact match of {method} less that of {rival}", method if claimed else ""
+            conclusions.append(
+                Conclusion(f"upper end of {name}", ">=", 0.0, upper, claimed=claimed, part=part)
+            )
+            conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
+    bars = Series.of("exact match", range(len(found)), list(found.values()), "bars")
+    return Finding(
+        conclusions=tuple(conclusions),
+        numbers={
+            **{f"exact match, {label}": value for label, value in found.items()},
+            "exact match of the base model in the format it knows": familiar,
+        },
+        figures=(Figure("Sums asked in new words", "", "exact match", (bars,), ticks=tuple(found)),),
+        differs=(
+            "a two-layer Llama that adds modulo ten where the paper has LLAMA-3.2-1B and -3B",
+            "sums asked in new words where the paper tunes on MetaMathQA and tests on GSM8K and MATH",
+        ),
+        remark="A small Llama that adds modulo ten is asked in a format it has not seen.",
+    )

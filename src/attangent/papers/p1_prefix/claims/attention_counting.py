@@ -1,0 +1,73 @@
+"""Algorithms 1 to 4 of P1 as printed, and a count of what they multiply.
+
+Costs are counted, not timed: the products of matrices as an operation counter sees them in a run of the
+printed lines. Run times are in the benchmarks.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from attangent._core.random import generator
+from attangent.attention.features import FeatureMap
+
+
+def drawn(*shape: int, seed: int, stream: str) -> Tensor:
+    """Standard normal numbers of the stream of this name."""
+    return torch.randn(shape, generator=generator(seed, stream), dtype=torch.float64)
+
+
+def algorithm_3(X: Tensor, P: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensor:
+    """Prefix attention line by line (P1 Algorithm 3)."""
+    S = torch.cat([P, X])
+    Q, K, V = X @ W_Q, S @ W_K, S @ W_V
+    A = torch.exp(Q @ K.T / math.sqrt(X.shape[1]))
+    D = A @ torch.ones_like(S[:, :1])
+    return (A @ V) / D
+
+
+def algorithm_4(
+    X: Tensor, Z: Tensor, k: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, phi: FeatureMap
+) -> Tensor:
+    """NTK-Attention line by line (P1 Algorithm 4)."""
+    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+    A = torch.exp(Q @ K.T / math.sqrt(X.shape[1]))
+    D = A @ torch.ones_like(X[:, :1]) + phi(Q) @ k.unsqueeze(1)
+    return (A @ V + phi(Q) @ Z) / D
+
+
+def printed_count_3(L: int, m: int, d: int) -> int:
+    """The sum of the costs that Algorithm 3 notes at its lines, without their O."""
+    return L * d**2 + 2 * (m + L) * d**2 + L * (m + L) * d + L * (m + L) + L * (m + L) * d + L**2 * d
+
+
+def printed_count_4(L: int, d: int, r: int) -> int:
+    """The sum of the costs that Algorithm 4 notes at its lines, without their O."""
+    return 3 * L * d**2 + L**2 * d + L**2 + L * r + 2 * L**2 * d + L * r**2
+
+
+def multiplications(algorithm: Callable[..., Any], *shapes: tuple[int, ...], **rest: Any) -> int:
+    """Multiplications of the matrix products in a run of `algorithm` on tensors of these shapes."""
+    inputs = [torch.empty(shape, device="meta") for shape in shapes]
+    with FlopCounterMode(display=False) as counter:
+        algorithm(*inputs, **rest)
+    return counter.get_total_flops() // 2
+
+
+def count_3(L: int, m: int, d: int) -> int:
+    """Multiplications of Algorithm 3 with a prefix of m rows."""
+    return multiplications(algorithm_3, (L, d), (m, d), (d, d), (d, d), (d, d))
+
+
+def count_4(L: int, d: int, phi: FeatureMap, Z: tuple[int, ...], k: tuple[int, ...]) -> int:
+    """Multiplications of Algorithm 4 with Z and k of these shapes."""
+    return multiplications(algorithm_4, (L, d), Z, k, (d, d), (d, d), (d, d), phi=phi)
+
+
+def last_exponent(sizes: Sequence[int], counts: Sequence[float]) -> float:
+    """The slope of log count over log size between the last two sizes."""
+    return math.log(counts[-1] / counts[-2]) / math.log(sizes[-1] / sizes[-2])

@@ -1,0 +1,178 @@
+"""Figure 3 and Appendix C: operations and parameters of one layer."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from attangent.attention import PrefixState
+from attangent.attention.features import Elu
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p1_prefix.claims.attention_counting import count_3, count_4, last_exponent
+
+
+def prefix_parameters(m: int, d: int) -> int:
+    """Numbers in the prefix and the three projections, counted on the tensors."""
+    return sum(math.prod(shape) for shape in ((m, d), (d, d), (d, d), (d, d)))
+
+
+def ntk_parameters(d: int) -> int:
+    """Numbers in Z, k and the three projections, counted on the tensors."""
+    return PrefixState.zero(Elu(d), heads=1).number_of_floats + 3 * d * d
+
+
+@claim(
+    "P1/figure-3",
+    place="Appendix B.2, Figure 3",
+    title="Cost of one layer against the prefix length",
+    quote="""the number of parameters of Prefix Attention increases linearly with the prefix length m, and its
+        running time increases quadratically with m.""",
+    statement="""With d = 32 and L from 32 to 256, prefix attention has md + 3d^2 parameters and a run
+        time that grows quadratically with the prefix length m; NTK-Attention has 4d^2 + d parameters and a
+        run time that m does not affect, close to that of prefix attention with m = 32.""",
+    rests_on=("P1/algorithm-1", "P1/algorithm-2"),
+    quick={"d": 32, "token_lengths": [32, 64, 128, 256], "lengths": [2**i for i in range(17)], "close": 2.0},
+    seeds=1,
+    seconds=1.5,
+)
+def figure_3(settings: Settings, seed: int) -> Finding:
+    """Operations are counted, since a check must not measure time.
+
+    Times are those of `python -m benchmarks.prefix_exponents` (m = 1, 4, ..., 65536, L = 32 to 256): the
+    exponent of the run time in m was 0.59 to 0.64 over the whole range and 1.76 at most between neighbouring
+    lengths, where caches overflow. So a steeper piece is there to be seen, a quadratic run time is not.
+    """
+    d, lengths = settings.d, settings.lengths
+    prefix = {L: [count_3(L, m, d) for m in lengths] for L in settings.token_lengths}
+    ntk = {L: count_4(L, d, Elu(d), (d, d), (d,)) for L in settings.token_lengths}
+    exponent = max(last_exponent(lengths, counts) for counts in prefix.values())
+    ratios = [ntk[L] / count_3(L, 32, d) for L in settings.token_lengths]
+    apart = max(max(ratio, 1 / ratio) for ratio in ratios)
+    parameters = [prefix_parameters(m, d) for m in lengths]
+    return Finding(
+        hypotheses=(Hypothesis("run times are measured (1) or counted (0)", ">=", 1, 0, part="run time"),),
+        conclusions=(
+            Conclusion(
+                "parameters of prefix attention, m = 1024",
+                "==",
+                35840,
+                prefix_parameters(1024, d),
+                part="parameters",
+            ),
+            Conclusion("parameters of NTK-Attention", "==", 4128, ntk_parameters(d), part="parameters"),
+            Conclusion(
+                "exponent of the cost in m, longest prefixes", ">=", 2 - 1e-3, exponent, part="run time"
+            ),
+            Conclusion(
+                "cost of NTK-Attention and of prefix attention at m = 32, larger / smaller",
+                "<=",
+                settings.close,
+                apart,
+                part="run time",
+                threshold="ours",
+            ),
+            Conclusion(
+                "saving at the longest prefix, L = 256", ">=", 30.0, prefix[256][-1] / ntk[256], claimed=False
+            ),
+        ),
+        numbers={f"break-even m at L = {L}": _break_even(ntk[L], L, d) for L in settings.token_lengths},
+        figures=(_figure_3(parameters, prefix, ntk, ntk_parameters(d)),),
+        remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says. The sentence is"
+        " about run time, which also has caches in it: timed on a CPU, exponents are up to 1.76 between "
+        "neighbouring lengths, and 0.59 to 0.64 over the whole range.",
+    )
+
+
+def _break_even(ntk: int, L: int, d: int) -> int:
+    """The shortest prefix for which prefix attention costs as much as NTK-Attention."""
+    m = 0
+    while count_3(L, m, d) < ntk:
+        m += 1
+    return m
+
+
+def _figure_3(
+    parameters: Sequence[int], prefix: dict[int, list[int]], ntk: dict[int, int], ntk_size: int
+) -> Figure:
+    series = [Series.of(f"prefix attention, L = {L}", parameters, counts) for L, counts in prefix.items()]
+    series += [
+        Series.of(f"NTK-Attention, L = {L}", [ntk_size], [count], kind="points") for L, count in ntk.items()
+    ]
+    return Figure(
+        title="Cost of one layer against its parameters, m from 1 to 65536",
+        x_label="parameters",
+        y_label="multiplications",
+        series=tuple(series),
+        log_x=True,
+        log_y=True,
+    )
+
+
+@claim(
+    "P1/appendix-c-parameters",
+    place="Appendix C, parameter efficiency",
+    title="A low-rank state is smaller than LoRA",
+    kind="identity",
+    quote="we can improve the number of trainable parameters from d^2 + d to (2r' + 1)d",
+    statement="""NTK-Attention trains d^2 + d numbers; with Z = Z_A Z_B of rank r' it trains (2r' + 1)
+        d, fewer than the 4rd of LoRA on the query and value projections when r' = r <= d/2. Z_A starts
+        Gaussian, Z_B at 0.""",
+    quick={"dims": [8, 32, 128], "lora_matrices": 2},
+    seeds=1,
+    seconds=0.3,
+)
+def parameters(settings: Settings, seed: int) -> Finding:
+    full = {d: PrefixState.zero(Elu(d), heads=1).number_of_floats for d in settings.dims}
+    ranks = {d: [r for r in (1, 2, 4, 8, 16, 32, 64) if r <= d / 2] for d in settings.dims}
+    low = {(d, r): _low_rank(d, r, seed).number_of_floats for d in settings.dims for r in ranks[d]}
+    lora = {(d, r): settings.lora_matrices * 2 * r * d for d, r in low}
+    largest = settings.dims[-1]
+    first = _low_rank(largest, ranks[largest][-1], seed)
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "full state: numbers over d^2 + d", "==", 1.0, max(n / (d * d + d) for d, n in full.items())
+            ),
+            Conclusion(
+                "low rank: numbers over (2r + 1) d, largest",
+                "==",
+                1.0,
+                max(n / ((2 * r + 1) * d) for (d, r), n in low.items()),
+            ),
+            Conclusion(
+                "low rank over LoRA of the same rank, largest",
+                "<=",
+                1 - 1e-9,
+                max(n / lora[key] for key, n in low.items()),
+            ),
+            Conclusion("largest |Z| at the start", "==", 0.0, first.Z.detach().abs().max().item()),
+        ),
+        numbers={
+            f"low rank over LoRA, d = {largest}, r = {r}": low[largest, r] / lora[largest, r]
+            for r in ranks[largest]
+        },
+        figures=(_parameter_figure(largest, ranks[largest], low, lora, full[largest]),),
+        remark="The advantage tends to a half as the rank grows. LoRA on a single projection (2rd) would be "
+        "the smaller one: the comparison is with LoRA on two.",
+    )
+
+
+def _low_rank(d: int, rank: int, seed: int) -> PrefixState:
+    return PrefixState.low_rank(Elu(d), heads=1, rank=rank, seed=seed, dtype=torch.float64)
+
+
+def _parameter_figure(d: int, ranks: Sequence[int], low: dict, lora: dict, full: int) -> Figure:
+    return Figure(
+        title=f"Trained numbers of one layer, d = {d}",
+        x_label="rank",
+        y_label="numbers",
+        series=(
+            Series.of("state with Z of this rank", ranks, [low[d, r] for r in ranks]),
+            Series.of("LoRA on query and value", ranks, [lora[d, r] for r in ranks]),
+            Series.of("full state", ranks, [full] * len(ranks), kind="bound"),
+        ),
+        log_x=True,
+        log_y=True,
+    )

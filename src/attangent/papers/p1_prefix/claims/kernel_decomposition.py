@@ -1,0 +1,254 @@
+"""Lemmas H.1-H.7: one step of descent, split into the terms C0, C1 = C11 + C12, C2 and C3."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.kernels import PrefixNetwork, prefix_limit, vectorise
+from attangent.papers.common.bounds import LOG10_E, never_above
+from attangent.papers.common.descent import SplitStep, second_order_factor, terms_add_up, walk
+from attangent.papers.common.trends import at_least
+from attangent.papers.p1_prefix.claims.prefix_regression import (
+    PrefixRegression,
+    in_unit_ball,
+    log10,
+    ordinary_regression,
+    properties,
+)
+
+_SIZES = {
+    "n": 6,
+    "d": 4,
+    "m": 1024,
+    "sigma": 1.0,
+    "rate": 0.5,
+    "delta": 0.05,
+    "steps": 100,
+    "smallest": 1e-6,
+}
+_LARGER = {"n": 12, "d": 8, "m": 8192, "steps": 600}
+
+
+@dataclass(frozen=True)
+class PrefixStep(SplitStep):
+    """A step split into the terms C0, C11, C12, C2 and C3, and what their bounds speak of."""
+
+    form: float
+    """vec(F - Y)' H(t) vec(F - Y) with the printed kernel."""
+
+
+def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[PrefixStep, PrefixNetwork]:
+    """Split a step as Lemma H.1 does, each term from its own definition.
+
+    z = -eta <dL/dw_r, x_i> is the change of the exponents; its part z_key comes from the gradient through
+    the softmax (C11), the rest from the prefix as values (C12).
+    """
+    gradient = network.gradient(p.X, p.Y)
+    as_key = network.tangent(p.X, kind="paper").pull_back(network.forward(p.X) - p.Y)
+    moved = network.with_weights(network.W - rate * gradient)
+    F, F_moved = network.forward(p.X), moved.forward(p.X)
+    R = F - p.Y
+    z, z_key = -rate * p.X @ gradient, -rate * p.X @ as_key
+    P = network.m * torch.softmax(p.X @ network.W, dim=1)
+    theta = second_order_factor(z)
+    v = {
+        "C0": _normaliser_and_values(p.X, network, moved),
+        "C11": (P * z_key) @ network.beta.T,
+        "C12": (P * (z - z_key)) @ network.beta.T,
+        "C2": (P * theta * z.square()) @ network.beta.T,
+    }
+    r = vectorise(R)
+    step = PrefixStep(
+        before=R.square().sum().item(),
+        after=(F_moved - p.Y).square().sum().item(),
+        terms={name: 2 * (R * part).sum().item() for name, part in v.items()}
+        | {"C3": (F_moved - F).square().sum().item()},
+        form=(r @ network.kernel(p.X, kind="paper") @ r).item(),
+        theta=(theta.min().item(), theta.max().item()),
+        move=z.abs().max().item(),
+    )
+    return step, moved
+
+
+def _normaliser_and_values(X: Tensor, network: PrefixNetwork, moved: PrefixNetwork) -> Tensor:
+    """v0 = m sum_r (theta(t+1) - theta(t)) u(t+1) with theta = beta / alpha and u = exp(X W)."""
+    u, u_moved = torch.exp(X @ network.W), torch.exp(X @ moved.W)
+    after = (u_moved @ moved.beta.T) / u_moved.sum(dim=1, keepdim=True)
+    return network.m * (after - (u_moved @ network.beta.T) / u.sum(dim=1, keepdim=True))
+
+
+def _column(steps: list[PrefixStep], term: str) -> Tensor:
+    return torch.tensor([step.terms[term] for step in steps], dtype=torch.float64)
+
+
+@claim(
+    "P1/lemma-h.1",
+    place="Appendix H, Lemma H.1",
+    title="The change of the loss splits into C0, C1, C2 and C3",
+    quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
+    rests_on=("P1/claim-f.12",),
+    statement="""If no step moves an exponent by more than 0.01, the squared error after a step is that before
+        plus C0 (values and normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and
+        C3 = |F(t+1) - F(t)|^2.""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=0.4,
+)
+def decomposition(settings: Settings, seed: int) -> Finding:
+    return terms_add_up(walk(ordinary_regression(settings, seed), settings, take_step))
+
+
+@claim(
+    "P1/lemma-h.2",
+    place="Appendix H, Lemma H.2",
+    title="The progress term",
+    quote="C1,1 <= -1.6 m eta vec(F(tau) - Y)' H(tau) vec(F(tau) - Y)",
+    rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
+    statement="""The part of C1 through the softmax makes progress at the rate of the kernel of
+        Definition G.1: C11 <= -1.6 m eta vec(F - Y)'H(t) vec(F - Y).""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=0.4,
+)
+def progress(settings: Settings, seed: int) -> Finding:
+    p = ordinary_regression(settings, seed)
+    steps = walk(p, settings, take_step)
+    form = settings.m * p.rate(settings.rate) * torch.tensor([step.form for step in steps]).double()
+    share = _column(steps, "C11") / form
+    all_progress = sum(_column(steps, term) for term in ("C0", "C11", "C12")) / form
+    return Finding(
+        hypotheses=properties(p, settings),
+        conclusions=(never_above("C11 / (m eta r'H(t)r)", -1.6, share),),
+        numbers={
+            "C11 / (m eta r'H(t)r), mean": share.mean().item(),
+            "all first-order terms / (m eta r'H(t)r), mean": torch.as_tensor(all_progress).mean().item(),
+        },
+        figures=(
+            Figure(
+                "First-order terms in units of m eta r'H(t)r",
+                "step",
+                "-C / (m eta r'H(t)r)",
+                (
+                    Series.of("C11", range(len(share)), -share),
+                    Series.of("C0 + C11 + C12", range(len(share)), -torch.as_tensor(all_progress)),
+                    Series.of("1.6", range(len(share)), torch.full_like(share, 1.6), "bound"),
+                ),
+            ),
+        ),
+        remark="C11 is -2 m eta r'H(t)r up to the mean of the values. It is not the whole first-order "
+        "change: that is -2 m eta r'K(t)r with the exact kernel K, and C0 and C12 carry the difference.",
+    )
+
+
+@claim(
+    "P1/lemma-h.3",
+    place="Appendix H, Lemma H.3 (Lemmas H.4-H.7)",
+    title="The other terms are minor",
+    quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2,
+        |C2| <= eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
+    statement="""With r = F - Y and m at least of order lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta)): |C0|
+        and |C12| are at most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2
+        m^2 |r|^2.""",
+    rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
+    quick={**_SIZES, "init": "independent", "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
+    full={**_LARGER, "lengths": [256, 1024, 4096, 16384, 65536]},
+    seconds=0.4,
+)
+def minor_terms(settings: Settings, seed: int) -> Finding:
+    """The first-order terms at infinite length, where every condition on m is met, for a residual at the
+    start.
+    """
+    p = ordinary_regression(settings, seed)
+    limit = terms_at_infinity(p)
+    second = [_second_order(p, rate) for rate in settings.rates]
+    finite = {m: _at_length(settings | {"m": m}, seed) for m in settings.lengths}
+    bound = 2 * math.log10(p.size) + 16 * p.bound(settings) * LOG10_E
+    return Finding(
+        hypotheses=(
+            *in_unit_ball(p),
+            Hypothesis("length m", ">=", p.guarantee(settings).log10_width, math.inf, log10=True),
+        ),
+        conclusions=(
+            Conclusion("H.4: |C0| / (m eta lambda |r|^2), infinite m", "<=", 0.1, limit["C0"], part="C0"),
+            Conclusion("H.5: |C12| / (m eta lambda |r|^2), infinite m", "<=", 0.1, limit["C12"], part="C12"),
+            Conclusion(
+                "H.6: |C2| / (m eta^2 |r|^2)", "<=", bound, max(map(log10, second)), log10=True, part="C2"
+            ),
+            Conclusion.of_trend(
+                "H.6: |C2| / |r|^2 over eta",
+                ">=",
+                at_least(2.0),
+                settings.rates,
+                [value * rate**2 for value, rate in zip(second, settings.rates, strict=True)],
+                part="C2",
+            ),
+            Conclusion("H.7: C3 / (eta^2 m^2 |r|^2), infinite m", "<=", 1.0, limit["C3"], part="C3"),
+        ),
+        numbers={
+            f"|{term}| / (m eta lambda |r|^2), m = {m}": value
+            for m, found in finite.items()
+            for term, value in found.items()
+        },
+        figures=(_lengths_figure(finite, limit),),
+        remark="C0 holds the change of the values and C12 that of the exponents through the values: both are "
+        "of the order of the progress itself, for any m. H.5 drops C12 because its terms have mean zero; "
+        "S_ir S_jr w_r has not. C3 is eta^2 m^2 |K r|^2, hence bounded by lambda_max^2, not by 1.",
+    )
+
+
+def terms_at_infinity(p: PrefixRegression) -> dict[str, float]:
+    """|C0|, |C12| in units of m eta lambda |r|^2 and C3 in units of (m eta |r|)^2, as m grows and eta falls.
+
+    With K - H = X + X' + D at infinite length, X = e^(s^2 g) s^2 p_k x_il and D = delta_kl e^(s^2 g):
+    C12 = -2 m eta r'X r and C0 = -2 m eta r'(X' + D) r, C3 = (m eta)^2 |K r|^2.
+    """
+    s = p.network.sigma
+    exact, paper = (prefix_limit(p.X, sigma=s, kind=kind) for kind in ("exact", "paper"))
+    r = vectorise(p.residual)
+    r = r / r.norm()
+    values = torch.kron(torch.eye(p.X.shape[1], dtype=r.dtype), torch.exp(s**2 * p.X @ p.X.T))
+    direct = (r @ values @ r).item()
+    crossed = ((r @ (exact - paper) @ r).item() - direct) / 2
+    lam = torch.linalg.eigvalsh(paper)[0].item()
+    return {
+        "C0": 2 * abs(crossed + direct) / lam,
+        "C12": 2 * abs(crossed) / lam,
+        "C3": (exact @ r).square().sum().item(),
+    }
+
+
+def _second_order(p: PrefixRegression, factor: float) -> float:
+    """|C2| / (m eta^2 |r|^2) of a first step at this rate."""
+    step, _ = take_step(p, p.network, p.rate(factor))
+    return abs(step.terms["C2"]) / step.before / (p.network.m * p.rate(factor) ** 2)
+
+
+def _at_length(settings: Settings, seed: int) -> dict[str, float]:
+    p = ordinary_regression(settings, seed)
+    step, _ = take_step(p, p.network, p.rate(0.01))
+    unit = settings.m * p.rate(0.01) * p.paper.lambda_min * step.before
+    return {term: abs(step.terms[term]) / unit for term in ("C0", "C12")}
+
+
+def _lengths_figure(finite: dict[int, dict[str, float]], limit: dict[str, float]) -> Figure:
+    lengths = list(finite)
+    return Figure(
+        "Terms that should be minor, against the length of the prefix",
+        "prefix length m",
+        "|C| / (m eta lambda |r|^2)",
+        (
+            *(Series.of(term, lengths, [finite[m][term] for m in lengths]) for term in ("C0", "C12")),
+            *(
+                Series.of(f"{term} at infinite length", lengths, [limit[term]] * len(lengths), "points")
+                for term in ("C0", "C12")
+            ),
+            Series.of("0.1", lengths, [0.1] * len(lengths), "bound"),
+        ),
+        log_x=True,
+        log_y=True,
+    )

@@ -1,0 +1,270 @@
+"""Claim F.12, Definition G.1 and Lemma I.6: gradient, kernel and first loss against what they should be."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.func import jacrev
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.papers.common.trends import at_most
+from attangent.papers.p1_prefix.claims.prefix_regression import (
+    PrefixRegression,
+    in_unit_ball,
+    ordinary_regression,
+)
+
+_EXACT = 1e-10
+_SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
+
+
+@claim(
+    "P1/claim-f.12",
+    place="Appendix F.2, Claim F.12",
+    title="Gradient of the prefix network",
+    kind="identity",
+    quote="""Delta w_r(tau) = m sum_i sum_k (F_k,i(tau) - y_k,i) (<v_k,r(tau), S_i(tau)> S_i,r(tau) x_i
+        + a_r S_i,r(tau) e_k)""",
+    rests_on=("P1/lemma-f.1",),
+    statement="""The gradient of the squared loss in prefix vector r is
+        m sum_i sum_k (F_ki - y_ki) (<v_kr, S_i> S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.""",
+    quick=_SIZES,
+    full={"n": 32, "d": 8, "m": 4096},
+    seconds=0.1,
+)
+def gradient(settings: Settings, seed: int) -> Finding:
+    p = ordinary_regression(settings, seed)
+    printed, automatic = p.network.gradient(p.X, p.Y), _automatic_gradient(p)
+    as_key = p.network.tangent(p.X, kind="paper").pull_back(p.residual)
+    order = automatic.norm(dim=0).argsort()
+    sizes = {"gradient |dL/dw_r|": automatic, "its part as a value": automatic - as_key}
+    return Finding(
+        hypotheses=in_unit_ball(p),
+        conclusions=(
+            Conclusion("relative distance to autograd", "<=", _EXACT, _relative(printed, automatic)),
+        ),
+        numbers={
+            "share of the gradient that acts as a value": _relative(as_key, automatic),
+            "gradient norm": automatic.norm().item(),
+        },
+        figures=(
+            Figure(
+                "Closed form against autograd, prefix vector by prefix vector",
+                "prefix vector, by gradient size",
+                "norm",
+                (
+                    *(
+                        Series.of(name, range(len(order)), part.norm(dim=0)[order])
+                        for name, part in sizes.items()
+                    ),
+                    Series.of(
+                        "distance to autograd",
+                        range(len(order)),
+                        (printed - automatic).norm(dim=0)[order] + 1e-18,
+                        "points",
+                    ),
+                ),
+                log_y=True,
+            ),
+        ),
+    )
+
+
+def _forward(p: PrefixRegression, W: Tensor) -> Tensor:
+    """The network as Eq. (3) prints it, for automatic differentiation."""
+    weights = torch.exp(p.X @ W)
+    return p.network.m * (weights @ (W * p.network.a).T) / weights.sum(dim=1, keepdim=True)
+
+
+def _automatic_gradient(p: PrefixRegression) -> Tensor:
+    W = p.network.W.clone().requires_grad_()
+    loss = 0.5 * (_forward(p, W) - p.Y).square().sum()
+    return torch.autograd.grad(loss, W)[0]
+
+
+def _relative(a: Tensor, b: Tensor) -> float:
+    return ((a - b).norm() / b.norm()).item()
+
+
+@claim(
+    "P1/lemma-f.1",
+    place="Appendix F.1, Lemma F.1, parts 1-8",
+    title="Derivatives of the prefix network's pieces",
+    kind="identity",
+    quote="Part 8. dF(W,x,a)_k / dw_r = m a_r S_r e_k - m <beta_k, S> S_r x + m beta_k,r S_r x",
+    statement="""The derivatives in w_r of W'x, exp(W'x), alpha, 1/alpha, the softmax S and the outputs F_k
+        (k equal to the differentiated coordinate or not, and as a vector) are the eight printed ones.""",
+    quick={"d": 4, "m": 12, "sigma": 1.0},
+    full={"d": 8, "m": 48},
+    seconds=0.1,
+)
+def derivatives(settings: Settings, seed: int) -> Finding:
+    p = ordinary_regression(settings | {"n": 1, "init": "independent"}, seed)
+    gaps = _derivative_gaps(p.X[0], p.network.W, p.network.a[0])
+    return Finding(
+        conclusions=tuple(
+            Conclusion(f"part {part}: largest gap to autograd, relative", "<=", _EXACT, gap, part=part)
+            for part, gap in gaps.items()
+        ),
+        numbers={f"part {part}": gap for part, gap in gaps.items()},
+    )
+
+
+def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
+    """The printed derivatives against automatic ones; indices: value, coordinate k1, prefix vector r."""
+    d, m = W.shape
+    u = torch.exp(W.T @ x)
+    alpha, S, beta = u.sum(), u / u.sum(), W * a
+    mean = beta @ S
+    one, same = torch.eye(m, dtype=W.dtype), torch.eye(d, dtype=W.dtype)
+    value = m * torch.einsum("kl,r->klr", same, a * S)
+    through = m * torch.einsum("l,r,kr->klr", x, S, beta - mean[:, None])
+    printed = {
+        "1": (lambda V: V.T @ x, torch.einsum("l,sr->slr", x, one)),
+        "2": (lambda V: torch.exp(V.T @ x), torch.einsum("l,sr,s->slr", x, one, u)),
+        "3": (lambda V: torch.exp(V.T @ x).sum(), torch.outer(x, u)),
+        "4": (lambda V: 1 / torch.exp(V.T @ x).sum(), -torch.outer(x, S) / alpha),
+        "5": (
+            lambda V: torch.softmax(V.T @ x, dim=0),
+            torch.einsum("l,sr,s->slr", x, one, S) - torch.einsum("l,r,s->slr", x, S, S),
+        ),
+    }
+    gaps = {part: _relative(formula, jacrev(function)(W)) for part, (function, formula) in printed.items()}
+    true = jacrev(lambda V: m * (V * a) @ torch.softmax(V.T @ x, dim=0))(W)
+    apart = ~same.bool()
+    gaps["6"] = _relative(through[apart], true[apart])
+    gaps["7"] = _relative((value + through)[~apart], true[~apart])
+    gaps["8"] = _relative(value + through, true)
+    return gaps
+
+
+@claim(
+    "P1/definition-g.1",
+    place="Section 3.2 and Appendix G, Definition G.1",
+    title="The printed kernel is the Gram matrix of gradients",
+    quote="Now in this section, we give the exact computation of NTK in our analysis below. (Appendix G)",
+    statement="""The kernel H(W) of Definition G.1, by which training is analysed, is J J'/m with J the
+        Jacobian of all outputs in the prefix W; it is symmetric and has no negative eigenvalue.""",
+    quick=_SIZES,
+    full={"n": 16, "d": 8, "m": 2048},
+    seconds=0.2,
+)
+def gram(settings: Settings, seed: int) -> Finding:
+    p = ordinary_regression(settings, seed)
+    J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
+    true = J @ J.T / settings.m
+    return Finding(
+        conclusions=_gram_lines(p, true),
+        numbers={
+            "lambda_min, printed": p.paper.lambda_min,
+            "lambda_min, J J'/m": p.exact.lambda_min,
+            "lambda_max, printed": p.paper.lambda_max,
+            "lambda_max, J J'/m": p.exact.lambda_max,
+        },
+        figures=(_spectra_figure({"printed": p.paper.kernel, "J J'/m": true}),),
+        remark="Definition G.1 copies the kernel of a network whose output weights are fixed. Here w_r is a "
+        "value as well as a key, and the part m a_r S_r e_k of the gradient (Claim F.12) is missing.",
+    )
+
+
+def _gram_lines(p: PrefixRegression, true: Tensor) -> tuple[Conclusion, ...]:
+    """What Definition G.1 says of the printed H, and the same of the kernel with the value part."""
+    H, parts = p.paper.kernel, ("Gram matrix of the gradients", "semi-definite")
+    return (
+        Conclusion(
+            "relative distance of the printed H to J J'/m", "<=", _EXACT, _relative(H, true), part=parts[0]
+        ),
+        Conclusion("asymmetry of H, relative", "<=", _EXACT, _relative(H.T, H), part=parts[1]),
+        Conclusion(
+            "lambda_min / lambda_max of H",
+            ">=",
+            -1e-12,
+            p.paper.lambda_min / p.paper.lambda_max,
+            part=parts[1],
+        ),
+        Conclusion(
+            "relative distance to J J'/m of the kernel with the value part",
+            "<=",
+            _EXACT,
+            _relative(p.exact.kernel, true),
+            claimed=False,
+        ),
+    )
+
+
+def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
+    spectra = {name: torch.linalg.eigvalsh(kernel) for name, kernel in kernels.items()}
+    return Figure(
+        "Spectrum at initialisation",
+        "index",
+        "eigenvalue",
+        tuple(
+            Series.of(name, range(len(values)), values.flip(0).clamp(min=1e-12), "points")
+            for name, values in spectra.items()
+        ),
+        log_y=True,
+    )
+
+
+@claim(
+    "P1/lemma-i.6",
+    place="Appendix I.5, Lemma I.6",
+    title="Loss at initialisation",
+    quote="Then we have |F(0) - Y|_F <= O(sqrt(nd)).",
+    statement="""With prefix vectors and signs drawn independently, |F(0) - Y|_F is at most of order sqrt(nd),
+        whatever the length m of the prefix.""",
+    quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
+    full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536, 262144]},
+    seconds=0.2,
+)
+def first_loss(settings: Settings, seed: int) -> Finding:
+    starts = {
+        init: [
+            ordinary_regression(settings | {"m": m, "init": init}, seed).residual.norm().item()
+            for m in settings.widths
+        ]
+        for init in (settings.init, "symmetric")
+    }
+    root = math.sqrt(settings.n * settings.d)
+    return Finding(
+        conclusions=(
+            Conclusion.of_trend(
+                "|F(0) - Y|_F over m", "<=", at_most(0.0), settings.widths, starts[settings.init]
+            ),
+            Conclusion(
+                "largest |F(0) - Y|_F / sqrt(nd)",
+                "<=",
+                10.0,
+                max(starts[settings.init]) / root,
+                threshold="ours",
+            ),
+            Conclusion(
+                "largest |F(0) - Y|_F / sqrt(nd), symmetric initialisation",
+                "<=",
+                1.0,
+                max(starts["symmetric"]) / root,
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "|F(0) - Y|_F / sqrt(nd m) at the largest m": starts[settings.init][-1]
+            / (root * math.sqrt(settings.widths[-1])),
+        },
+        figures=(
+            Figure(
+                "Distance from the targets before training",
+                "prefix length m",
+                "|F(0) - Y|_F",
+                (
+                    *(Series.of(init, settings.widths, values) for init, values in starts.items()),
+                    Series.of("sqrt(nd)", settings.widths, [root] * len(settings.widths), "bound"),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="The output is m times a mean of m random vectors, hence of size sqrt(m). Pairs of equal "
+        "prefix vectors with opposite signs make it zero; the other claims start from such pairs.",
+    )

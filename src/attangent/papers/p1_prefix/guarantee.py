@@ -1,0 +1,92 @@
+"""What the convergence theorem of P1 asks for, in numbers, for given data and a given network."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._core.arrays import check_shape
+from attangent._core.checks import check_not_negative, check_positive, check_size
+from attangent._core.errors import AttangentError
+from attangent.kernels._inputs import as_points, as_targets
+from attangent.kernels.prefix import PrefixNetwork
+
+LOG10_E = math.log10(math.e)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The constants of P1 Definition I.1 with every Omega(1) read as 1.
+
+    Those that overflow are decimal logarithms. Where the paper writes poly(n, d, e^B) the power is the one
+    that its proofs use.
+    """
+
+    B: float
+    lambda_min: float
+    """Of the kernel of Definition G.1, as the theorem has it."""
+    log10_width: float
+    """lambda^-2 n^2 d^2 e^(30 B) sqrt(log(nd/delta)) (Lemma H.2)."""
+    log10_rate: float
+    """lambda / (m n^2 d^2 e^(16 B)) (Lemma I.4)."""
+    log10_radius: float
+    """R = lambda / (16 sqrt(nd) e^(22 B)) (Claim G.4)."""
+    log10_movement: float
+    """D = 2 lambda^-1 e^(20 B) sqrt(nd) |Y - F(0)|_F / m (Definition I.1)."""
+
+
+def concentration_bound(outputs: int, sigma: float, delta: float, C: float = 10.0) -> float:
+    """B = max(C sigma sqrt(log(nd/delta)), 1), which bounds |<w_r, x_i>| with probability 1 - delta."""
+    check_size("outputs", outputs)
+    check_not_negative("sigma", sigma)
+    check_not_negative("C", C)
+    if check_positive("delta", delta) >= 1:
+        raise AttangentError(f"delta is {delta}, expected a probability below 1")
+    return max(C * sigma * math.sqrt(math.log(outputs / delta)), 1.0)
+
+
+def prefix_guarantee(
+    network: PrefixNetwork, X: Any, Y: Any, delta: float = 0.05, C: float = 10.0
+) -> Guarantee:
+    """What P1 Theorem 3.2 asks of width, rate and movement to fit Y at X with probability 1 - delta.
+
+    The theorem is about points and targets in the unit ball; others are refused.
+    """
+    X = as_points("X", X, network.d_in, network.W)
+    Y = as_targets(Y, X, network.d_out, network.W)
+    for name, values in (("X", X), ("Y", Y)):
+        require_unit_ball(name, values)
+    if check_positive("delta", delta) >= 0.1:
+        raise AttangentError(f"delta is {delta}, expected a probability below 0.1")
+    lambda_min = torch.linalg.eigvalsh(network.kernel(X, kind="paper"))[0].item()
+    start = (network.forward(X) - Y).norm().item()
+    nd, log_m = Y.numel(), math.log10(network.m)
+    B = concentration_bound(nd, network.sigma, delta, C)
+    e, log_lambda, log_nd = B * LOG10_E, _log10(lambda_min), math.log10(nd)
+    return Guarantee(
+        B=B,
+        lambda_min=lambda_min,
+        log10_width=-2 * log_lambda + 2 * log_nd + 30 * e + 0.5 * math.log10(math.log(nd / delta)),
+        log10_rate=log_lambda - log_m - 2 * log_nd - 16 * e,
+        log10_radius=log_lambda - math.log10(16) - 0.5 * log_nd - 22 * e,
+        log10_movement=math.log10(2) + 0.5 * log_nd + _log10(start) - log_m - log_lambda + 20 * e,
+    )
+
+
+def require_unit_ball(name: str, values: Tensor) -> None:
+    """Refuse rows longer than 1, which the theorems of P1 and P2 exclude."""
+    check_shape(name, values, "rows", "columns")
+    if not values.numel():
+        raise AttangentError(f"{name} has shape {tuple(values.shape)}, expected at least one row and column")
+    longest = values.double().norm(dim=1).max().item()
+    if longest > 1 + 1e-9:
+        raise AttangentError(
+            f"{name} has a row of norm {longest:.3g}, expected at most 1 as the theorem does: "
+            f"divide {name} by its largest norm"
+        )
+
+
+def _log10(value: float) -> float:
+    return math.log10(value) if value > 0 else -math.inf

@@ -1,0 +1,271 @@
+"""Theorem 4.2, Corollary 4.3, Lemma 5.3 and the limit of the learning rate: training itself."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.kernels import Trajectory, predict_training
+from attangent.papers.common.bounds import falling, never_above, stays_below
+from attangent.papers.common.trends import at_most
+from attangent.papers.p2_softmax.claims.softmax_regression import (
+    SoftmaxRegression,
+    constants,
+    kernel_is_definite,
+    softmax_regression,
+    theorem_hypotheses,
+)
+
+_SIZES = {
+    "n": 6,
+    "d": 8,
+    "m": 2048,
+    "sigma": 1.0,
+    "rate": 0.5,
+    "delta": 0.05,
+    "epsilon": 0.01,
+    "most_steps": 3000,
+}
+
+
+@claim(
+    "P2/theorem-4.2",
+    place="Section 4, Theorem 4.2 (Theorem C.1)",
+    title="Gradient descent fits any data",
+    quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_F^2 <= eps.",
+    rests_on=("P2/lemma-5.3", "P2/lemma-d.1"),
+    statement="""With lambda = lambda_min(H*) > 0, width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and
+        rate 0.1 lambda / (m (nd)^2 e^(16B)), gradient descent reaches |F - Y|^2 <= epsilon after about
+        log(nd/epsilon) / (m eta lambda) steps, falling by (1 - m eta lambda / 2) a step.""",
+    quick={**_SIZES, "d_out": 4},
+    full={"n": 12, "d": 16, "m": 8192, "most_steps": 20_000},
+    seconds=2.0,
+)
+def convergence(settings: Settings, seed: int) -> Finding:
+    return _convergence(settings, seed)
+
+
+@claim(
+    "P2/corollary-4.3",
+    place="Section 4, Corollary 4.3",
+    title="Gradient descent fits any data, scalar outputs",
+    quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_2^2 <= eps.",
+    rests_on=("P2/theorem-4.2",),
+    statement="""Theorem 4.2 for one output: with width of order lambda^-2 n^2 e^(18B) log^2(n/delta) gradient
+        descent reaches |F - Y|^2 <= epsilon after about log(n/epsilon) / (m eta lambda) steps.""",
+    quick={**_SIZES, "d_out": 1},
+    full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
+    seconds=1.0,
+)
+def scalar_convergence(settings: Settings, seed: int) -> Finding:
+    return _convergence(settings, seed)
+
+
+def _convergence(settings: Settings, seed: int) -> Finding:
+    p = softmax_regression(settings, seed)
+    contraction = settings.rate * max(p.lambda_min, 0.0) / p.lambda_max  # m eta lambda
+    steps = _promised_steps(contraction, p.size, settings.epsilon)
+    run = p.train(settings | {"steps": min(steps, settings.most_steps)})
+    squared = 2 * run.loss
+    at_the_end = squared[-1].item() if steps <= settings.most_steps or run.diverged else math.nan
+    bounds = falling(squared, contraction / 2)
+    needed = constants(p, settings)
+    return Finding(
+        hypotheses=(
+            *theorem_hypotheses(p, settings),
+            Hypothesis("steps", ">=", needed.log10_steps, math.log10(steps), log10=True),
+        ),
+        conclusions=(
+            Conclusion(
+                "|F(T) - Y|^2 after 2 log(nd/eps)/(m eta lambda) steps",
+                "<=",
+                settings.epsilon,
+                at_the_end,
+            ),
+            stays_below("largest |F(t) - Y|^2 / bound (1 - m eta lambda/2)^t", squared, bounds),
+        ),
+        numbers={
+            "lambda_min": p.lambda_min,
+            "lambda_max": p.lambda_max,
+            "steps promised at this rate": steps,
+            "steps needed": _first_below(squared, settings.epsilon),
+            "log10 of the paper's steps": needed.log10_steps,
+            "largest weight movement": run.movement.max().item(),
+        },
+        figures=(_loss_figure(p, settings, run, bounds),),
+    )
+
+
+def _promised_steps(contraction: float, nd: int, epsilon: float) -> float:
+    """Steps after which (1 - contraction/2)^t nd <= epsilon."""
+    return math.ceil(2 * math.log(nd / epsilon) / contraction) if contraction > 0 else math.inf
+
+
+def _first_below(values: Tensor, bound: float) -> float:
+    below = (values <= bound).nonzero()
+    return float(below[0]) if len(below) else math.inf
+
+
+def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
+    shown = torch.arange(0, run.steps + 1, max(1, run.steps // 300))
+    residual = p.network.forward(p.X) - p.Y
+    predicted = predict_training(p.kernel, residual, run.rate, width=settings.m).loss(shown)
+    return Figure(
+        "Training error",
+        "step",
+        "|F - Y|^2",
+        (
+            Series.of("trained", shown, 2 * run.loss[shown]),
+            Series.of("from the kernel at the start", shown[::8], 2 * predicted[::8], "points"),
+            Series.of("bound of the theorem", shown, bounds[shown], "bound"),
+        ),
+        log_y=True,
+    )
+
+
+@claim(
+    "P2/lemma-5.3",
+    place="Section 5, Lemma 5.3 (Lemmas C.2, C.3, C.4)",
+    title="Inductions for weights, loss and gradient",
+    quote="""Weights Induction. |w_r(tau+1) - w_r(0)|_2 <= D. Loss Induction. |F(tau+1) - Y|_F^2 <=
+        (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
+    rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
+    statement="""If up to step t the weights stay within R, the squared error falls by (1 - m eta lambda / 2)
+        a step and eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared
+        error is at most (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.""",
+    quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
+    full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
+    seconds=1.0,
+)
+def inductions(settings: Settings, seed: int) -> Finding:
+    p = softmax_regression(settings, seed)
+    run = p.train(settings)
+    needed = constants(p, settings)
+    contraction = settings.rate * p.lambda_min / p.lambda_max
+    quarter, half = (falling(run.loss, contraction / part) for part in (4, 2))
+    moved = run.movement.max().item()
+    scaled_gradient = run.rate * run.gradient_norm
+    below = Hypothesis(
+        "D below R", "<=", needed.log10_radius, needed.log10_movement, log10=True, in_limit=True
+    )
+    return Finding(
+        hypotheses=(*theorem_hypotheses(p, settings), below),
+        conclusions=(
+            _movement_against(needed.log10_movement, moved),
+            _movement_trend(settings, seed),
+            stays_below("loss: largest L(t) / (1 - m eta lambda/4)^t L(0)", run.loss, quarter, part="loss"),
+            never_above("gradient: largest eta |dL/dw_r|", 0.01, scaled_gradient, part="gradient"),
+            stays_below(
+                "loss at the rate the induction needs: largest L(t) / (1 - m eta lambda/2)^t L(0)",
+                run.loss,
+                half,
+                claimed=False,
+            ),
+        ),
+        numbers={"lambda_min": p.lambda_min, "largest weight movement": moved},
+        figures=(_induction_figure(run.loss, quarter, scaled_gradient),),
+        remark="The print assumes a fall by 1 - m eta lambda/2 and concludes 1 - m eta lambda/4, so that the "
+        "induction as stated does not feed itself; the stronger fall is measured in the last line.",
+    )
+
+
+def _movement_against(log10_D: float, moved: float) -> Conclusion:
+    measured = math.log10(moved) if moved > 0 else -math.inf
+    name = "weights: log10 of the largest movement against D"
+    return Conclusion(name, "<=", log10_D, measured, log10=True, part="weights")
+
+
+def _movement_trend(settings: Settings, seed: int) -> Conclusion:
+    return Conclusion.of_trend(
+        "weights: root mean square of the movement / (sqrt(nd) |F(0) - Y|), over m",
+        "<=",
+        at_most(-1.0),
+        settings.widths,
+        [_movement(settings | {"m": m}, seed) for m in settings.widths],
+        part="weights",
+    )
+
+
+def _movement(settings: Settings, seed: int) -> float:
+    """The root mean square of |w_r(T) - w_r(0)| in units of sqrt(nd) |F(0) - Y|."""
+    p = softmax_regression(settings, seed)
+    run = p.train(settings)
+    moved = (run.final.W - p.network.W).square().sum(dim=0).mean().sqrt().item()
+    return moved / (math.sqrt(p.size) * math.sqrt(2 * run.loss[0].item()))
+
+
+@claim(
+    "P2/learning-rate-limit",
+    place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
+    title="How large the learning rate may be",
+    kind="ours",
+    statement="""Descent is stable for eta m lambda_max(H*) < 2 and unstable above: the theorem's rate is a
+        sufficient one, the kernel's largest eigenvalue gives the necessary one.""",
+    quick={
+        "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
+        "below": [1.0, 1.9, 1.99], "above": [2.01, 2.1], "shown": [1.9, 1.99, 2.01, 2.1],
+    },
+    full={"m": 2048, "steps": 600},
+    seconds=2.0,
+)  # fmt: skip
+def learning_rate_limit(settings: Settings, seed: int) -> Finding:
+    p = softmax_regression(settings, seed)
+    factors = [*settings.below, *settings.above]
+    runs = {factor: _errors_along_top(p, settings, factor) for factor in factors}
+    below = max(runs[factor].max().item() for factor in settings.below)
+    above = min(runs[factor].max().item() for factor in settings.above)
+    paper = constants(p, settings).log10_rate
+    return Finding(
+        hypotheses=(kernel_is_definite(p),),
+        conclusions=(
+            Conclusion(f"largest error, rates up to {max(settings.below)}", "<=", 1.0, below),
+            Conclusion(f"largest error, rates from {min(settings.above)}", ">=", 2.0, above),
+        ),
+        numbers={
+            "last error at the largest rate below 2": runs[max(settings.below)][-1].item(),
+            "largest error at the smallest rate above 2": above,
+            "last error at the largest rate": runs[max(settings.above)][-1].item(),
+            "log10 of the paper's rate / the limit": paper - math.log10(p.rate(2.0)),
+        },
+        figures=(
+            Figure(
+                "Error along the top eigenvector, by eta m lambda_max",
+                "step",
+                "|F(t) - Y| / |F(0) - Y|",
+                tuple(
+                    Series.of(f"{factor}", range(1, len(runs[factor]) + 1), runs[factor] + 1e-18)
+                    for factor in settings.shown
+                ),
+                log_y=True,
+            ),
+        ),
+        remark="Errors are relative to the first, rates in units of 1/(m lambda_max). The targets lie along "
+        "the top eigenvector of H*, the first to become unstable. Above the limit the error grows until the "
+        "kernel itself has moved; training may then settle where lambda_max is smaller.",
+    )
+
+
+def _errors_along_top(p: SoftmaxRegression, settings: Settings, factor: float) -> Tensor:
+    """|F(t) - Y| / |F(0) - Y| from step 1 on, for small targets along the top eigenvector."""
+    top = torch.linalg.eigh(p.kernel).eigenvectors[:, -1]
+    Y = settings.start * top.reshape(settings.d_out, -1).T
+    loss = p.network.descend(p.X, Y, p.rate(factor), settings.steps).loss
+    return (loss[1:] / loss[0]).sqrt()
+
+
+def _induction_figure(loss: Tensor, bound: Tensor, scaled_gradient: Tensor) -> Figure:
+    t = range(len(loss))
+    return Figure(
+        "What the induction controls",
+        "step",
+        "relative to its start or bound",
+        (
+            Series.of("loss / L(0)", t, loss / loss[0]),
+            Series.of("(1 - m eta lambda/4)^t", t, bound / loss[0], "bound"),
+            Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
+        ),
+        log_y=True,
+    )

@@ -1,0 +1,242 @@
+"""Lemmas D.1-D.3 and E.1-E.7: one step of descent, split into the four terms C0..C3."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.kernels import SoftmaxNetwork, vectorise
+from attangent.papers.common.bounds import LOG10_E, bound_figure, never_above
+from attangent.papers.common.descent import (
+    SplitStep,
+    gradient_lines,
+    second_order_factor,
+    terms_add_up,
+    walk,
+)
+from attangent.papers.p2_softmax.claims.softmax_regression import (
+    SoftmaxRegression,
+    constants,
+    data_in_ball,
+    softmax_regression,
+    theorem_hypotheses,
+)
+
+_SIZES = {
+    "n": 6,
+    "d": 8,
+    "d_out": 4,
+    "m": 2048,
+    "sigma": 1.0,
+    "rate": 0.5,
+    "delta": 0.05,
+    "steps": 150,
+    "smallest": 1e-6,
+}
+_LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
+
+
+@claim(
+    "P2/lemma-d.1",
+    place="Appendix D, Lemmas D.1, D.2 and D.3",
+    title="Bounds on the gradient and on the first loss",
+    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= sqrt(nd) (D.3)""",
+    rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
+    statement="""At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's
+        rate a step moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).""",
+    quick={**_SIZES, "copies": [1, 2, 4, 8]},
+    full=_LARGER,
+    seconds=0.4,
+)
+def gradient_bounds(settings: Settings, seed: int) -> Finding:
+    p = softmax_regression(settings, seed)
+    run = p.train(settings)
+    needed = constants(p, settings)
+    residual = (2 * run.loss).sqrt()
+    constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
+    steepest = math.log10(run.gradient_norm.max().item())
+    start = (p.network.forward(p.X) - p.Y).norm().item()
+    return Finding(
+        hypotheses=data_in_ball(p),
+        conclusions=(
+            *gradient_lines(p, "D.1", 3 * needed.B * LOG10_E, math.log10(constant), settings.copies),
+            Conclusion(
+                "D.2: eta |dL/dw_r| at the theorem's rate",
+                "<=",
+                -2.0,
+                needed.log10_rate + steepest,
+                log10=True,
+                part="D.2",
+            ),
+            Conclusion("D.3: |F(0) - Y|_F", "<=", math.sqrt(p.size), start, part="D.3"),
+        ),
+        numbers={
+            "constant of D.1 measured": constant,
+            "eta |dL/dw_r| at the rate used": run.rate * 10**steepest,
+        },
+        figures=(
+            bound_figure(
+                "Largest gradient of a neuron",
+                "norm",
+                run.gradient_norm,
+                math.sqrt(p.size) * residual,
+                ("|dL/dw_r|", "sqrt(nd) |F - Y|_F"),
+            ),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class SoftmaxStep(SplitStep):
+    """A step split into the terms C0 to C3, and what their bounds speak of."""
+
+    quadratic_form: float
+    """vec(F - Y)' H(t) vec(F - Y)."""
+    lambda_min: float
+
+
+def take_step(
+    p: SoftmaxRegression, network: SoftmaxNetwork, rate: float
+) -> tuple[SoftmaxStep, SoftmaxNetwork]:
+    """Split a step as Lemma E.1 does.
+
+    v0 comes from the change of the normaliser alpha, v1 is first order in the step z = -eta <dL/dw_r, x_i>,
+    and v2 is all of exp(z) - 1 - z, so that Theta(1) is (exp(z) - 1 - z) / z^2.
+    """
+    gradient = network.gradient(p.X, p.Y)
+    moved = network.with_weights(network.W - rate * gradient)
+    F, F_moved = network.forward(p.X), moved.forward(p.X)
+    R = F - p.Y
+    z = -rate * p.X @ gradient
+    S = network.probabilities(p.X)
+    growth = torch.log1p((S * torch.expm1(z)).sum(dim=1, keepdim=True))  # log alpha(t+1)/alpha(t)
+    theta = second_order_factor(z)
+    remainder = theta * z.square()
+    v = {
+        "C0": -F_moved * torch.expm1(growth),
+        "C1": network.m * (S * z) @ network.a.T,
+        "C2": network.m * (S * remainder) @ network.a.T,
+    }
+    H, r = network.kernel(p.X), vectorise(R)
+    step = SoftmaxStep(
+        before=R.square().sum().item(),
+        after=(F_moved - p.Y).square().sum().item(),
+        terms={name: 2 * (R * part).sum().item() for name, part in v.items()}
+        | {"C3": (F_moved - F).square().sum().item()},
+        quadratic_form=(r @ H @ r).item(),
+        lambda_min=torch.linalg.eigvalsh(H)[0].item(),
+        theta=(theta.min().item(), theta.max().item()),
+        move=z.abs().max().item(),
+    )
+    return step, moved
+
+
+@claim(
+    "P2/lemma-e.1",
+    place="Appendix E.1, Lemma E.1",
+    title="The change of the loss splits into C0, C1, C2 and C3",
+    quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
+    rests_on=("P2/claim-3.4",),
+    statement="""If no step moves an exponent by more than 0.01, the squared error after a step is that before
+        plus C0 (normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and
+        C3 = |F(t+1) - F(t)|^2.""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=1.0,
+)
+def decomposition(settings: Settings, seed: int) -> Finding:
+    return terms_add_up(walk(softmax_regression(settings, seed), settings, take_step))
+
+
+@claim(
+    "P2/lemma-e.3",
+    place="Appendix E, Lemmas E.2-E.4 and Claims E.5-E.7",
+    title="Bounds of the four terms",
+    quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2 (E.3) ... C1 <= -1.6 m eta vec(F - Y)'H(tau) vec(F - Y)
+        (E.4) ... lambda_min(H(tau)) >= lambda/2 (E.5)""",
+    rests_on=("P2/lemma-5.1", "P2/lemma-b.1", "P2/lemma-d.1"),
+    statement="""C1 makes progress, C1 <= -1.6 m eta r'H(t)r, and the rest is minor:
+        |C0| <= 0.1 m eta lambda |r|^2, C2 <= 2 m eta^2 (nd)^2 e^(9B) |r|^2,
+        C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2, with r = F - Y; the kernel keeps lambda_min(H(t)) >= lambda/2,
+        so that each step leaves at most (1 - m eta lambda/2) of the squared error.""",
+    quick=_SIZES,
+    full=_LARGER,
+    seconds=1.0,
+)
+def term_bounds(settings: Settings, seed: int) -> Finding:
+    p = softmax_regression(settings, seed)
+    steps = walk(p, settings, take_step)
+    B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
+    unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)
+    C = torch.tensor([list(step.terms.values()) for step in steps], dtype=torch.float64)
+    form = torch.tensor([m * eta * step.quadratic_form for step in steps], dtype=torch.float64)
+    before = torch.tensor([step.before for step in steps], dtype=torch.float64)
+    kept = torch.tensor([step.after / step.before for step in steps], dtype=torch.float64)
+    lambda_kept = min(step.lambda_min for step in steps) / p.lambda_min
+    log_nd2 = 2 * math.log10(nd)
+    return Finding(
+        hypotheses=theorem_hypotheses(p, settings),
+        conclusions=(
+            _over_time("E.3: |C0| / (m eta lambda |r|^2)", 0.1, C[:, 0].abs() / unit),
+            _over_time("E.4: C1 / (m eta r'H(t)r)", -1.6, C[:, 1] / form),
+            _over_time("E.5: C1 / (m eta lambda |r|^2)", -0.5, C[:, 1] / unit),
+            Conclusion("E.5: smallest lambda_min(H(t)) / lambda", ">=", 0.5, lambda_kept, part="E.5"),
+            _power(
+                "E.6: |C2| / (m eta^2 |r|^2)",
+                math.log10(2) + log_nd2 + 9 * B * LOG10_E,
+                C[:, 2] / before / (m * eta**2),
+            ),
+            _power(
+                "E.7: C3 / (eta^2 m^2 |r|^2)", log_nd2 + 16 * B * LOG10_E, C[:, 3] / before / (m * eta) ** 2
+            ),
+            _over_time(
+                "E.2: share of |r|^2 a step leaves", 1 - settings.rate * p.lambda_min / p.lambda_max / 2, kept
+            ),
+        ),
+        numbers={
+            "C1 / (m eta r'H(t)r), mean": (C[:, 1] / form).mean().item(),
+            "|C0| / |C1|, largest": (C[:, 0] / C[:, 1]).abs().max().item(),
+            "|C2| / |C1|, largest": (C[:, 2] / C[:, 1]).abs().max().item(),
+            "C3 / |C1|, largest": (C[:, 3] / C[:, 1]).abs().max().item(),
+        },
+        figures=(_terms_figure(C / unit[:, None]),),
+        remark="C1 is measured at -2 m eta r'H(t)r, as its first-order part predicts; Claim E.5 restates it "
+        "without the factor 1.6.",
+    )
+
+
+def _over_time(name: str, bound: float, values: Tensor) -> Conclusion:
+    """`values` at each step should not exceed `bound`; the lemma that the name opens with is the part."""
+    return never_above(name, bound, values, part=_lemma(name))
+
+
+def _lemma(name: str) -> str:
+    return name.partition(":")[0]
+
+
+def _power(name: str, bound: float, values: Tensor) -> Conclusion:
+    largest = values.abs().max().item()
+    measured = math.log10(largest) if largest > 0 else -math.inf
+    return Conclusion(name, "<=", bound, measured, log10=True, part=_lemma(name))
+
+
+def _terms_figure(C: Tensor) -> Figure:
+    """The terms C0 to C3, one column each, already in units of m eta lambda |r|^2."""
+    steps = range(len(C))
+    return Figure(
+        "The terms in units of m eta lambda |r|^2",
+        "step",
+        "size",
+        (
+            Series.of("-C1, progress", steps, -C[:, 1]),
+            Series.of("|C0|", steps, C[:, 0].abs() + 1e-300),
+            Series.of("|C2|", steps, C[:, 2].abs() + 1e-300),
+            Series.of("C3", steps, C[:, 3]),
+            Series.of("bound 0.1 of |C0|", steps, [0.1] * len(steps), "bound"),
+        ),
+        log_y=True,
+    )

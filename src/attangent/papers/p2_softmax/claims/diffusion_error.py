@@ -1,0 +1,207 @@
+"""Claim G.1: the four terms of the error, and what the width does to the first of them."""
+
+import math
+from dataclasses import replace
+
+import torch
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.papers.common.trends import NOISE
+from attangent.papers.p2_softmax.claims.diffusion_setting import (
+    MIXTURE,
+    NETWORK,
+    DiffusionSetting,
+    diffusion_setting,
+    network,
+)
+from attangent.papers.p2_softmax.diffusion import (
+    ErrorTerms,
+    KernelScore,
+    SoftmaxScore,
+    error_terms,
+    hilbert_function,
+)
+from attangent.papers.p2_softmax.diffusion.errors import TERMS
+
+LABELS = {
+    "coupling": "coupling, network to kernel",
+    "mismatch": "label mismatch",
+    "stopping": "early stopping",
+    "approximation": "approximation",
+}
+
+
+@claim(
+    "P2/claim-g.1",
+    place="Appendix G, Claim G.1",
+    title="The error is at most the sum of four terms",
+    quote="1/T int_0^T E|F_nn(W(tau), (t, x(t))) - F_*(t, x(t))|_2^2 dt <= Z_1 + Z_2 + Z_3 + Z_4",
+    statement="""At every step E|F_nn - F*|^2 is at most the sum of coupling |F_nn - F_ntk|^2, label mismatch
+        |F_ntk - F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2, for any F_H of
+        bounded norm in the kernel's Hilbert space.""",
+    quick={**MIXTURE, **NETWORK, "n": 256, "m": 128, "steps": 300, "reference": 256, "reference_steps": 60},
+    full={"n": 512, "m": 128, "steps": 600, "reference": 512, "test": 8000},
+    seconds=2.0,
+)
+def loss_decomposition(settings: Settings, seed: int) -> Finding:
+    problem = diffusion_setting(settings, seed)
+    model = network(problem, settings).fit(problem.data)
+    F_H = reference_function(problem, model, settings)
+    terms = terms_over_training(problem, model, F_H)
+    sure = [(t.excess.mean - 3 * t.excess.error) / t.scale for t in terms]
+    first = next((t.step for t, excess in zip(terms, sure, strict=True) if excess > 0), None)
+    start = terms[0]
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "largest (error - sum of terms) / E|F*|^2 over the steps, less 3 standard errors",
+                "<=",
+                0.0,
+                max(sure),
+                first_violation=first,
+            ),
+            Conclusion(
+                "largest error / (4 times the sum)",
+                "<=",
+                1.0,
+                max(t.total.mean / t.bound for t in terms),
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "error / sum at step 0": start.total.mean / start.printed_bound,
+            "R_H = |F_H|^2": F_H.squared_norm,
+            **_sizes("at the last step", terms[-1]),
+        },
+        figures=(terms_figure(terms), _norms_figure(problem, F_H)),
+        remark="|a + b + c + d|^2 is at most four times the sum of the squares, not the sum itself. At step "
+        "0 all functions but F_H and F* are zero, and the claim says <F_H, F* - F_H> <= 0: the best "
+        "approximation within a ball of the Hilbert space that does not hold F* always breaks it.",
+    )
+
+
+def reference_function(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> KernelScore:
+    """F_H, from points of its own."""
+    points = problem.fresh(settings.reference, purpose=10)
+    return hilbert_function(model, problem.target, points, settings.reference_steps, settings.rate)
+
+
+def terms_over_training(
+    problem: DiffusionSetting, model: SoftmaxScore, F_H: KernelScore, every: int = 2
+) -> list[ErrorTerms]:
+    steps = sorted(model.course.snapshots)
+    chosen = sorted({*steps[::every], steps[-1]})
+    return error_terms(model, problem.target, problem.data, problem.test, chosen, F_H)
+
+
+def _sizes(when: str, found: ErrorTerms) -> dict[str, float]:
+    terms = {f"{name} {when}": term.mean / found.scale for name, term in found.terms.items()}
+    return {f"relative error {when}": found.total.mean / found.scale, **terms}
+
+
+def terms_figure(terms: list[ErrorTerms]) -> Figure:
+    steps = [t.step + 1 for t in terms]
+    curves = [Series.of(LABELS[name], steps, [t.terms[name].mean / t.scale for t in terms]) for name in TERMS]
+    total = Series.of("error of the network", steps, [t.total.mean / t.scale for t in terms], "points")
+    bound = Series.of("sum of the terms", steps, [t.printed_bound / t.scale for t in terms], "bound")
+    return Figure(
+        "Error terms over training",
+        "step + 1",
+        "mean square / E|F*|^2",
+        (*curves, bound, total),
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
+    """E|F*|^2 / (E|F_H|^2 + E|F_H - F*|^2), the claim at step 0, for functions of several norms."""
+    test, norms, ratios = problem.test, [], []
+    true = problem.target.posterior_mean(problem.process, test.t, test.x)
+    for power in range(13):
+        shorter = F_H.at(round(10 ** (power / 3)))
+        found = shorter.posterior_mean(test.t, test.x)
+        norms.append(shorter.squared_norm)
+        ratios.append((true.square().sum() / (found.square().sum() + (found - true).square().sum())).item())
+    limit = Series.of("limit", norms, [1.0] * len(norms), "bound")
+    return Figure(
+        "The claim at step 0: error / sum of terms, above 1 where it fails",
+        "R_H = |F_H|^2",
+        "error / sum",
+        (Series.of("F_H trained longer and longer", norms, ratios), limit),
+        log_x=True,
+    )
+
+
+@claim(
+    "P2/coupling-width",
+    place="Section 6.2 and Theorem F.2, the coupling term",
+    title="The coupling term vanishes with the width",
+    kind="theorem",
+    quote="""we show the equivalence between softmax NN learning and corresponding neural tangent kernel
+        regression, i.e., the gap between them is always small""",
+    rests_on=("P2/theorem-f.2",),
+    statement="""The distance between the trained network and the kernel predictor at unseen points falls to
+        zero as the network grows wider.""",
+    quick={
+        **MIXTURE,
+        **NETWORK,
+        "n": 128,
+        "widths": [64, 128, 256, 512],
+        "steps": 100,
+        "test": 1000,
+        "inits": 3,
+    },
+    full={"n": 192, "widths": [64, 128, 256, 512, 1024], "steps": 60, "test": 1500},
+    seconds=1.5,
+)
+def coupling_width(settings: Settings, seed: int) -> Finding:
+    problem = diffusion_setting(settings, seed)
+    widths = list(settings.widths)
+    found = [_coupling(problem, settings, m) for m in widths]
+    coupling, total = ([pair[i] for pair in found] for i in (0, 1))
+    return Finding(
+        conclusions=(
+            Conclusion.of_trend("coupling over m", "<=", -NOISE, widths, coupling),
+            Conclusion(
+                "largest coupling / error of the network: it is not what hurts",
+                "<=",
+                1e-3,
+                max(c / e for c, e in zip(coupling, total, strict=True)),
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "coupling falls by": coupling[0] / coupling[-1],
+            "exponent of m": math.log(coupling[-1] / coupling[0]) / math.log(widths[-1] / widths[0]),
+            **{f"coupling at m={m}": value for m, value in zip(widths, coupling, strict=True)},
+            f"error at m={widths[-1]} / at m={widths[0]}": total[-1] / total[0],
+        },
+        figures=(
+            Figure(
+                "Width and error",
+                "width m",
+                "mean square / E|F*|^2",
+                (Series.of("coupling", widths, coupling), Series.of("error of the network", widths, total)),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+    )
+
+
+def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[float, float]:
+    """The coupling term and the error of the network after training, mean over starts, / E|F*|^2."""
+    test = problem.test
+    true = problem.target.posterior_mean(problem.process, test.t, test.x)
+    pairs = torch.zeros(2, dtype=torch.float64)
+    for start in range(settings.inits):
+        model = replace(network(problem, settings, m), seed=1000 * problem.seed + start).fit(problem.data)
+        kernel = KernelScore.like(model, settings.rate, settings.steps).fit(problem.data)
+        trained = model.posterior_mean(test.t, test.x)
+        gaps = trained - kernel.posterior_mean(test.t, test.x), trained - true
+        pairs += torch.stack([gap.square().sum() for gap in gaps]) / true.square().sum()
+    coupling, error = (pairs / settings.inits).tolist()
+    return coupling, error

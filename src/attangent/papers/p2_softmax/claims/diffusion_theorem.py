@@ -1,0 +1,228 @@
+"""Theorem 6.5: the error of the score falls with the data, and early stopping on noisy labels."""
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+
+import torch
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.kernels import softmax_limit
+from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.p2_softmax.claims.diffusion_setting import (
+    INPUTS,
+    LOG_TIMES,
+    MIXTURE,
+    NETWORK,
+    DiffusionSetting,
+    diffusion_setting,
+    network,
+)
+from attangent.papers.p2_softmax.diffusion import (
+    InputMap,
+    KernelScore,
+    SoftmaxScore,
+    checkpoints,
+    relative_error,
+    score_error,
+)
+
+
+@claim(
+    "P2/theorem-6.5",
+    place="Section 6.2, Theorem 6.5; Appendix G, Theorem G.2",
+    title="The error of the learned score falls with n and stopping",
+    quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) +
+        eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
+    rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
+    statement="""With m = Omega(lambda^-2 n^3 d^3 e^(18B) log^2(nd/delta)) neurons, a rate of
+        0.1 lambda/(m n^2 d^2 e^(16B)) and a suitable number of steps the score of the trained network is off
+        by at most O(1/(lambda sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).""",
+    quick={**MIXTURE, **NETWORK, "sizes": [32, 128, 512], "m": 128, "steps": 150, "delta": 0.05},
+    full={"sizes": [32, 128, 512, 1024], "steps": 300, "test": 8000, "validation": 512},
+    seconds=2.5,
+)
+def score_error_falls(settings: Settings, seed: int) -> Finding:
+    sizes = list(settings.sizes)
+    problems = [diffusion_setting(settings, seed, n) for n in sizes]
+    trained = {name: [_stopped(p, settings, inputs) for p in problems] for name, inputs in INPUTS.items()}
+    errors = {
+        name: [relative_error(model, p.target, p.test) for model, p in zip(models, problems, strict=True)]
+        for name, models in trained.items()
+    }
+    papers, last = trained["paper's inputs"], problems[-1]
+    scores = [score_error(model, p.target, p.test) for model, p in zip(papers, problems, strict=True)]
+    log_bound = _log10_right_side(last, papers[-1], settings)
+    return Finding(
+        hypotheses=_hypotheses(last, papers[-1], settings),
+        conclusions=(
+            Conclusion(
+                "error of the score against the right side, constants 1",
+                "<=",
+                log_bound,
+                math.log10(scores[-1]),
+                log10=True,
+            ),
+            *(
+                Conclusion(
+                    f"error at the largest n / at the smallest, {name}",
+                    "<=",
+                    1.0,
+                    e[-1] / e[0],
+                    claimed=False,
+                )
+                for name, e in errors.items()
+            ),
+            *(
+                Conclusion(f"worst step to a larger n, {name}", "<=", 1.0, _worst_step(e), claimed=False)
+                for name, e in errors.items()
+            ),
+        ),
+        numbers={
+            "weighted error of the score at the largest n": scores[-1],
+            "steps until stopped, largest n": papers[-1].step,
+            **{f"exponent of n, {name}": _exponent(sizes, found) for name, found in errors.items()},
+            **{f"relative error at n={n}, {name}": e for name, n, e in _rows(sizes, errors)},
+        },
+        figures=(_sizes_figure(sizes, errors),),
+        remark="The relative error is E|F - E[x(0)|x(t)]|^2 / E|E[x(0)|x(t)]|^2, stopped on noisy "
+        "validation labels. The printed right side is larger than anything that can be measured: "
+        "lambda is below round-off already for a few hundred points. That the error falls with n is"
+        " not said: 1/(lambda sqrt n) need not fall.",
+    )
+
+
+def _stopped(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> SoftmaxScore:
+    return network(problem, settings, inputs=inputs).fit(problem.data, problem.validation)
+
+
+def _exponent(sizes: list[int], errors: list[float]) -> float:
+    return math.log(errors[-1] / errors[0]) / math.log(sizes[-1] / sizes[0])
+
+
+def _rows(sizes: list[int], errors: dict[str, list[float]]) -> list[tuple[str, int, float]]:
+    return [(name, n, e) for name, found in errors.items() for n, e in zip(sizes, found, strict=True)]
+
+
+def _worst_step(errors: Iterable[float]) -> float:
+    return max(later / earlier for earlier, later in pairwise(errors))
+
+
+def _spectrum(problem: DiffusionSetting, model: SoftmaxScore) -> tuple[float, float]:
+    """lambda_min of H*, no smaller than round-off, and lambda_max; one output, at infinite width."""
+    X = model.inputs(problem.process, problem.data.t, problem.data.x)
+    values = torch.linalg.eigvalsh(softmax_limit(X, sigma=model.sigma))
+    top = values[-1].item()
+    return max(values[0].item(), 1e-16 * top), top
+
+
+def _hypotheses(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> tuple[Hypothesis, ...]:
+    lam, top = _spectrum(problem, model)
+    n, d = len(problem.data), problem.data.d
+    X = model.inputs(problem.process, problem.data.t, problem.data.x)
+    log_nd = math.log(n * d / settings.delta)
+    B = max(10 * settings.sigma * math.sqrt(log_nd), 1.0) * LOG10_E
+    width = -2 * math.log10(lam) + 3 * math.log10(n * d) + 18 * B + 2 * math.log10(log_nd)
+    rate = -1 + math.log10(lam / model.m) - 2 * math.log10(n * d) - 16 * B
+    used = math.log10(settings.rate / (model.m * top))
+    return (
+        Hypothesis("largest |x| of the inputs", "<=", 1 + 1e-12, X.norm(dim=1).max().item()),
+        Hypothesis("largest |y|", "<=", 1.0, problem.data.y.norm(dim=1).max().item()),
+        Hypothesis("lambda_min of H* / lambda_max above round-off", ">=", 1e-12, lam / top),
+        Hypothesis("width m", ">=", width, math.log10(model.m), log10=True),
+        Hypothesis("learning rate", "<=", rate, used, log10=True),
+    )
+
+
+def log10_terms(
+    problem: DiffusionSetting, model: SoftmaxScore, settings: Settings
+) -> tuple[float, float, float]:
+    """log10 of lambda, of d A(R_H) and of Gamma, with constants 1 and R_H that of the kernel predictor."""
+    lam, _ = _spectrum(problem, model)
+    n, d = len(problem.data), problem.data.d
+    kernel = KernelScore(problem.process, math.inf, model.sigma, model.inputs, settings.steps, settings.rate)
+    reach = math.sqrt(kernel.fit(problem.data).squared_norm / d)  # sqrt(R_H) / Lambda, Lambda = sqrt(d)
+    A = math.sqrt(d) * reach ** (-2 / d) * math.log(max(reach, math.e))
+    inner = 2 * d**2 * A / lam * math.log(math.e * (d * n) ** 1.5 * A / lam) ** 1.5 + n**-0.5
+    gamma = inner**2 + (d * A / lam) ** 2 * (math.log(1 / settings.delta) + math.log(math.log(n)))
+    return math.log10(lam), math.log10(d * A), math.log10(gamma)
+
+
+def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> float:
+    """The bound with all constants 1 and eps(n, T) = 0."""
+    lam, dA, gamma = (10**term for term in log10_terms(problem, model, settings))
+    n, d = len(problem.data), problem.data.d
+    return math.log10(1 / (lam * math.sqrt(n)) + dA**2 / d + dA + math.sqrt(dA * gamma) + gamma)
+
+
+def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
+    curves = tuple(Series.of(name, sizes, found) for name, found in errors.items())
+    return Figure("Error and data", "training points n", "relative error", curves, log_x=True, log_y=True)
+
+
+@claim(
+    "P2/early-stopping",
+    place="Section 6.2 and Assumption G.3",
+    title="With noisy labels there is a time to stop",
+    kind="ours",
+    statement="""Trained on the noisy labels x(0) the estimator has to be stopped in time, and a number of
+        steps at which its error is small can be found.""",
+    quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
+    full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
+    seconds=1.0,
+)
+def early_stopping(settings: Settings, seed: int) -> Finding:
+    problem = diffusion_setting(settings, seed)
+    noisy = _kernel(problem, settings).fit(problem.data, problem.validation)
+    clean = noisy.relabelled(problem.data.clean(problem.target, problem.process).y)
+    steps = checkpoints(settings.steps, 30)
+    errors = [relative_error(noisy.at(k), problem.target, problem.test) for k in steps]
+    without = [relative_error(clean.at(k), problem.target, problem.test) for k in steps]
+    chosen = relative_error(noisy, problem.target, problem.test)
+    return Finding(
+        conclusions=(
+            Conclusion("error at the stop chosen on noisy labels / least", "<=", 1.25, chosen / min(errors)),
+            Conclusion("error at the end / least", ">=", 1.25, errors[-1] / min(errors)),
+            Conclusion(
+                "error at the end with true labels / with noisy labels",
+                "<=",
+                0.25,
+                without[-1] / errors[-1],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "step chosen": noisy.step,
+            "relative error there": chosen,
+            "least relative error": min(errors),
+            "at step": steps[errors.index(min(errors))],
+            "relative error at the end": errors[-1],
+            "relative error at the end, true labels": without[-1],
+        },
+        figures=(_stopping_figure(steps, errors, without, noisy.step, chosen),),
+    )
+
+
+def _kernel(problem: DiffusionSetting, settings: Settings) -> KernelScore:
+    inputs = INPUTS["paper's inputs"]
+    return KernelScore(problem.process, math.inf, settings.sigma, inputs, settings.steps, settings.rate)
+
+
+def _stopping_figure(
+    steps: list[int], errors: list[float], without: list[float], stop: int, chosen: float
+) -> Figure:
+    x = [step + 1 for step in steps]
+    return Figure(
+        "Kernel descent on noisy and on true labels",
+        "step + 1",
+        "relative error",
+        (
+            Series.of("noisy labels", x, errors),
+            Series.of("true labels", x, without),
+            Series.of("chosen by noisy validation labels", [stop + 1], [chosen], "points"),
+        ),
+        log_x=True,
+        log_y=True,
+    )

@@ -1,0 +1,193 @@
+"""Section 6.1: forward and backward process, and the posterior mean that gives the score."""
+
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.papers.p2_softmax.claims.diffusion_setting import LOG_TIMES
+from attangent.papers.p2_softmax.diffusion import (
+    ExactScore,
+    ForwardProcess,
+    GaussianMixture,
+    LinearSchedule,
+    Rings,
+    Target,
+    draw_data,
+    sample,
+    sample_quality,
+)
+from attangent.papers.p2_softmax.diffusion.sampler import Method
+
+
+@claim(
+    "P2/score-relation",
+    place="Section 6.1, Eq. (3) and (4)",
+    title="The posterior mean gives the score; forward and backward processes",
+    kind="identity",
+    quote="""x(t) = exp(-int 1/2 g) x(0) + exp(-int 1/2 g) int exp(int 1/2 g) sqrt(g) dB ... y(t) = x(T - t)
+        ... transforms noise into samples from the target distribution""",
+    statement="""x(t) = alpha x(0) + sqrt(1 - alpha^2) z with alpha = exp(-1/2 int g) solves the forward
+        process, grad log p_t(x) = (alpha E[x(0) | x(t) = x] - x) / (1 - alpha^2), and the backward process
+        with that score turns noise into samples of the data.""",
+    quick={**LOG_TIMES, "points": 300, "grid": 240, "samples": 8000, "steps": 40, "walks": [5, 10, 20]},
+    full={"points": 1000, "samples": 20000, "steps": 80, "walks": [5, 10, 20, 40]},
+    seconds=2.5,
+)
+def score_relation(settings: Settings, seed: int) -> Finding:
+    walks = _walks(settings, seed)
+    return Finding(
+        conclusions=(*_identities(settings, seed), *_sampled(settings, seed, walks)),
+        numbers={f"{method}, {k} steps": r for method, walk in walks.items() for k, r in walk.items()},
+        figures=(_walks_figure(walks),),
+    )
+
+
+def _identities(settings: Settings, seed: int) -> list[Conclusion]:
+    """What can be checked without samples."""
+    process = ForwardProcess(LinearSchedule(0.2, 1.8, settings.T), settings.T, settings.T0)
+    targets = _targets(settings, seed)
+    t, x = _points(targets, process, settings.points, seed)
+    scores = max(_score_gap(target, process, t, x) for target in targets)
+    bayes = _bayes_gap(targets[-1], process, t[:40], x[:40], settings.grid)
+    evolution = max(_fokker_planck_gap(target, process, t, x) for target in targets)
+    return [
+        Conclusion("largest relative distance of the score to autograd of log p_t", "<=", 1e-10, scores),
+        Conclusion("posterior mean against the integral of Bayes' rule, largest gap", "<=", 1e-8, bayes),
+        Conclusion("alpha, 1 - alpha^2 against the moment equations", "<=", 1e-8, _moment_gap(process)),
+        Conclusion("Fokker-Planck equations of Eq. (3) and (4), relative residual", "<=", 1e-8, evolution),
+    ]
+
+
+def _sampled(settings: Settings, seed: int, walks: dict[str, dict[int, float]]) -> list[Conclusion]:
+    """What samples of the exact score say, and that their error falls with the steps."""
+    excess = {steps: ratio - 1 for steps, ratio in walks["sde"].items()}
+    kept = [
+        Conclusion(
+            f"exact score by {method}: distance to true samples / that of true to true",
+            "<=",
+            1.2,
+            walks[method][settings.steps],
+            threshold="ours",
+        )
+        for method in get_args(Method)
+    ]
+    heun = _worst_fall(settings, seed)
+    euler = excess[settings.steps] / excess[min(settings.walks)]
+    return [
+        *kept,
+        Conclusion("Heun: error with twice the steps / error (order 2: 1/4)", "<=", 0.5, heun, claimed=False),
+        Conclusion(
+            "Euler-Maruyama: excess over the floor, most / fewest steps", "<=", 0.5, euler, claimed=False
+        ),
+    ]
+
+
+def _targets(settings: Settings, seed: int) -> list[Target]:
+    rng = generator(seed, "targets")
+    A = torch.randn(3, 2, 2, generator=rng, dtype=torch.float64)
+    means = 0.5 * torch.randn(3, 2, generator=rng, dtype=torch.float64)
+    covariances = 0.03 * (A @ A.mT + torch.eye(2, dtype=torch.float64))
+    tilted = GaussianMixture.full(means, covariances, torch.tensor([1.0, 2.0, 3.0]))
+    ring = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
+    return [tilted, Rings((0.3, 0.7), 0.1), ring]
+
+
+def _points(targets: list[Target], process: ForwardProcess, n: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Places that all the targets visit."""
+    parts = [draw_data(target, process, -(-n // len(targets)), seed=seed) for target in targets]
+    return torch.cat([part.t for part in parts]), torch.cat([part.x for part in parts])
+
+
+def _score_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor) -> float:
+    free = x.clone().requires_grad_()
+    (true,) = torch.autograd.grad(target.log_density(process, t, free).sum(), free)
+    found = ExactScore(process, target).score(t, x)
+    return ((found - true).norm(dim=1) / true.norm(dim=1)).max().item()
+
+
+def _bayes_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor, grid: int) -> float:
+    """E[x(0) | x(t)] as the quotient of two integrals over x(0), on a fine grid."""
+    side = torch.linspace(-1.6, 1.6, grid, dtype=torch.float64)
+    x0 = torch.cartesian_prod(side, side)
+    prior = target.log_density(process, 0.0, x0)
+    noise = (x[:, None, :] - process.alpha(t)[:, None, None] * x0).square().sum(dim=2)
+    weights = torch.softmax(prior - 0.5 * noise / process.variance(t)[:, None], dim=1)
+    return (weights @ x0 - target.posterior_mean(process, t, x)).abs().max().item()
+
+
+def _moment_gap(process: ForwardProcess) -> float:
+    """dm = -g m/2 and dv = g (1 - v) from m = 1 and v = 0, solved numerically."""
+    from scipy.integrate import solve_ivp
+
+    def slope(t: float, moments: list[float]) -> list[float]:
+        g = process.schedule.g(torch.tensor(t, dtype=torch.float64)).item()
+        return [-0.5 * g * moments[0], g * (1 - moments[1])]
+
+    times = process.grid(20).flip(0)
+    solved = solve_ivp(slope, (0.0, process.T), [1.0, 0.0], "DOP853", times, rtol=1e-11, atol=1e-13)
+    closed = torch.stack([process.alpha(times), process.variance(times)])
+    return (torch.as_tensor(solved.y) - closed).abs().max().item()
+
+
+def _fokker_planck_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor) -> float:
+    """d log p/dt = g/2 (d + x.s + div s + |s|^2), and minus that for the drift g (x/2 + s) of Eq. (4)."""
+    free, time = x.clone().requires_grad_(), t.clone().requires_grad_()
+    log_density = target.log_density(process, time, free).sum()
+    s, change = torch.autograd.grad(log_density, (free, time), create_graph=True)
+    rows = [torch.autograd.grad(s[:, i].sum(), free, retain_graph=True)[0][:, i] for i in range(target.d)]
+    divergence = torch.stack(rows).sum(dim=0)
+    g = process.schedule.g(t)
+    square, inward = s.square().sum(dim=1), (x * s).sum(dim=1)
+    forward = 0.5 * g * (target.d + inward + divergence + square)
+    # -div((x/2 + s) p) + Laplacian(p)/2, divided by p, for the process run backwards
+    backward = -g * (0.5 * target.d + 0.5 * inward + divergence + square) + 0.5 * g * (divergence + square)
+    size = change.abs() + g * (target.d + inward.abs() + square)
+    return torch.maximum((change - forward).abs() / size, (change + backward).abs() / size).max().item()
+
+
+def _walks(settings: Settings, seed: int) -> dict[str, dict[int, float]]:
+    """Distance of samples of the exact score to true ones over the floor, by method and steps."""
+    exact, process, target = _exact(settings)
+    rng = generator(seed, "true samples")
+    truth = process.noised(target.draw(settings.samples, rng), process.T0, rng)
+
+    def ratio(method: Method, steps: int) -> float:
+        found = sample(exact, process, settings.samples, method, steps=steps, seed=seed, quiet=True)
+        return sample_quality(found, truth).ratio
+
+    walked = [*settings.walks, settings.steps]
+    return {method: {steps: ratio(method, steps) for steps in walked} for method in get_args(Method)}
+
+
+def _exact(settings: Settings) -> tuple[ExactScore, ForwardProcess, GaussianMixture]:
+    process = ForwardProcess(T=settings.T, T0=settings.T0)
+    target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
+    return ExactScore(process, target), process, target
+
+
+def _worst_fall(settings: Settings, seed: int) -> float:
+    """How much of the probability flow's error is left with twice the steps, from the same start."""
+    exact, process, _ = _exact(settings)
+    walked = [10, 20, 40, 320]
+    ends = [sample(exact, process, 200, "ode", steps=k, seed=seed, quiet=True) for k in walked]
+    errors = [(end - ends[-1]).square().mean().sqrt().item() for end in ends[:-1]]
+    return max(errors[1] / errors[0], errors[2] / errors[1])
+
+
+def _walks_figure(walks: dict[str, dict[int, float]]) -> Figure:
+    names = {"sde": "backward SDE, Euler-Maruyama", "ode": "probability flow, Heun"}
+    curves = [Series.of(names[method], list(walk), list(walk.values())) for method, walk in walks.items()]
+    steps = list(walks["sde"])
+    floor = Series.of("true against true", steps, [1.0] * len(steps), "bound")
+    return Figure(
+        "Samples of the exact score",
+        "steps of the sampler",
+        "sliced Wasserstein distance / floor",
+        (*curves, floor),
+        log_x=True,
+    )

@@ -1,0 +1,190 @@
+"""Table 1: softmax beside ReLU and exp, measured on the same data."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.kernels import ExpNetwork, ReLUNetwork, SoftmaxNetwork, TwoLayerNetwork, unit_data
+
+NETWORKS = {"ReLU": ReLUNetwork, "exp": ExpNetwork, "softmax": SoftmaxNetwork}
+
+
+@dataclass(frozen=True)
+class FittedNetwork:
+    """Training of one network to the loss epsilon at the rate 1/lambda_max of its kernel."""
+
+    lambda_min: float
+    steps: float
+    """Steps to epsilon; infinite where it is not reached."""
+    drift: float
+    """|H(T) - H(0)|_F / |H(0)|_F."""
+    loss: Tensor
+
+
+@dataclass(frozen=True)
+class Row:
+    """A column of the table, measured: one network at several widths."""
+
+    runs: dict[int, FittedNetwork]
+    sensitivity: float
+    """The largest |H(W + R U) - H(W)|_F / (R |H(W)|_F) over moves U of unit length a neuron."""
+
+    @property
+    def widest(self) -> FittedNetwork:
+        return self.runs[max(self.runs)]
+
+    def neurons(self, factor: float) -> float:
+        """The smallest width from which on at most `factor` times the widest network's steps are needed."""
+        enough = math.inf
+        for m in sorted(self.runs, reverse=True):
+            if not self.runs[m].steps <= factor * self.widest.steps:
+                break
+            enough = m
+        return enough
+
+
+@claim(
+    "P2/table-1",
+    place="Section 1, Table 1",
+    title="Softmax needs about as many neurons and steps as ReLU and exp",
+    quote="""We can see that the two-layer NN with softmax activation function requires almost the same
+        number of neurons and training steps to converge as that with ReLU or exponential activation
+        functions.""",
+    rests_on=("P2/corollary-4.3", "P2/lemma-5.1"),
+    statement="""To reach a loss epsilon a two-layer softmax network needs about as many neurons,
+        lambda^-2 n^(2+o(1)) log^2 n, and steps, lambda^-2 n^(2+o(1)) log(n/epsilon), as one with ReLU or
+        exp, because its normaliser keeps the kernel from changing much.""",
+    quick={
+        "n": 12, "d": 6, "d_out": 1, "sigma": 1.0, "epsilon": 1e-3, "rate": 1.0, "steps": 200, "R": 0.01,
+        "widths": [32, 128, 512, 2048], "same_steps": 2.0, "same_neurons": 4.0, "enough": 3.0,
+    },
+    full={"n": 24, "d": 12, "widths": [32, 128, 512, 2048], "steps": 600},
+    seconds=1.5,
+)  # fmt: skip
+def table(settings: Settings, seed: int) -> Finding:
+    X, Y = unit_data(settings.n, settings.d, settings.d_out, seed)
+    rows = {name: _row(network, settings, seed, X, Y) for name, network in NETWORKS.items()}
+    least = min(row.widest.lambda_min for row in rows.values())
+    return Finding(
+        hypotheses=(Hypothesis("smallest lambda_min", ">=", 1e-12, least),),
+        conclusions=(*_need_lines(settings, rows), *_sensitivity_lines(rows)),
+        numbers={
+            f"{what}, {name}": value
+            for name, row in rows.items()
+            for what, value in _numbers(row, settings.enough).items()
+        },
+        figures=(_steps_figure(rows), _loss_figure(rows)),
+        differs=(
+            "steps and neurons that were needed, where the table compares sufficient ones",
+            f"weights of standard deviation {settings.sigma:g}; the table names none, the proof sets 1",
+        ),
+        remark="Neurons are the smallest width tried from which on at most three times the steps of the "
+        "widest network are needed. At sigma = 0.5 softmax and exp need several times the steps of ReLU: "
+        "their kernel depends on the size of the weights, that of ReLU does not.",
+    )
+
+
+def _need_lines(settings: Settings, rows: dict[str, Row]) -> tuple[Conclusion, ...]:
+    """Steps and neurons of softmax over the smaller of the others'; how much is "almost the same" is ours."""
+    steps = _share({name: row.widest.steps for name, row in rows.items()})
+    neurons = _share({name: row.neurons(settings.enough) for name, row in rows.items()})
+    of_others = "of softmax / the smaller of the others"
+    return (
+        Conclusion(f"steps {of_others}", "<=", settings.same_steps, steps, threshold="ours"),
+        Conclusion(f"neurons {of_others}", "<=", settings.same_neurons, neurons, threshold="ours"),
+    )
+
+
+def _sensitivity_lines(rows: dict[str, Row]) -> tuple[Conclusion, ...]:
+    """The table's reason: the normaliser keeps the kernel from changing as much as that of exp."""
+    ratio = {name: rows["softmax"].sensitivity / rows[name].sensitivity for name in ("exp", "ReLU")}
+    return (
+        Conclusion("kernel's sensitivity, softmax / exp", "<=", 1.0, ratio["exp"]),
+        Conclusion("kernel's sensitivity, softmax / ReLU", "<=", 1.0, ratio["ReLU"], claimed=False),
+    )
+
+
+def _numbers(row: Row, enough: float) -> dict[str, float]:
+    return {
+        "lambda_min": row.widest.lambda_min,
+        "steps": row.widest.steps,
+        "neurons": row.neurons(enough),
+        "drift": row.widest.drift,
+        "sensitivity": row.sensitivity,
+    }
+
+
+def _share(values: dict[str, float]) -> float:
+    return values["softmax"] / min(values["ReLU"], values["exp"])
+
+
+def _row(make: type, settings: Settings, seed: int, X: Tensor, Y: Tensor) -> Row:
+    networks = {m: make(settings.d, settings.d_out, m, settings.sigma, seed=seed) for m in settings.widths}
+    runs = {m: _run(network, settings, X, Y) for m, network in networks.items()}
+    return Row(runs, _sensitivity(networks[max(networks)], settings.R, seed, X, Y))
+
+
+def _run(network: TwoLayerNetwork, settings: Settings, X: Tensor, Y: Tensor) -> FittedNetwork:
+    H = network.kernel(X)
+    spectrum = torch.linalg.eigvalsh(H)
+    rate = settings.rate / (network.width * spectrum[-1].item())
+    run = network.descend(X, Y, rate, settings.steps)
+    there = (run.loss <= settings.epsilon).nonzero()
+    drift = (run.final.kernel(X) - H).norm() / H.norm()
+    return FittedNetwork(
+        spectrum[0].item(), float(there[0]) if len(there) else math.inf, drift.item(), run.loss
+    )
+
+
+def _sensitivity(network: TwoLayerNetwork, R: float, seed: int, X: Tensor, Y: Tensor) -> float:
+    H = network.kernel(X)
+    changes = (
+        (network.with_weights(network.W + R * U).kernel(X) - H).norm() / (R * H.norm())
+        for U in _moves(network, seed, X, Y)
+    )
+    return max(change.item() for change in changes)
+
+
+def _moves(network: TwoLayerNetwork, seed: int, X: Tensor, Y: Tensor) -> Iterator[Tensor]:
+    """Unit moves a neuron that suit one network or another: at random, down the gradient, all along a point,
+    and along a point by the sign of the neuron's output weight or of its own product with the point."""
+    drawn = torch.randn(network.W.shape, generator=generator(seed, "moves"), dtype=torch.float64)
+    for U in (drawn, network.gradient(X, Y)):
+        yield U / U.norm(dim=0).clamp(min=1e-300)
+    for x in X[:6]:
+        along = x[:, None].expand_as(network.W)
+        yield along
+        yield along * network.a[0]
+        yield along * torch.sign(x @ network.W)
+        yield -along * torch.sign(x @ network.W)
+
+
+def _steps_figure(rows: dict[str, Row]) -> Figure:
+    return Figure(
+        "Steps to epsilon against the number of neurons",
+        "neurons m",
+        "steps",
+        tuple(
+            Series.of(name, list(row.runs), [run.steps for run in row.runs.values()])
+            for name, row in rows.items()
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _loss_figure(rows: dict[str, Row]) -> Figure:
+    return Figure(
+        "Loss of the widest networks",
+        "step",
+        "loss",
+        tuple(Series.of(name, range(len(row.widest.loss)), row.widest.loss) for name, row in rows.items()),
+        log_y=True,
+    )

@@ -1,0 +1,250 @@
+"""Theorems 1 and 2: the first stage under Assumption 1."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, signal_norm
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention
+from attangent.papers.p3_two_stage.theory.data import TwoStageData
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, Moment, NoisySGD, train
+
+ASSUMED = {"lambda_constant": 1.0, "tau_constant": 1.0, "rate": 0.1, "power": 2.0, "u": 0.5, "r": 0.1}
+SMALL_RATIO = 0.01
+"""What r << u is read as at the largest d."""
+
+
+@claim(
+    "P3/theorem-1",
+    place="Section 4.1, Theorem 1 (Appendix F.1); r << u and the small zeta in Section 3.1",
+    title="Stage 1: the hard part is not learned",
+    quote="the hard-to-fit component Q is not efficiently learned by g within t_1 iterations",
+    statement="""Under Assumption 1, with r << u and V_0 -> 0, after t_1 = 1/(eta_1 lambda) steps (a.1) the
+        signal weights of V have a norm of order 1/Poly(d), and (a.2) K2 >= log 2 - 1/sqrt(log d) - sqrt(log d
+        / N) up to constants.""",
+    quick={**ASSUMED, "dimensions": [16, 64, 256, 1024], "N_per_d": 2, "runs": 20, "ratio_power": 1.0},
+    full={"dimensions": [16, 64, 256, 1024, 4096], "runs": 100},
+    seconds=1.5,
+    rests_on=("P3/proposition-2", "P3/proposition-4", "P3/lemma-6", "P3/equation-21", "P3/activation-count"),
+)
+def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
+    found = _hard_over_dimensions(settings, seed)
+    fixed = _hard_over_dimensions(settings | {"ratio_power": 0.0, "runs": 8}, seed)
+    d = settings.dimensions
+    ratio = _ratio(settings, d[-1])
+    return Finding(
+        hypotheses=(
+            *assumption_1(settings),
+            Hypothesis("r / u at the largest d (r << u)", "<=", SMALL_RATIO, ratio),
+            Hypothesis("|signal of V| at the start (V_0 -> 0)", "==", 0.0, 0.0),
+        ),
+        conclusions=(
+            Conclusion.of_trend(
+                "(a.1) growth exponent in d of |signal of V|, mean of runs",
+                "<=",
+                -0.25,
+                d,
+                found.norms.mean(1).tolist(),
+                part="a.1",
+            ),
+            Conclusion(
+                "(a.2) least K2 at t_1 / bound, where the bound is positive",
+                ">=",
+                1.0,
+                found.above,
+                part="a.2",
+            ),
+            Conclusion.of_trend(
+                f"the exponent of (a.1) with r / u = {settings.r / settings.u:g} at every d",
+                "<=",
+                -0.25,
+                d,
+                fixed.norms.mean(1).tolist(),
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "runs": float(settings.runs),
+            "r / u at the least d": _ratio(settings, d[0]),
+            "|signal of V| at the largest d, mean": found.norms[-1].mean().item(),
+            "|signal of V| at the largest d, 90 % quantile": found.norms[-1].quantile(0.9).item(),
+        },
+        figures=(_norm_figure(d, found.norms, fixed.norms),),
+        remark="The hard network sees only the plane of z and zeta, so it is trained there, with tau_0, "
+        "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign the "
+        "gradients of both classes cancel; it tells them apart with a probability of order r / u. "
+        "Where r / u stays fixed as d grows, V takes gradients that do not shrink: (a.1) needs r / u "
+        "to fall like a power of 1/d.",
+    )
+
+
+@dataclass(frozen=True)
+class _HardStage:
+    """|signal of V| (dimensions, runs) at t_1, and the least K2 / bound over the d where it is positive."""
+
+    norms: Tensor
+    above: float
+
+
+def _ratio(settings: Settings, d: int) -> float:
+    """r / u at this d: u d^-power, or the fixed one of the settings for power 0."""
+    return d**-settings.ratio_power if settings.ratio_power else settings.r / settings.u
+
+
+def _hard_over_dimensions(settings: Settings, seed: int) -> _HardStage:
+    norms, above = [], [math.nan]
+    for d in settings.dimensions:
+        sized = settings | {"r": settings.u * _ratio(settings, d)}
+        scale, N = Assumption1.of(sized, d), settings.N_per_d * d
+        end = _hard_stage_one(sized, scale, N, seed)
+        norms.append(signal_norm(end.signal.V))
+        bound = math.log(2) - 1 / scale.root_log - math.sqrt(math.log(d) / N)
+        if bound > 0:
+            above.append((end.losses.K2 / bound).min().item())
+    return _HardStage(torch.stack(norms), min(above[1:], default=math.nan))
+
+
+def _hard_stage_one(settings: Settings, scale: Assumption1, N: int, seed: int) -> Moment:
+    """V at t_1 in all runs."""
+    data = TwoStageData(2, scale.L, u=scale.u, r=scale.r)
+    model = ReluAttention(2, std=scale.init_std, runs=settings.runs, seed=seed)
+    steps = scale.first_steps(settings.rate)
+    config = NoisySGD(
+        (ConstantRate(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps
+    )
+    return train(model, data.sample_q(N, runs=settings.runs, seed=seed), config, seed=seed).ends[0]
+
+
+def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Figure:
+    return Figure(
+        "Signal of V after the first stage",
+        "d",
+        "norm",
+        (
+            Series.of("r / u falls with d, mean of runs", dimensions, shrinking.mean(1)),
+            Series.of("r / u falls with d, 90 % quantile", dimensions, shrinking.quantile(0.9, dim=1)),
+            Series.of("r / u fixed, mean of runs", dimensions, fixed.mean(1)),
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+@claim(
+    "P3/theorem-2",
+    place="Section 4.1, Theorem 2 (Appendix F.2)",
+    title="Stage 1: the easy part is learned",
+    quote="the network h learns the easy-to-fit component P within t_1 iterations",
+    statement="""Under Assumption 1, after t_1 steps, (b.1) the signal weights of W have a norm of order d
+        log(1/eps_(W,1)), and (b.2) K1 <= eps_(W,1) + sqrt(d) log(d) eps_W / L + 1/sqrt(log d) up to
+        constants, which goes to 0 as d grows.""",
+    quick={**ASSUMED, "dimensions": [8, 16, 24, 40], "N": 16, "runs": 3},
+    full={"dimensions": [8, 16, 32, 64], "N": 32},
+    seconds=0.8,
+    rests_on=("P3/proposition-4", "P3/equation-21", "P3/equation-23", "P3/activation-count"),
+)
+def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
+    measured = [_easy_stage_one(settings, d, seed) for d in settings.dimensions]
+    ratios = [m.norm / m.asked_norm for m in measured]
+    last, d = measured[-1], settings.dimensions
+    losses = [m.easy_loss for m in measured]
+    return Finding(
+        hypotheses=assumption_1(settings),
+        conclusions=(
+            Conclusion.of_trend(
+                "(b.1) growth exponent in d of |signal of W| / (d log(1/eps)), from below",
+                ">=",
+                -0.25,
+                d,
+                ratios,
+                part="b.1",
+            ),
+            Conclusion.of_trend("(b.1) the same, from above", "<=", 0.25, d, ratios, part="b.1"),
+            Conclusion.of_trend(
+                "(b.2) growth exponent of K1 at t_1 in log d, where the bound's slowest term has -1/2",
+                "<=",
+                -0.5,
+                [math.log(size) for size in d],
+                losses,
+                part="b.2",
+            ),
+            Conclusion(
+                "K/lambda of Proposition 4 against d log(1/eps) at the largest d",
+                ">=",
+                last.asked_norm,
+                last.largest_norm,
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "|signal of W| at the largest d": last.norm,
+            "d log(1/eps) at the largest d": last.asked_norm,
+            "K1 / log 2 at the largest d": last.easy_loss / math.log(2),
+        },
+        figures=(_easy_figure(settings, measured),),
+        remark="Proposition 4 keeps the signal below K/lambda, of order sqrt(log d) under Assumption 1, and "
+        "the gradient itself is of order 1/d: the signal is of order sqrt(log d)/d, far below d log(1/eps), "
+        "and K1 stays at log 2. The easy part is learned where lambda is of order 1/d^2.",
+    )
+
+
+def _easy_figure(settings: Settings, measured: list["_EasyStage"]) -> Figure:
+    return Figure(
+        "Signal of W after the first stage",
+        "d",
+        "norm",
+        (
+            Series.of("measured", settings.dimensions, [m.norm for m in measured]),
+            Series.of("K/lambda", settings.dimensions, [m.largest_norm for m in measured], "bound"),
+            Series.of("d log(1/eps)", settings.dimensions, [m.asked_norm for m in measured]),
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+@dataclass(frozen=True)
+class _EasyStage:
+    """What stage 1 left of the easy part at one d, means over runs, beside what the theorem asks."""
+
+    norm: float
+    asked_norm: float
+    largest_norm: float
+    easy_loss: float
+
+
+def _easy_stage_one(settings: Settings, d: int, seed: int) -> _EasyStage:
+    scale = Assumption1.of(settings, d)
+    model, prompts = scale.start(settings, seed)
+    gradients: list[Tensor] = []
+    steps = scale.first_steps(settings.rate)
+    config = NoisySGD(
+        (ConstantRate(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps
+    )
+    course = train(
+        model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: gradients.append(signal_norm(g.W))
+    )
+    K = torch.stack(gradients).max().item()
+    return _EasyStage(
+        course.norm_W[-1].mean().item(),
+        d * math.log(1 / scale.epsilon(scale.easy)),
+        K / scale.weight_decay,
+        course.losses.K1[-1].mean().item(),
+    )
+
+
+def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
+    largest = Assumption1.of(settings, max(settings.dimensions))
+    smallest = Assumption1.of(settings, min(settings.dimensions))
+    return (
+        Hypothesis("tau_0 sqrt(log d)", "<=", 10.0, largest.init_std * largest.root_log),
+        Hypothesis("1 / (lambda sqrt(log d))", "<=", 10.0, 1 / (largest.weight_decay * largest.root_log)),
+        Hypothesis("log L / log d", ">=", 1.0, math.log(largest.L) / math.log(largest.d)),
+        Hypothesis("eta_1 lambda", "<=", 1 - 1e-9, settings.rate * smallest.weight_decay),
+        Hypothesis("eps_(W,1) at the least d", "<=", 1.0, smallest.epsilon(smallest.easy)),
+    )

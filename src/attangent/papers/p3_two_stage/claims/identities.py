@@ -1,0 +1,298 @@
+"""Equation 2, Propositions 1, 2 and 5: identities of the model and of its training."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, Weights
+from attangent.papers.p3_two_stage.theory.data import Prompts, TwoStageData
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+
+EXACT = 1e-12
+_SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
+
+
+@claim(
+    "P3/linear-decomposition",
+    kind="identity",
+    place="Section 3.2, Equation 2",
+    quote="This structure exhibits a strong property of linear decomposability over the model output",
+    title="The output is the mean of the two virtual networks",
+    statement="""With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2, where h
+        sees only the easy parts through W and g only the hard parts through V.""",
+    quick={**_SMALL, "off_diagonal": 0.0},
+    full={"d": 32, "L": 129},
+    seconds=0.1,
+)
+def linear_decomposition(settings: Settings, seed: int) -> Finding:
+    data, model, prompts = _drawn(settings, seed)
+    U = torch.block_diag(model.weights.W[0], model.weights.V[0])
+    U[: data.d, data.d :] = settings.off_diagonal
+    gap = (_doubled_attention(U, prompts) - model.f(prompts)).abs().max().item()
+    return Finding(
+        hypotheses=(Hypothesis("largest entry of U off its blocks", "<=", 0.0, abs(settings.off_diagonal)),),
+        conclusions=(Conclusion("largest |f - (h + g)/2|", "<=", EXACT, gap),),
+    )
+
+
+def _doubled_attention(U: Tensor, prompts: Prompts) -> Tensor:
+    """Equation 1 on X = diag(X_1, X_2) (2d x 2L) with the query (x_L1, x_L2) and the labels written twice."""
+    n, L, d = prompts.x1.shape
+    X = torch.zeros(n, 2 * d, 2 * L, dtype=torch.float64)
+    X[:, :d, :L], X[:, d:, L:] = prompts.x1.mT, prompts.x2.mT
+    query = torch.cat((prompts.x1[:, -1], prompts.x2[:, -1]), -1)
+    labels = torch.cat((prompts.y[:, :-1], torch.zeros(n, 1, dtype=torch.float64)), -1).repeat(1, 2)
+    return (labels * (X.mT @ U @ query[:, :, None])[..., 0].relu()).sum(-1) / (2 * L)
+
+
+@claim(
+    "P3/proposition-1",
+    kind="identity",
+    place="Appendix E, Proposition 1",
+    quote="By signal-noise decomposition, we have the updating rules for signal weight and noise weight",
+    title="Signal and noise weights in closed form",
+    statement="""At a constant rate the signal weights are minus the sum of all gradients, each shrunk by (1
+        - eta lambda) per later step, and the noise weights the shrunk start minus the likewise shrunk
+        noise; the model's weights are their sum.""",
+    quick={**_SMALL, "rate": 3.0, "second_rate": 3.0, "steps": 40, "weight_decay": 0.01},
+    full={"d": 16, "L": 65, "steps": 400},
+    seconds=0.2,
+)
+def signal_and_noise(settings: Settings, seed: int) -> Finding:
+    run = _WatchedRun(settings, seed)
+    gaps = [run.gap_to_sums(constant=True), run.gap_to_sums(constant=False)]
+    return Finding(
+        hypotheses=(
+            Hypothesis("second rate / first rate", "==", 1.0, settings.second_rate / settings.rate),
+            Hypothesis("eta lambda", "<=", 1.0, settings.rate * settings.weight_decay),
+        ),
+        conclusions=(
+            Conclusion("largest gap to the printed sums, constant rate", "<=", 1e-10, gaps[0]),
+            Conclusion("largest |U - signal - noise|", "<=", EXACT, run.gap_to_whole()),
+            Conclusion(
+                "largest gap to the sums with the rate of each step", "<=", 1e-10, gaps[1], claimed=False
+            ),
+        ),
+    )
+
+
+class _WatchedRun:
+    """A run of two halves, with every gradient and every noise kept."""
+
+    def __init__(self, settings: Settings, seed: int):
+        _, self.model, prompts = _drawn(settings, seed)
+        self.begin = self.model.weights
+        self.decay = settings.weight_decay
+        self.rates: list[float] = []
+        self.gradients: list[Weights] = []
+        self.noises: list[Weights] = []
+        half = settings.steps // 2
+        config = NoisySGD(
+            (ConstantRate(settings.rate, half), ConstantRate(settings.second_rate, settings.steps - half)),
+            settings.weight_decay,
+            settings.std,
+        )
+        self.course = train(self.model, prompts, config, seed=seed, observer=self._keep)
+
+    def _keep(self, step: int, rate: float, gradient: Weights, xi: Weights) -> None:
+        self.rates.append(rate)
+        self.gradients.append(gradient)
+        self.noises.append(xi)
+
+    def gap_to_sums(self, constant: bool) -> float:
+        """The distance of the recursion to the sums of the proposition, with one rate or with each step's."""
+        steps = len(self.rates) - 1
+        rates = torch.tensor([self.rates[0]] * steps if constant else self.rates[:steps], dtype=torch.float64)
+        kept = 1 - rates * self.decay
+        after = torch.cat((kept.flip(0).cumprod(0).flip(0)[1:], kept.new_ones(1)))  # prod of later steps
+        end, gap = self.course.ends[-1], 0.0
+        for i in (0, 1):
+            drift, shocks = (
+                torch.einsum("t,t...->...", rates * after, torch.stack([part[i] for part in parts[:steps]]))
+                for parts in (self.gradients, self.noises)
+            )
+            noise = kept.prod() * self.begin[i] - shocks
+            gap = max(gap, _gap(end.signal[i], -drift), _gap(end.noise[i], noise))
+        return gap
+
+    def gap_to_whole(self) -> float:
+        """The distance of signal + noise to the weights of Eq. 4 stepped without a split."""
+        weights = self.begin
+        for rate, gradient, xi in zip(self.rates[:-1], self.gradients, self.noises, strict=False):
+            kept = 1 - rate * self.decay
+            W, V = (kept * weights[i] - rate * (gradient[i] + xi[i]) for i in (0, 1))
+            weights = Weights(W, V, weights.bias)
+        end = self.course.ends[-1].weights
+        return max(_gap(end[i], weights[i]) for i in (0, 1))
+
+
+@claim(
+    "P3/proposition-2",
+    kind="identity",
+    place="Appendix E, Proposition 2",
+    title="The gradients as printed, and with the labels put back",
+    quote="then we have the derivative over weight U of empirical loss",
+    statement="""The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over
+        W, whether l' is the derivative in y_L f (Appendix E) or in f (Appendix H).""",
+    quick=dict(_SMALL),
+    full={"d": 16, "L": 65},
+    seconds=0.1,
+)
+def gradients(settings: Settings, seed: int) -> Finding:
+    _, model, prompts = _drawn(settings, seed)
+    wanted = autograd_gradient(model, prompts)
+    readings = {
+        "l' in y_L f": printed_gradient(model, prompts, torch.ones_like(prompts.answers)),
+        "l' in f": printed_gradient(model, prompts, prompts.answers),
+    }
+    return Finding(
+        conclusions=tuple(
+            Conclusion(
+                f"printed gradient of {name}, {reading}: relative error",
+                "<=",
+                EXACT,
+                relative(printed[i], wanted[i]),
+            )
+            for reading, printed in readings.items()
+            for i, name in enumerate("WV")
+        ),
+        remark="The print drops the labels y_i y_L between its last two lines. It is right for prompts whose "
+        "labels are all +1, and for no others.",
+    )
+
+
+def printed_gradient(model: ReluAttention, prompts: Prompts, signs: Tensor) -> Weights:
+    """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f), times y_L as derivative in f."""
+    slope = (
+        -signs * torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
+    )
+
+    def over(x: Tensor, U: Tensor) -> Tensor:
+        query = x[:, -1]
+        active = (torch.einsum("nld,de,ne->nl", x[:, :-1], U[0], query) > 0).double()
+        return torch.einsum("n,nl,nld,ne->de", slope, active, x[:, :-1], query)[None]
+
+    return Weights(
+        over(prompts.x1, model.weights.W),
+        over(prompts.x2, model.weights.V),
+        torch.zeros_like(model.weights.bias),
+    )
+
+
+@claim(
+    "P3/proposition-2-repaired",
+    repairs="P3/proposition-2",
+    place="ours",
+    title="The gradients with the labels put back",
+    statement="""The gradient of the loss over V is the mean of -sigmoid(-y_L f) y_L/(2L) sum_i y_i 1(x_i'V
+        x_L) x_i x_L', likewise over W.""",
+    derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
+        f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line has to be read with
+        the labels, X diag(y) 1(.) x_L'.""",
+    quick=dict(_SMALL),
+    sizes=({"d": 6, "L": 12}, {"d": 12, "L": 33}),
+    seconds=0.1,
+)
+def gradients_with_labels(settings: Settings, seed: int) -> Finding:
+    _, model, prompts = _drawn(settings, seed)
+    wanted, given = autograd_gradient(model, prompts), model.gradient(prompts)
+    return Finding(
+        conclusions=tuple(
+            Conclusion(f"gradient of {name}: relative error", "<=", EXACT, relative(given[i], wanted[i]))
+            for i, name in enumerate("WV")
+        )
+    )
+
+
+def autograd_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
+    weights = model.weights.map(lambda part: part.clone().requires_grad_())
+    loss = softplus(-prompts.answers * model.f(prompts, weights)).mean()
+    W, V = torch.autograd.grad(loss, weights[:2])
+    return Weights(W, V, weights.bias)
+
+
+@claim(
+    "P3/proposition-5",
+    kind="identity",
+    place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
+    quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
+    title="The noise weights over time",
+    statement="""From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and take on fresh
+        Gaussian noise; with tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard
+        deviation stays tau_0, and what a second stage adds has a variance of at most 2 tau_0^2 eta_2 /
+        eta_1.""",
+    quick={
+        "d": 40,
+        "std": 0.5,
+        "rate": 10.0,
+        "second_rate": 0.5,
+        "weight_decay": 0.01,
+        "first_steps": 30,
+        "second_steps": 200,
+        "noise_factor": 1.0,
+    },
+    full={"d": 200, "first_steps": 300, "second_steps": 3000},
+    seconds=0.3,
+)
+def noise_over_time(settings: Settings, seed: int) -> Finding:
+    s = settings
+    data = TwoStageData(s.d, 2)
+    model = ReluAttention(s.d, std=s.std, seed=seed)
+    plain = NoisySGD((ConstantRate(s.rate, s.first_steps),), s.weight_decay, s.std)
+    config = NoisySGD(
+        (ConstantRate(s.rate, s.first_steps), ConstantRate(s.second_rate, s.second_steps)),
+        s.weight_decay,
+        s.std,
+        noise_std=s.noise_factor * plain.xi_std,
+        record_every=s.first_steps + s.second_steps,
+    )
+    first, last = (moment.noise.W for moment in train(model, data.sample(1), config, seed=seed).ends)
+    added = last - (1 - s.second_rate * s.weight_decay) ** s.second_steps * first
+    tolerance = 1 + 5 / math.sqrt(2) / s.d  # five standard errors of a standard deviation of d^2 entries
+    return Finding(
+        hypotheses=(Hypothesis("eta_1 lambda", "<=", 1.0, s.rate * s.weight_decay),),
+        conclusions=(
+            Conclusion("noise spread at t_1 / tau_0", "<=", tolerance, first.std().item() / s.std),
+            Conclusion("noise spread at t_1 / tau_0", ">=", 1 / tolerance, first.std().item() / s.std),
+            Conclusion(
+                "variance added in stage 2 / its exact value",
+                "<=",
+                tolerance**2,
+                added.var().item() / _added_variance(s),
+            ),
+            Conclusion(
+                "variance added in stage 2 / (2 tau_0^2 eta_2 / eta_1)",
+                "<=",
+                tolerance**2,
+                added.var().item() / (2 * s.std**2 * s.second_rate / s.rate),
+            ),
+        ),
+    )
+
+
+def _added_variance(s: Settings) -> float:
+    """eta_2^2 tau_xi^2 (1 - k^(2 t_2)) / (1 - k^2) with k = 1 - eta_2 lambda."""
+    kept = 1 - s.second_rate * s.weight_decay
+    xi = s.std * math.sqrt(1 - (1 - s.rate * s.weight_decay) ** 2) / s.rate
+    return (s.second_rate * xi) ** 2 * (1 - kept ** (2 * s.second_steps)) / (1 - kept**2)
+
+
+def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
+    data = TwoStageData(settings.d, settings.L, p=settings.p, seed=seed)
+    model = ReluAttention(settings.d, std=settings.std, seed=seed)
+    return data, model, data.sample(settings.N, seed=seed)
+
+
+def _gap(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    """|a - b| / |b|, and |a| where b is 0: a V that sees no token has no gradient."""
+    size = b.norm().item()
+    return (a - b).norm().item() / (size or 1.0)

@@ -1,0 +1,236 @@
+"""Propositions 6 and 7, Equation 21: what the noise weights answer, for labels drawn apart and for the
+data's.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims.two_stage_setting import easy_slope
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
+from attangent.papers.p3_two_stage.theory.data import Part, TwoStageData
+
+SETTING = {
+    "d": 16,
+    "lengths": [129, 513, 1025, 4097],
+    "draws": 100,
+    "tau_0": 0.6,
+    "u": 2.0,
+    "r": 1.0,
+    "independent_labels": True,
+}
+
+
+@claim(
+    "P3/proposition-6",
+    place="Appendix E, Proposition 6",
+    title="What the noise weights answer is small",
+    quote="Under the same setting as Lemma 6, we have w.h.p over the randomness of U",
+    statement="""With labels that are fair coins beside the tokens (the setting of Lemma 6), the answer of the
+        noise weights alone is at most a constant times tau_0 |x|^2 sqrt(d log d / L) with high
+        probability.""",
+    quick={**SETTING, "lengths": [33, 129, 513, 1025], "draws": 200},
+    full={"lengths": [33, 129, 513, 2049, 4097], "draws": 300},
+    seconds=0.8,
+)
+def noise_answers_little(settings: Settings, seed: int) -> Finding:
+    found = answers_over_lengths(settings, seed)
+    return Finding(
+        hypotheses=(
+            Hypothesis(
+                "labels independent of the tokens, as Lemma 6 asks",
+                "==",
+                1.0,
+                float(settings.independent_labels),
+            ),
+        ),
+        conclusions=tuple(
+            Conclusion.of_trend(
+                f"growth exponent in L of |answer| / bound, {name} parts",
+                "<=",
+                0.15,
+                settings.lengths,
+                [
+                    quantile / _printed_bound(settings, name, L)
+                    for quantile, L in zip(found.sizes[name], settings.lengths, strict=True)
+                ],
+            )
+            for name in "PQ"
+        ),
+        numbers={
+            f"|answer| / bound with constant 1 at the largest L, {name} parts": found.sizes[name][-1]
+            / _printed_bound(settings, name, settings.lengths[-1])
+            for name in "PQ"
+        },
+        figures=(_figure(settings, found),),
+    )
+
+
+@claim(
+    "P3/equation-21",
+    kind="theorem",
+    place="Appendix F.2, Equation 21 (Corollaries 6 and 7, Equations 16 and 17, on the training prompts)",
+    title="What the noise weights answer on the prompts of Section 3.1",
+    quote="With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~ "
+    "1/Poly(d) =: eps_{W,1}",
+    statement="""On the prompts of Section 3.1 the answer of the noise weights is at most a constant times
+        eps_(W,1) = tau_0 |x|^2 sqrt(d log d / L) for P parts, and likewise eps_(V,1) for Q parts: it falls
+        like L^(-1/2).""",
+    quick={**SETTING, "independent_labels": False},
+    full={"lengths": [129, 513, 2049, 4097], "draws": 300},
+    seconds=1.2,
+    rests_on=("P3/proposition-6", "P3/proposition-7"),
+)
+def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
+    found = answers_over_lengths(settings, seed)
+    return Finding(
+        conclusions=tuple(
+            Conclusion.of_trend(
+                f"growth exponent in L of |answer|, {name} parts (Corollary {number} allows -1/3 at most)",
+                "<=",
+                -1 / 3 + 0.05,
+                settings.lengths,
+                found.sizes[name],
+                part=f"{name} parts",
+            )
+            for name, number in (("P", 6), ("Q", 7))
+        ),
+        numbers={
+            f"95 % of |answer| at L = {L}, {name} parts": found.sizes[name][i]
+            for i, L in ((0, settings.lengths[0]), (-1, settings.lengths[-1]))
+            for name in "PQ"
+        },
+        figures=(_figure(settings, found),),
+        remark="Proposition 6 treats the labels as fair coins beside the tokens. In the prompts of Section "
+        "3.1 a token decides its label, the mean of y_i relu(x_i'U x_L) is not 0, and a longer prompt"
+        " does not average it away.",
+    )
+
+
+@dataclass(frozen=True)
+class NoiseAnswers:
+    """The 95 % quantile over noise weights and prompts of |answer|, and of its distance to the mean over
+    contexts, at each L for P and Q parts."""
+
+    sizes: dict[str, list[float]]
+    distances: dict[str, list[float]]
+
+
+def answers_over_lengths(settings: Settings, seed: int) -> NoiseAnswers:
+    found = NoiseAnswers({"P": [], "Q": []}, {"P": [], "Q": []})
+    for L in settings.lengths:
+        data = TwoStageData(settings.d, L, u=settings.u, r=settings.r, seed=seed)
+        noise = ReluAttention(settings.d, std=settings.tau_0, runs=settings.draws, seed=seed).weights
+        prompts = data.sample(1, runs=settings.draws, seed=seed)
+        means = mean_answers(data, noise.W, noise.V, prompts.p, prompts.q)
+        for name, part, U in (("P", prompts.p, noise.W), ("Q", prompts.q, noise.V)):
+            labelled = _fair(part, seed) if settings.independent_labels else part
+            answers = attend(labelled, U, torch.ones(1, dtype=torch.float64))
+            found.sizes[name].append(answers.abs().quantile(0.95).item())
+            found.distances[name].append((answers - means[name]).abs().quantile(0.95).item())
+    return found
+
+
+def mean_answers(data: TwoStageData, W: Tensor, V: Tensor, p: Part, q: Part) -> dict[str, Tensor]:
+    """E y relu(x'U x_L) over a token with its label: (mu/2) w*'W x_L, and -(|b| - |a|)_+ / 4 with a = z'V
+    x_L, b = zeta'V x_L, for prompts of balanced labels.
+    """
+    a, b = (_form(left, V, q.query) for left in (data.z, data.zeta))
+    easy = easy_slope(data.d) / 2 * _form(data.w_star, W, p.query)
+    return {"P": easy, "Q": -(b.abs() - a.abs()).clamp_min(0) / 4}
+
+
+def _form(left: Tensor, U: Tensor, query: Tensor) -> Tensor:
+    """(runs, n): left'U query, for one head."""
+    return ((left @ U[:, 0])[:, None] * query).sum(-1)
+
+
+def _fair(part: Part, seed: int) -> Part:
+    """The same tokens with labels that are fair coins; gathered tokens get the sum of theirs."""
+    rng = generator(seed, "fair labels")
+    counts = part.labels.abs()
+    heads = torch.binomial(counts, torch.full_like(counts, 0.5), generator=rng)
+    return replace(part, labels=2 * heads - counts)
+
+
+def _printed_bound(settings: Settings, name: str, L: int) -> float:
+    norm = 1 + 1 / math.sqrt(settings.d) if name == "P" else settings.u + settings.r
+    return settings.tau_0 * norm**2 * math.sqrt(settings.d * math.log(settings.d) / L)
+
+
+def _figure(settings: Settings, found: NoiseAnswers) -> Figure:
+    return Figure(
+        "What the noise weights answer",
+        "L",
+        "95 % quantile of |answer|",
+        (
+            *(Series.of(f"{name} parts", settings.lengths, found.sizes[name]) for name in "PQ"),
+            Series.of(
+                "bound for P parts, constant 1",
+                settings.lengths,
+                [_printed_bound(settings, "P", L) for L in settings.lengths],
+                "bound",
+            ),
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+@claim(
+    "P3/proposition-7",
+    place="Appendix E, Proposition 7",
+    title="What the signal changes in the noise weights' answer",
+    quote="with Proposition 6, we have w.h.p over the randomness of U, for all U ... L^{-1/3}",
+    statement="""With labels that are fair coins beside the tokens, replacing the activation pattern of the
+        noise weights by that of noise and signal changes the noise weights' answer by at most a constant
+        times |x|^2 (K/lambda)^(7/3) tau_0^(-4/3) L^(-1/3), for every signal of norm at most K/lambda.""",
+    quick={**SETTING, "signal": 1.0, "draws": 40},
+    full={"lengths": [33, 129, 513, 2049, 4097], "draws": 200},
+    seconds=0.5,
+    rests_on=("P3/lemma-6", "P3/proposition-6"),
+)
+def signal_changes_little(settings: Settings, seed: int) -> Finding:
+    changes = [_largest_change(settings, L, seed) for L in settings.lengths]
+    return Finding(
+        hypotheses=(
+            Hypothesis("labels independent of the tokens", "==", 1.0, float(settings.independent_labels)),
+        ),
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in L of the change of the answer, P parts, worst of the signals tried",
+                "<=",
+                -1 / 3 + 0.05,
+                settings.lengths,
+                changes,
+            ),
+        ),
+        numbers={
+            f"change of the answer at L = {L}": c for L, c in zip(settings.lengths, changes, strict=True)
+        },
+        remark="Signals of rank one along the coordinate axes were tried, each for and against the labels. "
+        "With fair labels the changes average out like sqrt(d/L), though Lemma 6, which the proof counts "
+        "them by, fails.",
+    )
+
+
+def _largest_change(settings: Settings, L: int, seed: int) -> float:
+    data = TwoStageData(settings.d, L, u=settings.u, r=settings.r, seed=seed)
+    noise = ReluAttention(settings.d, std=settings.tau_0, runs=settings.draws, seed=seed).weights.W
+    part = data.sample(1, runs=settings.draws, seed=seed).p
+    part = _fair(part, seed) if settings.independent_labels else part
+    values = scores(part, noise)[:, 0, 0]  # (runs, L - 1)
+    query, context = part.query[:, 0], part.context[:, 0]
+    most = torch.zeros(settings.draws, dtype=torch.float64)
+    for axis in torch.eye(settings.d, dtype=torch.float64):
+        pull = settings.signal * (context @ axis) * query.norm(dim=-1, keepdim=True)
+        for sign in (1, -1):
+            moved = ((values + sign * pull > 0).double() - (values > 0).double()) * values
+            most = torch.maximum(most, (part.labels[:, 0] * moved).sum(-1).abs() / L)
+    return most.quantile(0.95).item()

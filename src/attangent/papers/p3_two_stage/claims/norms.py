@@ -1,0 +1,195 @@
+"""Propositions 3 and 4: norms of gradients and of the signal weights."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, Weights
+from attangent.papers.p3_two_stage.theory.data import TwoStageData
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+
+ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4, "steps": 6, "frame": "axes"}
+
+
+@claim(
+    "P3/proposition-3",
+    place="Appendix E, Propositions 3 and 4, the bounds on rows",
+    title="Rows of the gradient and of the signal weights",
+    quote="Assume that L is K-Lipschitz continuous, then ... ||[grad_W L(U)]_i||_2 <~ K / sqrt(d)",
+    statement="""Where the gradient has norm at most K everywhere, its rows have norm at most a constant times
+        K/sqrt(d), and the rows of the signal weights at most a constant times K/(lambda sqrt(d)).""",
+    quick=ROWS,
+    full={"dimensions": [8, 16, 32, 64, 128, 256], "runs": 10},
+    seconds=0.5,
+)
+def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
+    ratios = [row_ratios(settings, d, seed) for d in settings.dimensions]
+    names = ("gradient over W", "gradient over V", "signal of W", "signal of V")
+    largest = "largest row sqrt(d)"
+    return Finding(
+        conclusions=tuple(
+            Conclusion.of_trend(
+                f"growth exponent in d of {largest} / {'K' if i < 2 else '(K/lambda)'}, {name}",
+                "<=",
+                0.25,
+                settings.dimensions,
+                [ratio[i] for ratio in ratios],
+                part="gradient" if i < 2 else "signal",
+            )
+            for i, name in enumerate(names)
+        ),
+        numbers={
+            f"{largest} / bound at the largest d, {name}": ratios[-1][i] for i, name in enumerate(names)
+        },
+        figures=(
+            Figure(
+                "The largest row",
+                "d",
+                "largest row sqrt(d) / bound",
+                tuple(
+                    Series.of(name, settings.dimensions, [ratio[i] for ratio in ratios])
+                    for i, name in enumerate(names)
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="K is the largest norm seen on the way. Nothing spreads the gradient evenly over its rows: "
+        "with w*, z, zeta along coordinate axes it sits in one or two of them.",
+    )
+
+
+def row_ratios(settings: Settings, d: int, seed: int) -> tuple[float, float, float, float]:
+    """Largest row sqrt(d) over K for the gradients over W and V, and over K/lambda for the signals at the
+    end.
+
+    The largest over runs and steps; lambda = 1/sqrt(log d).
+    """
+    data = TwoStageData(d, settings.L, frame=settings.frame, seed=seed)
+    model = ReluAttention(d, std=settings.std, runs=settings.runs, seed=seed)
+    decay, seen = 1 / math.sqrt(math.log(d)), list[Weights]()
+    config = NoisySGD((ConstantRate(0.5, settings.steps),), decay, settings.std, record_every=10**9)
+    prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
+    course = train(model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: seen.append(g))
+    K = [max(gradient[i].flatten(-3).norm(dim=-1).max().item() for gradient in seen) for i in (0, 1)]
+    rows = [max(_largest_row(gradient[i]) for gradient in seen) for i in (0, 1)]
+    signal = [_largest_row(course.ends[-1].signal[i]) for i in (0, 1)]
+    root = math.sqrt(d)
+    return (
+        rows[0] * root / K[0],
+        rows[1] * root / K[1],
+        signal[0] * decay * root / K[0],
+        signal[1] * decay * root / K[1],
+    )
+
+
+def _largest_row(matrices: Tensor) -> float:
+    return matrices[:, 0].norm(dim=-1).max().item()
+
+
+@claim(
+    "P3/proposition-3-repaired",
+    repairs="P3/proposition-3",
+    place="ours",
+    title="Rows in a frame that is drawn at random",
+    statement="""In an orthonormal frame drawn at random apart from the data, the rows of a gradient of norm
+        at most K have norm at most a constant times K sqrt(log d / d) with high probability; without that
+        only K.""",
+    derivation="""In a random frame row i is r_i'G with r_i uniform on the sphere and independent of G, so
+        that E|r_i'G|^2 = |G|_F^2/d. r -> |r'G| is Lipschitz with the constant |G|_F, hence by concentration
+        on the sphere no row exceeds |G|_F (1 + sqrt(6 log d)) / sqrt(d) but with probability of order d^-2;
+        decay sums such rows to K/lambda times the same.""",
+    quick={**ROWS, "frame": "random"},
+    sizes=({"dimensions": [16]}, {"dimensions": [64]}),
+    seconds=0.4,
+)
+def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
+    (d,) = settings.dimensions
+    ratios = row_ratios(settings, d, seed)
+    bound = 1 + math.sqrt(6 * math.log(d))
+    return Finding(
+        conclusions=tuple(
+            Conclusion(f"largest row sqrt(d) / bound, {name}", "<=", bound, value)
+            for name, value in zip(
+                ("gradient over W", "gradient over V", "signal of W", "signal of V"), ratios, strict=True
+            )
+        )
+    )
+
+
+@claim(
+    "P3/proposition-4",
+    place="Appendix E, Proposition 4, the bounds on norms",
+    title="The signal weights have norm at most K/lambda",
+    quote="we have that signal weight norm satisfies ... ||W_t||_F <~ K / lambda",
+    rests_on=("P3/proposition-1",),
+    statement="""Where all gradients have norm at most K and 0 < eta lambda < 1, the signal weights never
+        exceed K/lambda, W and V each with its own K.""",
+    quick={
+        "d": 16,
+        "L": 33,
+        "N": 64,
+        "std": 0.5,
+        "rate": 10.0,
+        "steps": 120,
+        "weight_decay": 2e-3,
+        "runs": 4,
+        "gradient_factor": 1.0,
+    },
+    full={"steps": 3000, "runs": 20},
+    seconds=0.6,
+)
+def signal_norm_bound(settings: Settings, seed: int) -> Finding:
+    data = TwoStageData(settings.d, settings.L, seed=seed)
+    model = ReluAttention(settings.d, std=settings.std, runs=settings.runs, seed=seed)
+    watched = _GradientNorms()
+    config = NoisySGD(
+        (ConstantRate(settings.rate, settings.steps),),
+        settings.weight_decay,
+        settings.std,
+        record_every=max(1, settings.steps // 100),
+    )
+    prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
+    course = train(model, prompts, config, seed=seed, observer=watched)
+    bounds = settings.gradient_factor * torch.stack(watched.norms) / settings.weight_decay
+    signal = torch.stack((course.norm_W, course.norm_V, (course.norm_W**2 + course.norm_V**2).sqrt()), 1)
+    most = bounds.amax(0)  # (3, runs)
+    ratios = signal / most
+    return Finding(
+        hypotheses=(Hypothesis("eta lambda", "<=", 1 - 1e-9, settings.rate * settings.weight_decay),),
+        conclusions=tuple(
+            Conclusion(f"largest |signal of {name}| lambda / K", "<=", 1 + 1e-12, ratios[:, i].max().item())
+            for i, name in enumerate(("W", "V", "U"))
+        ),
+        numbers={
+            "K/lambda for W, mean of runs": most[0].mean().item(),
+            "|signal of W| at the end, mean of runs": signal[-1, 0].mean().item(),
+        },
+        figures=(
+            Figure(
+                "Signal weights and their bound, first run",
+                "step",
+                "norm",
+                (
+                    Series.of("W", course.steps, signal[:, 0, 0]),
+                    Series.of("V", course.steps, signal[:, 1, 0]),
+                    Series.of("K/lambda for W", course.steps, most[0, 0].expand(len(course.steps)), "bound"),
+                ),
+            ),
+        ),
+    )
+
+
+class _GradientNorms:
+    """The norms of the gradients over W, V and both, at every step."""
+
+    def __init__(self) -> None:
+        self.norms: list[Tensor] = []
+
+    def __call__(self, step: int, rate: float, gradient: Weights, xi: Weights) -> None:
+        W, V = (part.flatten(-3).norm(dim=-1) for part in gradient[:2])
+        self.norms.append(torch.stack((W, V, (W**2 + V**2).sqrt())))

@@ -1,0 +1,242 @@
+"""Lemmas 6 and 7: whether signs follow the noise weights, and whether they stay in the second stage."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims.elementary import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
+from attangent.papers.p3_two_stage.theory.data import Part, TwoStageData
+
+
+@claim(
+    "P3/lemma-6",
+    place="Appendix E, Lemma 6 (with Corollaries 2 and 3)",
+    title="Activation patterns follow the noise weights",
+    quote="we have that, w.h.p over the randomness of U and Y, for all U ... K^{4/3} lambda^{-4/3} "
+    "tau_0^{-4/3} L^{2/3}",
+    statement="""With high probability over noise weights of standard deviation tau_0, every signal of norm
+        at most K/lambda changes at most a constant times (K / (lambda tau_0))^(4/3) L^(2/3) of the L signs
+        of a prompt.""",
+    quick={
+        "d": 16,
+        "lengths": [65, 257, 1025, 4097],
+        "prompts": 20,
+        "tau_0": 1.0,
+        "signal": 1.0,
+        "dimensions": [8, 12, 16, 24],
+    },
+    full={"d": 32, "lengths": [65, 257, 1025, 4097, 16385], "prompts": 40},
+    seconds=0.4,
+    rests_on=("P3/proposition-4", "P3/assumption-2"),
+)
+def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
+    flips = _flips_by_length(settings, seed)
+    bound = [_bound(settings, L) for L in settings.lengths]
+    return Finding(
+        conclusions=(
+            *(_length_trend(settings.lengths, name, counts) for name, counts in flips.items()),
+            _dimension_trend(settings, seed),
+        ),
+        numbers={
+            f"signs changed / bound with constant 1 at the largest L, {name}": counts[-1] / bound[-1]
+            for name, counts in flips.items()
+        },
+        figures=(_flips_figure(settings.lengths, flips, bound),),
+        remark="The lemma is taken from networks with L independent neurons. Here the scores of a prompt are"
+        " X'(U x_L), L projections of one vector in R^d: turning it by a fixed angle changes a fixed "
+        "share of the signs, about K L / (pi lambda tau_0 sqrt(d)), however long the prompt. For the "
+        "P parts that exceeds the bound only where L is well above d^1.5. A hard part shows three "
+        "different tokens: a sign changes for a third of the prompt or not at all.",
+    )
+
+
+def _flips_by_length(settings: Settings, seed: int) -> dict[str, list[float]]:
+    """How many signs change at each length, mean over prompts, for the P and the Q parts."""
+    flips: dict[str, list[float]] = {"P": [], "Q": []}
+    for L in settings.lengths:
+        for name, (part, U) in parts_and_noise(settings, settings.d, L, seed).items():
+            flips[name].append(flips_by_turning(part, U, settings.signal).mean().item())
+    return flips
+
+
+def _length_trend(lengths: list[int], name: str, counts: list[float]) -> Conclusion:
+    return Conclusion.of_trend(
+        f"growth exponent in L of the signs changed, {name} parts",
+        "<=",
+        2 / 3 + 0.05,
+        lengths,
+        [max(count, 1e-9) for count in counts],
+        part=f"{name} parts",
+    )
+
+
+def _dimension_trend(settings: Settings, seed: int) -> Conclusion:
+    return Conclusion.of_trend(
+        "P parts at L = d^1.5: growth exponent in d of signs changed / bound",
+        "<=",
+        0.1,
+        settings.dimensions,
+        [_at_power(settings, d, 1.5, seed) for d in settings.dimensions],
+        claimed=False,
+    )
+
+
+def _flips_figure(lengths: list[int], flips: dict[str, list[float]], bound: list[float]) -> Figure:
+    return Figure(
+        "Signs changed by a signal of norm K/lambda",
+        "L",
+        "signs changed",
+        (
+            *(Series.of(f"{name} parts", lengths, counts) for name, counts in flips.items()),
+            Series.of("L^(2/3), constant 1", lengths, bound, "bound"),
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+def parts_and_noise(settings: Settings, d: int, L: int, seed: int) -> dict[str, tuple[Part, Tensor]]:
+    """The P and Q parts of some prompts, each prompt a run of its own with noise weights of its own."""
+    prompts = TwoStageData(d, L, seed=seed).sample(settings.prompts, seed=seed)
+    noise = ReluAttention(d, std=settings.tau_0, runs=settings.prompts, seed=seed).weights
+    return {"P": (_single(prompts.p), noise.W), "Q": (_single(prompts.q), noise.V)}
+
+
+def _bound(settings: Settings, L: int) -> float:
+    return (settings.signal / settings.tau_0) ** (4 / 3) * L ** (2 / 3)
+
+
+def _at_power(settings: Settings, d: int, power: float, seed: int) -> float:
+    """Signs of P parts changed / bound at L = d^power."""
+    L = round(d**power) + 1
+    part, U = parts_and_noise(settings, d, L, seed)["P"]
+    return max(flips_by_turning(part, U, settings.signal).mean().item(), 1e-9) / _bound(settings, L)
+
+
+def _single(part: Part) -> Part:
+    """Every prompt as a run of its own, with noise weights of its own."""
+    return Part(part.context[:, None], part.labels[:, None], part.query[:, None], part.shown[:, None], part.L)
+
+
+def flips_by_turning(part: Part, noise: Tensor, norm: float) -> Tensor:
+    """How many of the L - 1 signs change when a rank-one signal of this norm turns U x_L sideways.
+
+    The signal is norm s x_L'/|x_L| with s orthogonal to U x_L; of the 2d directions s and -s along the axes
+    the one that changes most counts.
+    """
+    query = part.query[:, 0]
+    looked_for = (noise[:, 0] @ query[..., None])[..., 0]
+    before = scores(part, noise)[:, 0, 0] > 0
+    counts = part.labels[:, 0].abs()
+    most = torch.zeros(len(query), dtype=torch.float64)
+    for axis in torch.eye(query.shape[-1], dtype=torch.float64):
+        along = (looked_for @ axis / looked_for.square().sum(-1))[:, None] * looked_for
+        side = axis - along
+        side = side / side.norm(dim=-1, keepdim=True) * query.norm(dim=-1, keepdim=True)
+        for sign in (1, -1):
+            turned = looked_for + sign * norm * side
+            after = (part.context[:, 0] @ turned[..., None])[..., 0] > 0
+            most = torch.maximum(most, ((before != after) * counts).sum(-1))
+    return most
+
+
+@claim(
+    "P3/lemma-7",
+    place="Appendix E, Lemma 7, Equation 15 (with Corollaries 4 and 5)",
+    title="Activation patterns stay in the second stage",
+    quote="Since eta_2 << eta_1, ... This implies that additional noise in the second stage is small.",
+    statement="""Over the t_2 steps of the second stage at most a constant times L sqrt(eta_2/eta_1) + sqrt(L
+        log d) of the L signs of the noise weights' scores change (Equation 15; Lemma 7 adds what the signal
+        changes by Lemma 6).""",
+    quick={
+        **ASSUMED,
+        "u": 0.4,
+        "r": 0.04,
+        "dimensions": [16, 32, 64, 128],
+        "prompts": 4,
+        "length_of_stage": 1.0,
+    },
+    full={"dimensions": [16, 32, 64, 128, 192], "prompts": 4},
+    seconds=0.5,
+    rests_on=("P3/lemma-6", "P3/proposition-5"),
+)
+def patterns_stay(settings: Settings, seed: int) -> Finding:
+    changed = [changed_share(settings, d, seed) for d in settings.dimensions]
+    bounds = [_share_bound(settings, d) for d in settings.dimensions]
+    last = settings.dimensions[-1]
+    return Finding(
+        hypotheses=(
+            *assumption_1(settings),
+            Hypothesis(
+                "eta_2 / eta_1 at the least d", "<=", 0.1, rate_ratio(settings, settings.dimensions[0])
+            ),
+        ),
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in d of the share of signs changed / bound",
+                "<=",
+                0.1,
+                settings.dimensions,
+                [share / bound for share, bound in zip(changed, bounds, strict=True)],
+            ),
+        ),
+        numbers={
+            "share of signs changed at the largest d": changed[-1],
+            "bound with constant 1 at the largest d": bounds[-1],
+            "share of W_(t1) left after stage 2 at the largest d, log10": log_kept(settings, last)
+            / math.log(10),
+        },
+        remark="The noise that stage 2 adds is small beside tau_0, but the noise of stage 1 has decayed by "
+        "exp(-log^2(1/eps)/eps^2) in the meantime: what is left is fresh noise, and half of the signs"
+        " change. The proof keeps the variance of the whole at tau_0^2.",
+    )
+
+
+def rate_ratio(settings: Settings, d: int) -> float:
+    """eta_2 / eta_1 = lambda^2 eps_(V,1)^2 r."""
+    scale = Assumption1.of(settings, d)
+    return scale.weight_decay**2 * scale.epsilon(scale.hard) ** 2 * scale.r
+
+
+def _share_bound(settings: Settings, d: int) -> float:
+    return math.sqrt(rate_ratio(settings, d)) + math.sqrt(math.log(d) / Assumption1.of(settings, d).L)
+
+
+def log_kept(settings: Settings, d: int) -> float:
+    """log (1 - eta_2 lambda)^(t_2) for `length_of_stage` times t_2 = log^2(1/eps) / (eta_2 lambda eps^2)."""
+    scale = Assumption1.of(settings, d)
+    eps = scale.epsilon(scale.hard)
+    step = settings.rate * rate_ratio(settings, d) * scale.weight_decay
+    return math.log1p(-step) * settings.length_of_stage * math.log(1 / eps) ** 2 / (step * eps**2)
+
+
+def added_variance(settings: Settings, d: int) -> float:
+    """What stage 2 adds to the variance of a noise weight: eta_2^2 tau_xi^2 (1 - k^(2t)) / (1 - k^2)."""
+    scale = Assumption1.of(settings, d)
+    second = settings.rate * rate_ratio(settings, d)
+    kept, shrink = 1 - second * scale.weight_decay, 1 - settings.rate * scale.weight_decay
+    xi = scale.init_std**2 * (1 - shrink**2) / settings.rate**2
+    return second**2 * xi * -math.expm1(2 * log_kept(settings, d)) / (1 - kept**2)
+
+
+def changed_share(settings: Settings, d: int, seed: int) -> float:
+    """The share of signs of P tokens' scores that differ between t_1 and the end of stage 2.
+
+    U x_L at t_1 is Gaussian, and by Proposition 5 at the end it is what is left of it and fresh noise.
+    """
+    scale = Assumption1.of(settings, d)
+    rng = generator(seed, f"lemma 7, d = {d}")
+    shape = (settings.prompts, d)
+    tokens = scale.data().sample(settings.prompts, seed=rng).p.context
+    before, fresh = (torch.randn(*shape, generator=rng, dtype=torch.float64) for _ in range(2))
+    before = scale.init_std * before
+    after = math.exp(log_kept(settings, d)) * before + math.sqrt(added_variance(settings, d)) * fresh
+    signs = [(tokens @ vector[..., None]) > 0 for vector in (before, after)]
+    return (signs[0] != signs[1]).double().mean().item()

@@ -1,0 +1,288 @@
+"""Steps of the proofs: norms of tokens, counts of active tokens, the answer at the optimum, signal and
+noise.
+"""
+
+import math
+
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims.elementary import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_slope, signal_norm
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
+from attangent.papers.p3_two_stage.theory.data import Prompts, TwoStageData
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+
+COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
+
+
+@claim(
+    "P3/assumption-2",
+    kind="theorem",
+    place="Appendix E, Assumption 2 (stated with a proof), used with small u",
+    title="Norms of the tokens",
+    quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
+    statement="""Every P token has a norm of at most u + gamma_0, where u = |z| is small, and every Q token
+        one of at most u + r.""",
+    quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 20},
+    full={"d": 64, "L": 4097},
+    seconds=0.05,
+)
+def norms_of_tokens(settings: Settings, seed: int) -> Finding:
+    data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
+    prompts = data.sample(settings.prompts, seed=seed)
+    easy, hard = (x.norm(dim=-1).max().item() for x in (prompts.x1, prompts.x2))
+    return Finding(
+        hypotheses=(Hypothesis("u (small u)", "<=", 0.5, settings.u),),
+        conclusions=(
+            Conclusion(
+                "largest |x_i1| / (u + gamma_0)",
+                "<=",
+                1.0,
+                easy / (settings.u + data.margin),
+                part="P tokens",
+            ),
+            Conclusion(
+                "largest |x_i2| / (u + r)", "<=", 1.0, hard / (settings.u + settings.r), part="Q tokens"
+            ),
+        ),
+        remark="A P token is gamma_0 w* + e with e ~ N(0, I/d): its norm is near 1 and has nothing to do "
+        "with u = |z|.",
+    )
+
+
+@claim(
+    "P3/activation-count",
+    kind="theorem",
+    place="Appendices F.1, F.2 and G.2, before Equations 20, 23 and 30",
+    title="How many tokens are active",
+    quote="then using Hoeffding's inequality in Lemma 1 ... ||1(X_1^T W_t x_{L,1})||_1 <~ sqrt(log d)",
+    statement="""With probability 1 - 1/d at most a constant times sqrt(log d) of the L scores x_i'W x_L of
+        the noise weights are positive.""",
+    quick=COUNTED,
+    full={"dimensions": [8, 16, 32, 64], "prompts": 40},
+    seconds=0.2,
+    rests_on=("P3/lemma-6",),
+)
+def active_tokens(settings: Settings, seed: int) -> Finding:
+    shares = [active_counts(settings, d, seed).mean().item() for d in settings.dimensions]
+    lengths = [Assumption1.of(settings, d).L for d in settings.dimensions]
+    counts = [share * L for share, L in zip(shares, lengths, strict=True)]
+    roots = [math.sqrt(math.log(d)) for d in settings.dimensions]
+    return Finding(
+        hypotheses=assumption_1(settings),
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in d of (active tokens) / sqrt(log d), mean of prompts",
+                "<=",
+                0.1,
+                settings.dimensions,
+                [count / root for count, root in zip(counts, roots, strict=True)],
+            ),
+        ),
+        numbers={"share of active tokens at the largest d": shares[-1], "sqrt(log d)": roots[-1]},
+        remark="Hoeffding's inequality bounds the distance of a sum to its mean; the step takes the mean of "
+        "these L Bernoulli variables, L/2, for 0.",
+    )
+
+
+def active_counts(settings: Settings, d: int, seed: int) -> Tensor:
+    """(runs, prompts): the share of P tokens whose score under the noise weights is positive."""
+    prompts, W = _noise_and_prompts(settings, d, seed)
+    return (scores(prompts.p, W)[:, :, 0] > 0).double().mean(-1)
+
+
+def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[Prompts, Tensor]:
+    scale = Assumption1.of(settings, d)
+    prompts = scale.data().sample(settings.prompts, runs=settings.runs, seed=seed)
+    return prompts, ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed).weights.W
+
+
+@claim(
+    "P3/equation-23",
+    kind="theorem",
+    place="Appendix F.2, Equation 23 and the loss at W* after it",
+    title="The answer and the loss at the optimum W*",
+    quote="max{log 2 - 1/2(eps + ...), log 2 + 1/2(eps + ...)} <~ eps_{W,1} + sqrt(d) log d / L eps_W",
+    statement="""With W* = d log(1/eps) w* w*' and the activation pattern of the noise weights, (23) the
+        answer is at most a constant times sqrt(d) log(d) eps_W / L, which goes to 0, and the loss K1(W*) at
+        most eps_(W,1) + sqrt(d) log(d) eps_W / L, up to constants.""",
+    quick=COUNTED,
+    full={"dimensions": [8, 16, 32, 64], "prompts": 40},
+    seconds=0.2,
+    rests_on=("P3/activation-count", "P3/lemma-6"),
+)
+def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
+    found = [optimum(settings, d, seed) for d in settings.dimensions]
+    d = settings.dimensions
+    return Finding(
+        hypotheses=assumption_1(settings),
+        conclusions=(
+            Conclusion.of_trend(
+                "(23) growth exponent in d of the answer at W*, mean of prompts",
+                "<=",
+                0.0,
+                d,
+                [answer for answer, _, _ in found],
+                part="answer",
+            ),
+            Conclusion.of_trend(
+                "growth exponent in d of K1(W*) / eps_(W,1)",
+                "<=",
+                0.1,
+                d,
+                [loss / eps for _, loss, eps in found],
+                part="loss",
+            ),
+        ),
+        numbers={
+            "answer at W*, largest d": found[-1][0],
+            "K1(W*), largest d": found[-1][1],
+            "eps_(W,1), largest d": found[-1][2],
+        },
+        remark="The answer to be right has to grow, and it does, like log(1/eps): (23) multiplies a score by "
+        "a count of active tokens that is wrong by the factor L. An answer near 0 would have the loss log 2, "
+        "which the next line drops; the loss at W* is small nevertheless.",
+    )
+
+
+def optimum(settings: Settings, d: int, seed: int) -> tuple[float, float, float]:
+    """The mean answer y_L N_(W~)(W*), its mean loss, and eps_(W,1)."""
+    scale = Assumption1.of(settings, d)
+    eps = scale.epsilon(scale.easy)
+    prompts, W = _noise_and_prompts(settings, d, seed)
+    direction = scale.data().w_star
+    score = d * math.log(1 / eps) * (prompts.p.context @ direction) * (prompts.p.query @ direction)[..., None]
+    active = scores(prompts.p, W)[:, :, 0] > 0
+    answers = prompts.answers * (prompts.p.labels * active * score).sum(-1) / scale.L
+    return answers.mean().item(), softplus(-answers).mean().item(), eps
+
+
+def expected_optimum(d: int, eps: float) -> float:
+    """d log(1/eps) mu^2 / 2, the mean answer at W* in long prompts."""
+    return d * math.log(1 / eps) * easy_slope(d) ** 2 / 2
+
+
+@claim(
+    "P3/definition-5",
+    kind="theorem",
+    place="Appendix G.1, Definition 5 and the bound on |H_1| after it",
+    title="How many tokens tell z - zeta, z and z + zeta apart",
+    quote="with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L log "
+    "d)",
+    statement="""The number of tokens with x_i'V(z - zeta) >= 0, x_i'V z >= 0 and x_i'V(z + zeta) < 0 has the
+        mean r L / (2 pi u) and, with probability 1 - 1/d, is within a constant times sqrt(L log d) of it.""",
+    quick={"lengths": [1025, 4097, 16385, 65537], "u": 1.0, "r": 0.2, "draws": 4000, "constant": 2.0},
+    full={"draws": 40_000},
+    seconds=0.2,
+)
+def telling_tokens(settings: Settings, seed: int) -> Finding:
+    shares = {L: telling_shares(settings, L, seed) for L in settings.lengths}
+    mean = settings.r / (2 * math.pi * settings.u)
+    off = [
+        ((share - mean).abs() > settings.constant * math.sqrt(0.5 * math.log(L) / L)).double().mean().item()
+        for L, share in shares.items()
+    ]
+    last = settings.lengths[-1]
+    return Finding(
+        hypotheses=(Hypothesis("r / u", "<=", 0.2, settings.r / settings.u),),
+        conclusions=(
+            Conclusion(
+                "relative distance of the mean to r L / (2 pi u)",
+                "<=",
+                0.2,
+                abs(shares[last].mean().item() / mean - 1),
+                part="mean",
+            ),
+            Conclusion.of_trend(
+                "growth exponent in d = sqrt(L) of d P(outside), which is at most 1",
+                "<=",
+                0.25,
+                [math.sqrt(L) for L in settings.lengths],
+                [max(math.sqrt(L) * share, 1e-9) for L, share in zip(settings.lengths, off, strict=True)],
+                part="concentration",
+            ),
+        ),
+        numbers={f"P(outside) at L = {L}": share for L, share in zip(settings.lengths, off, strict=True)},
+        remark="X_2 has three different columns and one V serves them all: the number is 0 in most draws and "
+        "at least a quarter of the prompt in the others. Its mean is right; it does not concentrate.",
+    )
+
+
+def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
+    """(draws,): |H_1| / L in the plane of z and zeta."""
+    data = TwoStageData(2, L, u=settings.u, r=settings.r)
+    counts = data.sample_q(1, runs=settings.draws, seed=seed).counts[:, 0]
+    V = ReluAttention(2, std=1.0, runs=settings.draws, seed=seed).weights.V[:, 0]
+    z, plus, minus = (data.prototypes @ V @ data.prototypes.T).unbind(-1)  # (draws, token) for each query
+    return (counts * ((minus >= 0) & (z >= 0) & (plus < 0))).sum(-1) / L
+
+
+@claim(
+    "P3/signal-dominates-noise",
+    kind="theorem",
+    place="Section 3.3, Signal-noise decomposition; used for ||W|| ~ ||W signal|| in Appendix H",
+    title="The signal dominates the noise",
+    quote="By setting a relatively small variance tau_xi^2, the signal component always dominates the noise "
+    "component",
+    statement="""Under Assumption 1, with tau_0 of its order, a small enough tau_xi makes the signal weights
+        larger than the noise weights at t_1.""",
+    quick={**ASSUMED, "dimensions": [8, 16, 32, 64], "power": 1.0, "N": 32, "runs": 2, "easy_constant": 1.0},
+    full={"dimensions": [8, 16, 32, 64, 128], "runs": 10},
+    seconds=0.3,
+)
+def signal_dominates(settings: Settings, seed: int) -> Finding:
+    ratios = [signal_over_noise(settings, d, seed) for d in settings.dimensions]
+    least = settings.dimensions[0]
+    return Finding(
+        hypotheses=(
+            Hypothesis("tau_0 sqrt(log d), as in Assumption 1", "<=", 10.0, settings.tau_constant),
+            Hypothesis("tau_xi", "<=", 1e-9, 0.0),
+        ),
+        conclusions=(
+            *(
+                Conclusion(
+                    f"|signal| / |noise| of {name} at t_1, d = {least}", ">=", 1.0, ratios[0][i], part=name
+                )
+                for i, name in enumerate("WV")
+            ),
+            Conclusion.of_trend(
+                "growth exponent in d of |signal| / |noise| of W",
+                ">=",
+                0.0,
+                settings.dimensions,
+                [ratio[0] for ratio in ratios],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            f"|signal| / |noise| of W, d = {d}": r[0]
+            for d, r in zip(settings.dimensions, ratios, strict=True)
+        },
+        remark="Measured with tau_xi = 0: the noise weights then are what decay leaves of the start, a norm "
+        "of tau_0 d / e at t_1, beside a signal of order sqrt(log d)/d.",
+    )
+
+
+def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, float]:
+    """|signal| / |noise| of W and V at t_1 without fresh noise, least of runs."""
+    scale = Assumption1.of(settings, d)
+    model = ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed)
+    config = NoisySGD(
+        (ConstantRate(settings.rate, scale.first_steps(settings.rate)),),
+        scale.weight_decay,
+        scale.init_std,
+        noise_std=0.0,
+        record_every=10**9,
+    )
+    end = train(
+        model, scale.data().sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed
+    ).ends[0]
+    W, V = (
+        (signal_norm(s) / signal_norm(n)).min().item()
+        for s, n in zip(end.signal[:2], end.noise[:2], strict=True)
+    )
+    return W, V

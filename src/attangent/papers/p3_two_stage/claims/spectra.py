@@ -1,0 +1,192 @@
+"""Figures 6 and 8: what large and small singular values of trained attention hold, at the same checkpoints.
+
+The paper keeps the largest values of a late checkpoint and the smallest of an early one. Here every edit is
+made at both. Accuracy without any attention (all values dropped) is not zero, so that what values hold is
+measured as a share of what attention adds to it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.audit.running.extras import needs_adapters
+from attangent.papers.p3_two_stage.claims.language_setting import (
+    differences,
+    from_the_paper,
+    on_counterfact,
+    on_hotpotqa,
+    remark,
+    trained,
+)
+from attangent.papers.p3_two_stage.facts.fact_model import FactModel
+from attangent.papers.p3_two_stage.facts.language import LanguageRun
+from attangent.papers.p3_two_stage.facts.tokens import Batch
+from attangent.papers.p3_two_stage.spectrum_edit import Keep, edit_spectrum
+
+MODES: tuple[Keep, ...] = ("largest", "smallest", "drop_largest")
+STATEMENT = """Small singular values of trained attention weights (q, k, v, o) hold syntax and large ones
+    semantics: keeping more values makes more answers right, the largest bring back more of the semantics than
+    the smallest do, and the smallest more of the syntax than the largest do."""
+EDITS = {
+    "rhos": [0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0],
+    "large": 0.2,
+    "small": 0.8,
+    "share": 0.5,
+    "slack": 0.05,
+}
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """Syntax and semantics under edits of one checkpoint: by mode, one number a rho; whole and without."""
+
+    syntax: dict[str, NDArray[np.float64]]
+    semantics: dict[str, NDArray[np.float64]]
+    whole: tuple[float, float]
+    nothing: tuple[float, float]
+
+    def held(self, what: int, mode: Keep, place: int) -> float:
+        """The share kept of what attention adds to syntax (0) or semantics (1); nan where it adds little."""
+        added = self.whole[what] - self.nothing[what]
+        kept = (self.syntax, self.semantics)[what][mode][place] - self.nothing[what]
+        return float(kept / added) if added > 0.05 else float("nan")
+
+
+def accuracies(model: FactModel, examples: Batch, rhos: Sequence[float]) -> Accuracies:
+    """Every mode at every rho."""
+
+    def read(keep: Keep, rho: float) -> tuple[float, float]:
+        with edit_spectrum(model.gpt2, keep, rho=rho):
+            reading = model.read(examples)
+        return reading.syntax, reading.semantics
+
+    found = {mode: np.array([read(mode, rho) for rho in rhos]) for mode in MODES}
+    whole = model.read(examples)
+    return Accuracies(
+        syntax={mode: values[:, 0] for mode, values in found.items()},
+        semantics={mode: values[:, 1] for mode, values in found.items()},
+        whole=(whole.syntax, whole.semantics),
+        nothing=read("drop_largest", 1.0),
+    )
+
+
+def _edited(run: LanguageRun, settings: Settings) -> dict[str, Accuracies]:
+    """The same edits at the checkpoint where syntax was reached and at the end."""
+    watched = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
+    examples = run.model.vocabulary.encode(watched)
+    return {name: accuracies(run.restore(name), examples, settings.rhos) for name in ("syntax", "end")}
+
+
+def spectra(settings: Settings, seed: int, source: str) -> Finding:
+    run = trained(settings, seed)
+    if "syntax" not in run.checkpoints:
+        return _open(run, source)
+    found = _edited(run, settings)
+    return Finding(
+        conclusions=_conclusions(found, settings),
+        hypotheses=(from_the_paper(run, source),),
+        differs=differences(run, settings),
+        numbers=_numbers(found, run),
+        figures=tuple(
+            _figure(found[name], what, name, settings.rhos)
+            for name in found
+            for what in ("syntax", "semantics")
+        ),
+        remark=remark(run, source),
+    )
+
+
+def _conclusions(found: dict[str, Accuracies], settings: Settings) -> tuple[Conclusion, ...]:
+    large, small = settings.rhos.index(settings.large), settings.rhos.index(settings.small)
+    early, late = found["syntax"], found["end"]
+    falls = -np.diff(late.semantics["largest"]).min()
+    rise = late.semantics["largest"][-1] - late.semantics["largest"][0]
+    syntax = early.held(0, "smallest", small) - early.held(0, "largest", large)
+    semantics = late.held(1, "largest", large) - late.held(1, "smallest", small)
+    kept = f"largest {settings.large:.0%}"
+    rest = f"smallest {settings.small:.0%}"
+    held = {
+        f"semantics in the {kept}, at the end": late.held(1, "largest", large),
+        f"syntax in the {rest}, early": early.held(0, "smallest", small),
+        f"syntax in the {rest}, at the end": late.held(0, "smallest", small),
+        f"syntax in the {kept}, early": early.held(0, "largest", large),
+    }
+    return (
+        Conclusion("semantics with all values less with the fewest largest", ">=", 0.0, float(rise)),
+        Conclusion(f"semantics in the {kept} less in the {rest}, at the end", ">=", 0.0, semantics),
+        Conclusion(f"syntax in the {rest} less in the {kept}, early", ">=", 0.0, syntax),
+        Conclusion(
+            "largest fall of semantics as more values are kept",
+            "<=",
+            settings.slack,
+            float(falls),
+            threshold="ours",
+        ),
+        *(Conclusion(name, ">=", settings.share, share, threshold="ours") for name, share in held.items()),
+    )
+
+
+def _numbers(found: dict[str, Accuracies], run: LanguageRun) -> dict[str, float]:
+    numbers = {}
+    for name, edited in found.items():
+        numbers[f"epoch of the checkpoint {name}"] = run.checkpoints[name].epoch
+        for what, label in enumerate(("syntax", "semantics")):
+            numbers[f"{label} at {name}"] = edited.whole[what]
+            numbers[f"{label} at {name} without attention"] = edited.nothing[what]
+    return numbers
+
+
+def _figure(edited: Accuracies, what: str, checkpoint: str, rhos: Sequence[float]) -> Figure:
+    labels = {"largest": "largest kept", "smallest": "smallest kept", "drop_largest": "largest dropped"}
+    values = edited.syntax if what == "syntax" else edited.semantics
+    return Figure(
+        f"{what.capitalize()} at the checkpoint {checkpoint}",
+        "rho",
+        "share",
+        tuple(Series.of(label, rhos, values[mode]) for mode, label in labels.items()),
+    )
+
+
+def _open(run: LanguageRun, source: str) -> Finding:
+    return Finding(
+        conclusions=(Conclusion("syntax in the smallest values", ">=", 0.5, float("nan")),),
+        hypotheses=(from_the_paper(run, source),),
+        remark="Syntax was never reached, so that there is no checkpoint to edit: train for more epochs.",
+    )
+
+
+@claim(
+    "P3/figure-6",
+    place="Section 5, Figure 6",
+    quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
+    "semantics",
+    rests_on=("P3/corollary-1",),
+    title="What large and small singular values hold (CounterFact)",
+    statement=STATEMENT,
+    seconds=11.0,
+    **on_counterfact(EDITS, full={"rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]}),
+)
+@needs_adapters
+def counterfact_spectra(settings: Settings, seed: int) -> Finding:
+    return spectra(settings, seed, "CounterFact")
+
+
+@claim(
+    "P3/figure-8",
+    place="Appendix C.2, Figure 8",
+    quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
+    "semantics",
+    rests_on=("P3/corollary-1",),
+    title="What large and small singular values hold (HotpotQA)",
+    statement=STATEMENT,
+    seconds=11.0,
+    **on_hotpotqa(EDITS),
+)
+@needs_adapters
+def hotpotqa_spectra(settings: Settings, seed: int) -> Finding:
+    return spectra(settings, seed, "HotpotQA")

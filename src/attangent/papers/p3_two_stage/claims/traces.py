@@ -1,0 +1,175 @@
+"""Corollary 1: the traces of W and V when their factors W_K and W_Q are trained."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims.elementary import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, Weights
+from attangent.papers.p3_two_stage.theory.data import Prompts
+
+SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "runs": 8, "decay_times": 3.0}
+
+
+@claim(
+    "P3/corollary-1",
+    place="Appendix B, Corollary 1 (Appendix H)",
+    title="The traces of W and V over the stages",
+    quote="Tr(W_{t_1}) = (1 - eta_1 lambda + 2 p_1 k_1 eta_1 / L)^{t_1} Tr(W_0)",
+    statement="""Under Assumption 1, with W = W_K'W_Q trained by its factors as in Appendix H: (a) Tr W_(t1) =
+        (1 - eta_1 lambda + 2 p_1 k_1 eta_1 / L)^(t_1) Tr W_0, likewise V, and Tr W > Tr V at t_1; (b) Tr W <
+        Tr V at the end of stage 2.""",
+    quick={**SETTING, "dimensions": [16]},
+    full={"d": 32, "dimensions": [32], "runs": 40, "decay_times": 20.0},
+    seconds=0.6,
+    rests_on=("P3/theorem-2", "P3/theorem-3", "P3/theorem-4"),
+)
+def traces(settings: Settings, seed: int) -> Finding:
+    W, V = FactorRun(settings, seed).parts
+    runs = settings.runs
+    return Finding(
+        hypotheses=(
+            *assumption_1(settings),
+            Hypothesis("largest |W_K - W_Q| at the start (W_K = W_Q in Appendix H)", "==", 0.0, 0.0),
+        ),
+        conclusions=(
+            *(
+                Conclusion(
+                    f"(a) log10 of printed / measured Tr {name} at t_1, median of runs",
+                    "<=",
+                    math.log10(1.1),
+                    (part.printed / part.traces[1]).abs().log10().abs().median().item(),
+                    part="(a) growth",
+                )
+                for name, part in (("W", W), ("V", V))
+            ),
+            Conclusion(
+                f"(a) runs of {runs} in which Tr W > Tr V at t_1",
+                ">=",
+                runs,
+                int((W.traces[1] > V.traces[1]).sum()),
+                part="(a) order",
+            ),
+            Conclusion(
+                f"(b) runs of {runs} in which Tr W < Tr V at the end",
+                ">=",
+                runs,
+                int((W.traces[2] < V.traces[2]).sum()),
+                part="(b) order",
+            ),
+        ),
+        numbers={
+            "Tr W at t_1 / at the start, median of runs": (W.traces[1] / W.traces[0]).median().item(),
+            "Tr V at t_1 / at the start, median of runs": (V.traces[1] / V.traces[0]).median().item(),
+            "(1 - eta_1 lambda)^(2 t_1)": W.decay,
+        },
+        remark="Both traces shrink by (1 - eta lambda)^(2t), the decay of two factors: the gradient is of "
+        "order 1/d beside lambda. The proof counts the decay once, bounds A by an inequality and goes"
+        " on with an equality, and takes Tr V <= |V| for a lower bound on Tr V. Which trace is larger"
+        " is left to the start.",
+    )
+
+
+@dataclass(frozen=True)
+class TracePart:
+    """Traces (runs,) at the start, at t_1 and at the end; what the corollary prints for t_1; our bound.
+
+    `size` is (|W_K|^2 + |W_Q|^2)/2 at the start, `steepest` the largest spectral norm of a gradient up to
+    t_1.
+    """
+
+    traces: tuple[Tensor, Tensor, Tensor]
+    printed: Tensor
+    size: Tensor
+    steepest: Tensor
+    decay: float
+    rate: float
+    steps: int
+
+    @property
+    def allowed(self) -> Tensor:
+        """((c + eta g)^(2t) - c^(2t)) S_0 with c = 1 - eta lambda: how far Tr may be from c^(2t) Tr_0."""
+        c = self.decay ** (1 / (2 * self.steps))
+        return ((c + self.rate * self.steepest) ** (2 * self.steps) - self.decay) * self.size
+
+    @property
+    def strayed(self) -> Tensor:
+        return (self.traces[1] - self.decay * self.traces[0]).abs()
+
+
+class FactorRun:
+    """W_K <- (1 - eta lambda) W_K - eta W_Q G', W_Q <- (1 - eta lambda) W_Q - eta W_K G, without noise."""
+
+    def __init__(self, settings: Settings, seed: int):
+        self.settings, self.scale = settings, Assumption1.of(settings, settings.d)
+        self.prompts = self.scale.data().sample(settings.N, runs=settings.runs, seed=seed)
+        self.model = ReluAttention(settings.d, runs=settings.runs)
+        self.factors = [_start(settings, self.scale, seed, name) for name in ("W", "V")]
+        self.steepest = [torch.zeros(settings.runs, dtype=torch.float64) for _ in "WV"]
+        begin, sizes = self._traces(), [_size(pair) for pair in self.factors]
+        steps = self.scale.first_steps(settings.rate)
+        self._walk(steps)
+        middle, steepest, printed = self._traces(), list(self.steepest), self._printed(begin, steps)
+        self._walk(round(settings.decay_times * steps))
+        end = self._traces()
+        decay = (1 - settings.rate * self.scale.weight_decay) ** (2 * steps)
+        self.parts = [
+            TracePart(
+                (begin[i], middle[i], end[i]), printed[i], sizes[i], steepest[i], decay, settings.rate, steps
+            )
+            for i in (0, 1)
+        ]
+
+    def _weights(self) -> Weights:
+        W, V = (keys.mT @ queries for keys, queries in self.factors)
+        return Weights(W, V, torch.zeros(self.settings.runs, dtype=torch.float64))
+
+    def _traces(self) -> list[Tensor]:
+        return [part[:, 0].diagonal(dim1=-2, dim2=-1).sum(-1) for part in self._weights()[:2]]
+
+    def _walk(self, steps: int) -> None:
+        rate, kept = self.settings.rate, 1 - self.settings.rate * self.scale.weight_decay
+        for _ in range(steps):
+            gradient = self.model.gradient(self.prompts, self._weights())
+            for i, (keys, queries) in enumerate(self.factors):
+                G = gradient[i]
+                self.steepest[i] = torch.maximum(self.steepest[i], torch.linalg.matrix_norm(G[:, 0], 2))
+                self.factors[i] = (kept * keys - rate * queries @ G.mT, kept * queries - rate * keys @ G)
+
+    def _printed(self, begin: list[Tensor], steps: int) -> list[Tensor]:
+        f = self.model.f(self.prompts, self._weights())
+        rates = [_printed_growth(x, f, self.prompts) for x in (self.prompts.x1, self.prompts.x2)]
+        rate, decay = self.settings.rate, self.scale.weight_decay
+        return [
+            (1 - rate * decay + rate * growth) ** steps * at for growth, at in zip(rates, begin, strict=True)
+        ]
+
+
+def _start(settings: Settings, scale: Assumption1, seed: int, name: str) -> tuple[Tensor, Tensor]:
+    """W_K = W_Q with entries such that those of W have the standard deviation tau_0 off the diagonal."""
+    std = math.sqrt(scale.init_std) / settings.d**0.25
+    rng = generator(seed, f"factors of {name}")
+    drawn = std * torch.randn(settings.runs, 1, settings.d, settings.d, generator=rng, dtype=torch.float64)
+    return drawn, drawn
+
+
+def _size(pair: tuple[Tensor, Tensor]) -> Tensor:
+    keys, queries = (part.square().sum((-1, -2, -3)) for part in pair)
+    return (keys + queries) / 2
+
+
+def _printed_growth(x: Tensor, f: Tensor, prompts: Prompts) -> Tensor:
+    """2 p k / L with p the share of negative derivatives, those of prompts with y_L = +1, and k = max |x|^2
+    times their mean of |l'| times how many tokens have x_i'x_L >= 0."""
+    similar = ((x[..., :-1, :] @ x[..., -1, :, None])[..., 0] >= 0).sum(-1).double()
+    negative = (prompts.answers > 0).double()
+    slope = torch.sigmoid(-prompts.answers * f)
+    k = x.square().sum(-1).amax((-1, -2)) * (slope * similar * negative).sum(-1) / negative.sum(-1)
+    return 2 * negative.mean(-1) * k / prompts.L

@@ -1,0 +1,242 @@
+"""The prompts of P3, Section 3.1: tokens with an easy part P and a hard part Q."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from attangent._core.checks import check_between, check_choice, check_positive, check_size
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
+
+PROTOTYPE_LABELS = (1.0, -1.0, -1.0)
+"""The labels of z, z + zeta, z - zeta."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One part of n prompts as its virtual network sees it.
+
+    context (..., n, T, d): the tokens; labels (..., n, T): their labels, times their counts where equal
+    tokens are gathered; query (..., n, d); shown (..., n): whether the prompt has this part; L: the prompt
+    length.
+    """
+
+    context: Tensor
+    labels: Tensor
+    query: Tensor
+    shown: Tensor
+    L: int
+
+
+@dataclass(frozen=True, eq=False)
+class Prompts:
+    """n prompts of length L; the last token is the query and its label is the answer.
+
+    x1 (..., n, L, d): the P parts; kinds (..., n, L): which of z, z + zeta, z - zeta each Q part is;
+    y (..., n, L): the labels. A prompt that shows only one part has zeros for the other.
+    """
+
+    x1: Tensor
+    kinds: Tensor
+    y: Tensor
+    shows_p: Tensor
+    shows_q: Tensor
+    prototypes: Tensor
+
+    @property
+    def L(self) -> int:
+        return self.y.shape[-1]
+
+    @property
+    def answers(self) -> Tensor:
+        """(..., n): y_L."""
+        return self.y[..., -1]
+
+    @property
+    def x2(self) -> Tensor:
+        """(..., n, L, d): the Q parts."""
+        return self.prototypes[self.kinds] * self.shows_q[..., None, None]
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """(..., n, 3): how often each prototype stands in the context."""
+        return torch.stack([(self.kinds[..., :-1] == kind).sum(-1) for kind in range(3)], -1).double()
+
+    @cached_property
+    def p(self) -> Part:
+        return Part(
+            self.x1[..., :-1, :].contiguous(),
+            self.y[..., :-1].contiguous(),
+            self.x1[..., -1, :].contiguous(),
+            self.shows_p,
+            self.L,
+        )
+
+    @cached_property
+    def q(self) -> Part:
+        """The Q part with equal tokens gathered: three tokens, whatever L."""
+        return gathered_q(self.prototypes, self.counts, self.kinds[..., -1], self.shows_q, self.L)
+
+
+@dataclass(frozen=True, eq=False)
+class QPrompts:
+    """Prompts known by their Q parts alone; the P network sees nothing and answers 0.
+
+    counts (..., n, 3): how often each prototype stands in the context; kinds (..., n): which one is the
+    query.
+    """
+
+    counts: Tensor
+    kinds: Tensor
+    prototypes: Tensor
+    L: int
+
+    @property
+    def answers(self) -> Tensor:
+        """(..., n): y_L."""
+        return torch.where(self.kinds == 0, 1.0, -1.0).double()
+
+    @cached_property
+    def q(self) -> Part:
+        return gathered_q(self.prototypes, self.counts, self.kinds, torch.ones_like(self.answers), self.L)
+
+    @property
+    def shows_p(self) -> Tensor:
+        return torch.zeros_like(self.answers)
+
+    @property
+    def shows_q(self) -> Tensor:
+        return self.q.shown
+
+    @property
+    def p(self) -> Part:
+        nothing = self.q.context[..., :0, :]
+        return Part(nothing, self.q.labels[..., :0], torch.zeros_like(self.q.query), self.shows_p, self.L)
+
+
+def gathered_q(prototypes: Tensor, counts: Tensor, query: Tensor, shown: Tensor, L: int) -> Part:
+    """The Q part of prompts given by counts (..., n, 3) of the prototypes and the query's kind (..., n)."""
+    context = prototypes * shown[..., None, None]
+    labels = counts * counts.new_tensor(PROTOTYPE_LABELS)
+    return Part(context.contiguous(), labels, prototypes[query] * shown[..., None], shown, L)
+
+
+@dataclass(frozen=True)
+class TwoStageData:
+    """The distribution of Section 3.1 in dimension d with prompts of length L.
+
+    P part: e ~ N(0, I/d), turned to e sign(y <w*, e>), and x_1 = y gamma0 w* + e with gamma0 = 1/sqrt(d).
+    Q part: x_2 = z for y = +1, and z + zeta or z - zeta with equal chance for y = -1, where |z| = u,
+    |zeta| = r and <z, zeta> = 0. Every label, of the query too, is +1 with probability p.
+    A share `p_only` of the prompts has no Q part, a share `q_only` no P part.
+
+    >>> data = TwoStageData(d=16, L=33)
+    >>> data.sample(5, seed=0).x1.shape
+    torch.Size([5, 33, 16])
+    """
+
+    d: int
+    L: int
+    u: float = 2.0
+    r: float = 1.0
+    p: float = 0.5
+    gamma0: float | None = None
+    p_only: float = 0.0
+    q_only: float = 0.0
+    frame: Literal["random", "axes"] = "random"
+    """Directions of w*, z, zeta: drawn from `seed`, or the first coordinate axes."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_size("d", self.d, least=2)
+        check_size("L", self.L, least=2)
+        for name in ("u", "r"):
+            check_positive(name, getattr(self, name))
+        for name in ("p", "p_only", "q_only"):
+            check_between(name, getattr(self, name), 0.0, 1.0)
+        if self.gamma0 is not None:
+            check_between("gamma0", self.gamma0, 0.0, 1e6)
+        check_choice("frame", self.frame, ("random", "axes"))
+        if self.p_only + self.q_only > 1:
+            raise AttangentError(
+                f"p_only + q_only is {self.p_only} + {self.q_only}, expected shares of at most 1 together"
+            )
+
+    @property
+    def margin(self) -> float:
+        """gamma0, 1/sqrt(d) where none was given."""
+        return 1 / math.sqrt(self.d) if self.gamma0 is None else self.gamma0
+
+    @cached_property
+    def w_star(self) -> Tensor:
+        """(d,): the unit direction that separates the P parts."""
+        return self._axes("P directions")[0]
+
+    @cached_property
+    def z(self) -> Tensor:
+        return self.u * self._axes("Q directions")[0]
+
+    @cached_property
+    def zeta(self) -> Tensor:
+        return self.r * self._axes("Q directions")[1]
+
+    @cached_property
+    def prototypes(self) -> Tensor:
+        """(3, d): z, z + zeta, z - zeta."""
+        return torch.stack((self.z, self.z + self.zeta, self.z - self.zeta))
+
+    @property
+    def prototype_shares(self) -> tuple[float, float, float]:
+        """How likely each prototype is: p, (1-p)/2, (1-p)/2."""
+        return self.p, (1 - self.p) / 2, (1 - self.p) / 2
+
+    def sample(self, n: int, *, runs: int | None = None, seed: int | torch.Generator = 0) -> Prompts:
+        """n prompts, or n for each of `runs` independent runs."""
+        rng = _as_generator(seed, "prompts")
+        batch = _batch(n, runs)
+        check_memory("prompts", n=n, runs=runs or 1, L=self.L, d=self.d)
+        y, kinds = self._labels((*batch, self.L), rng)
+        e = torch.randn(*batch, self.L, self.d, generator=rng, dtype=torch.float64) / math.sqrt(self.d)
+        e *= torch.where((e @ self.w_star) * y < 0, -1.0, 1.0)[..., None]
+        share = torch.rand(batch, generator=rng, dtype=torch.float64)
+        shows_p = (share >= self.q_only).double()
+        shows_q = (share < 1 - self.p_only).double()
+        x1 = (e + self.margin * y[..., None] * self.w_star) * shows_p[..., None, None]
+        return Prompts(x1, kinds, y, shows_p, shows_q, self.prototypes)
+
+    def sample_q(self, n: int, *, runs: int | None = None, seed: int | torch.Generator = 0) -> QPrompts:
+        """The Q parts of n prompts with equal tokens gathered, at a cost that does not grow with L."""
+        rng = _as_generator(seed, "Q parts")
+        batch = _batch(n, runs)
+        check_memory("Q parts", n=n, runs=runs or 1, kinds=3)
+        tokens = torch.full(batch, float(self.L - 1), dtype=torch.float64)
+        positive = torch.binomial(tokens, torch.full_like(tokens, self.p), generator=rng)
+        plus = torch.binomial(tokens - positive, torch.full_like(tokens, 0.5), generator=rng)
+        counts = torch.stack((positive, plus, tokens - positive - plus), -1)
+        return QPrompts(counts, self._labels(batch, rng)[1], self.prototypes, self.L)
+
+    def _labels(self, shape: tuple[int, ...], rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Labels of this shape and the kinds of the Q parts that go with them."""
+        y = torch.where(torch.rand(shape, generator=rng, dtype=torch.float64) < self.p, 1.0, -1.0).double()
+        return y, torch.where(y > 0, 0, torch.randint(1, 3, shape, generator=rng))
+
+    def _axes(self, stream: str) -> Tensor:
+        check_memory("two directions", d=self.d, directions=2)
+        if self.frame == "axes":
+            return torch.eye(2, self.d, dtype=torch.float64)
+        drawn = torch.randn(self.d, 2, generator=generator(self.seed, stream), dtype=torch.float64)
+        return torch.linalg.qr(drawn).Q.T
+
+
+def _as_generator(seed: int | torch.Generator, stream: str) -> torch.Generator:
+    return seed if isinstance(seed, torch.Generator) else generator(seed, stream)
+
+
+def _batch(n: int, runs: int | None) -> tuple[int, ...]:
+    check_size("n", n)
+    return (n,) if runs is None else (check_size("runs", runs), n)

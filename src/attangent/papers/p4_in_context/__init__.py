@@ -1,0 +1,39 @@
+"""P4: one-layer attention that learns ridge regression in context, its certificate, and a deep transformer."""
+
+from typing import TYPE_CHECKING
+
+from attangent._core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+    from attangent.papers.p4_in_context.one_layer.certificate import Certificate
+    from attangent.papers.p4_in_context.one_layer.health import Health, InitialisationWarning
+    from attangent.papers.p4_in_context.one_layer.training import Training
+    from attangent.papers.p4_in_context.transformer import (
+        InContextTransformer,
+        TransformerConfig,
+        TransformerTrainer,
+    )
+
+__all__ = [
+    "Certificate",
+    "Health",
+    "InContextTransformer",
+    "InitialisationWarning",
+    "OneLayerAttention",
+    "Training",
+    "TransformerConfig",
+    "TransformerTrainer",
+]
+
+_HOMES = {
+    "Certificate": "one_layer.certificate",
+    "Health": "one_layer.health",
+    "InContextTransformer": "transformer",
+    "InitialisationWarning": "one_layer.health",
+    "OneLayerAttention": "one_layer.attention",
+    "Training": "one_layer.training",
+    "TransformerConfig": "transformer",
+    "TransformerTrainer": "transformer",
+}
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

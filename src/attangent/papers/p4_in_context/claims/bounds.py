@@ -1,0 +1,273 @@
+"""Lemmas 7 to 10: norms and Lipschitz constants on the way to Theorem 1."""
+
+import itertools
+import math
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.icl import Dictionary, RidgeLimit
+from attangent.papers.p4_in_context.claims.dictionary_setting import (
+    Reparametrised,
+    dictionary,
+    draw,
+    joint_norm,
+    signs,
+    unit_tokens,
+)
+from attangent.papers.p4_in_context.one_layer.certificate import log10_L_61, log10_L_corrected, sizes
+
+_SIZES = {"K": 6, "d": 4, "m": 3, "N": 4, "tau": 0.1, "heads": 3, "tokens": "unit", "points": 300}
+_FULL = {"K": 40, "d": 20, "m": 10, "N": 15, "heads": 20, "points": 2000}
+
+
+SMOOTHNESS = {
+    "K": 4,
+    "d": 2,
+    "m": 4,
+    "N": 3,
+    "tau": 0.1,
+    "heads": 2,
+    "feature_scale": 10.0,
+    "log10_gammas": [0, 2, 4, 6],
+    "log10_alphas": [-1, 0, 1, 2, 3],
+    "points": 15,
+}
+
+
+@claim(
+    "P4/lemma-7",
+    place="Appendix B, Lemma 7",
+    title="The gradient in Q is bounded by the root of the gap",
+    quote="Suppose Assumption 1 holds and |alpha_{h,k}^(t)| <= alpha. Then for all h",
+    rests_on=("P4/lemma-1", "P4/lemma-5"),
+    statement="""Where all |alpha_hk| <= alpha, the gradient of l in Q_h has norm at most 2 sqrt(2) gamma
+        alpha fbar_max sqrt(l - L*).""",
+    quick={**_SIZES, "gamma": 3.0},
+    full=_FULL,
+    seconds=0.3,
+)
+def gradient_norm(settings: Settings, seed: int) -> Finding:
+    l, given = _loss(settings, seed)
+    ratios, gaps, norms = [], [], []
+    for Q, alpha in _points(settings, seed):
+        dQ, _ = l.gradient(Q, alpha)
+        root = math.sqrt(l.gap(Q, alpha))
+        largest = dQ.flatten(1).norm(dim=1).max().item()
+        bound = 2 * math.sqrt(2) * settings.gamma * alpha.abs().max().item() * given.f_max * root
+        ratios.append(largest / bound)
+        gaps.append(bound)
+        norms.append(largest)
+    return Finding(
+        hypotheses=(unit_tokens(given),),
+        conclusions=(Conclusion("largest gradient norm / bound", "<=", 1.0, max(ratios)),),
+        numbers={"smallest slack, bound / norm": 1 / max(ratios)},
+        figures=(
+            Figure(
+                "Gradient in Q against its bound",
+                "bound",
+                "largest gradient norm of a head",
+                (
+                    Series.of("random parameters", gaps, norms, "points"),
+                    Series.of("Lemma 7", gaps, gaps, "bound"),
+                ),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+    )
+
+
+@claim(
+    "P4/lemma-8",
+    place="Appendix B, Lemmas 8 and 9",
+    title="Lipschitz constants and norms of b and delta",
+    quote="||b_k^h(theta) - b_k^h(theta')||_2 <= 2 ||Z||_2 ||Q_h - Q'_h||_F",
+    rests_on=("P4/lemma-2",),
+    statement="""|b(theta) - b(theta')| <= 2 |Zbar| |Q_h - Q'_h|, |delta - delta'| <= 2 gamma sqrt(H) alpha
+        |Q - Q'| + gamma sqrt(H) |alpha_k - alpha'_k|, |b| <= |Zbar| and |delta_k| <= gamma H alpha + |A|.""",
+    quick={**_SIZES, "gamma": 3.0},
+    full=_FULL,
+    seconds=0.5,
+)
+def lipschitz(settings: Settings, seed: int) -> Finding:
+    l, given = _loss(settings, seed)
+    Z = torch.linalg.matrix_norm(given.Z_bar, 2).item()
+    worst: dict[str, float] = dict.fromkeys(("b moves (50)", "delta moves (51)", "b (52)", "delta (53)"), 0.0)
+    for (Q, a), (Q2, a2) in _pairs(settings, seed, given):
+        for name, ratio in _lemma_8_ratios(l, Z, (Q, a), (Q2, a2)).items():
+            worst[name] = max(worst[name], ratio)
+    return Finding(
+        hypotheses=(unit_tokens(given),),
+        conclusions=tuple(
+            Conclusion(f"{name}: largest value / bound", "<=", 1 + 1e-9, ratio)
+            for name, ratio in worst.items()
+        ),
+    )
+
+
+Point = tuple[Tensor, Tensor]
+
+
+def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) -> dict[str, float]:
+    (Q, a), (Q2, a2) = first, second
+    H, alpha = len(Q), max(a.abs().max().item(), a2.abs().max().item())
+    b, b2 = (torch.einsum("ij,hjk->hik", l.dictionary.Z_bar, l.softmax(q)) for q in (Q, Q2))
+    delta, delta2 = l.delta(Q, a), l.delta(Q2, a2)
+    moved = (Q - Q2).flatten(1).norm(dim=1)
+    moved_alpha = (a - a2).norm(dim=0)
+    bound_51 = l.gamma * math.sqrt(H) * (2 * alpha * moved.norm() + moved_alpha)
+    A = torch.linalg.matrix_norm(l.A, 2).item()
+    return {
+        "b moves (50)": ((b - b2).norm(dim=1).amax(dim=1) / (2 * Z * moved)).max().item(),
+        "delta moves (51)": ((delta - delta2).norm(dim=0) / bound_51).max().item(),
+        "b (52)": (b.norm(dim=1).max() / Z).item(),
+        "delta (53)": (delta.norm(dim=0).max() / (l.gamma * H * alpha + A)).item(),
+    }
+
+
+@claim(
+    "P4/lemma-10",
+    place="Appendix B, Lemma 10, Equation (61)",
+    title="Smoothness of the loss",
+    quote="For all transformer parameters xi, xi', if max{|alpha_{h,k}|, |alpha'_{h,k}|} <= alpha, then we "
+    "have",
+    rests_on=("P4/lemma-1", "P4/lemma-8"),
+    statement="""Where all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
+        constant L of Eq. (61), for every gamma and alpha.""",
+    quick=SMOOTHNESS,
+    full={"points": 100},
+    seeds=2,
+    seconds=1.5,
+)
+def smoothness(settings: Settings, seed: int) -> Finding:
+    given = _scaled(dictionary(settings, seed), settings.feature_scale)
+    s = sizes(given, settings.heads)
+    grid = list(itertools.product(settings.log10_gammas, settings.log10_alphas))
+    measured = {(g, a): math.log10(_steepest(given, settings, seed, g, a)) for g, a in grid}
+    printed = {(g, a): measured[g, a] - log10_L_61(s, g, a) for g, a in grid}
+    corrected = {(g, a): measured[g, a] - log10_L_corrected(s, g, a) for g, a in grid}
+    worst = max(grid, key=lambda at: printed[at])
+    return Finding(
+        hypotheses=(unit_tokens(given),),
+        conclusions=(
+            Conclusion("largest quotient / L as printed in (61)", "<=", 0.0, printed[worst], log10=True),
+        ),
+        numbers={"log10 gamma at the worst": worst[0], "log10 alpha at the worst": worst[1]},
+        figures=(_smoothness_figure(settings, printed, corrected, max(settings.log10_gammas)),),
+        remark="Eq. 59 squares the braces of Eq. 58 but not the factor before them, and counts two terms "
+        "where there are four: 8 gamma f |Zbar| should be 16 gamma^2 f^2 |Zbar|^2 / K. The "
+        "difference shows for large gamma and alpha, not at those of Theorem 1, where gamma alpha is O(1).",
+    )
+
+
+@claim(
+    "P4/lemma-10-repaired",
+    repairs="P4/lemma-10",
+    place="ours",
+    title="Smoothness of the loss, with the square",
+    statement="""Where all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
+        constant of Eq. (61) in which the prefactor 8 gamma f |Zbar| is replaced by 16 gamma^2 f^2 |Zbar|^2
+        / K.""",
+    derivation="""Eq. (58) bounds the change of the gradient in Q_h by (2 gamma f |Zbar| / K) times the sum
+        over k of a brace of four terms. Squaring gives the factor 4 gamma^2 f^2 |Zbar|^2 / K^2, K from the
+        sum over k by Cauchy-Schwarz, and 4 from the square of four terms: 16 gamma^2 f^2 |Zbar|^2 / K. Eq.
+        (59) squares the brace but not its factor.""",
+    quick={**SMOOTHNESS, "points": 8},
+    sizes=({"K": 4, "m": 4}, {"K": 8, "m": 6}),
+    seconds=1.2,
+)
+def smoothness_with_the_square(settings: Settings, seed: int) -> Finding:
+    given = _scaled(dictionary(settings, seed), settings.feature_scale)
+    s = sizes(given, settings.heads)
+    grid = itertools.product(settings.log10_gammas, settings.log10_alphas)
+    excess = [
+        math.log10(_steepest(given, settings, seed, g, a)) - log10_L_corrected(s, g, a) for g, a in grid
+    ]
+    return Finding(
+        hypotheses=(unit_tokens(given),),
+        conclusions=(Conclusion("largest quotient / L corrected", "<=", 0.0, max(excess), log10=True),),
+    )
+
+
+def _steepest(
+    given: Dictionary, settings: Settings, seed: int, log10_gamma: float, log10_alpha: float
+) -> float:
+    """The largest quotient |grad - grad'| / |Q - Q'| found, by power steps along which Q alone moves."""
+    l = Reparametrised(given, RidgeLimit(given).A, 10.0**log10_gamma)
+    H, d = settings.heads, given.d
+    alphas = 10.0**log10_alpha * signs((settings.points, H, given.K), seed, "smoothness alpha")
+    spreads = torch.logspace(-1.5, 0.5, settings.points, dtype=torch.float64)[:, None, None, None]
+    Qs = spreads * draw((settings.points, H, d, d), seed, "smoothness Q")
+    steepest = 0.0
+    for Q, alpha in zip(Qs, alphas, strict=True):
+        direction = torch.ones_like(Q)
+        for _ in range(4):
+            step = 1e-4 * direction / direction.norm()
+            ahead, behind = l.gradient(Q + step, alpha), l.gradient(Q - step, alpha)
+            change = [a - b for a, b in zip(ahead, behind, strict=True)]
+            steepest = max(steepest, joint_norm(*change) / 2e-4)
+            direction = change[0]
+    return steepest
+
+
+def _smoothness_figure(
+    settings: Settings,
+    printed: dict[tuple[float, float], float],
+    corrected: dict[tuple[float, float], float],
+    gamma: float,
+) -> Figure:
+    alphas = settings.log10_alphas
+    return Figure(
+        f"Measured smoothness over the constant, gamma = 1e{gamma}",
+        "log10 alpha",
+        "log10 (quotient / L)",
+        (
+            Series.of("(61) as printed", alphas, [printed[gamma, a] for a in alphas]),
+            Series.of("corrected", alphas, [corrected[gamma, a] for a in alphas]),
+            Series.of("allowed", alphas, [0.0] * len(alphas), "bound"),
+        ),
+    )
+
+
+def _loss(settings: Settings, seed: int) -> tuple[Reparametrised, Dictionary]:
+    given = dictionary(settings, seed)
+    return Reparametrised(given, RidgeLimit(given).A, settings.gamma), given
+
+
+def _scaled(given: Dictionary, factor: float) -> Dictionary:
+    return Dictionary(given.tokens, factor * given.features, given.N, given.tau)
+
+
+def _points(settings: Settings, seed: int) -> list[Point]:
+    """Parameters of many sizes: the spread of Q from 0.03 to 30, |alpha| from 0.01 to 100."""
+    H, K, d, count = settings.heads, settings.K, settings.d, settings.points
+    spreads = torch.logspace(-1.5, 1.5, count, dtype=torch.float64)[:, None, None, None]
+    alphas = torch.logspace(-2, 2, count, dtype=torch.float64)
+    alphas = alphas[torch.arange(count) * 7 % count][:, None, None]  # every spread meets every size
+    Qs = spreads * draw((count, H, d, d), seed, "points Q")
+    return list(zip(Qs, alphas * draw((count, H, K), seed, "points alpha"), strict=True))
+
+
+def _pairs(settings: Settings, seed: int, given: Dictionary) -> list[tuple[Point, Point]]:
+    """Each point with a neighbour at a distance between 1e-4 and 10, every other one in a steep direction."""
+    points = _points(settings, seed)
+    far = torch.logspace(-4, 1, len(points), dtype=torch.float64)
+    far = far[torch.arange(len(points)) * 11 % len(points)]
+    steep = torch.outer(given.tokens[0] - given.tokens[1], given.tokens[-1]).expand_as(points[0][0])
+    steep = steep / steep.norm()
+    return [
+        (
+            (Q, a),
+            _neighbour(Q, a, t, steep if i % 2 else draw(tuple(Q.shape), seed + i, "neighbour Q"), seed + i),
+        )
+        for i, ((Q, a), t) in enumerate(zip(points, far, strict=True))
+    ]
+
+
+def _neighbour(Q: Tensor, alpha: Tensor, distance: Tensor, direction: Tensor, seed: int) -> Point:
+    moved = draw(tuple(alpha.shape), seed, "neighbour alpha")
+    return Q + distance * direction, alpha + distance * alpha.abs().max() * moved

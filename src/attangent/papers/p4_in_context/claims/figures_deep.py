@@ -1,0 +1,198 @@
+"""Figures 2b and 5: the standard transformer of four layers."""
+
+import math
+
+import torch
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding
+from attangent.audit.registry import claim
+from attangent.icl import OUT_OF_DOMAIN, Dictionary, RidgeLimit
+from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall_lines
+from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary
+from attangent.papers.p4_in_context.transformer import (
+    InContextTransformer,
+    TransformerConfig,
+    TransformerTrainer,
+    TransformerTraining,
+)
+
+_SMALL = {
+    "K": 8,
+    "d": 6,
+    "m": 2,
+    "N": 6,
+    "tau": 0.01,
+    "d_model": 32,
+    "d_ff": 64,
+    "heads": 4,
+    "rate": 2e-3,
+    "batch": 64,
+    "prompts": 10_000,
+    "tests": 200,
+    "steps": 160,
+    "record_every": 20,
+}
+_LARGER = {
+    "K": 40,
+    "d": 20,
+    "m": 4,
+    "N": 10,
+    "d_model": 128,
+    "d_ff": 256,
+    "heads": 8,
+    "rate": 5e-4,
+    "steps": 200,
+    "record_every": 20,
+}
+"""Half the paper's width and a fifth of its dictionary: the paper's own sizes take hours on a CPU."""
+
+
+@claim(
+    "P4/figure-2b",
+    place="Section 4, Figure 2b",
+    title="Four layers: training and inference losses fall together",
+    quote="for both 1-layer and 4-layer transformers, the three curves have the same descending trend",
+    statement="""For a standard transformer of four layers the training loss and the distances (1/K)|yhat -
+        y*|^2 in-domain and out-of-domain have the same descending trend, the last above the second.""",
+    quick=_SMALL,
+    full=_LARGER,
+    seeds=1,
+    seconds=4.0,
+)
+def losses_fall_together(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    course = _train(given, settings, seed)
+    training, inside, outside = (
+        course.losses,
+        course.inference["in-domain"],
+        course.inference["out-of-domain"],
+    )
+    losses = {"training loss": training, "in-domain loss": inside, "out-of-domain loss": outside}
+    above = (outside[-1] / inside[-1]).item()
+    return Finding(
+        conclusions=(
+            *fall_lines(losses),
+            Conclusion("out-of-domain / in-domain loss at the end", ">=", 1.0, above),
+            *alike_lines("in-domain loss", losses, least_correlation=0.8, largest_fall=0.2),
+        ),
+        differs=_differences(settings),
+        numbers={
+            "training loss": training[-1].item(),
+            "L*": RidgeLimit(given).least_loss,
+            "in-domain": inside[-1].item(),
+            "out-of-domain": outside[-1].item(),
+        },
+        figures=(
+            curves_figure(
+                "Figure 2b",
+                course.steps,
+                {
+                    "training loss": training,
+                    "inference, in-domain": inside,
+                    "inference, out-of-domain": outside,
+                },
+            ),
+        ),
+        remark="One layer is linear in the labels, so that its out-of-domain loss is a fixed multiple of "
+        "its gap at most; a deep transformer is not, and the out-of-domain curve falls less far "
+        "than the others.",
+    )
+
+
+@claim(
+    "P4/figure-5",
+    place="Section 4, Figure 5",
+    title="The number of heads in four layers at a fixed amount of work",
+    quote="the losses converge faster with smaller H (here the final training loss is the smallest when H = "
+    "4)",
+    statement="""Within the same time, a transformer of four layers with 4 heads reaches a lower loss than one
+        with 32: more heads take fewer steps and descend more slowly, and H < N does not hinder
+        convergence.""",
+    quick={**_SMALL, "few": 4, "many": 32, "steps": 25, "pairs": 10, "batch": 32, "record_every": 50},
+    full={**_LARGER, "steps": 30, "pairs": 10, "record_every": 30},
+    seeds=1,
+    seconds=8.0,
+)
+def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
+    pairs = [_pair(settings, 1000 * seed + i) for i in range(settings.pairs)]
+    logs = torch.tensor([math.log10(few / many) for few, many in pairs], dtype=torch.float64)
+    mean, error = logs.mean().item(), (logs.std() / math.sqrt(len(logs))).item()
+    decided = abs(mean) > TWO_SIDED * error
+    work = _steps_for_the_same_work(settings, settings.many) / settings.steps
+    return Finding(
+        conclusions=(
+            Conclusion(f"steps with {settings.many} heads / with {settings.few}", "<=", 1.0, work),
+            Conclusion(
+                f"log10 of loss with {settings.few} heads / with {settings.many}, mean of {len(pairs)} pairs",
+                "<=",
+                0.0,
+                mean if decided else math.nan,
+                log10=True,
+            ),
+        ),
+        differs=_differences(settings),
+        numbers={
+            "mean of log10 ratios": mean,
+            "standard error": error,
+            f"pairs in which {settings.few} heads end lower": float((logs < 0).sum()),
+        },
+        remark="Pairs share their dictionary, prompts and test prompts. Undecided where the mean is within "
+        f"{TWO_SIDED} standard errors of 0. Time is counted in operations, so that the finding does not "
+        "depend on the machine.",
+    )
+
+
+TWO_SIDED = 2.26
+"""The 97.5 % quantile of Student's t with nine degrees of freedom: pairs are ten."""
+
+
+def _pair(settings: Settings, seed: int) -> tuple[float, float]:
+    """The in-domain losses with few and with many heads after the same amount of work."""
+    given = dictionary(settings, seed)
+
+    def loss(heads: int) -> float:
+        steps = _steps_for_the_same_work(settings, heads)
+        return (
+            _train(given, settings | {"heads": heads, "steps": steps}, seed).inference["in-domain"][-1].item()
+        )
+
+    return loss(settings.few), loss(settings.many)
+
+
+def _steps_for_the_same_work(settings: Settings, H: int) -> int:
+    """As many steps as cost what `steps` steps cost with few heads."""
+    least, this = (
+        TransformerConfig(4, settings.d_model, settings.d_ff, heads).operations(settings.K, settings.N)
+        for heads in (settings.few, H)
+    )
+    return max(1, round(settings.steps * least / this))
+
+
+def _train(given: Dictionary, settings: Settings, seed: int) -> TransformerTraining:
+    config = TransformerConfig(4, settings.d_model, settings.d_ff, settings.heads)
+    transformer = InContextTransformer(given.d, given.m, config, seed)
+    trainer = TransformerTrainer(
+        steps=settings.steps,
+        rate=settings.rate,
+        batch=settings.batch,
+        prompts=settings.prompts,
+        record_every=settings.record_every,
+        seed=seed,
+    )
+    tests = {
+        "in-domain": given.prompts(settings.tests, seed=seed + 1).shown,
+        "out-of-domain": given.prompts(settings.tests, OUT_OF_DOMAIN, seed + 2).shown,
+    }
+    return trainer.train(transformer, given, tests, quiet=True)
+
+
+def _differences(settings: Settings) -> tuple[str, ...]:
+    """In what the run differs from Section 4: K = 200, d = 100, m = 20, N = 30, width 256, Adam at 1e-4."""
+    sizes = (
+        f"K = {settings.K}, d = {settings.d}, m = {settings.m}, N = {settings.N}, width {settings.d_model}"
+    )
+    return (
+        f"{sizes}, for K = 200, d = 100, m = 20, N = 30, width 256",
+        f"Adam at {settings.rate:g}, for 1e-4",
+    )

@@ -1,0 +1,262 @@
+"""Figures 2a and 3: one layer of attention."""
+
+from itertools import pairwise
+
+import torch
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
+from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
+from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, dictionary, model
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+from attangent.papers.p4_in_context.one_layer.heads import logit_scale
+from attangent.papers.p4_in_context.one_layer.training import Training
+
+_SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
+
+
+@claim(
+    "P4/figure-2a",
+    place="Section 4, Figure 2a",
+    title="One layer: training and inference losses fall together",
+    quote="the three curves have the same descending trend, despite the inference loss on the ood dataset is"
+    " higher",
+    statement="""Trained by Adam on sampled prompts, one layer of attention brings the training loss and the
+        distances (1/K)|yhat - y*|^2 in-domain and out-of-domain down together, the last staying above the
+        second.""",
+    quick={
+        **_SMALL,
+        "heads": 16,
+        "steps": 500,
+        "rate": 1e-2,
+        "prompts": 10_000,
+        "batch": 256,
+        "tests": 200,
+        "record_every": 25,
+    },
+    full={**PAPER_SIZE, "heads": 64, "steps": 1500, "rate": 1e-4, "record_every": 75},
+    seeds=1,
+    seconds=3.0,
+)
+def losses_fall_together(settings: Settings, seed: int) -> Finding:
+    start = model(settings, seed)
+    run = _adam(start, settings, seed)
+    gaps, inside, outside = run.gaps, run.watched["in-domain"], run.watched["out-of-domain"]
+    given = dictionary(settings | {"tokens": "gaussian"}, seed)
+    saturated = model(settings | {"logit_std": logit_scale(given)}, seed, given)
+    theirs = _adam(saturated, settings, seed)
+    losses = {"gap": gaps, "in-domain loss": inside, "out-of-domain loss": outside}
+    return Finding(
+        conclusions=(
+            *fall_lines(losses),
+            Conclusion("least out-of-domain / in-domain loss", ">=", 1.0, (outside / inside).min().item()),
+            *alike_lines("gap", losses, least_correlation=0.9, largest_fall=0.1),
+            Conclusion(
+                "fall from the paper's start, standard Gaussian tokens and Q",
+                "<=",
+                0.1,
+                fall(theirs.gaps),
+                claimed=False,
+            ),
+        ),
+        differs=differences_from_section_4(
+            settings, "unit tokens and logits of standard deviation 2, for Gaussian ones"
+        ),
+        numbers={
+            "gap": run.gap,
+            "in-domain": inside[-1].item(),
+            "out-of-domain": outside[-1].item(),
+            "L*": start.limit.least_loss,
+            "gap from the paper's start": theirs.gap,
+        },
+        figures=(
+            curves_figure(
+                "Figure 2a",
+                run.steps,
+                {
+                    "training loss": start.limit.least_loss + gaps,
+                    "its gap to L*": gaps,
+                    "inference, in-domain": inside,
+                    "inference, out-of-domain": outside,
+                },
+            ),
+        ),
+    )
+
+
+def differences_from_section_4(settings: Settings, *others: str) -> tuple[str, ...]:
+    """In what the run differs from Section 4; nothing at the paper's size and rate."""
+    sizes = {name: settings[name] for name in PAPER_SIZE if settings[name] != PAPER_SIZE[name]}
+    found = [", ".join(f"{name} = {value}, for {PAPER_SIZE[name]}" for name, value in sizes.items())]
+    found.append(f"Adam at {settings.rate:g}, for 1e-4" if settings.rate != 1e-4 else "")
+    return tuple(difference for difference in (*found, *others) if difference)
+
+
+def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> Training:
+    return start.fit(
+        "adam",
+        steps=settings.steps,
+        rate=settings.rate,
+        prompts=settings.prompts,
+        batch=settings.batch,
+        record_every=settings.record_every,
+        watch={
+            "in-domain": _distance_to_limit(start.dictionary, IN_DOMAIN, settings.tests, seed + 1),
+            "out-of-domain": _distance_to_limit(start.dictionary, OUT_OF_DOMAIN, settings.tests, seed + 2),
+        },
+        seed=seed,
+        quiet=True,
+    )
+
+
+def _distance_to_limit(given: Dictionary, tasks: Tasks, tests: int, seed: int):
+    labels = given.prompts(tests, tasks, seed).shown
+    return lambda m: (m.predict(labels) - m.limit.predict(labels)).square().mean().item()
+
+
+LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(range(50, 151, 10))}
+
+
+@claim(
+    "P4/figure-3",
+    kind="theorem",
+    place="Section 3.2, end, and Section 4, Figure 3",
+    title="The closer N is to m, the better",
+    quote="The closer m is to N, the closer the transformer's choice of templates is to the best possible "
+    "choice, and the better the transformer's prediction will be",
+    statement="""y_best, ridge regression with N tau, is the best that can be hoped for; the answers of the
+        trained transformer are the better the closer N is to m, and best at N = m; the gap (1/K)|y* -
+        y_best|^2 shrinks as N nears m.""",
+    quick=LENGTHS,
+    full={"lengths": list(range(50, 151, 2))},
+    seconds=0.5,
+    rests_on=("P4/lemma-4", "P4/theorem-2"),
+)
+def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    lengths = list(settings.lengths)
+    pairs = [_limit_and_best(given, N) for N in lengths]
+    gaps = [expected_distance(a.dictionary, a.A, b.A) for a, b in pairs]
+    risks, best = [a.risk() for a, _ in pairs], [b.risk() for _, b in pairs]
+    m = given.m
+    best_length = lengths[risks.index(min(risks))]
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "least risk of y* / risk of y_best",
+                ">=",
+                1 - 1e-12,
+                min(a / b for a, b in zip(risks, best, strict=True)),
+                part="y_best is best",
+            ),
+            Conclusion(
+                "distance from m of the N with least risk", "<=", 0.0, abs(best_length - m), part="best at m"
+            ),
+            Conclusion(
+                "steps towards m at which the gap grows",
+                "<=",
+                0.0,
+                _wrong_turns(lengths, gaps, m),
+                part="gap",
+            ),
+            Conclusion(
+                "gap where N is nearest to m / largest gap",
+                "<=",
+                1e-9,
+                _gap_at_m(lengths, gaps, m),
+                part="gap at m",
+            ),
+        ),
+        numbers={
+            "N of the least risk": best_length,
+            "risk of y* at the shortest prompt": risks[0],
+            "risk of y* at the longest prompt": risks[-1],
+        },
+        figures=(_lengths_figure(lengths, gaps, risks, best),),
+        remark="y* is the better of the two at every N other than m, and its risk falls as N grows: nothing "
+        "is special about N = m but that the two ridges agree there.",
+    )
+
+
+@claim(
+    "P4/figure-3-repaired",
+    repairs="P4/figure-3",
+    place="ours",
+    title="The trained transformer is the best linear predictor at every N",
+    statement="""For tasks with E lambda lambda' = I, y* has the least risk of all predictors that are
+        linear in the labels, at every N, and that risk never rises with N.""",
+    derivation="""A label is <lambda, z_i> + lambda'eps_i; the second term has mean 0 and covariance m tau I
+        over tasks and noise, and is uncorrelated with the first. The best linear predictor of <lambda, z_k>
+        from y therefore is z_k'Z(Z'Z + m tau I)^-1 y, ridge regression with m tau: y*. A predictor from N
+        labels is one from N + 1 that ignores the last, so that the least risk cannot rise.""",
+    quick={**LENGTHS, "factors": [0.25, 0.5, 0.8, 1.25, 2.0, 4.0]},
+    sizes=({"m": 100}, {"m": 70}),
+    seconds=0.8,
+)
+def best_linear_predictor(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    dictionaries = [given.with_prompt_length(N) for N in settings.lengths]
+    risks = [RidgeLimit(one).risk() for one in dictionaries]
+    others = [
+        min(RidgeLimit(one, alpha=factor * one.ridge).risk() for factor in settings.factors)
+        for one in dictionaries
+    ]
+    last = given.with_prompt_length(max(settings.lengths))
+    shown = [_risk_on_the_last_tokens(last, N) for N in settings.lengths]
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "largest risk of y* / least of other ridges",
+                "<=",
+                1.0,
+                max(a / b for a, b in zip(risks, others, strict=True)),
+            ),
+            Conclusion(
+                "largest ratio of the risk on fixed tokens to that with fewer labels",
+                "<=",
+                1 + 1e-9,
+                max(b / a for a, b in pairwise(shown)),
+            ),
+        ),
+    )
+
+
+def _risk_on_the_last_tokens(given: Dictionary, N: int) -> float:
+    """The risk of y* from N labels on the tokens that the longest prompt does not show."""
+    Z, queries = given.features[:N].T, given.Z_query
+    inner = given.ridge * torch.eye(given.m, dtype=torch.float64) + Z @ Z.T
+    weights = Z.T @ torch.linalg.solve(inner, queries)
+    bias = (Z @ weights - queries).square().sum()
+    return ((bias + given.ridge * weights.square().sum()) / queries.shape[1]).item()
+
+
+def _limit_and_best(given: Dictionary, N: int) -> tuple[RidgeLimit, RidgeLimit]:
+    shorter = given.with_prompt_length(N)
+    return RidgeLimit(shorter), RidgeLimit.best(shorter)
+
+
+def _gap_at_m(lengths: list[int], gaps: list[float], m: int) -> float:
+    nearest = min(range(len(lengths)), key=lambda i: abs(lengths[i] - m))
+    return gaps[nearest] / max(gaps) if max(gaps) > 0 else 0.0
+
+
+def _wrong_turns(lengths: list[int], gaps: list[float], m: int) -> int:
+    """How often the gap grows from one length to the next one nearer to m."""
+    below = [gap for N, gap in zip(lengths, gaps, strict=True) if m >= N]
+    above = [gap for N, gap in zip(lengths, gaps, strict=True) if m <= N][::-1]
+    return sum(b > a * (1 + 1e-9) for side in (below, above) for a, b in pairwise(side))
+
+
+def _lengths_figure(lengths: list[int], gaps: list[float], risks: list[float], best: list[float]) -> Figure:
+    return Figure(
+        "Figure 3, with what it leaves out",
+        "labels N in a prompt",
+        "mean square",
+        (
+            Series.of("(1/K)|y* - y_best|^2", lengths, gaps),
+            Series.of("risk of y*", lengths, risks),
+            Series.of("risk of y_best", lengths, best, "bound"),
+        ),
+    )

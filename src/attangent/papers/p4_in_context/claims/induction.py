@@ -1,0 +1,186 @@
+"""Equations (43a), (43b) and (49), footnote 1, and what the guarantee says of many heads."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.papers.p4_in_context.claims.convergence import PROVABLE, theorem_1_hypotheses
+from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary, model, unit_tokens
+from attangent.papers.p4_in_context.one_layer.health import zeta
+
+HEADS = [8, 16, 32, 64, 128, 256, 512, 1024]
+
+
+@claim(
+    "P4/equation-43",
+    kind="theorem",
+    place="Appendix B, Equations (43a), (43b) and (49)",
+    title="The induction of Theorem 1",
+    quote="We shall prove (43a), (43b) and (43c) by induction.",
+    statement="""Along descent at Theorem 1's rates every head's weights alpha_h have norm at most alpha
+        (43a), the least eigenvalue of B_k B_k' stays at least zeta_0/2 (43b), and the squared gradient is
+        at least sigma times the gap (49), with sigma = zeta_0 gamma^2 / K.""",
+    quick={**PROVABLE, "steps": 600, "looks": 12},
+    full={"steps": 20_000, "looks": 100},
+    seconds=0.8,
+    rests_on=("P4/lemma-2", "P4/lemma-5", "P4/lemma-6", "P4/lemma-7"),
+)
+def induction(settings: Settings, seed: int) -> Finding:
+    start = model(settings, seed)
+    c = start.certificate()
+    gamma = 10.0**c.log10_gamma
+    rate_Q, rate_w = settings.rate_factor * c.rate_Q, settings.rate_factor * c.rate_w
+    looks = []
+    for _ in range(settings.looks):
+        start.fit("gd", steps=settings.steps // settings.looks, rate_Q=rate_Q, rate_w=rate_w, quiet=True)
+        dQ, dw = start.gradient()
+        squared = (dQ.square().sum() + (gamma * dw).square().sum()).item()
+        sigma = c.zeta * gamma**2 / settings.K
+        least = zeta(start.dictionary, start.attention()) / c.zeta
+        looks.append(((start.w / gamma).norm(dim=1).max().item(), least, squared / (sigma * start.gap())))
+    weights, eigenvalues, steepness = zip(*looks, strict=True)
+    return Finding(
+        hypotheses=(unit_tokens(start.dictionary), *theorem_1_hypotheses(c, rate_Q, rate_w)),
+        conclusions=(
+            Conclusion(
+                "(43a) largest |alpha_h| / alpha", "<=", 1.0, max(weights) / 10.0**c.log10_alpha, part="43a"
+            ),
+            Conclusion("(43b) least eigenvalue / zeta_0", ">=", 0.5, min(eigenvalues), part="43b"),
+            Conclusion("(49) least |gradient|^2 / (sigma gap)", ">=", 1.0, min(steepness), part="49"),
+        ),
+        numbers={"gap at the end / at the start": start.gap() / c.gap},
+    )
+
+
+@dataclass(frozen=True)
+class _Guarantee:
+    """With H heads: log10 of the guaranteed fall per step, zeta_0 / H, log10 of L of (61) / L of (17)."""
+
+    contraction: float
+    zeta_per_head: float
+    tighter: float
+
+
+def guarantees(settings: Settings, seed: int) -> list[_Guarantee]:
+    given = dictionary(settings, seed)
+    found = []
+    for H in settings.head_counts:
+        c = model(settings | {"heads": H}, seed, given).certificate()
+        found.append(_Guarantee(c.log10_contraction, c.zeta / H, c.log10_L_61 - c.log10_L))
+    return found
+
+
+@claim(
+    "P4/heads-and-speed",
+    kind="theorem",
+    place="Section 3.1 after Theorem 1, and Section 3.3",
+    title="Larger H yields slower convergence",
+    quote="(18) implies that we should not set H to be too large, since larger H yields slower convergence "
+    "rate",
+    statement="""The fall per step that Theorem 1 guarantees, eta_w zeta_0 / 2K at the rates of (15) to
+        (17), gets smaller as the number H of heads grows.""",
+    quick={**PROVABLE, "head_counts": HEADS},
+    seconds=0.2,
+    rests_on=("P4/theorem-1",),
+)
+def heads_and_speed(settings: Settings, seed: int) -> Finding:
+    found = guarantees(settings, seed)
+    falls = [10.0**guarantee.contraction for guarantee in found]
+    return Finding(
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in H of the guaranteed fall per step", "<=", 0.0, settings.head_counts, falls
+            ),
+        ),
+        numbers={
+            f"log10 of the guaranteed fall, H = {H}": g.contraction
+            for H, g in zip(settings.head_counts, found, strict=True)
+        },
+        figures=(
+            Figure(
+                "The guaranteed fall per step",
+                "heads H",
+                "eta_w zeta_0 / 2K",
+                (Series.of("Theorem 1", settings.head_counts, falls),),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="At a fixed zeta_0 the rates of (15) to (17) fall with H; but zeta_0, the least eigenvalue of"
+        " a sum of H terms, grows faster.",
+    )
+
+
+@claim(
+    "P4/heads-and-speed-repaired",
+    repairs="P4/heads-and-speed",
+    place="ours",
+    title="More heads do not slow the guarantee down",
+    statement="""The largest fall per step that (15) to (17) allow, for gamma large, is zeta_0 / (2 sqrt(2)
+        H |Zbar|^2), and the mean of zeta_0 / H over Gaussian heads never falls as H grows.""",
+    derivation="""For gamma large L of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so that eta_w zeta_0 / 2K =
+        gamma^2 zeta_0 / (2KL) is as stated. B_k B_k'/H is the mean over h of the same with head h left out.
+        The least eigenvalue is concave and so is the least over k, hence zeta_0(H)/H is at least the mean
+        of zeta_0(H-1)/(H-1) over the heads left out.""",
+    quick={**PROVABLE, "head_counts": [8, 16, 32, 64, 128, 256], "starts": 20},
+    sizes=({"N": 4}, {"N": 6}),
+    seconds=0.5,
+)
+def more_heads_do_not_slow_down(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    means = []
+    for H in settings.head_counts:
+        drawn = [
+            model(settings | {"heads": H}, 1000 * seed + i, given).health().zeta / H
+            for i in range(settings.starts)
+        ]
+        means.append(sum(drawn) / len(drawn))
+    least = min(b / a for a, b in pairwise(means))
+    return Finding(
+        conclusions=(
+            Conclusion("least ratio of the mean of zeta_0 / H to that with half the heads", ">=", 1.0, least),
+            Conclusion(
+                "leaving a head out: least zeta_0/H less the mean of the others",
+                ">=",
+                -1e-9,
+                _left_out(settings, seed),
+            ),
+        ),
+        numbers={
+            f"mean of zeta_0 / H, H = {H}": mean for H, mean in zip(settings.head_counts, means, strict=True)
+        },
+    )
+
+
+def _left_out(settings: Settings, seed: int) -> float:
+    """zeta_0(H)/H less the mean over heads left out of zeta_0(H-1)/(H-1), for the fewest heads."""
+    H = settings.head_counts[0]
+    start = model(settings | {"heads": H}, seed)
+    S = start.attention()
+    fewer = [zeta(start.dictionary, torch.cat((S[:h], S[h + 1 :]))) / (H - 1) for h in range(H)]
+    return zeta(start.dictionary, S) / H - sum(fewer) / H
+
+
+@claim(
+    "P4/footnote-1",
+    kind="theorem",
+    place="Section 3.1, footnote 1",
+    title="Equation (61) is tighter than (17)",
+    quote="We leave a tighter, but more complicated, expression of L in the appendix (cf. (61))",
+    statement="""At the gamma and alpha of Theorem 1 the constant L of Equation (61) is at most that of
+        (17).""",
+    quick={**PROVABLE, "head_counts": HEADS},
+    seconds=0.2,
+    rests_on=("P4/lemma-10",),
+)
+def tighter_constant(settings: Settings, seed: int) -> Finding:
+    worst = max(guarantee.tighter for guarantee in guarantees(settings, seed))
+    return Finding(
+        conclusions=(Conclusion("largest L of (61) / L of (17) over H", "<=", 0.0, worst, log10=True),),
+        numbers={"sizes of H": float(len(settings.head_counts)), "decades at the worst": math.fabs(worst)},
+    )

@@ -1,0 +1,260 @@
+"""Lemmas 5 and 6, Equations 26, 27, 34 and 66: the loss in closed form and the matrix it leads to."""
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.icl import Dictionary, RidgeLimit, Tasks
+from attangent.papers.p4_in_context.claims.dictionary_setting import (
+    EXACT,
+    Reparametrised,
+    dictionary,
+    draw,
+    model,
+    relative,
+)
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+
+
+@claim(
+    "P4/lemma-5",
+    place="Appendix B, Lemma 5",
+    title="The population loss in closed form",
+    quote="the loss function L(theta) could be rewritten into the following equivalent form",
+    statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L*, with L* as printed: for tokens without
+        labels the misfit |z_k|^2 - (Z'z_k)'(Z'Z + m tau I)^-1 (Z'z_k) alone.""",
+    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
+    full={"prompts": 4_000_000},
+    seconds=0.2,
+)
+def population_loss(settings: Settings, seed: int) -> Finding:
+    m = model(settings, seed)
+    m.w = draw((settings.heads, settings.K), seed, "weights")
+    sample = _sampled_loss(m, settings, seed)
+    mean, error = sample.mean().item(), (sample.std() / len(sample) ** 0.5).item()
+    printed = m.gap() + m.limit.printed_least_loss
+    return Finding(
+        conclusions=(
+            Conclusion("printed loss to sample, standard errors", "<=", 4.0, abs(printed - mean) / error),
+        ),
+        numbers={
+            "sample mean": mean,
+            "standard error": error,
+            "printed": printed,
+            "corrected": m.loss(),
+            "what is missing, m tau (K - N) / 2K": m.loss() - printed,
+        },
+        remark="For k > N the label's own noise m tau belongs to c'_k after Eq. 79 as it does to c_k "
+        "after Eq. 78. The gap to the minimum, and with it all training, is not affected.",
+    )
+
+
+@claim(
+    "P4/lemma-5-repaired",
+    repairs="P4/lemma-5",
+    place="ours",
+    title="The population loss with the noise of all labels",
+    statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m
+        tau I + ZZ')^-1 z_k): the printed L* plus m tau (K - N)/2K.""",
+    derivation="""The label y_k of a token without a label in the prompt has noise lambda'eps_k of variance
+        m tau of its own, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
+        m tau. c_k after Eq. (78) has it for k <= N, c'_k after Eq. (79) lacks it for k > N. |z|^2 -
+        (Z'z)'(Z'Z + m tau I)^-1 Z'z = m tau z'(m tau I + ZZ')^-1 z by the push-through identity.""",
+    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
+    sizes=({"K": 12}, {"K": 24}),
+    seconds=0.3,
+)
+def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
+    m = model(settings, seed)
+    m.w = draw((settings.heads, settings.K), seed, "weights")
+    sample = _sampled_loss(m, settings, seed)
+    error = (sample.std() / len(sample) ** 0.5).item()
+    given, least = m.dictionary, m.limit.printed_least_loss
+    least += given.m * given.tau * (given.K - given.N) / (2 * given.K)
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "loss to sample, standard errors",
+                "<=",
+                4.0,
+                abs(m.gap() + least - sample.mean().item()) / error,
+            ),
+            Conclusion(
+                "relative distance of L* to the closed form", "<=", EXACT, abs(least / m.limit.least_loss - 1)
+            ),
+        ),
+    )
+
+
+def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor:
+    prompts = m.dictionary.prompts(settings.prompts, Tasks(settings.tasks), seed)
+    return (m.predict(prompts.shown) - prompts.labels).square().mean(dim=1) / 2
+
+
+@claim(
+    "P4/lemma-6",
+    place="Appendix B, Lemma 6",
+    title="One rate for all parameters after a change of scale",
+    kind="identity",
+    quote="Then (10) is equivalent to xi^(t) = xi^(t-1) - eta_Q grad l(xi^(t-1))",
+    statement="""With gamma = sqrt(eta_w / eta_Q) and alpha = w / gamma, descent with rates eta_Q and eta_w
+        on (Q, w) is descent with the one rate eta_Q on (Q, alpha).""",
+    quick={
+        "K": 8,
+        "d": 5,
+        "m": 3,
+        "N": 4,
+        "tau": 0.1,
+        "heads": 6,
+        "rate_Q": 0.05,
+        "rate_w": 0.4,
+        "steps": 200,
+    },
+    full={"steps": 5000},
+    seconds=0.3,
+)
+def reparametrisation(settings: Settings, seed: int) -> Finding:
+    m = model(settings, seed)
+    gamma = settings.get("gamma", (settings.rate_w / settings.rate_Q) ** 0.5)
+    moved = Reparametrised(m.dictionary, m.limit.A, gamma)
+    Q, alpha = m.Q.clone(), m.w / gamma
+    start = Q.clone()
+    gaps = [moved.gap(Q, alpha)]
+    for _ in range(settings.steps):
+        dQ, dalpha = moved.gradient(Q, alpha)
+        Q, alpha = Q - settings.rate_Q * dQ, alpha - settings.rate_Q * dalpha
+        gaps.append(moved.gap(Q, alpha))
+    run = m.fit("gd", steps=settings.steps, rate_Q=settings.rate_Q, rate_w=settings.rate_w)
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "distance of Q, relative to its movement", "<=", 1e-8, relative(m.Q - start, Q - start)
+            ),
+            Conclusion("relative distance of w to gamma alpha", "<=", 1e-8, relative(m.w, gamma * alpha)),
+        ),
+        numbers={"gamma": gamma, "gap at the end": run.gap},
+        figures=(
+            Figure(
+                "The two descents",
+                "step",
+                "gap",
+                (
+                    Series.of("(Q, w) with two rates", run.steps, run.gaps),
+                    Series.of("(Q, alpha) with one", range(len(gaps)), gaps, "bound"),
+                ),
+                log_y=True,
+            ),
+        ),
+    )
+
+
+@claim(
+    "P4/equation-26",
+    place="Section 3.3, Equation (26)",
+    title="Without noise the pseudo-inverse gives every label",
+    quote="In this case, A becomes Z^+ Z, ... the label of each token v_k could be represented by the inner "
+    "product",
+    statement="""With tau = 0 and N >= m the matrix A becomes Z^+ Zhat, and y_k = <y, Z^+ Zhat_k> for every
+        token.""",
+    quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
+    seconds=0.1,
+)
+def without_noise(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    prompts = given.prompts(settings.prompts, seed=seed)
+    printed = torch.linalg.pinv(given.Z) @ given.features.T
+    small = RidgeLimit(given.with_noise(1e-9)).A
+    N = given.N
+    return Finding(
+        hypotheses=(
+            Hypothesis("N against m", ">=", given.m, N),
+            Hypothesis("tau", "==", 0.0, given.tau),
+        ),
+        conclusions=(
+            Conclusion(
+                "relative error of <y, Z^+ Zhat_k>",
+                "<=",
+                EXACT,
+                relative(prompts.shown @ printed, prompts.clean),
+            ),
+            Conclusion(
+                "distance of Z^+ Zhat to A as tau goes to 0, tokens without labels",
+                "<=",
+                1e-6,
+                relative(small[:, N:], printed[:, N:]),
+            ),
+            Conclusion(
+                "the same on the prompt's own tokens",
+                "<=",
+                1e-6,
+                relative(small[:, :N], printed[:, :N]),
+                claimed=False,
+            ),
+        ),
+        remark="On the prompt's own tokens A tends to the identity, not to Z^+ Z, a projection of rank m "
+        "< N; both give the same labels where there is no noise.",
+    )
+
+
+@claim(
+    "P4/equation-66",
+    place="Appendix C, Equations (27), (34), (66), (67)",
+    title="The limit matrix in two forms, and the ridge in it",
+    quote="in the proof of Theorem 2, we show that y*_k = <y, A_{:,k}>",
+    statement="""(Z'Z + m tau I)^-1 (Z'Zhat + (m tau I, 0)) equals (I, Z'(m tau I + ZZ')^-1 Z^Q), and A'y is
+        the labels shown followed by the answers of ridge regression with the template (m tau I + ZZ')^-1 Z
+        y.""",
+    quick={"K": 30, "d": 8, "m": 6, "N": 10, "tau": 0.05, "prompts": 20, "alpha_factor": 1.0},
+    full={"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01},
+    seconds=0.2,
+)
+def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    y = given.prompts(settings.prompts, seed=seed).shown
+    A = _equation_34(given)
+    short = _equation_66(given, settings.alpha_factor * given.ridge)
+    solved = _ridge_by_scikit_learn(given, y, settings.alpha_factor * given.ridge)
+    return Finding(
+        conclusions=(
+            Conclusion("relative distance of (34) and (66)", "<=", EXACT, relative(A, short)),
+            Conclusion(
+                "labels shown that come back, relative distance",
+                "<=",
+                EXACT,
+                relative((y @ A)[:, : given.N], y),
+            ),
+            Conclusion(
+                "relative distance to scikit-learn's Ridge",
+                "<=",
+                EXACT,
+                relative((y @ A)[:, given.N :], solved),
+            ),
+            Conclusion(
+                "relative distance of RidgeLimit to (34)",
+                "<=",
+                EXACT,
+                relative(RidgeLimit(given).A, A),
+                claimed=False,
+            ),
+        ),
+    )
+
+
+def _equation_34(given: Dictionary) -> Tensor:
+    eye = torch.eye(given.N, given.K, dtype=torch.float64)
+    return torch.linalg.solve(given.M, given.Z.T @ given.features.T + given.ridge * eye)
+
+
+def _equation_66(given: Dictionary, alpha: float) -> Tensor:
+    inner = alpha * torch.eye(given.m, dtype=torch.float64) + given.Z @ given.Z.T
+    queries = given.Z.T @ torch.linalg.solve(inner, given.Z_query)
+    return torch.cat([torch.eye(given.N, dtype=torch.float64), queries], dim=1)
+
+
+def _ridge_by_scikit_learn(given: Dictionary, y: Tensor, alpha: float) -> Tensor:
+    from sklearn.linear_model import Ridge
+
+    ridge = Ridge(alpha=alpha, fit_intercept=False).fit(given.Z.T.numpy(), y.T.numpy())
+    return torch.from_numpy(ridge.predict(given.Z_query.T.numpy())).T

@@ -1,0 +1,153 @@
+"""Lemmas 1, 2 and 4: the softmax's derivative, its Lipschitz constant, and the expected squared error."""
+
+import torch
+from torch import Tensor
+from torch.func import jacrev
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p4_in_context.claims.dictionary_setting import EXACT, dictionary, draw, model, relative
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+
+_SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
+
+
+@claim(
+    "P4/lemma-1",
+    place="Appendix A.2, Lemma 1",
+    title="Gradient of the softmax in Q",
+    kind="identity",
+    statement="""The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q.""",
+    quick=_SIZES,
+    full={"K": 20, "d": 10, "N": 12},
+    seconds=0.1,
+)
+def softmax_gradient(settings: Settings, seed: int) -> Finding:
+    m = model(settings, seed)
+    errors = [
+        relative(_printed(m, h, k), _automatic(m, h, k))
+        for h in range(settings.heads)
+        for k in range(settings.K)
+    ]
+    return Finding(
+        conclusions=(Conclusion("largest relative distance to autograd", "<=", EXACT, max(errors)),),
+        numbers={"heads and tokens": len(errors)},
+    )
+
+
+def _automatic(m: OneLayerAttention, h: int, k: int) -> Tensor:
+    """(N, d, d) by automatic differentiation."""
+    tokens = m.dictionary.tokens
+    V = tokens[: m.dictionary.N].T
+    return jacrev(lambda Q: torch.softmax(V.T @ Q @ tokens[k], dim=0))(m.Q[h])
+
+
+def _printed(m: OneLayerAttention, h: int, k: int) -> Tensor:
+    """(N, d, d) by Eq. 29; sum_i s_i (v_j - v_i) = v_j - sum_i s_i v_i."""
+    v = m.dictionary.tokens[: m.dictionary.N]
+    s = m.attention()[h, :, k]
+    return s[:, None, None] * (v - s @ v)[:, :, None] * m.dictionary.tokens[k]
+
+
+@claim(
+    "P4/lemma-2",
+    place="Appendix A.2, Lemma 2",
+    title="The softmax is Lipschitz from the maximum norm to the 1-norm",
+    quote="||softmax(a) - softmax(b)||_1 <= 2 ||a - b||_inf",
+    statement="""|softmax(a) - softmax(b)|_1 <= 2 |a - b|_max for all vectors a, b.""",
+    quick={"lengths": [2, 5, 30], "pairs": 2000, "constant": 2.0},
+    full={"pairs": 100_000},
+    seconds=0.1,
+)
+def softmax_lipschitz(settings: Settings, seed: int) -> Finding:
+    random = max(_random_ratio(length, settings.pairs, seed) for length in settings.lengths)
+    worst = max(_worst_ratio(length) for length in settings.lengths)
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "largest |difference|_1 / |difference|_max", "<=", settings.constant, max(random, worst)
+            ),
+            Conclusion("the same, against the constant 1", "<=", 1 + 1e-9, max(random, worst), claimed=False),
+        ),
+        numbers={"largest over random pairs": random, "largest over pairs built to be bad": worst},
+        remark="The constant 1 does and is sharp: with half of the mass on one entry, which moves by t while "
+        "the others move by -t, the 1-norm is tanh(t).",
+    )
+
+
+def _random_ratio(length: int, pairs: int, seed: int) -> float:
+    a = 2 * draw((pairs, length), seed, f"softmax a {length}")
+    b = a + torch.logspace(-4, 1, pairs, dtype=torch.float64)[:, None] * draw(
+        (pairs, length), seed, f"softmax b {length}"
+    )
+    return _ratios(a, b).max().item()
+
+
+def _worst_ratio(length: int) -> float:
+    """Half of the mass on one entry, which moves up while the others move down."""
+    a = torch.zeros(length, dtype=torch.float64)
+    a[0] = torch.tensor(float(length - 1)).log()
+    step = -torch.ones(length, dtype=torch.float64)
+    step[0] = 1.0
+    return _ratios(a[None], (a + 1e-4 * step)[None]).max().item()
+
+
+def _ratios(a: Tensor, b: Tensor) -> Tensor:
+    difference = torch.softmax(a, dim=1) - torch.softmax(b, dim=1)
+    return difference.abs().sum(dim=1) / (a - b).abs().amax(dim=1)
+
+
+@claim(
+    "P4/lemma-4",
+    place="Appendix A.2, Lemma 4",
+    title="Averaging over the noise of a label is a ridge",
+    kind="identity",
+    quote="Note that (24) is equivalent to the following ridge regression problem",
+    statement="""With fresh noise eps_i of covariance tau I, the expected mean of (y_i - lambda'(f(v_i) +
+        eps_i))^2/2 is the mean of (y_i - lambda'f(v_i))^2/2 plus (tau/2) |lambda|^2.""",
+    quick={"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.3, "draws": 40_000, "drawn_tau": 0.3},
+    full={"draws": 1_000_000},
+    seconds=0.2,
+)
+def noise_is_a_ridge(settings: Settings, seed: int) -> Finding:
+    given = dictionary(settings, seed)
+    y = given.prompts(1, seed=seed).shown[0]
+    candidate = draw((given.m,), seed, "candidate lambda")
+    sample = _errors_with_noise(given.Z, y, candidate, settings, seed)
+    misfit = (y - candidate @ given.Z).square().mean() / 2
+    printed = (misfit + settings.tau / 2 * candidate.square().sum()).item()
+    error = (sample.std() / len(sample) ** 0.5).item()
+    return Finding(
+        hypotheses=(Hypothesis("tau of the noise", "==", settings.tau, settings.drawn_tau),),
+        conclusions=(
+            Conclusion(
+                "distance to the sample mean, standard errors",
+                "<=",
+                4.0,
+                abs(sample.mean().item() - printed) / error,
+            ),
+        ),
+        numbers={"printed": printed, "sample mean": sample.mean().item(), "standard error": error},
+        figures=(_running_mean(sample, printed),),
+    )
+
+
+def _errors_with_noise(Z: Tensor, y: Tensor, candidate: Tensor, settings: Settings, seed: int) -> Tensor:
+    rng = generator(seed, "fresh noise")
+    eps = torch.randn(settings.draws, *Z.shape, generator=rng, dtype=torch.float64)
+    noisy = torch.einsum("m,smn->sn", candidate, Z + settings.drawn_tau**0.5 * eps)
+    return (y - noisy).square().mean(dim=1) / 2
+
+
+def _running_mean(sample: Tensor, printed: float) -> Figure:
+    at = torch.logspace(1, torch.log10(torch.tensor(float(len(sample)))), 60).long().clamp(1, len(sample))
+    means = sample.cumsum(0)[at - 1] / at
+    return Figure(
+        "Mean over draws of the noise",
+        "draws",
+        "expected squared error",
+        (Series.of("sample mean", at, means), Series.of("Lemma 4", at, [printed] * len(at), "bound")),
+        log_x=True,
+    )

@@ -1,0 +1,1 @@
+"""One-layer attention, its trainers and its certificate."""

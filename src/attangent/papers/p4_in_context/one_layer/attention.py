@@ -1,0 +1,113 @@
+"""One layer of multi-head softmax attention on a dictionary: its loss, its exact gradients, its training."""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._core.arrays import fitted
+from attangent._core.checks import check_positive, check_size
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
+from attangent.icl._inputs import as_labels, as_tensor
+from attangent.icl.dictionary import Dictionary
+from attangent.icl.ridge import RidgeLimit, expected_distance
+from attangent.icl.tasks import IN_DOMAIN, Tasks
+from attangent.papers.p4_in_context.one_layer.certificate import Certificate, certify
+from attangent.papers.p4_in_context.one_layer.heads import gradient, logit_scale, mixture, softmax_vectors
+from attangent.papers.p4_in_context.one_layer.health import Health, InitialisationWarning, examine
+from attangent.papers.p4_in_context.one_layer.trainers import trainer
+from attangent.papers.p4_in_context.one_layer.training import Training
+
+
+class OneLayerAttention:
+    """yhat_k = <y, sum_h w_hk softmax(V'Q_h v_k)>, H heads with Q_h (d, d) and w_h (K,) (Eq. 5-8).
+
+    Indices: h head, n token of the prompt, k token of the dictionary. S (H, N, K) holds the softmax vectors,
+    Ahat (N, K) their mixture sum_h w_hk s^h_k. The loss is the population loss (9); its gap to the infimum
+    is tr(D' M D) / 2K with D = Ahat - A and M = Z'Z + m tau I (Lemma 5).
+
+    Q starts Gaussian with the entries' spread chosen so that the logits v_n'Q_h v_k have standard deviation
+    `logit_std`; w starts at zero (Proposition 1, Theorem 1). An InitialisationWarning says where the softmax
+    is saturated or the heads are numerically dependent.
+
+    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
+    >>> model = OneLayerAttention(dictionary, heads=16, seed=0)
+    >>> model.fit(method="solve").gap < 1e-18
+    True
+    """
+
+    def __init__(self, dictionary: Dictionary, heads: int, logit_std: float = 2.0, seed: int = 0):
+        self.dictionary = dictionary
+        self.heads = check_size("heads", heads)
+        self.limit = RidgeLimit(dictionary)
+        spread = check_positive("logit_std", logit_std) / logit_scale(dictionary)
+        rng = generator(seed, "icl heads")
+        d = dictionary.d
+        check_memory("the heads", heads=self.heads, d=d, d_again=d)
+        check_memory("the values of the heads", heads=self.heads, K=dictionary.K)
+        self.Q = spread * torch.randn(heads, d, d, generator=rng, dtype=torch.float64)
+        self.w = torch.zeros(heads, dictionary.K, dtype=torch.float64)
+        if complaints := self.health().complaints:
+            warnings.warn("; ".join(complaints), InitialisationWarning, stacklevel=2)
+
+    def set_parameters(self, Q: Any, w: Any) -> None:
+        """Take Q (H, d, d) and w (H, K) as they are."""
+        Q, w = as_tensor("Q", Q), as_tensor("w", w)
+        for name, given, wanted in (("Q", Q, self.Q), ("w", w, self.w)):
+            if given.shape != wanted.shape:
+                raise AttangentError(f"{name} has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}")
+        self.Q, self.w = Q.clone(), w.clone()
+
+    def attention(self) -> Tensor:
+        """S (H, N, K): the softmax over the prompt's tokens, for each head and token."""
+        return softmax_vectors(self.dictionary, self.Q)
+
+    def matrix(self) -> Tensor:
+        """Ahat (N, K) of Eq. 35: the model is linear in the labels, yhat = Ahat'y."""
+        return mixture(self.attention(), self.w)
+
+    def predict(self, labels: Any) -> Tensor:
+        """(..., K): answers for all tokens, given the labels (..., N) of prompts."""
+        return as_labels(labels, self.dictionary.N) @ self.matrix()
+
+    def gap(self) -> float:
+        """L(theta) - inf L = tr(D'MD) / 2K."""
+        D = self.matrix() - self.limit.A
+        return ((D * (self.dictionary.M @ D)).sum() / (2 * self.dictionary.K)).item()
+
+    def loss(self) -> float:
+        """The population loss (9), for tasks of mean 0 and variance 1."""
+        return self.gap() + self.limit.least_loss
+
+    def inference_loss(self, tasks: Tasks = IN_DOMAIN, tau: float | None = None) -> float:
+        """E (1/K)|yhat - y*|^2 over prompts of these tasks; in-domain it is twice the gap."""
+        return expected_distance(self.dictionary, self.matrix(), self.limit.A, tasks, tau)
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """dL/dQ (H, d, d) and dL/dw (H, K) of the population loss."""
+        S = self.attention()
+        G = self.dictionary.M @ (mixture(S, self.w) - self.limit.A)
+        return gradient(self.dictionary, S, self.w, G)
+
+    def sampled_gradient(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of the mean of (1/2K)|yhat - y|^2 over prompts with these labels (count, K)."""
+        S = self.attention()
+        labels = fitted("labels", labels, self.w, "count", self.dictionary.K)
+        shown = labels[:, : self.dictionary.N]
+        G = shown.T @ (shown @ mixture(S, self.w) - labels) / len(labels)
+        return gradient(self.dictionary, S, self.w, G)
+
+    def health(self) -> Health:
+        """How far the softmax is saturated, and zeta_0."""
+        return examine(self.dictionary, self.attention())
+
+    def certificate(self, **target: float) -> Certificate:
+        """What Theorems 1 and 2 guarantee for training from here: see `Certificate`."""
+        return certify(self.dictionary, self.attention(), self.gap(), **target)
+
+    def fit(self, method: str = "solve", **options: Any) -> Training:
+        """Train in place: `solve` and `varpro` are exact in w; `gd` and `adam` descend. See `trainers`."""
+        return trainer(method, options).train(self)

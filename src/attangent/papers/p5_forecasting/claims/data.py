@@ -1,0 +1,186 @@
+"""Sections 4.1 and 6.1, Appendix C: the residual state-space model and the sign-inconsistent task."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
+
+
+@claim(
+    "P5/claim-c.2",
+    place="Section 4.1 and Appendix C, Claims 4.2 and C.2",
+    title="Residual SSM features with four properties",
+    quote="by choosing some appropriate value for A, B and C, we can show that for a certain gamma < 1, we "
+    "have",
+    statement="""For suitable (A, B, C) the values are u_k = <P_k, h_1>, with |P_k| = 1 for all k <= d + 1,
+        one core feature P_d orthogonal to the others with <P_d, P_(d+1)> = gamma < 1, and
+        P_(d+1) = (d-1)/d P_d + 1/d times the mean of the others.""",
+    quick={"d": 8, "sigma": 0.01, "tolerance": 1e-9},
+    full={"d": 64},
+    seconds=0.05,
+)
+def properties(settings: Settings, seed: int) -> Finding:
+    d, tolerance = settings.d, settings.tolerance
+    ssm = ResidualSSM(d, settings.sigma, seed)
+    P = ssm.features()
+    core, background, following = P[d - 1], P[: d - 1], P[d]
+    printed = (d - 1) / d * core + background.mean(dim=0) / d
+    norms = P.norm(dim=1)
+    most = math.sqrt((d - 1) ** 2 + 1) / d
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "gap of the recursion to <P_k, h_1>", "<=", 1e-10, recursion_gap(ssm, seed), part="recursion"
+            ),
+            Conclusion(
+                "Property 1: largest ||P_k| - 1|",
+                "<=",
+                tolerance,
+                (norms - 1).abs().max().item(),
+                part="Property 1",
+            ),
+            Conclusion(
+                "Property 2: <P_d, P_(d+1)>", "<=", 1 - 1e-9, (core @ following).item(), part="Property 2"
+            ),
+            Conclusion(
+                "Property 2: largest |<P_d, P_k>|",
+                "<=",
+                tolerance,
+                (background @ core).abs().max().item(),
+                part="Property 2",
+            ),
+            Conclusion(
+                "Property 3: gap", "<=", tolerance, (following - printed).norm().item(), part="Property 3"
+            ),
+            Conclusion(
+                "|P_(d+1)| against the most Property 3 allows", "<=", most, norms[d].item(), claimed=False
+            ),
+        ),
+        numbers={"gamma": (core @ following).item(), "|P_(d+1)|": norms[d].item()},
+        remark="Properties 1 and 3 exclude each other: the triangle inequality leaves |P_(d+1)|^2 at most "
+        "((d-1)^2 + 1)/d^2 < 1. The first d features can be unit; gamma is (d-1)/d.",
+    )
+
+
+@claim(
+    "P5/claim-c.2-repaired",
+    repairs="P5/claim-c.2",
+    place="ours",
+    title="Residual SSM features with the properties that can be had together",
+    statement="""There are (A, B, C) whose features P_1..P_d are orthonormal with P_(d+1) = (d-1)/d P_d +
+        1/d times the mean of the others. Then gamma = (d-1)/d and |P_(d+1)|^2 = ((d-1)^2 + 1/(d-1))/d^2,
+        below 1.""",
+    derivation="""Property 3 is a convex combination of unit vectors that are not all equal, hence shorter
+        than 1: Property 1 can hold for k <= d only. Take M' = Q K Q' with Q orthogonal and K the companion
+        matrix whose last column has the weights of Property 3: it maps P_k to P_(k+1). C = P_1, any B and A
+        = M - B C' then give these features, since u_k = C'(A + B C')^(k-1) h_1. The inner products follow
+        from orthonormality.""",
+    quick={"d": 8, "sigma": 0.01},
+    sizes=({"d": 8}, {"d": 32}),
+    seconds=0.1,
+)
+def properties_together(settings: Settings, seed: int) -> Finding:
+    d = settings.d
+    ssm = ResidualSSM(d, settings.sigma, seed)
+    P = ssm.features()
+    gram = P[:d] @ P[:d].T - torch.eye(d, dtype=torch.float64)
+    following = (d - 1) / d * P[d - 1] + P[: d - 1].mean(dim=0) / d
+    square = ((d - 1) ** 2 + 1 / (d - 1)) / d**2
+    return Finding(
+        conclusions=(
+            Conclusion("gap of the recursion to <P_k, h_1>", "<=", 1e-9, recursion_gap(ssm, seed)),
+            Conclusion("largest |P_j'P_k - delta_jk| for j, k <= d", "<=", 1e-9, gram.abs().max().item()),
+            Conclusion("Property 3: gap", "<=", 1e-9, (P[d] - following).norm().item()),
+            Conclusion(
+                "distance of gamma to (d-1)/d", "<=", 1e-9, abs((P[d - 1] @ P[d]).item() - (d - 1) / d)
+            ),
+            Conclusion(
+                "distance of |P_(d+1)|^2 to the formula", "<=", 1e-9, abs(P[d].square().sum().item() - square)
+            ),
+        )
+    )
+
+
+def recursion_gap(ssm: ResidualSSM, seed: int) -> float:
+    """The model run step by step, as Definition 4.1 has it, against the features."""
+    A, B, C = ssm.matrices()
+    first = torch.randn(ssm.d, generator=generator(seed, "state"), dtype=torch.float64)
+    h, values = first, []
+    for _ in range(ssm.d + 1):
+        values.append(C @ h)
+        h = A @ h + B * values[-1]
+    return (torch.stack(values) - ssm.features() @ first).abs().max().item()
+
+
+@claim(
+    "P5/definition-6.1",
+    kind="ours",
+    place="ours, on Section 6.1, Definition 6.1 (Appendix C, Definition C.4)",
+    title="The sign-inconsistent task and its probability",
+    statement="""Windows with u_d u_(d+1) < 0 have probability atan((d-1)^(-3/2))/pi under the data model, and
+        those drawn without rejection are distributed as those drawn by rejection.""",
+    quick={"d": 8, "sigma": 0.0, "n": 400_000},
+    full={"n": 4_000_000},
+    seconds=0.5,
+)
+def inconsistent_task(settings: Settings, seed: int) -> Finding:
+    ssm = ResidualSSM(settings.d, settings.sigma, seed)
+    x, y = ssm.sample(settings.n, generator(seed, "plain"))
+    kept = x[:, -1] * y < 0
+    direct = ssm.sample_inconsistent(int(kept.sum()), generator(seed, "direct"))
+    share, expected = kept.double().mean().item(), ssm.inconsistent_share
+    deviation = math.sqrt(expected * (1 - expected) / settings.n)
+    dimensions = range(3, 65)
+    return Finding(
+        conclusions=(
+            Conclusion("deviations of the share from theta/pi", "<=", 4.5, abs(share - expected) / deviation),
+            Conclusion(
+                "consistent windows among those drawn directly",
+                "<=",
+                0,
+                (direct[0][:, -1] * direct[1] >= 0).sum().item(),
+            ),
+            Conclusion(
+                "largest z of moments, direct against rejection",
+                "<=",
+                5.0,
+                _moment_gap(direct, (x[kept], y[kept])),
+            ),
+        ),
+        numbers={
+            "share": share,
+            "theta / pi": expected,
+            **{f"risk of {name} there": risk for name, risk in ssm.baseline_risks(True).items()},
+        },
+        figures=(
+            Figure(
+                "How rare the task is",
+                "d",
+                "probability",
+                (
+                    Series.of(
+                        "theta / pi", dimensions, [ResidualSSM(d).inconsistent_share for d in dimensions]
+                    ),
+                ),
+                log_y=True,
+            ),
+        ),
+        remark="The task sits where x_d is near 0, so that predicting zero is a strong baseline.",
+    )
+
+
+def _moment_gap(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> float:
+    """The largest |difference of means| / standard error over squares, products with y and fourth powers."""
+
+    def moments(x: Tensor, y: Tensor) -> Tensor:
+        return torch.cat((x.square(), x * y[:, None], x**4, y[:, None].square()), dim=1)
+
+    a, b = moments(*first), moments(*second)
+    error = (a.var(dim=0) / len(a) + b.var(dim=0) / len(b)).sqrt()
+    return ((a.mean(dim=0) - b.mean(dim=0)).abs() / error).max().item()

@@ -1,0 +1,208 @@
+"""Section 6.3, Appendix J: risks on the sign-inconsistent task."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding
+from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims.scalar_regression import asked, scalar_regression
+from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, train_attention
+from attangent.papers.p5_forecasting.theory.ssm import (
+    ResidualSSM,
+    descend_residual_linear,
+    fit_residual_linear,
+    residual_linear,
+)
+
+_TASK = {"d": 8, "sigma": 0.01, "n": 256, "test": 20_000}
+
+
+def _risk(answer: Tensor, y: Tensor) -> float:
+    return (answer - y).square().mean().item()
+
+
+@claim(
+    "P5/proposition-6.3-attention",
+    place="Section 6.3, Proposition 6.3, Part 1 (Proposition J.1)",
+    title="Attention cannot reach the noise level out of distribution",
+    quote="Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <= "
+    "O(sigma^2).",
+    statement="""No hidden weights that training reaches give the attention model a risk of order sigma^2 on
+        the sign-inconsistent task; P_1..P_(d-1) alone do not span P_(d+1).""",
+    quick={
+        "d": 8,
+        "delta": 0.05,
+        "n": 64,
+        "test": 10_000,
+        "m": 16,
+        "steps": 150,
+        "rate": 0.05,
+        "sigmas": [0.04, 0.02, 0.01, 0.005],
+    },
+    full={"m": 24, "n": 96, "steps": 400},
+    seconds=2.0,
+    rests_on=("P5/theorem-5.2-asymmetry", "P5/theorem-5.3", "P5/claim-c.2"),
+)
+def attention_fails(settings: Settings, seed: int) -> Finding:
+    sigmas = settings.sigmas
+    risks = [_attention_risk(settings, sigma, seed) / sigma**2 for sigma in sigmas]
+    P = ResidualSSM(settings.d, 0.0, seed).features()
+    p = scalar_regression(settings | {"noise": sigmas[-1]}, seed)
+    return Finding(
+        hypotheses=asked(p, settings | {"noise": sigmas[-1]}, part="risk"),
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in 1/sigma of risk / sigma^2",
+                ">=",
+                0.5,
+                [1 / sigma for sigma in sigmas],
+                risks,
+                part="risk",
+            ),
+            Conclusion(
+                "rank of P_1..P_(d-1) and P_(d+1) together (J.1)",
+                ">=",
+                settings.d,
+                int(torch.linalg.matrix_rank(torch.cat((P[:-2], P[-1:])))),
+                part="span",
+            ),
+        ),
+        numbers={
+            **{
+                f"risk / sigma^2 at sigma = {sigma:g}": risk
+                for sigma, risk in zip(sigmas, risks, strict=True)
+            },
+            **{
+                f"risk / sigma^2 of {name} at sigma = {sigmas[-1]:g}": risk / sigmas[-1] ** 2
+                for name, risk in ResidualSSM(settings.d, sigmas[-1]).baseline_risks(True).items()
+            },
+        },
+        remark="Measured far outside the preconditions of Theorem 5.2. The risk does not fall with sigma, so"
+        " that its ratio to sigma^2 grows like sigma^-2. Predicting zero beats trained attention "
+        "here.",
+    )
+
+
+def _attention_risk(settings: Settings, sigma: float, seed: int) -> float:
+    ssm = ResidualSSM(settings.d, sigma, seed)
+    x, y = ssm.sample(settings.n, generator(seed, "train"))
+    model = AttentionModel(settings.d, settings.m, seed=seed)
+    train_attention(model, x, y, settings.steps, settings.rate)
+    x_new, y_new = ssm.sample_inconsistent(settings.test, generator(seed, "test"))
+    with torch.no_grad():
+        return _risk(model(x_new), y_new)
+
+
+def _linear_risk(
+    ssm: ResidualSSM, settings: Settings, seed: int, fit: Callable[[Tensor, Tensor], Tensor]
+) -> float:
+    """The risk on the sign-inconsistent task of a residual linear network fitted to the usual one."""
+    w = fit(*ssm.sample(settings.n, generator(seed, "train")))
+    x_new, y_new = ssm.sample_inconsistent(settings.test, generator(seed, "test"))
+    return _risk(residual_linear(w, x_new), y_new)
+
+
+@claim(
+    "P5/proposition-6.3-linear",
+    place="Section 6.3, Proposition 6.3, Part 2 (Proposition J.3)",
+    title="The residual linear network reaches the noise level",
+    quote="There exists and exists only one w*_lin that satisfies sum_{k=1}^{d-1} w*_lin,k P_k = P_{d+1} - "
+    "P_d.",
+    statement="""Exactly one w solves sum_(k<d) w_k P_k = P_(d+1) - P_d, by inverting P_x'P_x in the proof,
+        and with it the residual linear network has a risk of order sigma^2 on the sign-inconsistent task.""",
+    quick={**_TASK, "within": 0.05},
+    full={"test": 400_000, "d": 32, "n": 2048},
+    seconds=0.2,
+    rests_on=("P5/claim-c.2",),
+)
+def linear_succeeds(settings: Settings, seed: int) -> Finding:
+    ssm = ResidualSSM(settings.d, settings.sigma, seed)
+    P = ssm.features()
+    columns = (P[:-1] - P[-2]).T  # P_x of the proof, its last column zero
+    spectrum = torch.linalg.eigvalsh(columns.T @ columns)
+    level = settings.sigma**2 * (1 + ssm.s2)
+    fitted = _linear_risk(ssm, settings, seed, fit_residual_linear)
+    return Finding(
+        conclusions=(
+            _solved(_unsolved(P[:-2].T, P[-1] - P[-2]), part="equation"),
+            Conclusion(
+                "least eigenvalue of P_x'P_x, which the proof inverts",
+                ">=",
+                1e-9,
+                spectrum[0].item(),
+                part="uniqueness",
+            ),
+            Conclusion(
+                "risk by least squares / (2 sigma^2), the variance that the proof has",
+                "<=",
+                1 + settings.within,
+                fitted / (2 * settings.sigma**2),
+                part="risk",
+            ),
+        ),
+        numbers={
+            "sigma": settings.sigma,
+            "s^2": ssm.s2,
+            "risk / sigma^2": fitted / settings.sigma**2,
+            "risk / (sigma^2 (1 + s^2))": fitted / level,
+        },
+        remark="The equation lacks - P_d in its sum and has no solution as printed; P_x has a column of "
+        "zeros, so that P_x'P_x has no inverse. The risk is as claimed.",
+    )
+
+
+@claim(
+    "P5/proposition-6.3-linear-repaired",
+    repairs="P5/proposition-6.3-linear",
+    place="ours",
+    title="The residual linear network reaches the noise level",
+    statement="""The w with w_k = 1/(d(d-1)) for k < d are the only solutions of sum_(k<d) w_k (P_k - P_d) =
+        P_(d+1) - P_d; w_d is free, since it multiplies 0. With them the risk on the sign-inconsistent task
+        is sigma^2 (1 + s^2), s^2 = |P_(d+1)|^2.""",
+    derivation="""f_lin(x) = sum_k w_k (x_k - x_d) + x_d. P_(d+1) - P_d = -P_d/d + sum_(k<d) P_k/(d(d-1)) =
+        sum_(k<d) (P_k - P_d)/(d(d-1)), and the P_k - P_d for k < d are independent. On clean values f_lin
+        is u_(d+1); the noise adds sigma^2 |c|^2 with c the weights of Property 3, and that of y adds
+        sigma^2.""",
+    quick={**_TASK, "n": 1024, "within": 0.05, "steps": 2000},
+    sizes=({"d": 8}, {"d": 16}),
+    seconds=0.3,
+)
+def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Finding:
+    ssm = ResidualSSM(settings.d, settings.sigma, seed)
+    P = ssm.features()
+    columns = (P[:-2] - P[-2]).T
+    w = torch.full((settings.d - 1,), 1 / (settings.d * (settings.d - 1)), dtype=torch.float64)
+    level = settings.sigma**2 * (1 + ssm.s2)
+    risks = {
+        "least squares": _linear_risk(ssm, settings, seed, fit_residual_linear),
+        "descent": _linear_risk(ssm, settings, seed, partial(descend_residual_linear, steps=settings.steps)),
+    }
+    return Finding(
+        conclusions=(
+            _solved((columns @ w - P[-1] + P[-2]).norm().item()),
+            Conclusion("rank of the P_k - P_d", ">=", settings.d - 1, int(torch.linalg.matrix_rank(columns))),
+            Conclusion(
+                "exact risk against sigma^2 (1 + s^2), relative gap",
+                "<=",
+                1e-9,
+                abs(ssm.linear_risk(ssm.c, True) / level - 1),
+            ),
+            *(
+                Conclusion(f"risk by {name} / (sigma^2 (1 + s^2))", "<=", 1 + settings.within, risk / level)
+                for name, risk in risks.items()
+            ),
+        )
+    )
+
+
+def _solved(distance: float, part: str = "") -> Conclusion:
+    return Conclusion("distance of the equation to being solved", "<=", 1e-9, distance, part=part)
+
+
+def _unsolved(columns: Tensor, target: Tensor) -> float:
+    return (columns @ (torch.linalg.pinv(columns) @ target) - target).norm().item()

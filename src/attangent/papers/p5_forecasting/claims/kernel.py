@@ -1,0 +1,239 @@
+"""Section 5.1 and Appendices F and H: the kernel of the attention model and training under it."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.func import jacrev
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.kernels import Trajectory
+from attangent.papers.common.bounds import LOG10_E, bound_figure, falling, stays_below
+from attangent.papers.p5_forecasting.claims.scalar_regression import (
+    CONSTANT,
+    ScalarRegression,
+    asked,
+    exponent,
+    scalar_regression,
+    sizes_of_data_and_weights,
+)
+
+_SIZES = {"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 200}
+_LARGER = {"m": 2048, "steps": 400}
+
+
+@claim(
+    "P5/definition-f.2",
+    place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
+    title="The kernel of the attention model, and when it is positive definite",
+    quote="H* := H(0) is a positive definite (PD) matrix, i.e., its minimum eigenvalue lambda > 0",
+    statement="""The kernel H_ij = (1/m) sum_r x_id x_jd Var_ir(x_i) Var_jr(x_j), with variances under the
+        attention of neuron r, is the Gram matrix of the model's gradients; it is assumed to be positive
+        definite.""",
+    quick={"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "counts": [2, 4, 8, 16, 32]},
+    full={"m": 16384, "counts": [2, 4, 8, 16, 32, 64, 128]},
+    seconds=0.3,
+)
+def kernel_definition(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    J = jacrev(lambda w: _printed_model(p, w))(p.network.W).reshape(settings.n, -1)
+    distance = ((p.kernel - J @ J.T).norm() / (J @ J.T).norm()).item()
+    spectra = {n: scalar_regression(settings | {"n": n}, seed).eigenvalues for n in settings.counts}
+    relative = {n: (values[0] / values[-1]).clamp(min=1e-18).item() for n, values in spectra.items()}
+    many = spectra[settings.counts[-1]]
+    rank = int((many > 1e-13 * many[-1]).sum())
+    return Finding(
+        conclusions=(
+            Conclusion("relative distance of H to J J'", "<=", 1e-10, distance),
+            Conclusion(
+                f"lambda_min / lambda_max at n = {settings.n}", ">=", 1e-13, p.lambda_min / p.lambda_max
+            ),
+            Conclusion(
+                f"lambda_min / lambda_max at n = {settings.counts[-1]}",
+                ">=",
+                1e-13,
+                relative[settings.counts[-1]],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "lambda_min": p.lambda_min,
+            f"eigenvalues above 1e-13 lambda_max at n = {settings.counts[-1]}": rank,
+        },
+        figures=(
+            Figure(
+                "Smallest eigenvalue against the number of windows",
+                "windows n",
+                "lambda_min / lambda_max",
+                (Series.of("measured", list(relative), list(relative.values())),),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="Each neuron has one weight, and its variance is a smooth function of it: the spectrum of H "
+        "falls so fast that in double precision only ten to twenty directions exist, whatever the width. "
+        "The assumption is met for a handful of windows only.",
+    )
+
+
+def _printed_model(p: ScalarRegression, w: Tensor) -> Tensor:
+    """f(x, w, a) as Section 4.2 prints it, differentiable in w."""
+    S = torch.softmax((p.X[:, -1:] * w)[:, :, None] * p.X[:, None, :], dim=2)
+    return (S * p.X[:, None, :]).sum(dim=2) @ p.network.a[0] / math.sqrt(p.network.m)
+
+
+@claim(
+    "P5/lemma-5.1",
+    place="Section 5.1, Lemma 5.1 (Lemma F.4)",
+    title="Kernel convergence",
+    quote="||H(t) - H(0)||_F <= O(nR) exp(O(B^2 D)) and lambda_min(H(t)) >= lambda/2",
+    rests_on=("P5/definition-f.2", "P5/lemma-k.3"),
+    statement="""If no weight moves by more than R <= lambda / (n poly(exp(B^2), exp(D))), the kernel changes
+        by at most O(nR) exp(O(B^2 D)) in the Frobenius norm and lambda_min stays at least lambda/2.""",
+    quick={**_SIZES, "looks": 10},
+    full=_LARGER,
+    seconds=0.5,
+)
+def kernel_convergence(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
+    run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=at, drift_at=at)
+    looks = [t for t in at if t in run.snapshots]
+    lowest = torch.stack([torch.linalg.eigvalsh(run.snapshots[t].kernel(p.X))[0] for t in looks])
+    drift = max(run.kernel_drift.values())
+    moved = max(run.movement.max().item(), 1e-300)
+    allowed = _log10_allowed_move(p, settings)
+    return Finding(
+        hypotheses=(
+            Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min),
+            Hypothesis("largest movement R", "<=", allowed, math.log10(moved), log10=True),
+        ),
+        conclusions=(
+            Conclusion(
+                "smallest lambda_min(H(t)) / lambda",
+                ">=",
+                0.5,
+                (lowest / p.lambda_min).min().item(),
+                part="lambda_min",
+            ),
+            Conclusion(
+                "|H(t) - H(0)|_F / (nR)",
+                "<=",
+                exponent(settings),
+                math.log10(max(drift, 1e-300) / (settings.n * moved)),
+                log10=True,
+                part="drift",
+            ),
+        ),
+        numbers={
+            "lambda": p.lambda_min,
+            "largest weight movement": moved,
+            "|H(t) - H(0)|_F / |H(0)|_F": drift / p.kernel.norm().item(),
+        },
+        figures=(
+            Figure(
+                "Smallest eigenvalue during training",
+                "step",
+                "lambda_min(H(t))",
+                (
+                    Series.of("measured", looks, lowest),
+                    Series.of("lambda/2", looks, [p.lambda_min / 2] * len(looks), "bound"),
+                ),
+            ),
+        ),
+    )
+
+
+@claim(
+    "P5/lemma-h.1",
+    place="Appendix H, Lemmas H.1-H.4",
+    title="Inductions for loss, gradient and weights",
+    quote="R := max_t max_r |w_r(t) - w_r(0)| <= lambda / (n poly(exp(B^2), exp(D)))",
+    statement="""The loss falls by (1 - eta lambda/2) per step (H.1); L(0) is O(n B^2) (H.2); every gradient
+        is at most n^(3/2) m^(-1/2) exp(O(B^2 D)) |F - y| (H.3); and no weight ever moves by more than
+        lambda / (n poly(exp(B^2), exp(D))) for m large, by a bound that falls like m^(-1/2) (H.4).""",
+    quick={**_SIZES, "widths": [64, 256, 1024, 4096], "width_steps": 60},
+    rests_on=("P5/lemma-g.1", "P5/lemma-5.1", "P5/lemma-k.3"),
+    full=_LARGER,
+    seconds=0.5,
+)
+def inductions(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
+    B, _ = sizes_of_data_and_weights(settings)
+    shrink = settings.rate * p.lambda_min / p.lambda_max / 2
+    bounds = falling(run.loss, shrink)
+    first = run.loss[0].item() / (settings.n * B**2)
+    moved = max(run.movement.max().item(), 1e-300)
+    return Finding(
+        hypotheses=asked(p, settings),
+        conclusions=(
+            _left_by_a_step(run.loss, shrink),
+            stays_below("H.1: largest L(t) / (1 - eta lambda/2)^t L(0)", run.loss, bounds, part="H.1"),
+            Conclusion("H.2: L(0) / (n B^2)", "<=", CONSTANT, first, part="H.2"),
+            _gradient_line(settings, run),
+            _movement_trend(settings, seed),
+            _movement_line(p, settings, moved),
+        ),
+        numbers={
+            "lambda": p.lambda_min,
+            "largest weight movement": moved,
+            "L(T) / L(0)": (run.loss[-1] / run.loss[0]).item(),
+        },
+        figures=(
+            bound_figure(
+                "Loss against its bound",
+                "L(t) / L(0)",
+                run.loss / run.loss[0],
+                bounds / run.loss[0],
+                ("trained", "(1 - eta lambda/2)^t"),
+            ),
+        ),
+    )
+
+
+def _left_by_a_step(loss: Tensor, shrink: float) -> Conclusion:
+    return Conclusion(
+        "H.1: largest share of the loss that a step leaves",
+        "<=",
+        (1 + 1e-9) * (1 - shrink),
+        (loss[1:] / loss[:-1]).max().item(),
+        part="H.1",
+    )
+
+
+def _gradient_line(settings: Settings, run: Trajectory) -> Conclusion:
+    bound = 1.5 * math.log10(settings.n) - 0.5 * math.log10(settings.m) + exponent(settings)
+    steepest = math.log10((run.gradient_norm / (2 * run.loss).sqrt()).max().item())
+    return Conclusion("H.3: largest |dL/dw_r| / |F - y|", "<=", bound, steepest, log10=True, part="H.3")
+
+
+def _movement_trend(settings: Settings, seed: int) -> Conclusion:
+    moves = [_largest_move(settings | {"m": width}, seed) for width in settings.widths]
+    name = "H.4: growth exponent in m of the largest move"
+    return Conclusion.of_trend(name, "<=", -0.3, settings.widths, moves, part="H.4")
+
+
+def _movement_line(p: ScalarRegression, settings: Settings, moved: float) -> Conclusion:
+    return Conclusion(
+        "H.4: largest |w_r(t) - w_r(0)| against lambda / (n exp(B^2 + D))",
+        "<=",
+        _log10_allowed_move(p, settings),
+        math.log10(moved),
+        log10=True,
+        part="H.4",
+        threshold="ours",
+    )
+
+
+def _log10_allowed_move(p: ScalarRegression, settings: Settings) -> float:
+    """lambda / (n exp(B^2 + D))."""
+    B, D = sizes_of_data_and_weights(settings)
+    return math.log10(max(p.lambda_min, 1e-300) / settings.n) - (B**2 + D) * LOG10_E
+
+
+def _largest_move(settings: Settings, seed: int) -> float:
+    p = scalar_regression(settings, seed)
+    return p.network.descend(p.X, p.y, p.rate(settings.rate), settings.width_steps).movement[-1].item()

@@ -1,0 +1,358 @@
+"""Section 4.2, Appendices D, E and I: the model's gradient, its start, and the lemmas on its course."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims.scalar_regression import (
+    ScalarRegression,
+    asked_in_the_limit,
+    exponent,
+    scalar_regression,
+    sizes_of_data_and_weights,
+)
+
+LAZY = {"n": 16, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 150}
+
+
+@claim(
+    "P5/lemma-e.5",
+    place="Appendix E, Lemma E.5",
+    title="Gradient of the attention model",
+    kind="identity",
+    statement="""The derivatives in w_r of u, alpha, 1/alpha, S, F_i and the loss are those printed; above all
+        dF_i/dw_r = m^(-1/2) a_r x_id Var_(S_ir)(x_i).""",
+    quick={"n": 6, "d": 8, "m": 16, "noise": 0.01},
+    full={"n": 64, "m": 256},
+    seconds=0.1,
+)
+def gradient(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    parts = _printed_parts(p)
+    true = _autograd_parts(p)
+    gaps = {name: ((parts[name] - true[name]).norm() / true[name].norm()).item() for name in true}
+    return Finding(
+        conclusions=tuple(
+            Conclusion(f"relative gap of {name} to autograd", "<=", 1e-9, gap) for name, gap in gaps.items()
+        )
+    )
+
+
+def _printed_parts(p: ScalarRegression) -> dict[str, Tensor]:
+    x, last, a, m = p.X[:, None, :], p.X[:, -1:, None], p.network.a, p.network.m
+    u = torch.exp(last * p.network.W[0][None, :, None] * x)  # (n, m, d)
+    alpha = u.sum(dim=2, keepdim=True)
+    S = p.network.attention(p.X)
+    mean = (S * x).sum(dim=2, keepdim=True)
+    variance = (S * x**2).sum(dim=2) - mean[..., 0] ** 2
+    dF = a * p.X[:, -1:] * variance / math.sqrt(m)
+    residual = (S * x).sum(dim=2) @ a[0] / math.sqrt(m) - p.y[:, 0]
+    return {
+        "u (Part 1)": last * u * x,
+        "alpha (Part 2)": (last * u * x).sum(dim=2),
+        "1/alpha (Part 3)": (-last / alpha * mean)[..., 0],
+        "S (Part 4)": last * (x - mean) * S,
+        "F (Part 5)": dF,
+        "L (Part 6)": a[0] / math.sqrt(m) * (residual[:, None] * p.X[:, -1:] * variance).sum(dim=0),
+    }
+
+
+def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
+    """Each derivative in w, of functions written out here; column r is the derivative in w_r."""
+    w, m = p.network.W[0], p.network.m
+
+    def u(w: Tensor) -> Tensor:
+        return torch.exp(p.X[:, -1:, None] * w[None, :, None] * p.X[:, None, :])
+
+    def outputs(w: Tensor) -> Tensor:
+        S = u(w) / u(w).sum(dim=2, keepdim=True)
+        return ((S * p.X[:, None, :]).sum(dim=2) @ p.network.a[0]) / math.sqrt(m)
+
+    def by_neuron(function, /) -> Tensor:  # each neuron's quantities depend on its own weight only
+        return torch.func.jvp(function, (w,), (torch.ones_like(w),))[1]
+
+    return {
+        "u (Part 1)": by_neuron(u),
+        "alpha (Part 2)": by_neuron(lambda w: u(w).sum(dim=2)),
+        "1/alpha (Part 3)": by_neuron(lambda w: 1 / u(w).sum(dim=2)),
+        "S (Part 4)": by_neuron(lambda w: u(w) / u(w).sum(dim=2, keepdim=True)),
+        "F (Part 5)": torch.func.jacrev(outputs)(w),
+        "L (Part 6)": torch.func.grad(lambda w: 0.5 * (outputs(w) - p.y[:, 0]).square().sum())(w),
+    }
+
+
+@claim(
+    "P5/zero-initialisation",
+    kind="theorem",
+    place="Section 4.2, Definition D.2 and Assumption D.7",
+    title="Outputs are zero at the start",
+    quote="w_r(0) ~ N(0, 1) ... a_r ~ Uniform{-1, +1} ... Then we assume that f(x_i, w(0), a) = 0, for all "
+    "i, in our setting.",
+    statement="""f(x_i, w(0), a) = 0 at every training point (D.7), with every w_r(0) normal and every a_r a
+        random sign, all drawn independently (D.2).""",
+    quick={"n": 64, "d": 8, "m": 64, "noise": 0.01, "init": "independent"},
+    full={"n": 1024, "m": 4096},
+    seconds=0.05,
+)
+def zero_start(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    return Finding(
+        conclusions=(_zero_at_the_start(p),),
+        remark="D.2 and D.7 exclude each other: with independent draws f at the start is a sum of m "
+        "independent terms that is 0 with probability 0.",
+    )
+
+
+def _zero_at_the_start(p: ScalarRegression) -> Conclusion:
+    return Conclusion("largest |f| at the start", "<=", 1e-12, p.network.forward(p.X).abs().max().item())
+
+
+@claim(
+    "P5/zero-initialisation-repaired",
+    repairs="P5/zero-initialisation",
+    place="ours",
+    title="Outputs are zero at the start for pairs of neurons",
+    statement="""With pairs of neurons that share one normal w_r(0) and have a_r = 1 and -1, f(x, w(0), a) =
+        0 at every x; marginally every w_r is normal and every a_r a fair sign.""",
+    derivation="""The two neurons of a pair have the same softmax at the start and opposite signs, so that
+        their terms cancel. The kernel H, a mean over neurons of even terms in a_r, is that of m/2
+        independent neurons.""",
+    quick={"n": 64, "d": 8, "m": 64, "noise": 0.01, "init": "symmetric"},
+    sizes=({"m": 64}, {"m": 512}),
+    seconds=0.05,
+)
+def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    return Finding(
+        conclusions=(
+            _zero_at_the_start(p),
+            Conclusion("|mean of a_r|", "<=", 1e-12, p.network.a.mean().abs().item()),
+        )
+    )
+
+
+@claim(
+    "P5/lemma-i.3",
+    place="Appendix I, Lemma I.3",
+    title="Gradient direction",
+    quote="If a_r = 1, we have: Delta w_r(t) <= -O(n gamma v_min / sqrt(m)) exp(-O(B^2 D))",
+    statement="""At every step t each neuron moves towards the sign of its output weight: dL/dw_r <= -c for
+        a_r = 1 and >= c for a_r = -1, with c > 0, in wide networks.""",
+    quick={**LAZY, "n": 8, "widths": [32, 96, 256, 512], "steps": 60},
+    full={"widths": [32, 128, 512, 2048], "steps": 250},
+    seconds=1.0,
+    rests_on=("P5/lemma-i.4", "P5/lemma-i.5", "P5/lemma-k.3"),
+)
+def direction(settings: Settings, seed: int) -> Finding:
+    wrong = [1 - min(shares_towards(settings | {"m": m}, seed)) for m in settings.widths]
+    least = settings | {"m": settings.widths[0]}
+    halved = 1 - min(shares_towards(least | {"rate": settings.rate / 2, "steps": 2 * settings.steps}, seed))
+    widest = settings | {"m": settings.widths[-1]}
+    return Finding(
+        hypotheses=(
+            *asked_in_the_limit(scalar_regression(widest, seed), widest),
+            Hypothesis("change of that share when the rate is halved", "<=", 0.1, abs(halved - wrong[0])),
+        ),
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in m of the largest share of neurons that move the other way",
+                "<=",
+                -0.25,
+                settings.widths,
+                [max(share, 1e-9) for share in wrong],
+            ),
+            Conclusion(
+                "share that moves towards a_r at the first step",
+                ">=",
+                1.0,
+                shares_towards(widest, seed)[0],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            f"largest share that moves the other way, m = {m}": share
+            for m, share in zip(settings.widths, wrong, strict=True)
+        },
+        remark="It holds while the outputs are near zero. The proof keeps them there for all t, by Lemma "
+        "I.5, which contradicts convergence: once the loss falls, residuals of both signs turn "
+        "neurons round, whatever the width.",
+    )
+
+
+def shares_towards(settings: Settings, seed: int) -> list[float]:
+    """The share of neurons whose step goes towards the sign of a_r, at 21 times from the start on."""
+    p = scalar_regression(settings, seed)
+    times = sorted({round(settings.steps * k / 20) for k in range(21)})
+    run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=times)
+    towards = [
+        -(p.network.a[0] * run.snapshots[t].gradient(p.X, p.y)[0]) for t in times if t in run.snapshots
+    ]
+    return [(g > 0).double().mean().item() for g in towards]
+
+
+@claim(
+    "P5/lemma-i.3-repaired",
+    repairs="P5/lemma-i.3",
+    place="ours",
+    title="Gradient direction at the start",
+    statement="""At t = 0, with outputs 0, every neuron moves towards the sign of a_r wherever sum_i y_i
+        x_id Var_ir > 0, which holds for all neurons at once for data of Definition C.3 and n of a few d.""",
+    derivation="""With F = 0 Lemma E.5 gives dL/dw_r = -m^(-1/2) a_r sum_i y_i x_id Var_ir. E[y_i x_id
+        Var_ir] > 0 since y_i = (d-1)/d x_id + terms of mean 0 and Var_ir > 0; the sum over i concentrates
+        about n times that. The same sign argument with F in place of 0 fails as soon as residuals of both
+        signs appear: the paper pulls Var_ir out of a sum whose terms have both signs.""",
+    quick={**LAZY, "n": 32, "steps": 0},
+    sizes=({"n": 32}, {"n": 128}),
+    seconds=0.2,
+)
+def direction_at_the_start(settings: Settings, seed: int) -> Finding:
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "share of neurons that move towards a_r", ">=", 1.0, shares_towards(settings, seed)[0]
+            ),
+        )
+    )
+
+
+def _least_variance(p: ScalarRegression) -> float:
+    """v_min, the smallest variance within a window."""
+    return p.X.var(dim=1, correction=0).min().item()
+
+
+@claim(
+    "P5/lemma-i.4",
+    place="Appendix I, Lemma I.4",
+    title="Variance lower bound",
+    quote="<S, x^2> - <S, x>^2 >= exp(-O(B^2 D)) v_min",
+    rests_on=("P5/fact-b.8", "P5/lemma-k.3"),
+    statement="In training, Var_(S_ir)(x_i) >= exp(-O(B^2 D)) v_min for every point and neuron.",
+    quick={**LAZY, "constant": 2.0},
+    full={"n": 32, "m": 512, "steps": 300},
+    seconds=0.5,
+)
+def variance(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    final = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps).final
+    S, x = final.attention(p.X), p.X[:, None, :]
+    spread = (S * (x - (S * x).sum(dim=2, keepdim=True)) ** 2).sum(dim=2)
+    exact = S.min(dim=2).values * settings.d * p.X.var(dim=1, correction=0)[:, None]
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "smallest variance / (d v_i min_k S_k), the step of the proof",
+                ">=",
+                1 - 1e-9,
+                (spread / exact).min().item(),
+                part="step",
+            ),
+            Conclusion(
+                "smallest variance / v_min",
+                ">=",
+                -exponent(settings),
+                math.log10(max(spread.min().item(), 1e-300) / _least_variance(p)),
+                log10=True,
+                part="bound",
+            ),
+        ),
+        remark="The step that the proof takes, d v_i times the smallest attention, holds without constants "
+        "and whatever the width; the bound that it ends with cannot fail at this size.",
+    )
+
+
+@claim(
+    "P5/lemma-i.5",
+    place="Appendix I, Lemma I.5",
+    title="Outputs stay concentrated",
+    quote="|F_i(t) - F_i(0)| <= exp(O(B^2 D)) O(R)",
+    statement="""If no weight moved by more than R < 0.01/B^2, then (1) |F_i(t) - F_i(0)| <= exp(O(B^2 D))
+        O(R) and (2) |F(t) - F(0)| <= exp(O(B^2 D)) O(R sqrt(n)), with D = sqrt(log(m/delta)): a factor that
+        grows more slowly than any power of the width.""",
+    quick={**LAZY, "widths": [32, 128, 512, 2048], "steps": 3},
+    full={"widths": [32, 128, 512, 2048, 8192]},
+    seconds=0.6,
+    rests_on=("P5/lemma-k.3",),
+)
+def concentration(settings: Settings, seed: int) -> Finding:
+    moved = [output_change(settings | {"m": m}, seed) for m in settings.widths]
+    B, _ = sizes_of_data_and_weights(settings)
+    return Finding(
+        hypotheses=(Hypothesis("largest R B^2", "<=", 0.01, max(move.R for move in moved) * B**2),),
+        conclusions=(
+            Conclusion.of_trend(
+                "(1) growth exponent in m of largest |F_i(t) - F_i(0)| / R",
+                "<=",
+                0.25,
+                settings.widths,
+                [move.changes.max().item() / move.R for move in moved],
+                part="1",
+            ),
+            Conclusion.of_trend(
+                "(2) growth exponent in m of |F(t) - F(0)| / (R sqrt(n))",
+                "<=",
+                0.25,
+                settings.widths,
+                [move.changes.norm().item() / (move.R * math.sqrt(settings.n)) for move in moved],
+                part="2",
+            ),
+        ),
+        numbers={
+            f"|F(t) - F(0)| / R at m = {m}": move.changes.max().item() / move.R
+            for m, move in zip(settings.widths, moved, strict=True)
+        },
+        remark="The factor grows like the square root of m: after a step, signs and moves are not "
+        "independent, so that Hoeffding's inequality does not apply as in the proof. At widths in "
+        "reach the stated constant, ten to the seventy, hides this; exp(C sqrt(log m)) does not keep "
+        "up with sqrt(m).",
+    )
+
+
+@dataclass(frozen=True)
+class OutputChange:
+    """|F_i(t) - F_i(0)| (n,), the largest move R of a weight, and |x_id| (range of x_i)^2 / 4 (n,)."""
+
+    changes: Tensor
+    R: float
+    slopes: Tensor
+
+
+def output_change(settings: Settings, seed: int) -> OutputChange:
+    """After a few steps so small that no weight moves by more than 0.01/B^2."""
+    p = scalar_regression(settings, seed)
+    B, _ = sizes_of_data_and_weights(settings)
+    steepest = p.network.gradient(p.X, p.y).abs().max().item()
+    rate = 0.0099 / B**2 / (settings.steps * steepest)
+    run = p.network.descend(p.X, p.y, rate, settings.steps)
+    changes = (run.final.forward(p.X) - p.network.forward(p.X)).abs()[:, 0]
+    slopes = p.X[:, -1].abs() * (p.X.amax(dim=1) - p.X.amin(dim=1)).square() / 4
+    return OutputChange(changes, run.movement[-1].item(), slopes)
+
+
+@claim(
+    "P5/lemma-i.5-repaired",
+    repairs="P5/lemma-i.5",
+    place="ours",
+    title="Outputs move by at most sqrt(m) R",
+    statement="""If no weight moves by more than R, then |F_i(t) - F_i(0)| <= sqrt(m) R |x_id| (max_k x_ik -
+        min_k x_ik)^2 / 4, and no factor smaller than sqrt(m) will do.""",
+    derivation="""By Lemma E.5 |dF_i/dw_r| = m^(-1/2) |x_id| Var_(S_ir)(x_i), and a variance is at most a
+        quarter of the squared range. Summed over m neurons that move by R at most this is the bound. Moving
+        each w_r by R in the direction a_r sign(x_id) attains sqrt(m) R |x_id| times the mean variance.""",
+    quick={**LAZY, "steps": 3},
+    sizes=({"m": 64}, {"m": 1024}),
+    seconds=0.2,
+)
+def outputs_move_with_the_width(settings: Settings, seed: int) -> Finding:
+    move = output_change(settings, seed)
+    ratios = move.changes / (math.sqrt(settings.m) * move.R * move.slopes)
+    return Finding(
+        conclusions=(
+            Conclusion("largest |F_i(t) - F_i(0)| / bound", "<=", 1.0, ratios.max().item()),
+            Conclusion("the same from below: the order is sqrt(m)", ">=", 0.02, ratios.max().item()),
+        )
+    )

@@ -1,0 +1,81 @@
+"""The regression problem and the constants that the kernel claims of P5 share."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Hypothesis
+from attangent.kernels import ScalarAttention
+from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
+
+CONSTANT = 2.0
+"""What the O(.) around B and D is read as; the exponent O(B^2 D) then is 2^3 B^2 D."""
+
+
+@dataclass(frozen=True)
+class ScalarRegression:
+    """Windows x with their next value y, an untrained model, its kernel and spectrum."""
+
+    X: Tensor
+    y: Tensor
+    network: ScalarAttention
+    kernel: Tensor
+    eigenvalues: Tensor
+
+    @property
+    def lambda_min(self) -> float:
+        return self.eigenvalues[0].item()
+
+    @property
+    def lambda_max(self) -> float:
+        return self.eigenvalues[-1].item()
+
+    def rate(self, factor: float) -> float:
+        """factor / lambda_max: descent is stable up to factor 2."""
+        return factor / self.lambda_max
+
+
+def scalar_regression(settings: Settings, seed: int) -> ScalarRegression:
+    X, y = ResidualSSM(settings.d, settings.noise, seed).sample(settings.n, generator(seed, "windows"))
+    network = ScalarAttention(settings.d, settings.m, 1.0, settings.get("init", "symmetric"), seed)
+    H = network.kernel(X)
+    return ScalarRegression(X, y[:, None], network, H, torch.linalg.eigvalsh(H))
+
+
+def sizes_of_data_and_weights(settings: Settings) -> tuple[float, float]:
+    """B = sqrt((1 + noise^2) log(nN/delta)) with N = d, and D = sqrt(log(m/delta)), both at least 1."""
+    B = math.sqrt((1 + settings.noise**2) * math.log(settings.n * settings.d / settings.delta))
+    return max(B, 1.0), max(math.sqrt(math.log(settings.m / settings.delta)), 1.0)
+
+
+def exponent(settings: Settings) -> float:
+    """log10 of exp(O(B^2 D))."""
+    B, D = sizes_of_data_and_weights(settings)
+    return settings.get("constant", CONSTANT) ** 3 * B**2 * D * LOG10_E
+
+
+def asked(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypothesis, ...]:
+    """Width and rate of Lemma H.1 with poly(exp(B^2), exp(D)) read as exp(B^2) exp(D)."""
+    B, D = sizes_of_data_and_weights(settings)
+    poly, log_lambda = (B**2 + D) * LOG10_E, math.log10(max(p.lambda_min, 1e-300))
+    rate = log_lambda - 4 * math.log10(settings.n) - math.log10(settings.d) - poly
+    return (
+        *asked_in_the_limit(p, settings, part),
+        Hypothesis("learning rate", "<=", rate, math.log10(p.rate(settings.rate)), log10=True, part=part),
+    )
+
+
+def asked_in_the_limit(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypothesis, ...]:
+    """A positive definite kernel, and the width of Lemma H.1, which sizes of m approach."""
+    B, D = sizes_of_data_and_weights(settings)
+    poly, log_lambda = (B**2 + D) * LOG10_E, math.log10(max(p.lambda_min, 1e-300))
+    width = -3 * log_lambda + 7 * math.log10(settings.n) + 2 * math.log10(settings.d) + poly
+    return (
+        Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min, part=part),
+        Hypothesis("width m", ">=", width, math.log10(settings.m), log10=True, part=part, in_limit=True),
+    )

@@ -1,0 +1,216 @@
+"""Appendix G: one step of descent split into terms, with the sign that Equation (17) has wrong."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims.scalar_regression import ScalarRegression, scalar_regression
+
+STEP = {"n": 2, "d": 8, "m": 64, "noise": 0.01, "delta": 0.05, "rates": [0.1, 0.03, 0.01, 0.003]}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of descent at a rate: attention (n, m, d) before and after, beta of Eq. (15), the losses'
+    fall.
+
+    `term(sign)` is C_1 with <S, x^2> + sign <S, x>^2.
+    """
+
+    p: ScalarRegression
+    rate: float
+    before: Tensor
+    after: Tensor
+    beta: Tensor
+    fall: float
+
+    @classmethod
+    def of(cls, p: ScalarRegression, rate: float) -> "Step":
+        gradient = p.network.gradient(p.X, p.y)
+        stepped = p.network.with_weights(p.network.W - rate * gradient)
+        moved = p.X[:, None, :] * p.X[:, -1:, None] * rate * gradient[0][None, :, None]
+        losses = [(network.forward(p.X) - p.y).square().sum().item() / 2 for network in (p.network, stepped)]
+        before, after = p.network.attention(p.X), stepped.attention(p.X)
+        return cls(p, rate, before, after, -torch.expm1(-moved), losses[1] - losses[0])
+
+    def change(self, sign: float) -> Tensor:
+        """S(t) * beta + sign <S(t), beta> S(t+1)."""
+        inner = (self.before * self.beta).sum(dim=2, keepdim=True)
+        return self.before * self.beta + sign * inner * self.after
+
+    def gap(self, sign: float) -> float:
+        """The relative distance of that to S(t) - S(t+1)."""
+        true = self.before - self.after
+        return ((self.change(sign) - true).norm() / true.norm()).item()
+
+    def term(self, sign: float) -> float:
+        """-eta m^(-1/2) sum_i (F_i - y_i) sum_r a_r x_id dw_r (<S, x^2> + sign <S, x>^2)."""
+        p, x = self.p, self.p.X[:, None, :]
+        spread = (self.before * x**2).sum(dim=2) + sign * (self.before * x).sum(dim=2).square()
+        pulls = p.network.a[0] * p.X[:, -1:] * p.network.gradient(p.X, p.y)[0] * spread
+        residual = p.network.forward(p.X)[:, 0] - p.y[:, 0]
+        return -self.rate / math.sqrt(p.network.m) * (residual * pulls.sum(dim=1)).sum().item()
+
+
+@claim(
+    "P5/equation-17",
+    place="Appendix G.1, Equation (17)",
+    title="How attention changes in a step",
+    quote="S_{i,r}(t) - S_{i,r}(t+1) = S_{i,r}(t) o beta_{i,r}(t) + <S_{i,r}(t), beta_{i,r}(t)> S_{i,r}(t+1)",
+    statement="""S(t) - S(t+1) = S(t) * beta(t) + <S(t), beta(t)> S(t+1), with beta = 1 - exp(-x_d eta dw
+        x).""",
+    quick=STEP,
+    full={"n": 16, "m": 1024},
+    seconds=0.1,
+)
+def attention_changes(settings: Settings, seed: int) -> Finding:
+    step = Step.of(scalar_regression(settings, seed), settings.rates[-1])
+    return Finding(
+        conclusions=(
+            Conclusion("relative gap of the printed change to the true one", "<=", 1e-9, step.gap(1.0)),
+        ),
+        remark="1/alpha(t) - 1/alpha(t+1) = -(alpha(t) - alpha(t+1)) / (alpha(t) alpha(t+1)): the third line"
+        " of (17) drops the minus.",
+    )
+
+
+@claim(
+    "P5/equation-17-repaired",
+    repairs="P5/equation-17",
+    place="ours",
+    title="How attention changes in a step",
+    statement="""S(t) - S(t+1) = S(t) * beta(t) - <S(t), beta(t)> S(t+1).""",
+    derivation="""With u(t) - u(t+1) = u(t) * beta and alpha(t) - alpha(t+1) = <u(t), beta>, S(t) - S(t+1) =
+        (u(t) - u(t+1))/alpha(t) + (1/alpha(t) - 1/alpha(t+1)) u(t+1), and the second term is -(alpha(t) -
+        alpha(t+1))/alpha(t) S(t+1) = -<S(t), beta> S(t+1).""",
+    quick=STEP,
+    sizes=({"m": 64}, {"m": 256}),
+    seconds=0.1,
+)
+def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
+    steps = [Step.of(scalar_regression(settings, seed), rate) for rate in settings.rates]
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "relative gap of the change to the true one", "<=", 1e-8, max(s.gap(-1.0) for s in steps)
+            ),
+        )
+    )
+
+
+@claim(
+    "P5/lemma-g.1",
+    place="Appendix G, Lemmas G.1 and G.2",
+    title="The loss after a step, and its leading term",
+    quote="Then, we can obtain the following: L(t+1) = L(t) + C_1 + C_2 + C_3 + C_4 + C_5",
+    statement="""L(t+1) - L(t) = C_1 + ... + C_5, where C_1 with <S, x^2> + <S, x>^2 is the term of first
+        order in eta and the others are of second order (G.1), and C_1 <= -eta lambda L(t) (G.2).""",
+    quick=STEP,
+    full={"m": 1024},
+    seconds=0.1,
+    rests_on=("P5/equation-17", "P5/lemma-5.1"),
+)
+def loss_after_a_step(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    steps = [Step.of(p, rate) for rate in settings.rates]
+    loss = (p.network.forward(p.X) - p.y).square().sum().item() / 2
+    least = max(step.term(1.0) / (-step.rate * p.lambda_min * loss) for step in steps)
+    return Finding(
+        hypotheses=(
+            Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min),
+        ),
+        conclusions=(
+            Conclusion.of_trend(
+                "G.1: growth exponent in eta of |L(t+1) - L(t) - C_1|",
+                ">=",
+                1.5,
+                settings.rates,
+                [abs(step.fall - step.term(1.0)) for step in steps],
+                part="G.1",
+            ),
+            Conclusion("G.2: least C_1 / (-eta lambda L)", ">=", 1.0, least, part="G.2"),
+        ),
+        numbers={f"(L(t+1) - L(t)) / eta at eta = {step.rate:g}": step.fall / step.rate for step in steps}
+        | {"C_1 / eta": steps[0].term(1.0) / steps[0].rate},
+        remark="C_1 inherits the sign of Equation (17): <S, x^2> + <S, x>^2 where the gradient has the "
+        "difference. G.2 then equates it with the kernel's quadratic form, which has the difference "
+        "too.",
+    )
+
+
+@claim(
+    "P5/lemma-g.1-repaired",
+    repairs="P5/lemma-g.1",
+    place="ours",
+    title="The leading term of a step",
+    statement="""L(t+1) - L(t) = C_1 + O(eta^2) with C_1 = -eta (F - y)'H(t)(F - y), <S, x^2> - <S, x>^2 in
+        place of the sum; and C_1 <= -eta lambda_min(H(t)) 2 L(t).""",
+    derivation="""The term of first order in eta is -eta |grad L|^2 = -eta (F - y)'J J'(F - y), and by Lemma
+        E.5 J J' is the kernel H of Definition F.2, whose entries have the difference; <S, beta> enters Eq.
+        (17) with a minus. The quadratic form is at least lambda_min |F - y|^2 = 2 lambda_min L.""",
+    quick=STEP,
+    sizes=({"m": 64}, {"m": 256}),
+    seconds=0.1,
+)
+def leading_term(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    steps = [Step.of(p, rate) for rate in settings.rates]
+    residual = p.network.forward(p.X) - p.y
+    form = (residual.T @ p.kernel @ residual).item()
+    return Finding(
+        conclusions=(
+            Conclusion.of_trend(
+                "growth exponent in eta of |L(t+1) - L(t) - C_1|",
+                ">=",
+                1.8,
+                settings.rates,
+                [abs(step.fall - step.term(-1.0)) for step in steps],
+            ),
+            Conclusion(
+                "relative distance of C_1 to -eta (F - y)'H(F - y)",
+                "<=",
+                1e-9,
+                abs(steps[0].term(-1.0) / (-steps[0].rate * form) - 1),
+            ),
+            Conclusion(
+                "(F - y)'H(F - y) / (2 lambda_min L)",
+                ">=",
+                1.0,
+                form / (p.lambda_min * residual.square().sum().item()),
+            ),
+        )
+    )
+
+
+@claim(
+    "P5/lemma-h.2",
+    place="Appendix H.1, Lemma H.2, Part 2",
+    title="The loss in training against the move of the outputs",
+    quote="L(t) <= exp(O(B^2 D)) O(nR^2) + O(nB^2)",
+    statement="""Along training L(t) <= |F(t) - F(0)|^2/2 + L(0), the step of the proof from which Part 2
+        follows by Lemma I.5.""",
+    quick={"n": 8, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 60},
+    full={"n": 16, "m": 512, "steps": 300},
+    seconds=0.2,
+    rests_on=("P5/lemma-i.5",),
+)
+def loss_against_outputs(settings: Settings, seed: int) -> Finding:
+    p = scalar_regression(settings, seed)
+    times = sorted({round(settings.steps * k / 10) for k in range(1, 11)})
+    run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=times)
+    start = p.network.forward(p.X)
+    ratios = []
+    for t in times:
+        moved = (run.snapshots[t].forward(p.X) - start).square().sum().item() / 2
+        ratios.append(run.loss[t].item() / (moved + run.loss[0].item()))
+    return Finding(
+        conclusions=(Conclusion("largest L(t) / (|F(t) - F(0)|^2/2 + L(0))", "<=", 1.0, max(ratios)),),
+        remark="(a - b)^2 <= a^2 + b^2 is not true of all numbers; it is here, since training moves the "
+        "outputs towards the labels. In general the right-hand side needs a factor 2, which O(.) "
+        "absorbs.",
+    )

@@ -1,0 +1,1 @@
+"""Forecasters trained by gradient descent."""

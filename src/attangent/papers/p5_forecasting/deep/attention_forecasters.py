@@ -1,0 +1,137 @@
+"""Forecasters with attention: over times (vanilla), over patches (PatchTST), over channels (inverted)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attangent._core.checks import check_between, check_size
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent.papers.p5_forecasting.deep.linear_sgd import standardise
+from attangent.papers.p5_forecasting.deep.training import TrainedForecaster, Training
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The size of a transformer encoder."""
+
+    width: int = 64
+    heads: int = 4
+    layers: int = 2
+    dropout: float = 0.1
+    """Of the hidden layers; attention weights are not dropped, which would cost four times the time."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "heads", "layers"):
+            check_size(name, getattr(self, name))
+        check_between("dropout", self.dropout, 0.0, 0.99)
+        if self.width % self.heads:
+            raise AttangentError(f"width is {self.width}, expected a multiple of heads = {self.heads}")
+
+    def build(self) -> nn.Module:
+        check_memory("the encoder", 4, layers=self.layers, width=self.width, weights_for_each=8 * self.width)
+        layer = nn.TransformerEncoderLayer(
+            self.width, self.heads, 2 * self.width, self.dropout, "gelu", batch_first=True
+        )
+        layer.self_attn.dropout = 0.0
+        return nn.TransformerEncoder(layer, self.layers, enable_nested_tensor=False)
+
+
+class _OverTimes(nn.Module):
+    """One token for each time: all channels of it go into one embedding, positions are learned."""
+
+    def __init__(self, lookback: int, horizon: int, channels: int, size: Encoder):
+        super().__init__()
+        self.horizon = horizon
+        self.embed = nn.Linear(channels, size.width)
+        self.position = nn.Parameter(0.02 * torch.randn(lookback, size.width))
+        self.encoder, self.head = size.build(), nn.Linear(size.width, horizon * channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.encoder(self.embed(x) + self.position)  # (B, L, width)
+        return self.head(tokens[:, -1]).unflatten(1, (self.horizon, -1))
+
+
+class _OverChannels(nn.Module):
+    """One token for each channel: its whole standardised window is embedded, attention mixes channels."""
+
+    def __init__(self, lookback: int, horizon: int, size: Encoder):
+        super().__init__()
+        self.embed = nn.Linear(lookback, size.width)
+        self.encoder, self.head = size.build(), nn.Linear(size.width, horizon)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, scale = standardise(x)
+        tokens = self.encoder(self.embed(((x - mean) / scale).transpose(1, 2)))  # (B, C, width)
+        return self.head(tokens).transpose(1, 2) * scale + mean
+
+
+class EncoderForecaster(TrainedForecaster):
+    """A transformer of a given size, trained by a given plan."""
+
+    def __init__(
+        self, lookback: int, horizon: int, size: Encoder | None = None, training: Training | None = None
+    ):
+        self.lookback, self.horizon = lookback, horizon
+        self.size, self.training = size, training
+        self._check_sizes()
+
+    @property
+    def shape(self) -> Encoder:
+        """The size that was given, or the usual one."""
+        return self.size or Encoder()
+
+
+class VanillaTransformer(EncoderForecaster):
+    """An encoder over single times that answers from its last token, without any residual of the input."""
+
+    def _module(self, channels: int) -> nn.Module:
+        return _OverTimes(self.lookback, self.horizon, channels, self.shape)
+
+
+class InvertedTransformer(EncoderForecaster):
+    """An encoder over channels, each embedded whole (as iTransformer)."""
+
+    def _module(self, channels: int) -> nn.Module:
+        return _OverChannels(self.lookback, self.horizon, self.shape)
+
+
+class PatchTST(EncoderForecaster):
+    """transformers' own PatchTSTForPrediction: channels apart, patches of 16, windows standardised."""
+
+    def _module(self, channels: int) -> nn.Module:
+        try:
+            from transformers import PatchTSTConfig, PatchTSTForPrediction
+        except ImportError:
+            raise AttangentError("PatchTST needs transformers: pip install 'attangent[adapters]'") from None
+        patch = min(16, self.lookback)
+        config = PatchTSTConfig(
+            num_input_channels=channels,
+            context_length=self.lookback,
+            prediction_length=self.horizon,
+            patch_length=patch,
+            patch_stride=max(1, patch // 2),
+            d_model=self.shape.width,
+            num_attention_heads=self.shape.heads,
+            num_hidden_layers=self.shape.layers,
+            ffn_dim=2 * self.shape.width,
+            attention_dropout=0.0,
+            ff_dropout=self.shape.dropout,
+            head_dropout=self.shape.dropout,
+            scaling="std",
+            loss="mse",
+        )
+        return _Predictions(PatchTSTForPrediction(config))
+
+
+class _Predictions(nn.Module):
+    """A transformers model for prediction as a map of tensors."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(past_values=x).prediction_outputs

@@ -1,0 +1,173 @@
+"""One trainer for every forecaster that is trained by gradients."""
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attangent._core.checks import check_between, check_size, check_steps
+from attangent._core.errors import AttangentError
+from attangent._core.progress import track
+from attangent._core.random import generator
+from attangent.forecast.data.windows import window_count
+from attangent.forecast.models.forecaster import Forecaster
+
+Array = NDArray[np.float64]
+
+FEW_BATCHES = 100
+
+
+@dataclass(frozen=True)
+class Training:
+    """Adam on random batches of windows, with early stopping on the validation error.
+
+    An epoch is every window once, or `batches` batches where that is given. Training ends when the
+    validation error has not fallen for `patience` epochs; the best weights are kept. With `lower_rate` an
+    epoch that did not lower the error is undone and the rate quartered. It never falls else: a rate that
+    fell by itself would end training whether or not there was more to learn.
+    """
+
+    epochs: int = 10
+    batch: int = 32
+    rate: float | None = None
+    """None takes 1e-3, and 1e-2 where all windows make fewer than 100 batches: few steps have to be large."""
+    patience: int = 3
+    weight_decay: float = 0.0
+    lower_rate: bool = True
+    batches: int | None = None
+    validation_windows: int | None = None
+    """At most so many windows, evenly spaced, decide on early stopping; None takes all."""
+    seed: int = 0
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "patience"):
+            check_steps(name, getattr(self, name), least=1)
+        for name in ("batches", "validation_windows"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        if self.rate is not None:
+            check_between("rate", self.rate, 1e-12, 1e6)
+        check_between("weight_decay", self.weight_decay, 0.0, 1e6)
+
+    def rate_for(self, windows: int) -> float:
+        """The rate of the first epoch for so many windows."""
+        if self.rate is not None:
+            return self.rate
+        return 1e-2 if windows < FEW_BATCHES * self.batch else 1e-3
+
+
+class TrainedForecaster(Forecaster):
+    """A torch module from (B, lookback, C) to (B, horizon, C), trained in float32 by `train_module`."""
+
+    training: Training | None
+
+    @property
+    def plan(self) -> Training:
+        """The training that was given, or the usual one."""
+        return self.training or Training()
+
+    def _module(self, channels: int) -> nn.Module:
+        """A fresh module; torch's seed is set around this call."""
+        raise NotImplementedError
+
+    def _fit(self, train: Array, validation: Array | None) -> None:
+        if validation is None:
+            cut = len(train) - max(len(train) // 5, self.horizon)
+            if cut < self.lookback + self.horizon:
+                raise AttangentError(
+                    f"train has {len(train)} times, too few to set a fifth aside for early stopping: give a "
+                    "validation series or a shorter look-back or horizon"
+                )
+            train, validation = train[:cut], train[cut - self.lookback :]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.plan.seed)
+            module = self._module(train.shape[1])
+            self.history_ = train_module(module, train, validation, self.lookback, self.horizon, self.plan)
+        self.module_ = module.eval()
+
+    def _predict(self, windows: Array) -> Array:
+        return predict_module(self.module_, windows)
+
+
+def train_module(
+    module: nn.Module, train: Array, validation: Array, lookback: int, horizon: int, plan: Training
+) -> list[float]:
+    """Train in place to the best weights seen; returns the validation error after each epoch."""
+    windows, held_out = _Windows(train, lookback, horizon), _Windows(validation, lookback, horizon)
+    rng = generator(plan.seed, "batches")
+    rate = plan.rate_for(windows.count)
+    optimiser = torch.optim.Adam(module.parameters(), rate, weight_decay=plan.weight_decay)
+    history: list[float] = []
+    best, best_weights = float("inf"), copy.deepcopy(module.state_dict())
+    for _ in _epochs(plan):
+        _train_epoch(module, windows, optimiser, plan, rng)
+        history.append(_error(module, held_out, plan.validation_windows))
+        if history[-1] < best:
+            best, best_weights = history[-1], copy.deepcopy(module.state_dict())
+        elif epochs_since_best(history) >= plan.patience:
+            break
+        elif plan.lower_rate:
+            module.load_state_dict(best_weights)
+            for group in optimiser.param_groups:
+                group["lr"] /= 4
+    module.load_state_dict(best_weights)
+    return history
+
+
+def epochs_since_best(history: Sequence[float]) -> int:
+    """How many epochs have passed since the validation error was lowest."""
+    return len(history) - 1 - int(np.argmin(history))
+
+
+def _epochs(plan: Training) -> Iterable[int]:
+    return track(range(plan.epochs), "training", quiet=not plan.progress)
+
+
+class _Windows:
+    """Windows of a series by number, in float32, without copies until they are asked for."""
+
+    def __init__(self, series: Array, lookback: int, horizon: int):
+        self.lookback = lookback
+        self.count = window_count(len(series), lookback, horizon)
+        self._views = torch.as_tensor(series, dtype=torch.float32).unfold(0, lookback + horizon, 1)
+
+    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        part = self._views[rows].transpose(1, 2)
+        return part[:, : self.lookback], part[:, self.lookback :]
+
+
+def _train_epoch(
+    module: nn.Module, windows: _Windows, optimiser: Any, plan: Training, rng: torch.Generator
+) -> None:
+    module.train()
+    order = torch.randperm(windows.count, generator=rng)
+    for rows in order.split(plan.batch)[: plan.batches]:
+        inputs, targets = windows[rows]
+        loss = (module(inputs) - targets).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+
+@torch.no_grad()
+def _error(module: nn.Module, windows: _Windows, most: int | None, batch: int = 256) -> float:
+    module.eval()
+    total = count = 0.0
+    stride = -(-windows.count // (most or windows.count))
+    for rows in torch.arange(0, windows.count, stride).split(batch):
+        inputs, targets = windows[rows]
+        error = (module(inputs) - targets).square()
+        total, count = total + error.sum().item(), count + error.numel()
+    return total / count
+
+
+@torch.no_grad()
+def predict_module(module: nn.Module, windows: Array, batch: int = 256) -> Array:
+    inputs = torch.as_tensor(np.ascontiguousarray(windows), dtype=torch.float32)
+    return torch.cat([module(part) for part in inputs.split(batch)]).double().numpy()

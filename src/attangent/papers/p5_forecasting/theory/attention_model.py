@@ -1,0 +1,134 @@
+"""The two-layer attention model of P5 with the remedies of its Section 7.2, trained by Adam or descent."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from attangent._core.arrays import check_shape, fitted
+from attangent._core.checks import check_between, check_not_negative, check_positive, check_size, check_steps
+from attangent._core.errors import AttangentError
+from attangent._core.memory import check_memory
+from attangent._core.random import generator
+
+Optimiser = Literal["descent", "adam", "signs"]
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """What is added to f(x) = m^(-1/2) sum_r a_r <softmax(x_d w_r x), x>; all off gives f itself."""
+
+    train_values: bool = False
+    """a is trained, not only w."""
+    differential: bool = False
+    """S - lambda S2 with a second softmax of its own weights and a trained lambda in (0, 1)."""
+    patch: int = 1
+    """Tokens are overlapping patches of so many values; scores are inner products with the last patch."""
+    rotary: float = 0.0
+    """Scores are turned by the angle rotary * (d - k), as the inner product of rotated pairs."""
+    recency: float = 0.0
+    """Scores fall by recency * (d - k), as ALiBi's."""
+    position_bias: bool = False
+    """Each neuron learns a bias a position."""
+    residual: bool = False
+    """x_d is added to the answer."""
+
+    def __post_init__(self) -> None:
+        check_size("patch", self.patch)
+        check_between("rotary", self.rotary, 0.0, math.pi)
+        check_between("recency", self.recency, 0.0, 1e3)
+
+
+class AttentionModel(nn.Module):
+    """f with remedies, in float64; symmetric initialisation by pairs (w, +1), (w, -1), so that f = 0."""
+
+    def __init__(self, d: int, m: int, remedies: Remedies | None = None, seed: int = 0):
+        super().__init__()
+        check_size("d", d, least=2)
+        if check_size("m", m, least=2) % 2:
+            raise AttangentError(f"m is {m}, expected an even number: neurons come in pairs")
+        self.remedies = remedies or Remedies()
+        check_memory("the neurons", m=m, biases=d if self.remedies.position_bias else 1)
+        if self.remedies.patch > d:
+            raise AttangentError(f"patch is {self.remedies.patch}, expected at most d = {d}")
+        half = torch.randn(m // 2, generator=generator(seed, "hidden"), dtype=torch.float64)
+        a = torch.ones(m, dtype=torch.float64)
+        a[m // 2 :] = -1.0
+        self.w = nn.Parameter(half.repeat(2))
+        self.a = nn.Parameter(a, requires_grad=self.remedies.train_values)
+        if self.remedies.differential:
+            other = torch.randn(m // 2, generator=generator(seed, "second"), dtype=torch.float64)
+            self.w2 = nn.Parameter(other.repeat(2))
+            self.share = nn.Parameter(torch.zeros((), dtype=torch.float64))
+        if self.remedies.position_bias:
+            self.bias = nn.Parameter(torch.zeros(m, d - self.remedies.patch + 1, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, d) -> (n,)."""
+        x = fitted("x", x, self.w, "n", "d")
+        if x.shape[1] < self.remedies.patch:
+            raise AttangentError(
+                f"x has {x.shape[1]} columns, expected patch = {self.remedies.patch} or more"
+            )
+        tokens = x.unfold(1, self.remedies.patch, 1)  # (n, k, patch)
+        match = torch.einsum("nkp,np->nk", tokens, tokens[:, -1])
+        values = tokens[..., -1]
+        means = self._attend(match, values, self.w)
+        if self.remedies.differential:
+            means = means - torch.sigmoid(self.share) * self._attend(match, values, self.w2)
+        answer = means @ self.a / math.sqrt(len(self.a))
+        return answer + x[:, -1] if self.remedies.residual else answer
+
+    def _attend(self, match: Tensor, values: Tensor, w: Tensor) -> Tensor:
+        """<softmax(scores_r), values> (n, m)."""
+        back = torch.arange(match.shape[1] - 1, -1, -1, dtype=match.dtype)
+        scores = match[:, None] * w[:, None]  # (n, m, k)
+        if self.remedies.rotary:
+            scores = scores * torch.cos(self.remedies.rotary * back)
+        if self.remedies.recency:
+            scores = scores - self.remedies.recency * back
+        if self.remedies.position_bias:
+            scores = scores + self.bias
+        return (torch.softmax(scores, dim=2) * values[:, None]).sum(dim=2)
+
+
+def train_attention(
+    model: AttentionModel,
+    x: Tensor,
+    y: Tensor,
+    steps: int,
+    rate: float,
+    optimiser: Optimiser = "adam",
+    weight_decay: float = 0.0,
+) -> list[float]:
+    """Full-batch training in place on 1/n |f - y|^2; the loss before each step and at the end.
+
+    "signs" is descent along the sign of the gradient: the plainest of the gradient corrections.
+    """
+    if optimiser not in get_args(Optimiser):
+        raise AttangentError(f"optimiser is {optimiser!r}, expected one of {', '.join(get_args(Optimiser))}")
+    check_steps("steps", steps)
+    check_positive("rate", rate)
+    check_not_negative("weight_decay", weight_decay)
+    check_shape("x", x, "n", "d")
+    y = fitted("y", y, model.w, len(x))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    kind = torch.optim.Adam if optimiser == "adam" else torch.optim.SGD
+    stepper = kind(parameters, lr=rate, weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(stepper, steps)
+    losses = []
+    for _ in range(steps):
+        loss = (model(x) - y).square().mean()
+        losses.append(loss.item())
+        stepper.zero_grad()
+        loss.backward()
+        if optimiser == "signs":
+            for p in parameters:
+                p.grad = torch.sign(p.grad) if p.grad is not None else None
+        stepper.step()
+        schedule.step()
+    with torch.no_grad():
+        losses.append((model(x) - y).square().mean().item())
+    return losses

@@ -1,0 +1,72 @@
+"""A Dask cluster that loses its workers or its scheduler ends in one clear line."""
+
+import logging
+import os
+import warnings
+
+import pytest
+
+from attangent import AttangentError, _cluster
+from attangent._core.cluster import on_cluster
+
+
+@pytest.fixture
+def start():
+    from distributed import LocalCluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a busy port for a dashboard nobody looks at
+        made = []
+
+        def start(workers, **options):
+            given = {"processes": False, "threads_per_worker": 1, "dashboard_address": None, **options}
+            made.append(LocalCluster(n_workers=workers, **given))
+            return made[-1]
+
+        yield start
+        for one in made:
+            one.close()
+
+
+def twice(number):
+    return 2 * number
+
+
+def test_a_cluster_without_workers(start, monkeypatch):
+    monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.5)
+    with pytest.raises(AttangentError, match="has no workers: start some"):
+        list(on_cluster(twice, [3], start(0).scheduler_address, died=twice))
+
+
+def test_results_come_with_the_numbers_of_their_tasks(start):
+    found = on_cluster(twice, [3, 5], start(1).scheduler_address, died=twice)
+    assert sorted(found) == [(0, 6), (1, 10)]
+
+
+def test_what_the_work_raises_comes_back(start):
+    with pytest.raises(TypeError):
+        list(on_cluster(twice, [None], start(1).scheduler_address, died=twice))
+
+
+def test_a_scheduler_that_goes_away(start, monkeypatch):
+    monkeypatch.setattr(_cluster, "PATIENCE_SECONDS", 1.0)
+    made = start(1)
+    found = on_cluster(twice, list(range(40)), made.scheduler_address, died=twice)
+    next(found)
+    made.close()
+    with pytest.raises(AttangentError, match="the same command goes on from here, also without --dask"):
+        list(found)
+    assert not logging.getLogger("distributed.client").isEnabledFor(logging.ERROR)  # no tracebacks of theirs
+
+
+def kill(number):
+    os._exit(9)
+
+
+def test_a_task_at_which_too_many_workers_died_is_named(start):
+    from dask import config
+
+    with config.set({"distributed.scheduler.allowed-failures": 0}):
+        cluster = start(1, processes=True)
+        found = list(on_cluster(kill, [3], cluster.scheduler_address, died=lambda task: -task))
+    assert found == [(0, -3)]

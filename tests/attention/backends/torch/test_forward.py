@@ -1,0 +1,60 @@
+"""The fused passes around any token attention."""
+
+import pytest
+import torch
+
+from attangent.attention.backends.torch import forward as fused
+from attangent.attention.backends.torch.tokens import CpuFlash, CudaEfficient
+from attangent.attention.masks import resolve_mask
+from tests.attention.cases import make_mask, make_state, normal, tokens
+
+
+class _Reference:
+    """Token attention in plain operations, in the place of a device's."""
+
+    def supports(self, q, k, v):
+        return True
+
+    def forward(self, q, k, v, mask, scale):
+        logits = self._logits(q, k, mask, scale)
+        lse = torch.logsumexp(logits, dim=-1)
+        return torch.exp(logits - lse.unsqueeze(-1)) @ v, lse, "remembered"
+
+    def backward(self, grad, q, k, v, out, lse, mask, scale, saved):
+        assert saved == "remembered"
+        P = torch.exp(self._logits(q, k, mask, scale) - lse.unsqueeze(-1))
+        slope = P * (grad @ v.mT - (grad * out).sum(dim=-1, keepdim=True))
+        return scale * slope @ k, scale * slope.mT @ q, P.mT @ grad
+
+    def _logits(self, q, k, mask, scale):
+        logits = scale * q @ k.mT
+        return logits if mask.bias is None else logits + mask.bias
+
+
+@pytest.mark.parametrize("name", ["elu", "taylor-2", "learned-gelu"])
+def test_any_attention_that_keeps_the_contract_gives_the_same_attention(name):
+    q, k, v = (t.requires_grad_() for t in tokens(2, 2, 2, 4, 5, 3))
+    state, mask = make_state(name, 3, 2), resolve_mask(make_mask("added-full", 2, 2, 4, 5), False, q, k)
+    inputs = [q, k, v, *state.parameters()]
+    outs = [fused.fused_attention(kernel, q, k, v, state, mask, 0.4) for kernel in (_Reference(), CpuFlash())]
+    torch.testing.assert_close(*outs)
+    upstream = normal(2, 2, 4, 3, seed=5)
+    for ours, theirs in zip(*(torch.autograd.grad(out, inputs, upstream) for out in outs), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["none", "bool-keys", "added-rows"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_cuda_operators_take_what_they_are_given_and_return_fitting_shapes(kind, causal):
+    """On the shape functions of the operators: there is no GPU in the tests."""
+    shapes = (2, 4, 5, 16), (2, 2, 7, 16), (2, 2, 7, 24)
+    q, k, v = (torch.empty(shape, device="meta", dtype=torch.float16) for shape in shapes)
+    Z, mass = torch.empty(2, 16, 24, device="meta"), torch.empty(2, 16, device="meta")
+    mask = make_mask(kind, 2, 4, 5, 7)
+    resolved = resolve_mask(None if mask is None else mask.to("meta"), causal, q, k)
+    call = fused.Call(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25, 60.0)
+    out, total, sign, saved = fused.forward(call, q, k, v, Z, mass)
+    assert (out.shape, out.dtype, total.shape) == ((2, 4, 5, 24), torch.float16, (2, 4, 5))
+    inputs = [q, k, v, Z, mass]
+    grads = fused.backward(call, inputs, [True] * 5, out, total, sign, saved, torch.empty_like(out))
+    assert [(g.shape, g.dtype) for g in grads] == [(t.shape, t.dtype) for t in inputs]

@@ -1,0 +1,188 @@
+"""One grammar for all commands: the same five flags, one JSON document, exit codes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from attangent import AttangentError
+from attangent._core.signals import EXIT_CODE
+from attangent.cli import common_options as grammar
+from attangent.cli.commands import app
+from attangent.cli.compression import GOAL_NOT_MET
+
+RUNNER = CliRunner()
+FLAGS = {"--seed", "--jobs", "--out", "--json", "--quiet"}
+
+
+def commands() -> dict:
+    """Every command by the words that call it, those of a group (`data list`) too."""
+    found = {}
+    for name, command in typer.main.get_command(app).commands.items():  # pyright: ignore
+        below = getattr(command, "commands", None)
+        found |= {f"{name} {inner}": one for inner, one in below.items()} if below else {name: command}
+    return found
+
+
+def options(command) -> dict:
+    return {flag: option for option in command.params for flag in option.opts}
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_speaks_the_grammar(name):
+    found = options(commands()[name])
+    assert set(found) >= FLAGS
+    assert found["--json"].help == "Print one JSON document and nothing else."
+    assert found["--quiet"].help == "No bars, notes or hints; warnings stay."
+    assert not any(found[flag].hidden for flag in FLAGS - {"--seed"})
+    assert {found[flag].rich_help_panel for flag in FLAGS} == {grammar.PANEL}
+    assert all(option.help for option in found.values() if not option.hidden)
+
+
+def test_old_flags_still_work_and_are_not_shown():
+    for name, aliases in grammar.ALIASES.items():
+        found = options(commands()[name])
+        for old, new in aliases.items():
+            assert found[f"--{old.replace('_', '-')}"].hidden
+            assert f"--{new}" in found
+
+
+def made(command) -> typer.Typer:
+    small = typer.Typer(pretty_exceptions_enable=False)
+    small.command()(grammar.spoken(command))
+    return small
+
+
+def test_an_alias_gives_its_value_to_the_new_name():
+    def audit(seed: grammar.Seed = 0) -> None:
+        typer.echo(seed)
+
+    assert RUNNER.invoke(made(audit), ["--first-seed", "7"]).output == "7\n"
+    assert RUNNER.invoke(made(audit), ["--seed", "8"]).output == "8\n"
+
+
+def talk(fail: Annotated[bool, typer.Option("--fail")] = False) -> None:
+    typer.echo(os.environ.get("OMP_NUM_THREADS"))
+    if fail:
+        raise AttangentError("no")
+
+
+def test_out_holds_what_is_printed_and_nothing_after_a_failure(tmp_path):
+    out = tmp_path / "said.txt"
+    assert RUNNER.invoke(made(talk), ["--out", str(out), "--jobs", "3"]).output == ""
+    assert out.read_text() == "3\n"
+    out.unlink()
+    assert RUNNER.invoke(made(talk), ["--fail", "--out", str(out)]).exit_code == 1
+    assert not out.exists()
+    failed = RUNNER.invoke(made(talk), ["--out", str(tmp_path)])
+    assert "it is a folder" in str(failed.exception)
+
+
+def test_jobs_are_at_least_one_and_leave_no_trace(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert RUNNER.invoke(made(talk), ["--jobs", "2"]).output == "2\n"
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+    assert isinstance(RUNNER.invoke(made(talk), ["--jobs", "0"]).exception, AttangentError)
+
+
+def test_an_interrupted_command_ends_with_130():
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    done = RUNNER.invoke(made(wait), [])
+    assert done.exit_code == grammar.INTERRUPTED
+    assert "stopped" in done.output
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory):
+    place = tmp_path_factory.mktemp("series")
+    months = pd.date_range("2020-01-01", periods=40, freq="MS")
+    wave = 10 + np.sin(2 * np.pi * np.arange(40) / 12)
+    parts = [pd.DataFrame({"unique_id": name, "ds": months, "y": wave * k}) for k, name in enumerate("ab", 1)]
+    pd.concat(parts).to_csv(place / "long.csv", index=False)
+    pd.DataFrame({"date": months, "y": wave}).to_csv(place / "one.csv", index=False)
+    steps = np.arange(60)
+    pd.DataFrame({"step": steps, "a": 1 + 1 / (1 + np.exp((steps - 30) / 3))}).to_csv(
+        place / "m.csv", index=False
+    )
+    return place
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["doctor"], None),
+        (["forecast", "long.csv", "--horizon", "2"], "values"),
+        (["forecast", "one.csv", "--horizon", "2", "--out", "f.csv"], "targets"),
+        (["evaluate", "long.csv", "--horizon", "2"], "models"),
+        (["diagnose", "one.csv", "--horizon", "1", "--lookback", "3"], "verdict"),
+        (["stages", "m.csv"], "stages"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else None,
+)
+def test_json_is_one_document(series, monkeypatch, words, key):
+    monkeypatch.chdir(series)
+    done = RUNNER.invoke(app, [*words, "--json", "--seed", "0"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert key is None or found[key]
+
+
+def test_a_forecast_without_out_is_printed(series, monkeypatch):
+    monkeypatch.chdir(series)
+    done = RUNNER.invoke(app, ["forecast", "one.csv", "--horizon", "2"])
+    assert "2023-05-01" in done.stdout
+    assert "next:" not in RUNNER.invoke(app, ["diagnose", "one.csv", "--horizon", "1", "--quiet"]).stdout
+
+
+def test_commands_keep_within_the_cores_of_a_container(monkeypatch):
+    monkeypatch.setattr("attangent.cli.common_options.available_cores", lambda: 3)
+    monkeypatch.delitem(sys.modules, "torch")  # as in a command that has not imported it yet
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert RUNNER.invoke(made(talk), []).output == "3\n"
+    assert "OMP_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")  # what the user has set is the user's
+    assert RUNNER.invoke(made(talk), []).output == "7\n"
+
+
+def test_the_page_names_every_command_and_exit_code():
+    page = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+    for name in commands():
+        words = name.split()
+        assert f"attangent {words[0]}" in page
+        assert f"`{words[-1]}`" in page or f"attangent {name}`" in page
+    for code in (0, 1, 2, GOAL_NOT_MET, grammar.INTERRUPTED, EXIT_CODE):
+        assert f"\n| {code} |" in page
+    assert {"--max-new-tokens", "--first-seed"} == {
+        f"--{old.replace('_', '-')}" for aliases in grammar.ALIASES.values() for old in aliases
+    }
+
+
+def test_nothing_is_written_over_what_is_read(series, tmp_path, monkeypatch):
+    monkeypatch.chdir(series)
+    before = Path("long.csv").read_bytes()
+    link = tmp_path / "link.csv"
+    link.symlink_to(series / "long.csv")
+    for flag, place in (("--out", "./long.csv"), ("--plot", "long.csv"), ("--out", str(link))):
+        done = RUNNER.invoke(app, ["forecast", "long.csv", "--horizon", "2", flag, place])
+        assert isinstance(done.exception, AttangentError)
+        assert f"{flag} is " in str(done.exception)
+        assert "is also what is read" in str(done.exception)
+    assert Path("long.csv").read_bytes() == before
+
+
+def test_no_adapter_is_put_into_the_folder_of_its_model(tmp_path):
+    model, prompt = tmp_path / "model", tmp_path / "prompt.txt"
+    model.mkdir()
+    prompt.write_text("x")
+    words = ["compress", "--model", str(model), "--prompt", str(prompt), "--out", f"{tmp_path}/model/"]
+    assert "is also what is read" in str(RUNNER.invoke(app, words).exception)
+    assert list(model.iterdir()) == []

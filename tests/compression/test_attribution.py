@@ -1,0 +1,103 @@
+"""Scores of tokens against the model's own attention and against autograd."""
+
+import torch
+
+from attangent.compression.attribution import Room, _groups, heard_layers, margins, token_scores
+from attangent.compression.capture import intercepted, prefill
+from attangent.compression.text import Calibration, Turn
+from attangent.papers.p1_prefix.fast_attention import merged
+from tests.compression.cases import tiny_llama
+
+PROMPT = torch.arange(30) % 61
+TURNS = [Turn(torch.arange(3), torch.arange(7, 13)), Turn(torch.arange(5, 9), torch.arange(20, 36))]
+
+
+def test_attention_is_the_largest_that_the_model_itself_pays():
+    model = tiny_llama(layers=2)
+    model.set_attn_implementation("eager")
+    slow = []
+    for turn in TURNS:
+        with torch.no_grad():
+            out = model(torch.cat([PROMPT, turn.ids])[None], output_attentions=True)
+        seen = torch.stack([a[0, :, 30:, :30] for a in out.attentions])  # (layers, H, L, m)
+        slow.append(seen.amax(dim=2).unflatten(1, (2, 2)).amax(dim=2))
+    found = token_scores(model, prefill(model, PROMPT), TURNS).attention
+    expected = torch.stack(slow).amax(dim=0)
+    torch.testing.assert_close(torch.stack(list(found.values())), expected, atol=1e-5, rtol=1e-3)
+
+
+def test_effects_are_the_gradient_of_the_margins_in_the_log_masses_of_the_tokens():
+    model = tiny_llama(layers=2)
+    cache, text = prefill(model, PROMPT), Calibration.of([TURNS[0].ids])
+    biases = {}
+
+    def handle(call):
+        keys, values = cache.layers[call.layer]
+        bias = biases[call.layer] = torch.zeros(4, len(TURNS[0].ids), 30, requires_grad=True)
+        logits = call.scores(call.q, keys.repeat_interleave(2, dim=0)) + bias
+        out = logits.softmax(dim=-1) @ values.repeat_interleave(2, dim=0)
+        return merged(call.tokens(), (out, logits.logsumexp(dim=-1)))[0]
+
+    positions = 30 + torch.arange(len(TURNS[0].ids))[None]
+    with intercepted(model, handle):
+        logits = model(text.ids, position_ids=positions, use_cache=False).logits
+    counted = torch.arange(len(TURNS[0].ids))[None] >= 3
+    expected = torch.autograd.grad(margins(logits, text.ids, counted).sum(), list(biases.values()))
+    heard = heard_layers(model, cache, text, [3])
+    for one, slow in zip(heard.values(), expected, strict=True):
+        torch.testing.assert_close(one.effects.flatten(0, 2), slow.abs(), atol=1e-5, rtol=1e-3)
+        assert slow.abs().max() > 1e-3
+
+
+def test_margins_are_those_of_the_answer_alone():
+    logits = torch.randn(1, 5, 7, generator=torch.Generator().manual_seed(0))
+    ids, counted = torch.tensor([[1, 2, 3, 4, 5]]), torch.tensor([[False, False, False, True, True]])
+    chances = logits.softmax(dim=-1)
+    p = torch.stack([chances[0, 2, 4], chances[0, 3, 5]])
+    torch.testing.assert_close(margins(logits, ids, counted), (p / (1 - p)).log())
+
+
+def test_what_is_said_for_sure_counts_no_more_than_the_largest_margin():
+    logits = torch.zeros(1, 2, 7)
+    logits[0, 0, 3] = 40.0
+    found = margins(logits, torch.tensor([[0, 3]]), torch.tensor([[False, True]]))
+    assert found.tolist() == [8.0]
+
+
+def test_turns_are_read_in_groups_of_like_length():
+    turns = [Turn(torch.zeros(2), torch.zeros(length)) for length in (4, 4, 4, 2, 4, 30, 2)]
+    groups = [[len(turn.answer) for turn in group] for group in _groups(turns, 24)]
+    assert groups == [[30], [4, 4, 4, 4], [2, 2]]
+
+
+def test_room_that_is_used_again_gives_the_same_scores():
+    model, room = tiny_llama(layers=2), Room()
+    cache = prefill(model, PROMPT)
+    text = Calibration.of([turn.ids for turn in TURNS])
+    asked = [len(turn.asked) for turn in TURNS]
+    heard = [heard_layers(model, cache, text, asked, some) for some in (None, room, room)]
+    for name, alone in heard[0].items():
+        assert torch.equal(heard[1][name].effects, alone.effects)
+        assert heard[1][name].effects.data_ptr() == heard[2][name].effects.data_ptr()
+
+
+def test_the_model_is_left_without_gradients_and_answers_as_before():
+    model = tiny_llama(layers=2)
+    cache = prefill(model, PROMPT)
+    before = model(PROMPT[None]).logits
+    scores = token_scores(model, cache, TURNS).together()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert torch.equal(model(PROMPT[None]).logits, before)
+    assert all((layer >= 0).all() and layer.shape == (2, 30) for layer in scores.values())
+
+
+def test_sums_and_largest_effects_are_those_of_all_effects():
+    model = tiny_llama(layers=2)
+    text = Calibration.of([turn.ids for turn in TURNS])
+    heard = heard_layers(model, prefill(model, PROMPT), text, [len(turn.asked) for turn in TURNS])
+    parts = torch.rand(text.ids.shape, generator=torch.Generator().manual_seed(0))
+    for one in heard.values():
+        slow = (one.effects * parts[:, None, :, None]).flatten(1, 3).amax(dim=1)
+        torch.testing.assert_close(one.largest_effects(parts), slow)
+        torch.testing.assert_close(one.sums, one.effects.sum(dim=(0, 2, 4)))
+        assert slow.max() > 1e-3

@@ -1,0 +1,93 @@
+"""The tests of `papers/p1/adapters_tables.py`."""
+
+import pytest
+
+from attangent.audit.registry import get
+from attangent.papers.p1_prefix.claims import adapters_tables
+
+SMALL = {
+    "pretrain": 64,
+    "pretrain_epochs": 1,
+    "train": 32,
+    "validation": 16,
+    "test": 48,
+    "epochs": 1,
+    "width": 16,
+}
+
+
+def fake_runs(monkeypatch, module, **accuracies):
+    labels = {
+        "ours": "NTK, calibrated",
+        "theirs": "NTK, authors' code",
+        "printed": "NTK, Eq. (7) start",
+        "lora": "LoRA",
+        "prefix": "P-tuning v2",
+    }
+    runs = {
+        labels.get(name, name): {"test": {"accuracy": value}, "parameters": 10.0, "train_loss": 1.0}
+        for name, value in accuracies.items()
+    }
+    monkeypatch.setattr(module, "best_runs", lambda *given: runs)
+
+
+@pytest.fixture
+def no_trial(monkeypatch):
+    trial = type("PreparedTrial", (), {"test": [{"labels": i % 2} for i in range(400)]})
+    monkeypatch.setattr(adapters_tables, "language_trial", lambda *given: trial)
+    monkeypatch.setattr(adapters_tables, "digits_trial", lambda *given: trial)
+
+
+LEVEL = {"ours": 0.7, "theirs": 0.7, "printed": 0.7, "lora": 0.7, "prefix": 0.7, "full": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("id", "rival"),
+    [("P1/table-1", "lora"), ("P1/table-1", "prefix"), ("P1/table-2", "lora"), ("P1/table-2", "full")],
+)
+def test_tables_turn_on_a_rivals_clear_lead_and_refute_nothing(monkeypatch, no_trial, id, rival):
+    claim = get(id)
+    for lead, verdict in ((0.0, "measured"), (0.03, "measured"), (0.1, "not reproduced")):
+        fake_runs(monkeypatch, adapters_tables, **LEVEL | {rival: 0.7 + lead})
+        found = claim.check(claim.quick, 0)
+        assert found.verdict == verdict
+        assert len(found.differs) >= 2
+
+
+def test_the_start_of_equation_7_is_a_part_of_its_own(monkeypatch, no_trial):
+    fake_runs(monkeypatch, adapters_tables, **LEVEL | {"printed": 0.5})
+    claim = get("P1/table-1")
+    parts = {name: part.verdict for name, part in claim.check(claim.quick, 0).judgements.items()}
+    assert parts == {"NTK, authors' code": "measured", "NTK, Eq. (7) start": "not reproduced"}
+
+
+def test_ours_does_not_decide(monkeypatch, no_trial):
+    fake_runs(monkeypatch, adapters_tables, **LEVEL | {"ours": 0.1})
+    claim = get("P1/table-1")
+    assert claim.check(claim.quick, 0).verdict == "measured"
+
+
+def test_table_1_on_real_weights_is_open_without_data(monkeypatch):
+    monkeypatch.delenv("ATTANGENT_DATA", raising=False)
+    claim = get("P1/table-1")
+    assert claim.check(claim.full, 0).verdict == "open"
+
+
+@pytest.mark.parametrize("id", ["P1/table-1", "P1/table-2"])
+def test_the_whole_way(id):
+    claim = get(id)
+    found = claim.check(claim.quick | SMALL | {"pretrain_epochs": 0.2}, 0)
+    assert 0 <= found.numbers["accuracy of LoRA"] <= 1
+    assert found.numbers["numbers trained by NTK, authors' code"] == 2 * 2 * (8 * 8 + 8)
+    assert "Measured ranking" in found.remark
+
+
+def test_where_no_method_beats_the_most_frequent_label_nothing_is_decided(monkeypatch, no_trial):
+    claim = get("P1/table-1")
+    for best, verdict in ((0.52, "open"), (0.6, "not reproduced")):
+        levels = {**dict.fromkeys(LEVEL, 0.45), "lora": best}
+        fake_runs(monkeypatch, adapters_tables, **levels)
+        found = claim.check(claim.quick, 0)
+        assert found.numbers["share of the most frequent label"] == 0.5
+        assert found.verdict == verdict
+        assert ("nothing can be compared" in found.remark) is (verdict == "open")

@@ -1,0 +1,41 @@
+"""The tests of `papers/p1/kernel_perturbation.py`."""
+
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.audit import Verdict
+from attangent.papers.p1_prefix.claims import kernel_perturbation
+from tests.papers.harness import ClaimSuite, check
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P1/lemma-3.1": "violated",
+        "P1/claim-g.4": "measured",
+    }
+    broken = {
+        "P1/claim-g.4": {"rate": 100.0},
+    }
+
+    def examine(self, finding):
+        assert finding.figures
+
+
+def test_part_1_of_lemma_3_1_holds_and_part_2_would_if_copies_did_not_add_up(monkeypatch):
+    assert check("P1/lemma-3.1").judgements["1"].verdict is Verdict.HOLDS
+    monkeypatch.setattr(kernel_perturbation, "_change_of_copies", lambda settings, n, seed: n**0.5)
+    assert check("P1/lemma-3.1").verdict is Verdict.HOLDS
+
+
+def test_part_1_of_lemma_3_1_fails_for_a_kernel_that_jumps(monkeypatch):
+    def jumping(p, settings, U, kind):
+        return {R: torch.ones(2, 2) for R in settings.radii}
+
+    monkeypatch.setattr(kernel_perturbation, "_changes", jumping)
+    assert check("P1/lemma-3.1").judgements["1"].verdict is Verdict.VIOLATED
+
+
+def test_data_outside_the_unit_ball_are_refused_where_the_theorem_excludes_them():
+    with pytest.raises(AttangentError, match="expected at most 1"):
+        check("P1/claim-g.4", x_norm=2.0)

@@ -1,0 +1,55 @@
+"""The tests of `papers/p1/kernel_training.py`."""
+
+import pytest
+
+from attangent.audit import Verdict
+from attangent.kernels import Tangent, predict_training
+from attangent.papers.p1_prefix.claims import kernel_training
+from attangent.papers.p1_prefix.claims.kernel_training import steps_to
+from tests.papers.harness import ClaimSuite, check, line
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P1/lemma-i.3": "measured",
+        "P1/lemma-i.4": "violated",
+        "P1/lemma-i.5": "measured",
+        "P1/theorem-3.2": "violated",
+    }
+    broken = {
+        "P1/lemma-i.5": {"C": 0.0, "sigma": 1e4, "steps": 3},
+    }
+
+    def examine(self, finding):
+        assert finding.figures
+
+
+@pytest.mark.parametrize(
+    ("id", "sizes"), [("P1/theorem-3.2", {"m": 1024, "lengths": [256, 1024]}), ("P1/lemma-i.4", {})]
+)
+def test_they_hold_where_the_printed_kernel_is_the_exact_one(monkeypatch, id, sizes):
+    monkeypatch.setattr(Tangent, "without_direct", lambda self: self)
+    assert check(id, **sizes).verdict is Verdict.MEASURED
+
+
+def test_a_movement_that_does_not_fall_with_the_length_is_found_out(monkeypatch):
+    monkeypatch.setattr(kernel_training, "_moved_in_units", lambda p, run: 1.0)
+    assert check("P1/lemma-i.3", steps=5).verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("init", ["independent", "symmetric"])
+def test_the_constant_grows_like_the_inverse_square(seed, init):
+    finding = check("P1/theorem-3.2", seed, init=init)
+    assert line(finding, "over 1/rho").measured == pytest.approx(2, abs=0.45)
+    trained = line(finding, "trained for").measured
+    assert trained > 10 * 0.01
+    assert trained == pytest.approx(finding.numbers["the same by the frozen kernel"], rel=0.1)
+    assert finding.numbers["lambda exact / printed, rho = 0.05, infinite length"] == pytest.approx(
+        1.5 * 0.05**2, rel=0.01
+    )
+
+
+def test_steps_to_is_the_first_step_below():
+    prediction = predict_training([[0.5]], [[2.0]], 1.0)  # |F - Y|^2 = 4 / 4^t
+    assert [steps_to(prediction, epsilon) for epsilon in (1.0, 0.99, 0.25)] == [1, 2, 2]

@@ -1,0 +1,24 @@
+"""The tests of `papers/p1/prefix_regression.py`."""
+
+import math
+
+import pytest
+import torch
+
+from attangent.audit import registry
+from attangent.kernels import prefix_limit, vectorise
+from attangent.papers.p1_prefix.claims.prefix_regression import SLOW, limit_ratio, slow_regression
+
+
+@pytest.mark.parametrize("rho", [0.4, 0.1])
+def test_the_slow_direction_is_an_eigenvector_of_both_kernels(rho):
+    settings = registry.get("P1/theorem-3.2").quick | {"m": 64}
+    p = slow_regression(rho, settings, 0)
+    assert p.X.norm(dim=1).max() <= 1
+    torch.testing.assert_close(p.Y.norm(dim=1), torch.ones(3, dtype=torch.float64))
+    r, s = vectorise(SLOW), rho**2
+    values = {"paper": s * math.exp(s), "exact": math.exp(s) * (1 + s) - 1 - 2 * s}
+    for kind, value in values.items():
+        K = prefix_limit(p.X, sigma=1.0, kind=kind)
+        torch.testing.assert_close(K @ r, value * r, rtol=1e-9, atol=1e-15)
+    assert limit_ratio(p.X, 1.0) == pytest.approx(values["exact"] / values["paper"], rel=1e-9)

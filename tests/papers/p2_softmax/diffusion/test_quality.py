@@ -1,0 +1,88 @@
+"""Distances between samples, by hand and in distribution."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attangent import AttangentError
+from attangent._core.random import generator
+from attangent.papers.p2_softmax.diffusion import mmd, mode_coverage, sample_quality, sliced_wasserstein
+from tests.papers.p2_softmax.diffusion.examples import TARGET, tilted
+
+
+def normal(n, d=2, seed=0, shift=0.0):
+    return torch.randn(n, d, generator=generator(seed, "normal"), dtype=torch.float64) + shift
+
+
+@given(shift=st.floats(-5, 5))
+def test_a_shift_in_one_dimension_is_its_own_distance(shift):
+    a = normal(50, 1)
+    assert sliced_wasserstein(a, a + shift) == pytest.approx(abs(shift), abs=1e-9)
+
+
+def test_a_shift_in_d_dimensions_is_shortened_by_the_projection():
+    a = normal(200, 4)
+    found = sliced_wasserstein(a, a + torch.tensor([3.0, 0, 0, 0]), projections=5000)
+    assert found == pytest.approx(3.0 / 2, rel=0.04)  # sqrt(E cos^2) = 1 / sqrt(d)
+
+
+def test_order_does_not_matter():
+    a, b = normal(60), normal(60, seed=1)
+    order = torch.randperm(60, generator=generator(0, "order"))
+    assert sliced_wasserstein(a, b) == pytest.approx(sliced_wasserstein(a[order], b))
+    assert sliced_wasserstein(a, b) == pytest.approx(sliced_wasserstein(b, a))
+
+
+def test_mmd_by_hand():
+    a, b = torch.tensor([[0.0], [1.0]]), torch.tensor([[2.0], [3.0]])
+    k = [torch.exp(torch.tensor(-0.5 * r**2)).item() for r in (1.0, 2.0, 3.0)]
+    assert mmd(a, b, bandwidth=1.0) == pytest.approx(2 * k[0] - 2 * (k[0] + 2 * k[1] + k[2]) / 4)
+
+
+def test_mmd_is_zero_on_average_for_one_distribution():
+    found = torch.tensor([mmd(normal(100, seed=2 * s), normal(100, seed=2 * s + 1)) for s in range(60)])
+    assert found.mean().abs() < 3 * found.std() / 60**0.5
+    assert mmd(normal(100), normal(100, seed=1, shift=1.0)) > 10 * found.std()
+
+
+def test_quality_of_true_samples_is_one_and_of_others_is_not():
+    a, b = normal(4000), normal(4000, seed=1)
+    assert sample_quality(a, b).ratio == pytest.approx(1.0, abs=0.15)
+    assert sample_quality(a + 0.5, b).ratio > 3
+
+
+def test_coverage_of_draws_and_of_a_lost_mode():
+    draws = TARGET.draw(5000, generator(0, "draws"))
+    found = mode_coverage(draws, TARGET)
+    assert (found.covered, found.modes) == (4, 4)
+    assert found.strays == pytest.approx(0.01, abs=0.006)
+    assert found.imbalance < 0.03
+    lost = mode_coverage(draws[draws[:, 0] > 0], TARGET)
+    assert lost.covered == 2
+    assert lost.imbalance == pytest.approx(0.5, abs=0.03)
+
+
+def test_coverage_counts_along_the_axes_of_each_component():
+    target = tilted(3)
+    found = mode_coverage(target.draw(5000, generator(0, "draws")), target)
+    assert found.covered == 3
+    assert found.strays < 0.02
+
+
+def test_bad_samples_are_refused():
+    with pytest.raises(AttangentError, match="same size"):
+        sliced_wasserstein(normal(5), normal(6))
+    with pytest.raises(AttangentError, match="b has shape"):
+        mmd(normal(5), normal(5, d=3))
+    with pytest.raises(AttangentError, match="projections is 0"):
+        sliced_wasserstein(normal(5), normal(5), projections=0)
+    for bandwidth in (0.0, -1.0, float("nan"), "wide"):
+        with pytest.raises(AttangentError, match="bandwidth is"):
+            mmd(normal(5), normal(5), bandwidth=bandwidth)
+    with pytest.raises(AttangentError, match="give a bandwidth above 0"):
+        mmd(torch.zeros(3, 2), torch.zeros(3, 2))
+    with pytest.raises(AttangentError, match="at least 2"):
+        mmd(normal(1), normal(5))
+    with pytest.raises(AttangentError, match="cannot fill 8 groups"):
+        sample_quality(normal(5), normal(5))

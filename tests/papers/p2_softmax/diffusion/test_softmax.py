@@ -1,0 +1,62 @@
+"""The softmax estimator: its training against plain gradient descent, its checkpoints."""
+
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.papers.p2_softmax.diffusion import Descent, label_loss
+from attangent.papers.p2_softmax.diffusion.softmax import curvature
+from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, VALIDATION, softmax
+
+
+def test_training_is_gradient_descent_on_the_network():
+    model = softmax(steps=25).fit(DATA)
+    X = model.inputs(PROCESS, DATA.t, DATA.x)
+    start = model.start(2)
+    reference = start.descend(X, DATA.y, 1.5 / curvature(start, X), 25).final
+    torch.testing.assert_close(model.network.W, reference.W, rtol=1e-10, atol=1e-12)
+
+
+def test_rate_is_in_units_of_the_largest_curvature():
+    model = softmax()
+    X = model.inputs(PROCESS, DATA.t, DATA.x)
+    start = model.start(2)
+    dense = start.m * torch.linalg.eigvalsh(start.kernel(X))[-1].item()
+    assert curvature(start, X) == pytest.approx(dense, rel=1e-4)
+
+
+def test_it_starts_at_zero_and_checkpoints_can_be_had():
+    model = softmax(steps=30, keep=(7,)).fit(DATA)
+    assert model.at(0).posterior_mean(DATA.t, DATA.x).abs().max() < 1e-12
+    assert model.step == 30
+    assert label_loss(model.at(7), DATA) > label_loss(model, DATA)
+    assert model.step == 30  # at() leaves the model as it is
+    with pytest.raises(AttangentError, match="step 1000 was not kept"):
+        model.at(1000)
+
+
+def test_validation_chooses_the_best_checkpoint():
+    model = softmax(steps=60).fit(DATA, VALIDATION)
+    losses = {step: label_loss(model.at(step), VALIDATION) for step in model.course.snapshots}
+    assert model.step == min(losses, key=losses.get)
+    assert losses[model.step] == pytest.approx(model.course.validation[model.step])
+
+
+def test_patience_ends_training_early():
+    """Validated on labels that have nothing to do with the points, no step is progress."""
+    flipped = VALIDATION.with_labels(-VALIDATION.y)
+    model = softmax(steps=200, trainer=Descent(200, 1.5, patience=3)).fit(DATA, flipped)
+    assert model.step == 0
+    assert max(model.course.snapshots) < 200
+
+
+def test_a_rate_above_the_limit_grows_the_loss():
+    # A softmax is bounded: it does not overflow, it just does not learn.
+    stable, unstable = (softmax(steps=40, trainer=Descent(40, rate)).fit(DATA) for rate in (1.9, 40.0))
+    assert label_loss(unstable, DATA) > label_loss(stable.at(0), DATA) > label_loss(stable, DATA)
+
+
+def test_equal_seeds_give_equal_models():
+    first, second, other = (softmax(steps=5, seed=seed).fit(DATA) for seed in (1, 1, 2))
+    assert torch.equal(first.network.W, second.network.W)
+    assert not torch.equal(first.network.W, other.network.W)

@@ -1,0 +1,58 @@
+"""The tests of `papers/p3/elementary.py`."""
+
+import dataclasses
+
+import torch
+
+from attangent.audit import Verdict
+from attangent.papers.p3_two_stage.claims import elementary
+from tests.papers.harness import ClaimSuite, checking, line
+
+SMALLER = {
+    "P3/theorem-2": {"dimensions": [8, 12, 16, 24], "runs": 2},
+}
+"""Settings that show the same in less time."""
+check = checking(SMALLER)
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P3/theorem-1": "holds",
+        "P3/theorem-2": "violated",
+    }
+    broken = {
+        "P3/theorem-1": {"ratio_power": 0.0},
+    }
+    check = staticmethod(check)
+
+
+def test_a_fixed_ratio_is_outside_the_hypotheses():
+    assert check("P3/theorem-1", ratio_power=0.0).verdict is Verdict.NOT_REPRODUCED
+
+
+def test_easy_weights_of_the_asked_order_would_be_believed(monkeypatch):
+    def as_asked(settings, d, seed):
+        return elementary._EasyStage(3.0 * d, 1.0 * d, 4.0 * d, 1 / d)
+
+    monkeypatch.setattr(elementary, "_easy_stage_one", as_asked)
+    assert check("P3/theorem-2").verdict is Verdict.HOLDS
+
+
+def test_the_clash_of_theorem_2_with_proposition_4():
+    clash = line(check("P3/theorem-2"), "K/lambda of Proposition 4")
+    assert clash.measured < 0.1 * clash.bound
+
+
+def test_hard_part_learned_below_the_bound_is_found_out(monkeypatch):
+    """(a.2) fails where V is handed over already trained."""
+    right = elementary._hard_stage_one
+
+    def learned(settings, scale, N, seed):
+        end = right(settings, scale, N, seed)
+        return dataclasses.replace(end, losses=end.losses._replace(K2=0.05 * torch.ones_like(end.losses.K2)))
+
+    monkeypatch.setattr(elementary, "_hard_stage_one", learned)
+    finding = check("P3/theorem-1")
+    assert finding.verdict is Verdict.VIOLATED
+    assert not line(finding, "(a.2)").kept
+    assert line(finding, "(a.1)").kept

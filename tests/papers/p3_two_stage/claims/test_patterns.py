@@ -1,0 +1,38 @@
+"""The tests of `papers/p3/patterns.py`."""
+
+import torch
+
+from attangent.audit import Verdict
+from attangent.papers.p3_two_stage.claims import patterns
+from tests.papers.harness import ClaimSuite, check, line, ours
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P3/lemma-6": "violated",
+        "P3/lemma-7": "violated",
+    }
+    benign = {
+        "P3/lemma-6": {"signal": 1e-9},
+    }
+
+    def examine(self, finding):
+        assert all(line.kept for line in ours(finding))
+
+
+def test_signs_that_follow_the_noise_would_be_believed(monkeypatch):
+    monkeypatch.setattr(patterns, "flips_by_turning", lambda part, noise, norm: torch.tensor(part.L**0.6))
+    assert check("P3/lemma-6").verdict is Verdict.HOLDS
+
+
+def test_few_changes_over_the_second_stage_would_be_believed(monkeypatch):
+    monkeypatch.setattr(
+        patterns, "changed_share", lambda settings, d, seed: patterns._share_bound(settings, d) / 2
+    )
+    assert check("P3/lemma-7").verdict is Verdict.HOLDS
+
+
+def test_half_the_signs_change_over_the_second_stage():
+    finding = check("P3/lemma-7")
+    assert 0.3 < finding.numbers["share of signs changed at the largest d"] < 0.7
+    assert line(finding, "growth exponent").measured > 0.5

@@ -1,0 +1,59 @@
+"""The tests of `papers/p3/proof_steps.py`."""
+
+import torch
+
+from attangent.audit import Verdict
+from attangent.papers.p3_two_stage.claims import proof_steps
+from tests.papers.harness import ClaimSuite, checking, line
+
+SMALLER = {
+    "P3/activation-count": {"dimensions": [8, 12, 16, 24]},
+    "P3/equation-23": {"dimensions": [8, 12, 16, 24], "prompts": 20},
+    "P3/signal-dominates-noise": {"dimensions": [8, 12, 16, 24]},
+}
+"""Settings that show the same in less time."""
+check = checking(SMALLER)
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P3/assumption-2": "violated",
+        "P3/activation-count": "violated",
+        "P3/equation-23": "violated",
+        "P3/definition-5": "violated",
+        "P3/signal-dominates-noise": "violated",
+    }
+    benign = {
+        "P3/assumption-2": {"u": 3.0, "r": 0.03},
+    }
+    check = staticmethod(check)
+
+
+def test_few_active_tokens_would_be_believed(monkeypatch):
+    few = torch.zeros(2, 3, dtype=torch.float64)
+    monkeypatch.setattr(proof_steps, "active_counts", lambda settings, d, seed: few + d**-2.5)
+    assert check("P3/activation-count").verdict is Verdict.HOLDS
+
+
+def test_an_answer_that_vanishes_would_be_believed(monkeypatch):
+    monkeypatch.setattr(proof_steps, "optimum", lambda settings, d, seed: (1 / d, 1 / d, 1 / d))
+    assert check("P3/equation-23").verdict is Verdict.HOLDS
+
+
+def test_the_loss_at_the_optimum_is_small_all_the_same():
+    assert check("P3/equation-23").judgements["loss"].verdict is Verdict.HOLDS
+
+
+def test_counts_that_concentrate_would_be_believed(monkeypatch):
+    def steady(settings, L, seed):
+        return torch.full((100,), settings.r / (2 * torch.pi * settings.u), dtype=torch.float64)
+
+    monkeypatch.setattr(proof_steps, "telling_shares", steady)
+    finding = check("P3/definition-5")
+    assert finding.judgements["mean"].verdict is Verdict.HOLDS
+    assert line(finding, "P(outside)").measured < 0.25
+
+
+def test_a_strong_signal_would_be_believed(monkeypatch):
+    monkeypatch.setattr(proof_steps, "signal_over_noise", lambda settings, d, seed: (2.0, 3.0))
+    assert check("P3/signal-dominates-noise").verdict is Verdict.HOLDS

@@ -1,0 +1,32 @@
+"""The tests of `papers/p4/curves.py`."""
+
+import pytest
+import torch
+
+from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
+
+FALLING = torch.tensor([8.0, 4.0, 1.0])
+LOSSES = {"gap": FALLING, "in-domain loss": 2 * FALLING, "out-of-domain loss": FALLING**2}
+
+
+def test_a_fall_is_the_last_loss_over_the_first():
+    assert fall(FALLING) == 0.125
+    rising = {"gap": FALLING, "in-domain loss": FALLING.flip(0)}
+    assert [(line.name, line.kept) for line in fall_lines(rising)] == [
+        ("gap at the end / at the start", True),
+        ("in-domain loss at the end / at the start", False),
+    ]
+
+
+def test_powers_of_each_other_are_wholly_alike():
+    follows, falls = alike_lines("in-domain loss", LOSSES, least_correlation=0.9, largest_fall=0.1)
+    assert follows.name == "correlation of log out-of-domain with log in-domain"
+    assert (follows.measured, follows.kept) == (pytest.approx(1.0), True)
+    assert (falls.measured, falls.kept) == (0.125, False)
+    opposite = {**LOSSES, "out-of-domain loss": FALLING.flip(0)}
+    assert not alike_lines("gap", opposite, least_correlation=0.9, largest_fall=0.1)[0].kept
+
+
+def test_every_curve_is_drawn():
+    figure = curves_figure("Figure 2a", torch.arange(3), LOSSES)
+    assert [series.label for series in figure.series] == list(LOSSES)

@@ -1,0 +1,49 @@
+"""The tests of `papers/p4/figures_one_layer.py`."""
+
+import pytest
+
+from attangent.audit import Verdict, registry
+from attangent.icl import RidgeLimit
+from attangent.papers.p4_in_context.claims import curves, figures_one_layer
+from tests.papers.harness import ClaimSuite, checking
+
+SMALLER = {"P4/figure-2a": {"steps": 200}}
+"""Settings that show the same in less time."""
+check = checking(SMALLER)
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P4/figure-2a": "measured",
+        "P4/figure-3": "violated",
+        "P4/figure-3-repaired": "holds",
+    }
+    benign = {
+        "P4/figure-3": {"lengths": [100]},
+    }
+    check = staticmethod(check)
+
+
+def test_wrong_turns_are_counted_from_both_sides():
+    assert figures_one_layer._wrong_turns([8, 9, 10, 11, 12], [2.0, 1.0, 0.0, 1.0, 2.0], 10) == 0
+    assert figures_one_layer._wrong_turns([8, 9, 10, 11, 12], [1.0, 2.0, 0.0, 2.0, 1.0], 10) == 2
+
+
+def test_a_loss_that_rises_is_found_out(monkeypatch):
+    right = curves.fall
+    monkeypatch.setattr(curves, "fall", lambda losses: 1 / right(losses))
+    assert check("P4/figure-2a", steps=50).verdict is Verdict.NOT_REPRODUCED
+
+
+def test_another_ridge_is_not_the_best_predictor(monkeypatch):
+    right = RidgeLimit.risk
+    monkeypatch.setattr(
+        RidgeLimit, "risk", lambda self: right(self) * (1 + (self.alpha == self.dictionary.ridge))
+    )
+    assert check("P4/figure-3-repaired").verdict is Verdict.VIOLATED
+
+
+def test_the_risk_on_fixed_tokens_is_that_of_the_limit():
+    given = figures_one_layer.dictionary(registry.get("P4/figure-3").quick, 0)
+    risk = figures_one_layer._risk_on_the_last_tokens(given, given.N)
+    assert risk == pytest.approx(RidgeLimit(given).risk())

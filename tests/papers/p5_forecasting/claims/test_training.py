@@ -1,0 +1,53 @@
+"""The tests of `papers/p5/training.py`."""
+
+import pytest
+
+from attangent.audit import Verdict
+from attangent.papers.p5_forecasting.claims import training
+from tests.papers.harness import ClaimSuite, checking, ours
+
+FEWER = {"widths": [32, 64, 96, 128]}
+SMALLER = {"P5/theorem-5.2-asymmetry": FEWER, "P5/theorem-5.3": FEWER}
+"""Settings that show the same in less time."""
+check = checking(SMALLER, seed=1)
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P5/theorem-5.2-convergence": "measured",
+        "P5/theorem-5.2-asymmetry": "violated",
+        "P5/theorem-5.2-asymmetry-repaired": "holds",
+        "P5/theorem-5.3": "violated",
+        "P5/theorem-5.3-repaired": "holds",
+    }
+    broken = {
+        "P5/theorem-5.2-convergence": {"rate": 2.5},
+        "P5/theorem-5.3-repaired": {"grid": [-1.0, 0.5]},
+    }
+    check = staticmethod(check)
+
+    def examine(self, finding):
+        assert all(line.kept for line in ours(finding))
+
+
+def _aligned(settings, seed):
+    return training.Trained(0.3 / settings.m, 0.3 / settings.m, 0.1, 0.05)
+
+
+@pytest.mark.parametrize("id", ["P5/theorem-5.2-asymmetry", "P5/theorem-5.3"])
+def test_weights_that_take_the_sign_would_be_believed(monkeypatch, id):
+    monkeypatch.setattr(training, "trained", _aligned)
+    assert check(id).verdict is Verdict.MEASURED
+
+
+def test_weights_that_take_the_sign_break_the_repaired_form(monkeypatch):
+    monkeypatch.setattr(training, "trained", _aligned)
+    assert check("P5/theorem-5.2-asymmetry-repaired").verdict is Verdict.VIOLATED
+
+
+def test_attention_for_negative_weights_is_a_part_of_its_own():
+    assert check("P5/theorem-5.3").judgements["(1) if w < 0"].verdict is Verdict.HOLDS
+
+
+def test_too_few_steps_leave_convergence_open():
+    assert check("P5/theorem-5.2-convergence", most_steps=3, rate=0.01).verdict is Verdict.OPEN

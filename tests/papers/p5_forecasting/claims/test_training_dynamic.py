@@ -1,0 +1,39 @@
+"""The tests of `papers/p5/training_dynamic.py`."""
+
+import pytest
+
+from attangent.audit import Verdict, registry
+from attangent.papers.p5_forecasting.claims import training_dynamic
+from attangent.papers.p5_forecasting.claims.scalar_regression import scalar_regression
+from attangent.papers.p5_forecasting.claims.training_dynamic import Step
+from tests.papers.harness import ClaimSuite, check
+
+
+class TestClaims(ClaimSuite):
+    found = {
+        "P5/equation-17": "violated",
+        "P5/equation-17-repaired": "holds",
+        "P5/lemma-g.1": "violated",
+        "P5/lemma-g.1-repaired": "holds",
+        "P5/lemma-h.2": "holds",
+    }
+    broken = {
+        "P5/lemma-h.2": {"rate": 8.0, "steps": 20},
+    }
+
+
+def test_the_other_sign_would_be_believed_and_breaks_the_repair(monkeypatch):
+    change, term = Step.change, Step.term
+    monkeypatch.setattr(Step, "change", lambda self, sign: change(self, -sign))
+    monkeypatch.setattr(Step, "term", lambda self, sign: term(self, -sign))
+    assert check("P5/equation-17").verdict is Verdict.HOLDS
+    assert check("P5/lemma-g.1").verdict is Verdict.HOLDS
+    assert check("P5/equation-17-repaired").verdict is Verdict.VIOLATED
+    assert check("P5/lemma-g.1-repaired").verdict is Verdict.VIOLATED
+
+
+def test_the_leading_term_is_the_slope_of_the_loss():
+    p = scalar_regression(registry.get("P5/lemma-g.1").quick, 0)
+    step = Step.of(p, 1e-6)
+    assert step.fall == pytest.approx(step.term(-1.0), rel=1e-3)
+    assert training_dynamic.STEP["m"] == p.network.m

@@ -1,0 +1,88 @@
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent._core.random import generator
+from attangent.kernels import ScalarAttention
+from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, Remedies, train_attention
+from attangent.papers.p5_forecasting.theory.matrix_attention import attention, local_change, printed_gradient
+from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
+
+VARIANTS = [
+    Remedies(),
+    Remedies(train_values=True),
+    Remedies(differential=True),
+    Remedies(patch=2),
+    Remedies(rotary=0.3),
+    Remedies(recency=0.5),
+    Remedies(position_bias=True, train_values=True, residual=True),
+]
+
+
+def data(n=20, d=6):
+    return ResidualSSM(d, sigma=0.1).sample(n, generator(0, "data"))
+
+
+def test_without_remedies_it_is_the_scalar_attention_of_the_kernels():
+    x, _ = data()
+    model = AttentionModel(6, 8, seed=2)
+    with torch.no_grad():
+        model.w += torch.randn(8, generator=generator(1, "move"), dtype=torch.float64)
+    peer = ScalarAttention(6, 8).with_weights(model.w.detach()[None])
+    peer.a = model.a.detach()[None]
+    torch.testing.assert_close(model(x), peer.forward(x)[:, 0])
+
+
+@pytest.mark.parametrize("remedies", VARIANTS)
+def test_every_variant_starts_at_zero_and_learns(remedies):
+    x, y = data()
+    model = AttentionModel(6, 8, remedies)
+    start = x[:, -1] if remedies.residual else 0 * y
+    torch.testing.assert_close(model(x), start, atol=1e-12, rtol=0)
+    losses = train_attention(model, x, y, 60, 0.05)
+    assert losses[-1] < losses[0]
+    assert len(losses) == 61
+
+
+def test_each_optimiser_lowers_the_loss_and_values_stay_fixed():
+    x, y = data()
+    for optimiser, rate in (("descent", 0.2), ("adam", 0.05), ("signs", 0.02)):
+        model = AttentionModel(6, 8)
+        losses = train_attention(model, x, y, 40, rate, optimiser)
+        assert losses[-1] < losses[0]
+        assert set(model.a.tolist()) == {1.0, -1.0}
+
+
+def test_one_step_of_descent_is_the_closed_form():
+    x, y = data()
+    model, peer = AttentionModel(6, 8), ScalarAttention(6, 8)
+    peer = peer.with_weights(model.w.detach()[None].clone())
+    peer.a = model.a.detach()[None]
+    gradient = peer.gradient(x, y[:, None])[0] * 2 / len(x)
+    before = model.w.detach().clone()
+    train_attention(model, x, y, 1, 0.1, "descent")
+    torch.testing.assert_close(model.w.detach(), before - 0.1 * gradient)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AttentionModel(6, 3), "m is 3, expected an even number"),
+        (lambda: AttentionModel(4, 4, Remedies(patch=5)), "patch is 5, expected at most d = 4"),
+        (lambda: Remedies(rotary=-1.0), "rotary is -1.0"),
+        (lambda: train_attention(AttentionModel(4, 4), *data(), 1, 0.1, "magic"), "optimiser is 'magic'"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(AttangentError, match=message):
+        make()
+
+
+def test_gradient_in_many_dimensions_against_autograd():
+    rng = generator(0, "many")
+    X, W, V, G = (torch.randn(rows, 3, generator=rng, dtype=torch.float64) for rows in (5, 3, 3, 5))
+    true = torch.func.grad(lambda W: (attention(X, W, V) * G).sum())(W)
+    torch.testing.assert_close(printed_gradient(X, W, V, G), true)
+    stepped = W - 0.01 * true
+    change = (X @ stepped @ X.T - X @ W @ X.T).diagonal()
+    torch.testing.assert_close(local_change(X, W, V, G, 0.01), change)

@@ -1,5 +1,0 @@
-"""A small corpus that the tests of the folder share."""
-
-from attangent.stages.facts.typed_facts import TypedFacts
-
-CORPUS = TypedFacts(relations=3, answers=4, subjects=12, facts_per_subject=2).corpus()
