@@ -47,7 +47,7 @@ def test_a_cached_model_needs_no_network(monkeypatch, hub):
 
 def test_an_unreachable_hub_is_said_with_both_readings(hub):
     hub(OSError("name not known"))
-    with pytest.raises(AttangentError, match=r"misspelt is no folder here.*hub could not be reached"):
+    with pytest.raises(AttangentError, match=r"misspelt is neither a local folder.*Hub could not be reached"):
         check_model_name("misspelt")
 
 

@@ -211,7 +211,7 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
 
 def _load(model: str) -> tuple[Any, Any]:
     """The model in float32 and its tokenizer."""
-    from attangent.adapters.hub import check_model_name
+    from attangent.adapters.hub import check_model_name, load_pretrained
 
     check_model_name(model)
     import torch
@@ -223,9 +223,9 @@ def _load(model: str) -> tuple[Any, Any]:
     logging.set_verbosity_error()  # what is wrong is said below, in one line
     try:
         with loading(f"no causal language model with a tokenizer could be loaded from {model}"):
-            tokenizer = AutoTokenizer.from_pretrained(model)
+            tokenizer = load_pretrained(AutoTokenizer, model)
             options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
-            loaded: Any = AutoModelForCausalLM.from_pretrained(model, **options)
+            loaded: Any = load_pretrained(AutoModelForCausalLM, model, **options)
             network, about = loaded
     finally:
         logging.set_verbosity(before)

@@ -8,7 +8,7 @@ import torch
 
 from attangent._core.errors import AttangentError, loading
 from attangent._core.settings import read_json
-from attangent.adapters.hub import check_model_name
+from attangent.adapters.hub import check_model_name, load_pretrained
 from attangent.tuning.methods import is_head
 from attangent.tuning.methods.classifier import classifier_names
 from attangent.tuning.precision import hold_head_in_float32
@@ -83,7 +83,7 @@ def _given(auto_class: Any, model: str | Path, what: str, named: dict[str, Any])
         raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
     check_model_name(model)
     with loading(f"no {what} can be loaded from {model}"):
-        return auto_class.from_pretrained(str(model), **named)
+        return load_pretrained(auto_class, model, **named)
 
 
 def _check_complete(model: str | Path, missing: Iterable[str]) -> None:

@@ -162,7 +162,9 @@ def load_low_rank(folder: str | Path) -> Any:
     fields = {name: value for name, value in given.items() if name not in ("auto_map", "model_type")}
     with loading(f"no factors can be loaded from {folder}"):
         config = base.config_class.from_dict(fields)  # type: ignore[union-attr]
-        return _low_rank_kind(base, ranks).from_pretrained(folder, config=config).eval()
+        return (
+            _low_rank_kind(base, ranks).from_pretrained(folder, config=config, trust_remote_code=False).eval()
+        )
 
 
 def _low_rank_kind(base: Any, ranks: Mapping[str, int]) -> Any:

@@ -221,7 +221,7 @@ def _own_tokenizer(model: Any) -> Any:
         return None
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def _changed(part: Spectral, kept: Tensor, change: Change) -> bool:

@@ -41,6 +41,7 @@ def load_model(name: str) -> Any:
         return load_low_rank(name)
     what = "is a folder without a model" if Path(name).is_dir() else "is no folder and no model on the hub"
     with loading(f"{name} {what}"):
-        config = transformers.AutoConfig.from_pretrained(name)
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
         kind = (config.architectures or ["AutoModel"])[0]
-        return getattr(transformers, kind, transformers.AutoModel).from_pretrained(name).eval()
+        known = getattr(transformers, kind, transformers.AutoModel)
+        return known.from_pretrained(name, trust_remote_code=False).eval()

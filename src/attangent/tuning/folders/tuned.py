@@ -68,6 +68,7 @@ class Tuned:
         kind = self.description.kind
         if kind not in tasks:
             raise AttangentError(f"there is no pipeline for {kind} here; use predict")
+        named = {"trust_remote_code": False} | named
         return pipeline(tasks[kind], model=self.model, tokenizer=self.tokenizer, **named)
 
 

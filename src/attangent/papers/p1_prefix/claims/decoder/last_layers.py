@@ -55,7 +55,7 @@ def smollm2() -> tuple[Any, Any] | None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     file = next(Path(found.origin).parent.rglob("*.gguf"))
-    folder, named = str(file.parent), {"gguf_file": file.name}
+    folder, named = str(file.parent), {"gguf_file": file.name, "trust_remote_code": False}
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **named)
     return model.requires_grad_(False), AutoTokenizer.from_pretrained(folder, **named)
 
