@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_DOCS := $(VENV)/.installed-docs
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*/*.[ch])
 
-.PHONY: setup demo test lint docs bench drill clean
+.PHONY: setup demo test lint docs bench chaos clean
 
 setup: $(INSTALLED_DEV)
 
@@ -38,8 +38,8 @@ lint: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python src
 
-drill: $(INSTALLED_DEV)
-	$(BIN)/python -m drill $(PARTS) --out drill-report $(ARGS)
+chaos: $(INSTALLED_DEV)
+	$(BIN)/python -m chaos $(PARTS) --out chaos-report $(ARGS)
 
 docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -50,4 +50,4 @@ bench: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf $(VENV) audit-quick audit-full drill-report site
+	rm -rf $(VENV) audit-quick audit-full chaos-report site

@@ -18,18 +18,18 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from attangent._core.errors import AttangentError
-from benchmarks.changes import kept_for_comparison
-from benchmarks.discover import discover
-from benchmarks.entrants import ROOT
-from benchmarks.harness import FULL, QUICK, Benchmark, Instruments, run, step_count
-from benchmarks.measure import Effort
-from benchmarks.report import load, markdown, merge, table, write
+from benchmarks.harness.benchmark import FULL, QUICK, Benchmark, Instruments, run, step_count
+from benchmarks.harness.changes import kept_for_comparison
+from benchmarks.harness.discover import discover
+from benchmarks.harness.entrants import ROOT
+from benchmarks.harness.measure import Effort
+from benchmarks.harness.report import load, markdown, merge, table, write
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Exit code: 0 done, 1 a benchmark failed (the others still ran), 2 a bad argument or results file."""
     options = _parse(arguments)
-    results_file = root / "benchmarks" / "results.json"
+    results_file = root / "benchmarks" / "results" / "results.json"
     try:
         known = discover()
         chosen = _choose(known, options.only)
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         return 2
     if options.release:
         kept = {**results, "version": version("attangent"), "rows": kept_for_comparison(results["rows"])}
-        write(root / "benchmarks" / "released.json", json.dumps(kept, indent=1) + "\n")
+        write(root / "benchmarks" / "results" / "released.json", json.dumps(kept, indent=1) + "\n")
         return 0
     budget = Budget(60 * options.minutes, sum(len(benchmark.sizes) for benchmark in chosen))
     measure = _look if options.quick else lambda benchmark: _record(benchmark, known, root, budget)
@@ -92,9 +92,9 @@ def _look(benchmark: Benchmark) -> None:
 
 
 def _record(benchmark: Benchmark, known: Mapping[str, Benchmark], root: Path, budget: "Budget") -> None:
-    """All sizes, kept in benchmarks/results.json and docs/benchmarks.md."""
+    """All sizes, kept in benchmarks/results/results.json and docs/benchmarks.md."""
     rows = _measured(benchmark, full_effort(benchmark.rounds, budget.share(len(benchmark.sizes))))
-    folder = root / "benchmarks"
+    folder = root / "benchmarks" / "results"
     results = merge(load(folder / "results.json"), benchmark, rows, known)
     write(folder / "results.json", json.dumps(results, indent=1) + "\n")
     write(root / "docs" / "benchmarks.md", markdown(results, load(folder / "released.json")))

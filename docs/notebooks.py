@@ -19,8 +19,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
 
-from benchmarks.accuracy_data import minilm
-from benchmarks.bench_compress import smollm2_folder
+from benchmarks.suites.tuning.data import minilm
+from benchmarks.suites.compression.bench_compress import smollm2_folder
 
 FOLDER = Path(__file__).parent / "tutorials"
 NAMES = (

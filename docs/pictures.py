@@ -1,6 +1,6 @@
 """Draws the pictures of README and landing page: `python docs/pictures.py` writes them to docs/images.
 
-compression.svg: from benchmarks/compress_results.json, which `python -m benchmarks.bench_compress` writes.
+compression.svg: from benchmarks/results/compress_results.json, which `python -m benchmarks.suites.compression.bench_compress` writes.
 prediction.svg: networks are trained while it is drawn.
 verdicts.svg: from the table of docs/audit-full.md, which `attangent report` writes.
 """

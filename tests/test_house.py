@@ -64,7 +64,7 @@ def test_a_test_stands_where_its_subject_does():
 
 def _has_subject(test: Path) -> bool:
     place = test.relative_to(TESTS).parent
-    if place.parts[:1] in (("benchmarks",), ("docs",), ("drill",), ("examples",)):
+    if place.parts[:1] in (("benchmarks",), ("docs",), ("chaos",), ("examples",)):
         return True
     name = test.stem.removeprefix("test_")
     names = (f"{name}.py", f"_{name}.py", f"{name}/__init__.py", f"__{name}__.py")

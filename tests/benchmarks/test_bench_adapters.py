@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from benchmarks import bench_adapters
-from benchmarks.bench_adapters import BENCHMARKS
+from benchmarks.suites.attention import bench_adapters
+from benchmarks.suites.attention.bench_adapters import BENCHMARKS
 
 
 @pytest.fixture(autouse=True)

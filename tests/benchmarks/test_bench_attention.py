@@ -1,6 +1,6 @@
 import torch
 
-from benchmarks.bench_attention import BENCHMARKS, break_even, ntk_for_prefix, prefix_forward
+from benchmarks.suites.attention.bench_attention import BENCHMARKS, break_even, ntk_for_prefix, prefix_forward
 
 FORWARD, TRAINING, CURVE = BENCHMARKS
 TINY = {"L": 5}

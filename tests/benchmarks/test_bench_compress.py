@@ -8,14 +8,16 @@ import torch
 from attangent.compression.compressor import Compressor
 from attangent.compression.quiz.answers import Way
 from attangent.compression.text import SINKS
-from benchmarks import bench_compress, compress_rivals, compress_table
-from benchmarks.bench_compress import random_cache, step_of
-from benchmarks.child import Unavailable
-from benchmarks.compress_grid import PRESSES, QUICK, size_of, wanted
-from benchmarks.compress_means import costs, put_into, tables
-from benchmarks.compress_prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
-from benchmarks.compress_rivals import cartridge, kvpress_python, sizes_by_head
-from benchmarks.compress_table import FULL, Ratio, measure_prompt, rows_of, write
+from benchmarks.harness.child import Unavailable
+from benchmarks.suites.compression import bench_compress
+from benchmarks.suites.compression import rivals as compress_rivals
+from benchmarks.suites.compression import table as compress_table
+from benchmarks.suites.compression.bench_compress import random_cache, step_of
+from benchmarks.suites.compression.grid import PRESSES, QUICK, size_of, wanted
+from benchmarks.suites.compression.means import costs, put_into, tables
+from benchmarks.suites.compression.prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
+from benchmarks.suites.compression.rivals import cartridge, kvpress_python, sizes_by_head
+from benchmarks.suites.compression.table import FULL, Ratio, measure_prompt, rows_of, write
 from tests.compression.cases import ChatLetters, tiny_llama
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from benchmarks.bench_forecast import BENCHMARKS, ETT, nlinear, series
+from benchmarks.suites.forecast.bench_forecast import BENCHMARKS, ETT, nlinear, series
 
 TINY = {"T": 120, "channels": 2, "L": 8, "H": 3}
 

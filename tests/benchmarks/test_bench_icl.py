@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.bench_icl import BENCHMARKS, CONTESTANTS, PAPER
+from benchmarks.suites.icl.bench_icl import BENCHMARKS, CONTESTANTS, PAPER
 
 TINY = {"N": 5, "K": 8, "d": 6, "m": 3, "H": 10}
 

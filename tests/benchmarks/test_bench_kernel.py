@@ -1,7 +1,7 @@
 import torch
 
-from benchmarks.bench_kernel import BENCHMARKS, LARGE, bare_gemm, closed_form, vmap_jacrev
-from benchmarks.harness import Contestant
+from benchmarks.harness.benchmark import Contestant
+from benchmarks.suites.kernels.bench_kernel import BENCHMARKS, LARGE, bare_gemm, closed_form, vmap_jacrev
 
 TINY = {"n": 3, "d": 2, "m": 8}
 

@@ -1,9 +1,9 @@
 import torch
 
-from benchmarks.bench_kernel import LARGE
-from benchmarks.bench_kernel_memory import BENCHMARKS as MEMORY
-from benchmarks.bench_prefix_kernel import BENCHMARKS, closed_form, paper_form, vmap_jacrev
-from benchmarks.harness import Contestant
+from benchmarks.harness.benchmark import Contestant
+from benchmarks.suites.kernels.bench_kernel import LARGE
+from benchmarks.suites.kernels.bench_kernel_memory import BENCHMARKS as MEMORY
+from benchmarks.suites.kernels.bench_prefix_kernel import BENCHMARKS, closed_form, paper_form, vmap_jacrev
 
 TINY = {"n": 3, "d": 2, "m": 8}
 

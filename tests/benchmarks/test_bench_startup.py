@@ -2,8 +2,8 @@ import subprocess
 
 import pytest
 
-from benchmarks import bench_startup
-from benchmarks.child import Unavailable
+from benchmarks.harness.child import Unavailable
+from benchmarks.suites import bench_startup
 
 
 def test_a_process_that_fails_is_no_measurement():

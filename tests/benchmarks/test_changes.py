@@ -1,4 +1,4 @@
-from benchmarks.changes import changes
+from benchmarks.harness.changes import changes
 
 
 def row(contestant, ratio, size=1):

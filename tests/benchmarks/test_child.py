@@ -5,15 +5,15 @@ import sys
 import pytest
 import torch
 
-from benchmarks.child import MALLOC_SETTINGS, Unavailable, timed
-from benchmarks.entrants import Child
-from benchmarks.harness import Contestant
+from benchmarks.harness.benchmark import Contestant
+from benchmarks.harness.child import MALLOC_SETTINGS, Unavailable, timed
+from benchmarks.harness.entrants import Child
 
 MIB = 2**20
 
 
 def script(body: str) -> list[str]:
-    return [sys.executable, "-c", f"from benchmarks.child import Unavailable, serve\n{body}"]
+    return [sys.executable, "-c", f"from benchmarks.harness.child import Unavailable, serve\n{body}"]
 
 
 @pytest.fixture
@@ -130,6 +130,6 @@ def test_timed_measures_all_repeats_together(clock):
 
 
 def test_results_of_tensors_come_back_as_nested_lists():
-    from benchmarks.child import _result
+    from benchmarks.harness.child import _result
 
     assert _result(lambda: torch.eye(2)) == {"result": [[1.0, 0.0], [0.0, 1.0]]}

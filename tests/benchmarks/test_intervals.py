@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from attangent._core.random import generator
-from benchmarks.intervals import all_known_within, median_interval, ratios
+from benchmarks.harness.intervals import all_known_within, median_interval, ratios
 
 
 def test_ratios_are_of_the_rounds_that_both_ran():

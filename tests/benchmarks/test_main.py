@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks.discover import discover
-from benchmarks.harness import FULL, QUICK, Benchmark, Contestant, Goal, run
-from benchmarks.measure import Effort
+from benchmarks.harness.benchmark import FULL, QUICK, Benchmark, Contestant, Goal, run
+from benchmarks.harness.discover import discover
+from benchmarks.harness.measure import Effort
 
 SMALL, LARGE = {"n": 1}, {"n": 2}
 
@@ -39,7 +39,7 @@ def known(monkeypatch):
 
 
 def results(root):
-    return json.loads((root / "benchmarks" / "results.json").read_text())
+    return json.loads((root / "benchmarks" / "results" / "results.json").read_text())
 
 
 def test_all_benchmarks_run_and_are_written(known, root, capsys):
@@ -85,7 +85,7 @@ def test_what_one_benchmark_takes_too_long_the_others_give_up():
 def test_results_can_be_kept_as_those_of_a_release(known, root, capsys):
     program.main([], root)
     assert program.main(["--release"], root) == 0
-    kept = json.loads((root / "benchmarks/released.json").read_text())
+    kept = json.loads((root / "benchmarks/results/released.json").read_text())
     assert kept["version"] == version("attangent")
     assert [row["ratio"] for row in kept["rows"]] == [row["ratio"] for row in results(root)["rows"]]
     program.main(["--only", "one"], root)
@@ -103,7 +103,7 @@ def test_a_benchmark_may_ask_for_more_rounds(known, root, monkeypatch):
 
 def test_only_replaces_the_rows_of_that_benchmark(known, root):
     program.main([], root)
-    file = root / "benchmarks" / "results.json"
+    file = root / "benchmarks" / "results" / "results.json"
     file.write_text(file.read_text().replace('"peak_bytes": 1024', '"peak_bytes": 7'))
     assert program.main(["--only", "two"], root) == 0
     assert [row["peak_bytes"] for row in results(root)["rows"]] == [7, 7, 1024, 1024]
@@ -115,7 +115,7 @@ def test_a_quick_look_prints_the_smallest_size_and_writes_nothing(known, root, c
     printed = capsys.readouterr().out
     assert "n=1" in printed
     assert "n=2" not in printed
-    assert not (root / "benchmarks" / "results.json").exists()
+    assert not (root / "benchmarks" / "results" / "results.json").exists()
 
 
 def test_an_unknown_name_gets_one_line_with_the_valid_ones(known, root, capsys):
@@ -124,7 +124,7 @@ def test_an_unknown_name_gets_one_line_with_the_valid_ones(known, root, capsys):
 
 
 def test_a_damaged_results_file_is_refused_before_anything_is_measured(known, root, capsys):
-    (root / "benchmarks" / "results.json").write_text("{")
+    (root / "benchmarks" / "results" / "results.json").write_text("{")
     assert program.main([], root) == 2
     captured = capsys.readouterr()
     assert "is not a file of benchmark results: restore or delete it" in captured.err

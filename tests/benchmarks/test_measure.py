@@ -5,9 +5,16 @@ import torch
 from threadpoolctl import threadpool_info
 
 from attangent import AttangentError
-from benchmarks.child import Unavailable
-from benchmarks.entrants import InProcess
-from benchmarks.measure import Effort, Excuses, enough_repeats, fixed_threads, interleave, interleave_laps
+from benchmarks.harness.child import Unavailable
+from benchmarks.harness.entrants import InProcess
+from benchmarks.harness.measure import (
+    Effort,
+    Excuses,
+    enough_repeats,
+    fixed_threads,
+    interleave,
+    interleave_laps,
+)
 
 
 class Field:

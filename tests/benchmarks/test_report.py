@@ -3,8 +3,8 @@ import json
 import pytest
 
 from attangent import AttangentError
-from benchmarks.harness import Benchmark, Contestant, Goal
-from benchmarks.report import load, markdown, merge, write
+from benchmarks.harness.benchmark import Benchmark, Contestant, Goal
+from benchmarks.harness.report import load, markdown, merge, write
 
 SIZE = {"n": 2, "m": 8}
 

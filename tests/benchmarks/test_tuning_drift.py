@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.tuning_drift import effective_rank, moved
+from benchmarks.suites.tuning.drift import effective_rank, moved
 
 
 @pytest.mark.parametrize("rank", [1, 3, 5])

@@ -87,7 +87,7 @@ def wait_until_writing(process: subprocess.Popen, folder: Path, count: int) -> N
 def test_killed_six_times_at_random(uninterrupted, tmp_path):
     """Each kill falls a random moment after a random number of further findings; at the end all are there.
 
-    `python -m drill kills` kills more often, and other commands too.
+    `python -m chaos kills` kills more often, and other commands too.
     """
     rng = random.Random(0)
     folder = tmp_path / "run"

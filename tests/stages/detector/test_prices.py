@@ -7,9 +7,9 @@ import pytest
 
 from attangent import AttangentError
 from attangent.stages.detector.prices import _FIRST, _LATER, _READINGS, Price, price
-from benchmarks.detector_calibration import prices
+from benchmarks.suites.stages.calibration import prices
 
-MEASURED = Path(__file__).parents[3] / "benchmarks/detector_calibration.json"
+MEASURED = Path(__file__).parents[3] / "benchmarks/results/detector_calibration.json"
 
 
 def test_the_tables_are_the_largest_measured_over_all_noises():

@@ -1,6 +1,6 @@
 """The bars: false alarms and finds, as recorded on 200 curves, and on fewer drawn here on other seeds.
 
-`python -m benchmarks.detector` measures the rates and writes the record.
+`python -m benchmarks.suites.stages.detector` measures the rates and writes the record.
 """
 
 import json
@@ -8,8 +8,8 @@ import json
 import pytest
 
 from attangent.stages.detector.group import examine
-from benchmarks.detector import PLACE
-from benchmarks.detector_curves import CASES
+from benchmarks.suites.stages.detector import PLACE
+from benchmarks.suites.stages.curves import CASES
 
 CURVES = {"flat": 8, "decay": 6, "stages": 6}  # the recorded rates are of 200 each
 FALSE_ONSETS = {"flat": 0.07, "decay": 0.10}

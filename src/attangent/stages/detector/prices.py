@@ -11,7 +11,7 @@ _FIRST = {0.1: (22.8, 21.6, 22.1), 0.05: (26.5, 24.5, 25.2), 0.01: (36.5, 31.1, 
 _LATER = {0.1: (14.0, 16.2, 14.9), 0.05: (16.3, 17.4, 16.4), 0.01: (20.1, 20.3, 20.0)}
 """By false-alarm rate and number of readings: the largest over all noises.
 
-Measured by `python -m benchmarks.detector_calibration` on flat noise, from independent to a random walk, and
+Measured by `python -m benchmarks.suites.stages.calibration` on flat noise, from independent to a random walk, and
 sums of both.
 """
 

@@ -40,7 +40,7 @@ def ntk_parameters(d: int) -> int:
 def figure_3(settings: Settings, seed: int) -> Finding:
     """Operations are counted, since a check must not measure time.
 
-    Times are those of `python -m benchmarks.prefix_exponents` (m = 1, 4, ..., 65536, L = 32 to 256): the
+    Times are those of `python -m benchmarks.suites.attention.prefix_exponents` (m = 1, 4, ..., 65536, L = 32 to 256): the
     exponent of the run time in m was 0.59 to 0.64 over the whole range and 1.76 at most between neighbouring
     lengths, where caches overflow. So a steeper piece is there to be seen, a quadratic run time is not.
     """

@@ -1,0 +1,1 @@
+"""How a benchmark is run: processes, interleaved rounds, intervals, tables."""

@@ -1,0 +1,232 @@
+"""Rivals of compression: kvpress's presses, Attention Matching, peft's CARTRIDGE, a summary, a cut prompt."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attangent.adapters.products import fast_products
+from attangent.attention import RaggedState
+from attangent.compression.capture import prefill, whole_prompt
+from attangent.compression.compressor import Compressor
+from attangent.compression.distilling.distill import Distillation, distill_states
+from attangent.compression.fit import fit_states
+from attangent.compression.methods.anchors import pick, refitted
+from attangent.compression.methods.base import CompressionMethod
+from attangent.compression.methods.plain import STEPS, PlainMethod
+from attangent.compression.methods.scoring import best_tokens
+from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
+from attangent.compression.prompt import tokens_of
+from attangent.compression.quiz.answers import continuations
+from attangent.compression.refine import refined
+from attangent.compression.text import SINKS
+from benchmarks.harness.child import Unavailable
+from benchmarks.harness.folders import ENVIRONMENTS
+from benchmarks.suites.compression.grid import WITH_MASSES
+
+ENVIRONMENT = ENVIRONMENTS / "kvpress"
+KVPRESS = "kvpress==0.5.5"
+_FROM_SCRATCH = 0.02
+"""The rate of tokens that nothing was fitted to."""
+_SUMMARY = "Summarise the text above. Keep every name and number."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one rival made of a prompt: states by layer, or a text in its place; processor seconds.
+
+    seconds: None where the work was done before this run.
+    """
+
+    method: str
+    size: int
+    seconds: float | None
+    states: dict[str, Any] | None = None
+    text: str | None = None
+
+
+def timed(method: str, size: int, make: Callable[[], dict[str, Any]]) -> Entry:
+    started = time.process_time()
+    states = make()
+    return Entry(method, size, time.process_time() - started, states)
+
+
+def attention_matching(job: Compressor, size: int) -> Entry:
+    """arXiv 2602.16284 as published, with equal sizes: tokens by orthogonal matching pursuit, masses by
+    non-negative least squares, values by least squares, layer by layer on a repetition of the prompt."""
+    _ = job.cache
+    return timed(
+        "Attention Matching",
+        size,
+        lambda: fit_states(job.model, job.cache, job.repeated, size, "anchors"),
+    )
+
+
+class MatchingBySizes(CompressionMethod):
+    """The fit of Attention Matching with so many tokens for each head as a model's heads need in general."""
+
+    name = "matching by sizes"
+
+    def __init__(self, counts: dict[str, list[int]]):
+        self.counts = counts
+
+    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
+        heads = zip(layer.heads(), self.counts[layer.call.layer], strict=True)
+        return layer.state([refitted(problem, pick(problem, count)) for problem, count in heads])
+
+
+def matching_by_sizes(job: Compressor, size: int, scores: dict[str, torch.Tensor]) -> Entry:
+    """Attention Matching with sizes by head measured once for a model, on another prompt's scores."""
+    method = MatchingBySizes(sizes_by_head(scores, size, len(job.ids)))
+    return timed(
+        "Attention Matching, sizes by head",
+        size,
+        lambda: fit_states(job.model, job.cache, job.repeated, size, method),
+    )
+
+
+def sizes_by_head(scores: dict[str, torch.Tensor], size: int, tokens: int) -> dict[str, list[int]]:
+    """Of `size` x heads tokens the share of each head that it has among the best of another prompt.
+
+    No head gets fewer than the first four, nor more than the prompt has.
+    """
+    there = next(iter(scores.values())).shape[1]
+    chosen = best_tokens(scores, max(SINKS + 1, round(size * there / tokens)))
+    shares = torch.tensor([float(len(own)) for layer in chosen.values() for own in layer])
+    total, counts = size * len(shares), torch.zeros(len(shares))
+    low, high = 0.0, 2.0 * tokens
+    for _ in range(60):
+        unit = (low + high) / 2
+        counts = (shares * unit / shares.mean()).clamp(SINKS, tokens).floor()
+        low, high = (unit, high) if counts.sum() <= total else (low, unit)
+    counts = iter((shares * low / shares.mean()).clamp(SINKS, tokens).floor().int().tolist())
+    return {name: [next(counts) for _ in layer] for name, layer in chosen.items()}
+
+
+class WeightedPlain(PlainMethod):
+    """What `plain` does, with masses that are fitted and refined in the place of masses of one."""
+
+    def solved(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
+        return refined(problem, refitted(problem, chosen), STEPS)
+
+
+def weighted_plain(job: Compressor, size: int) -> Entry:
+    """The tokens of `plain` on the same text with masses of their own, to see what masses are worth."""
+    method, cache, text = WeightedPlain(), job.cache, job.recall_text
+    kept = method.kept(job.scores, size)
+
+    def fitted() -> dict[str, Any]:
+        with fast_products(job.model):
+            return fit_states(job.model, cache, text, size, method, kept=kept)
+
+    return timed(WITH_MASSES, size, fitted)
+
+
+def cut(job: Compressor, size: int) -> Entry:
+    """The first tokens of the prompt as they are."""
+    return timed("prompt cut", size, lambda: first_tokens(job, size))
+
+
+def first_tokens(job: Compressor, size: int) -> dict[str, Any]:
+    return {
+        name: RaggedState.of(
+            [k[:size] for k in keys], [v[:size] for v in values], [torch.ones(size) for _ in keys]
+        )
+        for name, (keys, values) in job.cache.layers.items()
+    }
+
+
+def cartridge(job: Compressor, size: int, steps: int) -> Entry:
+    """What peft's CARTRIDGE trains, the cache of the first tokens, on the text of our distillation.
+
+    Masses are trained too, which peft's has not: it can only gain by them.
+    """
+    plan, start = Distillation(steps, rate=_FROM_SCRATCH), first_tokens(job, size)
+    lessons = job.lessons
+    return timed(
+        "CARTRIDGE",
+        size,
+        lambda: distill_states(job.model, job.cache, start, lessons, plan),
+    )
+
+
+def summary(job: Compressor, size: int) -> Entry:
+    """What the model itself writes when asked for a summary of this length."""
+    started = time.process_time()
+    asked = job.reader.question(job.tokenizer, _SUMMARY)
+    (text,) = continuations(
+        job.model, job.tokenizer, [asked], job.cache.length, whole_prompt(job.cache), size
+    )
+    return Entry("summary", size, time.process_time() - started, text=text)
+
+
+def summarised(job: Compressor, text: str) -> Any:
+    """The cache of a summary as the system message."""
+    chat = [{"role": "system", "content": text}]
+    ids = tokens_of(job.tokenizer, job.tokenizer.apply_chat_template(chat, tokenize=False))
+    return prefill(job.model, ids)
+
+
+def kvpress_python() -> Path:
+    """The interpreter of an environment with kvpress, made where it is missing."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.is_file():
+        version = f"torch=={torch.__version__.partition('+')[0]}"
+        commands = (
+            [sys.executable, "-m", "venv", str(ENVIRONMENT)],
+            [str(python), "-m", "pip", "install", "--quiet", KVPRESS, version],
+        )
+        try:
+            for command in commands:
+                subprocess.run(command, check=True, capture_output=True)
+        except (subprocess.CalledProcessError, OSError) as error:
+            raise Unavailable(f"{KVPRESS} could not be installed: {error}") from None
+    return python
+
+
+class Presses:
+    """What kvpress leaves of the prompt's cache, as states of our own: the same tokens in the same places.
+
+    All that is `wanted`, presses with sizes, is made when the first of them is asked for, in one process.
+    """
+
+    def __init__(self, job: Compressor, wanted: Sequence[tuple[str, int]], place: Path):
+        self.job, self.wanted, self.place = job, wanted, place
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the files are, once they have been made."""
+        job, place = self.job, self.place
+        prefix = tokens_of(job.tokenizer, "<|im_start|>system\n") if job.reader.roles else []
+        order = {"jobs": list(self.wanted), "ids": job.ids.tolist(), "prefix": len(prefix)}
+        order["threads"] = torch.get_num_threads()
+        python, child = kvpress_python(), Path(__file__).with_name("kvpress_child.py")
+        file = place / "order.json"
+        file.write_text(json.dumps(order))
+        command = [str(part) for part in (python, child, job.model.config._name_or_path, file, place)]
+        ran = subprocess.run(command, check=False, capture_output=True, text=True)
+        if ran.returncode:
+            raise Unavailable(f"{KVPRESS} failed: {ran.stderr.strip().splitlines()[-1]}")
+        return place
+
+    def entry(self, press: str, size: int) -> Entry:
+        """The states of one of them, and the processor seconds that it took."""
+        from safetensors import safe_open
+
+        path = self.folder / f"{press}-{size}.safetensors"
+        with safe_open(path, framework="pt") as file:
+            seconds, states = float(file.metadata()["seconds"]), {}
+            for place, name in enumerate(self.job.cache.layers):
+                counts = file.get_tensor(f"{place}.counts").tolist()
+                keys, values = (
+                    file.get_tensor(f"{place}.{part}").split(counts) for part in ("keys", "values")
+                )
+                states[name] = RaggedState.of(list(keys), list(values), [torch.ones(n) for n in counts])
+        return Entry(press, size, seconds, states)

@@ -1,0 +1,102 @@
+"""Compression with another model: `python -m benchmarks.suites.compression.second_model MODEL [PROMPT ...]`.
+
+MODEL is the folder of a causal language model, with or without a chat template; docs/compress.md says how
+the one of the reported rows was made. Facts documents are plain text here, with questions as a few lines
+behind them. Rows go to benchmarks/results/compress_second.json; those that are there are left out. The
+selection is KVzip's: the tokens that a repetition of the text looks at most, of all heads together, as they
+are.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._core.files import write_json
+from attangent.compression.attribution import token_scores
+from attangent.compression.compressor import Compressor
+from attangent.compression.fit import unfitted_states
+from attangent.compression.methods.scoring import best_tokens
+from benchmarks.harness import folders
+from benchmarks.suites.compression.means import FULL
+from benchmarks.suites.compression.prompts import PROMPTS, TASKS, Prompt
+from benchmarks.suites.compression.rivals import Entry, timed
+from benchmarks.suites.compression.table import Ratio, _measured, measure_prompt
+
+RESULTS = folders.RESULTS / "compress_second.json"
+TIMES = (8, 16)
+METHODS = ("recall", "Attention Matching", "prompt cut")
+SELECTION = "selection as in KVzip"
+
+
+def plain_text(prompt: Prompt) -> Prompt:
+    """A facts document as text, and its questions as lines behind it."""
+    (message,) = prompt.content
+    assert isinstance(message, Mapping)
+    asked = tuple((f"\n\nQuestion: {question}\nAnswer:", word) for question, word in prompt.questions)
+    return replace(prompt, content=message["content"], questions=asked, paragraph=True)
+
+
+def selected(job: Compressor, size: int) -> Entry:
+    """The most attended tokens of a repetition, unchanged."""
+
+    def scores() -> Mapping[str, Tensor]:
+        return token_scores(job.model, job.cache, job.repetitions).attention
+
+    return timed(SELECTION, size, lambda: unfitted_states(job.cache, best_tokens(scores(), size)))
+
+
+def rows_of(job: Compressor, prompt: Prompt, times: Sequence[int] = TIMES) -> list[dict[str, Any]]:
+    """One row for the full prompt, and one for each method and size."""
+    rows, ratio = list(measure_prompt(job, prompt, times, METHODS)), Ratio(job)
+    sizes = {row["times"]: row["size"] for row in rows if row["method"] == METHODS[0]}
+    return rows + [_measured(job, prompt, selected(job, size), many, ratio) for many, size in sizes.items()]
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown: answers and mean ratio of each method, summed over the prompts."""
+    prompts = {row["prompt"] for row in rows}
+    full = [row for row in rows if row["method"] == FULL]
+    asked = f"{sum(row['answers'] for row in full)} of {sum(row['questions'] for row in full)}"
+    heads = " | ".join(f"{many}x ({len(prompts)}) | ratio" for many in TIMES)
+    lines = [f"| answers | {heads} |", f"|---|{'---:|' * 2 * len(TIMES)}"]
+    lines.append(f"| {FULL} | {' | '.join(f'{asked} | 0' for _ in TIMES)} |")
+    for method in (METHODS[0], SELECTION, *METHODS[1:]):
+        lines.append(f"| {method} | {' | '.join(_cell(rows, method, many) for many in TIMES)} |")
+    return "\n".join(lines)
+
+
+def _cell(rows: Sequence[dict[str, Any]], method: str, many: int) -> str:
+    own = [row for row in rows if (row["method"], row["times"]) == (method, many)]
+    mean = sum(row["ratio"] for row in own) / max(1, len(own))
+    return f"{sum(row['answers'] for row in own)} | {mean:.3f}" if own else "- | -"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", help="the folder of a causal language model")
+    parser.add_argument("prompts", nargs="*", help=f"facts documents, by default {', '.join(TASKS['facts'])}")
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32).eval()
+    model.requires_grad_(False)
+    tokenizer = AutoTokenizer.from_pretrained(given.model)
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
+    for name in given.prompts or TASKS["facts"]:
+        if not any(row["prompt"] == name for row in known):
+            prompt = plain_text(PROMPTS[name]())
+            known += rows_of(Compressor(model, tokenizer, prompt.content), prompt)
+            if name in TASKS["facts"]:
+                write_json(RESULTS, known)
+    print(table(known))
+
+
+if __name__ == "__main__":
+    main()

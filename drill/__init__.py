@@ -1,1 +1,0 @@
-"""Every promise under drill: `make drill`. Kept apart from the tests, which stay short."""
