@@ -134,11 +134,6 @@ def _csv(out: Path) -> Any:
     return out.read_bytes()
 
 
-def _runs(out: Path) -> Any:
-    lines = (out / "runs.jsonl").read_text().splitlines()
-    return sorted(json.dumps(_lasting(json.loads(line)), sort_keys=True) for line in lines)
-
-
 def _lasting(content: Any) -> Any:
     """The content without what differs from run to run."""
     if isinstance(content, dict):

@@ -131,7 +131,7 @@ def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, m
 
 
 def test_the_page_has_the_tables_of_the_results():
-    page, rows = (compress_table.RESULTS.parents[1] / "docs" / "compress.md").read_text(), rows_of()
+    page, rows = (compress_table.RESULTS.parents[2] / "docs" / "compress.md").read_text(), rows_of()
     assert tables(rows) in page
     assert costs(rows) in page
     assert put_into(page, rows) == page

@@ -19,7 +19,7 @@ def toy(name, build=lambda size: lambda: torch.ones(1), **more):
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     return tmp_path
 

@@ -96,7 +96,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("benchmarks.report.os.replace", fail)
+    monkeypatch.setattr("benchmarks.harness.report.os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write(path, "new")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("results.json", "old")]
