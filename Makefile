@@ -43,7 +43,7 @@ chaos: $(INSTALLED_DEV)
 
 docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	$(BIN)/python docs/check_site.py site
+	$(BIN)/python docs/tools/check_site.py site
 	@echo "Open site/index.html in a browser; no server is needed."
 
 bench: $(INSTALLED_DEV)

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("griffe", reason="pip install 'attangent[docs]'")
 
-from docs.docstrings import to_markdown
+from docs.tools.docstrings import to_markdown
 
 
 def test_sessions_become_code():

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from docs.pictures import PICTURES, VERDICTS, verdict_counts
+from docs.tools.pictures import PICTURES, VERDICTS, verdict_counts
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from docs.check_site import problems
+from docs.tools.check_site import problems
 
 import attangent
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 SOURCES = sorted(FOLDER.glob("*.py"))
 NOT_RUN: set[str] = set()
-"""Written without outputs so far; `python docs/notebooks.py NAME` runs one at real size."""
+"""Written without outputs so far; `python docs/tools/notebooks.py NAME` runs one at real size."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def cells_of(source: Path) -> list[tuple[str, str]]:
 def test_the_notebook_is_that_of_the_source(source):
     notebook = json.loads(source.with_suffix(".ipynb").read_text())
     kept = [(cell["cell_type"], "".join(cell["source"]).strip()) for cell in notebook["cells"]]
-    assert kept == cells_of(source), f"run python docs/notebooks.py {source.stem}"
+    assert kept == cells_of(source), f"run python docs/tools/notebooks.py {source.stem}"
     assert not [out for cell in notebook["cells"] for out in cell.get("outputs", ()) if "ename" in out]
 
 

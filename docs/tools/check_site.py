@@ -1,4 +1,5 @@
-"""Checks a built site: `python docs/check_site.py site`. What is wrong is printed, and the exit code is 1.
+"""Checks a built site: `python docs/tools/check_site.py site`. What is wrong is printed, and the exit code
+is 1.
 
 Nothing may be fetched from elsewhere (scripts, styles, fonts, pictures; links a reader may follow are fine),
 every link inside the site must lead to a page and an anchor that exist, and the search must have an index.

@@ -1,4 +1,4 @@
-"""Tries attangent as a newcomer does and writes the times: `python docs/fresh_machine.py [STEP ...]`.
+"""Tries attangent as a newcomer does and writes the times: `python docs/tools/fresh_machine.py [STEP ...]`.
 
 Clones this repository into an empty folder and runs there, in an environment that the Makefile sets up: demo,
 docs, test (all of them unless some are named). The table of docs/fresh-machine.md gets a row for each step;
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "fresh-machine.md"
 STEPS = {
     "install": (

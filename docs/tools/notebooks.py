@@ -1,6 +1,6 @@
 """Runs the tutorials at real size and writes each as a notebook and as a page of the site.
 
-    python docs/notebooks.py [--pages] [NAME ...]
+    python docs/tools/notebooks.py [--pages] [NAME ...]
 
 The source is docs/tutorials/NAME.py, cells between `# %%` lines. Written are NAME.ipynb with its outputs,
 NAME.md and the pictures in NAME_files/. Wants the models of `scripts/install-models --all`; ATTANGENT_DATA is
@@ -22,7 +22,7 @@ from nbconvert import MarkdownExporter
 from benchmarks.suites.tuning.data import minilm
 from benchmarks.suites.compression.bench_compress import smollm2_folder
 
-FOLDER = Path(__file__).parent / "tutorials"
+FOLDER = Path(__file__).parents[1] / "tutorials"
 NAMES = (
     "compress_a_handbook",
     "tune_a_classifier",
@@ -90,7 +90,7 @@ def write_page(name: str, notebook: nbformat.NotebookNode) -> None:
     title, rest = text.lstrip().split("\n", 1)
     if not any(cell.get("outputs") for cell in notebook.cells):
         rest = f"\n{NOT_RUN}\n{rest}"
-    link = f"[The same as a notebook]({name}.ipynb). Written by `python docs/notebooks.py {name}`."
+    link = f"[The same as a notebook]({name}.ipynb). Written by `python docs/tools/notebooks.py {name}`."
     (FOLDER / f"{name}.md").write_text(f"{title}\n\n{link}\n{rest.rstrip()}\n")
     for path, content in more["outputs"].items():
         place = FOLDER / path

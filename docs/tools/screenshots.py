@@ -1,4 +1,4 @@
-"""Pictures of the built site in a real browser: `python docs/screenshots.py SITE OUT [PAGE ...]`.
+"""Pictures of the built site in a real browser: `python docs/tools/screenshots.py SITE OUT [PAGE ...]`.
 
 Each page at 1280 and at 390 pixels wide, light and dark, opened from the disk; and the search, typed into as
 a reader does. Needs chromium and chromedriver (`scripts/install-browser`).

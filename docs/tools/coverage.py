@@ -1,6 +1,7 @@
 """Coverage of rolling intervals in the test months of ETT, each target by itself: the table of forecast.md.
 
-`ATTANGENT_DATA=folder python docs/coverage.py`, where the folder holds ett/ETTh1.csv.gz and ett/ETTh2.csv.gz.
+`ATTANGENT_DATA=folder python docs/tools/coverage.py`, where the folder holds ett/ETTh1.csv.gz and
+ett/ETTh2.csv.gz.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Draws the pictures of README and landing page: `python docs/pictures.py` writes them to docs/images.
+"""Draws the pictures of README and landing page: `python docs/tools/pictures.py` writes them to docs/images.
 
-compression.svg: from benchmarks/results/compress_results.json, which `python -m benchmarks.suites.compression.bench_compress` writes.
-prediction.svg: networks are trained while it is drawn.
-verdicts.svg: from the table of docs/audit-full.md, which `attangent report` writes.
+compression.svg: from benchmarks/results/compress_results.json, which `python -m
+benchmarks.suites.compression.bench_compress` writes. prediction.svg: networks are trained while it is
+drawn. verdicts.svg: from the table of docs/audit-full.md, which `attangent report` writes.
 """
 
 import json
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from attangent import predict_training
 from attangent.kernels import SoftmaxNetwork, log_gap, unit_data
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 STEPS = 300
 COLOURS = {16: "#c0563b", 64: "#d9a441", 4096: "#3a7ca5"}
 METHODS = {"recall": "#c0563b", "KVzip": "#3a7ca5", "Attention Matching, sizes by head": "#d9a441"}
