@@ -49,8 +49,6 @@ def lines() -> dict[str, list[str]]:
         "spectrum": [decoder],
         "doctor": [],
         "data list": [],
-        "data path": ["ett"],
-        "data check": ["ett"],
         "data add": ["inputs"],
         "data get": ["ett"],
     }

@@ -6,7 +6,8 @@ import warnings
 
 import pytest
 
-from attangent import AttangentError, _cluster
+from attangent import AttangentError
+from attangent._core import cluster
 from attangent._core.cluster import on_cluster
 
 
@@ -33,7 +34,7 @@ def twice(number):
 
 
 def test_a_cluster_without_workers(start, monkeypatch):
-    monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
     with pytest.raises(AttangentError, match="has no workers: start some"):
         list(on_cluster(twice, [3], start(0).scheduler_address, died=twice))
 
@@ -49,12 +50,12 @@ def test_what_the_work_raises_comes_back(start):
 
 
 def test_a_scheduler_that_goes_away(start, monkeypatch):
-    monkeypatch.setattr(_cluster, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 1.0)
     made = start(1)
     found = on_cluster(twice, list(range(40)), made.scheduler_address, died=twice)
     next(found)
     made.close()
-    with pytest.raises(AttangentError, match="the same command goes on from here, also without --dask"):
+    with pytest.raises(AttangentError, match="run the same command to resume, with or without --dask"):
         list(found)
     assert not logging.getLogger("distributed.client").isEnabledFor(logging.ERROR)  # no tracebacks of theirs
 
@@ -67,6 +68,6 @@ def test_a_task_at_which_too_many_workers_died_is_named(start):
     from dask import config
 
     with config.set({"distributed.scheduler.allowed-failures": 0}):
-        cluster = start(1, processes=True)
-        found = list(on_cluster(kill, [3], cluster.scheduler_address, died=lambda task: -task))
+        started = start(1, processes=True)
+        found = list(on_cluster(kill, [3], started.scheduler_address, died=lambda task: -task))
     assert found == [(0, -3)]

@@ -3,7 +3,7 @@
 import pytest
 
 from attangent import AttangentError
-from attangent._core.errors import in_words, loading
+from attangent._core.errors import describe_os_error, loading
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_our_own_errors_and_missing_packages_stay(error):
 
 
 def test_what_the_system_refuses_names_the_file():
-    assert in_words(OSError(13, "Permission denied", "a/b")).startswith(
-        "Permission denied (a/b): name another"
+    assert describe_os_error(OSError(13, "Permission denied", "a/b")).startswith(
+        "Permission denied (a/b): choose another"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attangent import AttangentError, _files
+from attangent import AttangentError
+from attangent._core import files
 from attangent._core.files import (
     check_file,
     only_writer,
@@ -62,7 +63,7 @@ def test_leftovers_of_a_killed_writer_go(tmp_path):
 def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(AttangentError, match="cannot make the folder"):
+    with pytest.raises(AttangentError, match="cannot create the folder"):
         real_folder(tmp_path / "file")
     with pytest.raises(AttangentError, match="symbolic link"):
         real_folder(tmp_path / "link")
@@ -129,8 +130,8 @@ def test_a_folder_without_room_is_named_before_the_work(tmp_path, monkeypatch, c
 
     check(tmp_path)
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(_files.tempfile, "TemporaryFile", full)
-    with pytest.raises(AttangentError, match="No space left on device; free some room"):
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", full)
+    with pytest.raises(AttangentError, match="No space left on device; free disk space"):
         check(tmp_path)
 
 
@@ -145,7 +146,7 @@ def test_writers_of_other_libraries_are_put_into_words(tmp_path):
     wrong = [RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 8384 vs 8278")]
     wrong += [SafetensorError("IoError: No space left"), OSError(errno.ENOSPC, "No space left on device")]
     for error in wrong:
-        with pytest.raises(AttangentError, match=r"cannot write .*free some room"), refusals(tmp_path / "a"):
+        with pytest.raises(AttangentError, match=r"cannot write .*free disk space"), refusals(tmp_path / "a"):
             raise error
     with pytest.raises(RuntimeError, match="mine"), refusals(tmp_path / "a"):
         raise RuntimeError("mine")

@@ -1,25 +1,28 @@
 """Memory estimated before it is taken."""
 
-import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from attangent import AttangentError, _memory, attention, diffusion, forecast, icl, kernels, stages
+from attangent import AttangentError, attention, icl, kernels
+from attangent._core import memory
 from attangent._core.memory import check_memory, free_memory, readable
 from attangent.attention.features import Elu, Learned
+from attangent.papers import p3_two_stage, p4_in_context, p5_forecasting
+from attangent.papers.p2_softmax import diffusion
 from attangent.papers.p3_two_stage.facts.typed_facts import TypedFacts
 
 
 def test_what_fits_passes_without_a_look(monkeypatch):
-    monkeypatch.setattr(_memory, "free_memory", lambda: pytest.fail("looked"))
+    monkeypatch.setattr(memory, "free_memory", lambda: pytest.fail("looked"))
     check_memory("a matrix", rows=1000, columns=1000)
 
 
 def test_the_numbers_and_the_way_out_are_named(monkeypatch):
-    monkeypatch.setattr(_memory, "free_memory", lambda: 2.0**30)
+    monkeypatch.setattr(memory, "free_memory", lambda: 2.0**30)
     with pytest.raises(AttangentError, match=r"a state \(heads 4 x size 1,000,000,000\) would take 14.9 GiB"):
         check_memory("a state", 4, heads=4, size=10**9)
     check_memory("a state", heads=4, size=10**7)
@@ -30,11 +33,19 @@ def test_no_number_is_too_large_to_be_estimated():
         check_memory("a cube", n=2**62, m=2**62, k=2**62)
 
 
-def test_the_least_of_all_limits_counts(monkeypatch):
-    for least in ("_of_machine", "_of_container", "_of_process"):
-        for name in ("_of_machine", "_of_container", "_of_process"):
-            monkeypatch.setattr(_memory, name, lambda size=1e9 if name == least else math.inf: size)
-        assert free_memory() == 1e9
+@pytest.mark.parametrize(("limit", "used", "free"), [("9000", "2000", 7000), ("2000", "9000", 0)])
+def test_the_limit_of_a_container_counts(monkeypatch, tmp_path, limit, used, free):
+    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    (tmp_path / "memory.current").write_text(f"{used}\n")
+    assert free_memory() == free
+
+
+def test_a_container_without_a_limit_has_the_memory_of_the_machine(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=5000))
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory() == 5000
 
 
 def test_a_limit_of_the_process_is_seen():
@@ -59,15 +70,17 @@ ENTRIES = {
     "low rank": lambda: attention.PrefixState.low_rank(Elu(4), heads=2, rank=HUGE, seed=0),
     "learned features": lambda: Learned.draw(4, HUGE, seed=0),
     "dictionary": lambda: icl.Dictionary.random(K=HUGE, N=4, d=3, m=2, tau=0.1),
-    "transformer": lambda: icl.InContextTransformer(HUGE, 2),
-    "transformer layers": lambda: icl.InContextTransformer(3, 2, icl.TransformerConfig(layers=HUGE)),
+    "transformer": lambda: p4_in_context.InContextTransformer(HUGE, 2),
+    "transformer layers": lambda: p4_in_context.InContextTransformer(
+        3, 2, p4_in_context.TransformerConfig(layers=HUGE)
+    ),
     "ring": lambda: diffusion.GaussianMixture.ring(modes=HUGE),
     "times": lambda: diffusion.ForwardProcess().grid(HUGE),
     "copies": lambda: diffusion.noised_data(torch.ones(3, 2), diffusion.ForwardProcess(), copies=HUGE),
     "projections": lambda: diffusion.sliced_wasserstein(torch.ones(3, 2), torch.ones(3, 2), projections=HUGE),
-    "prompts": lambda: stages.TwoStageData(d=4, L=3).sample(HUGE),
-    "relu attention": lambda: stages.ReluAttention(HUGE),
-    "state space": lambda: forecast.ResidualSSM(d=HUGE),
+    "prompts": lambda: p3_two_stage.TwoStageData(d=4, L=3).sample(HUGE),
+    "relu attention": lambda: p3_two_stage.ReluAttention(HUGE),
+    "state space": lambda: p5_forecasting.ResidualSSM(d=HUGE),
     "facts": lambda: TypedFacts(subjects=HUGE).corpus(),
 }
 

@@ -2,6 +2,9 @@ import io
 import sys
 from types import SimpleNamespace
 
+import pytest
+
+from attangent._core import progress
 from attangent._core.progress import Bars, track
 
 
@@ -38,31 +41,14 @@ def test_a_terminal_shows_name_share_and_note(monkeypatch):
 
 
 class ZMQInteractiveShell:
-    """What IPython calls the shell of a notebook's kernel."""
+    """IPython's name for the shell of a notebook kernel."""
 
 
-def test_a_notebook_gets_html_that_is_replaced(monkeypatch):
-    shown = []
-
-    class Handle:
-        def update(self, content, raw):
-            shown.append(content["text/html"])
-
-    def display(content, raw, display_id):
-        shown.append(content["text/html"])
-        return Handle()
-
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_notebook_has_bars_if_ipywidgets_are_installed(monkeypatch, installed):
     kernel = SimpleNamespace(get_ipython=ZMQInteractiveShell)
     monkeypatch.setitem(sys.modules, "IPython", kernel)
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    monkeypatch.setattr("attangent._core.progress._SECONDS_BETWEEN", -1.0)
-    with Bars() as bars:
-        bars.show("<fit>", 1, 4, note="1 of 4")
-        bars.show("<fit>", 2, 4)
-    assert "&lt;fit&gt;" in shown[0]
-    assert "25%" in shown[0]
-    assert "50%" in shown[1]
-    assert shown[-1] == ""
-    with Bars(quiet=True) as bars:
-        bars.show("x", 1, 2)
-    assert len(shown) == 3
+    monkeypatch.setattr(progress, "find_spec", lambda name: name if installed else None)
+    assert progress.in_notebook() is installed
+    assert (Bars()._bars is not None) is installed
+    assert Bars(quiet=True)._bars is None

@@ -100,7 +100,7 @@ def test_a_page_beside_another_run(invoke, tmp_path):
         (["audit", "--profile", "fast"], "unknown profile 'fast', expected one of quick, full"),
         (["audit", "--paper", "P9"], "unknown paper 'P9', expected one of P1, P2"),
         (["audit", "--seeds", "0"], "seeds is 0"),
-        (["audit", "--out", "/proc/none/here"], "cannot make the folder /proc/none/here"),
+        (["audit", "--out", "/proc/none/here"], "cannot create the folder /proc/none/here"),
         (["report", "nowhere"], "nowhere holds no audit run"),
         (["audit", "--first-seed", "-1"], "first_seed is -1"),
         (["report", "r", "--out", "page.html", "--against", "s"], "expected a .md page"),

@@ -1,5 +1,8 @@
+import os
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 
 import pytest
@@ -37,7 +40,7 @@ def test_a_missing_package_of_an_extra_is_named_with_the_extra(monkeypatch, caps
     words = ("compress", "--model", "a/b", "--prompt", str(tmp_path / "p.txt"), "--out", str(tmp_path / "o"))
     code, said = run_main(monkeypatch, capsys, *words)
     assert code == 2
-    assert "huggingface_hub, which is not here: pip install 'attangent[adapters]'" in said.err
+    assert "huggingface_hub, which is not installed: pip install 'attangent[adapters]'" in said.err
 
 
 def test_what_no_extra_brings_is_raised(monkeypatch):
@@ -85,3 +88,48 @@ def test_a_warning_of_ours_is_one_line_and_one_of_others_as_it_was(monkeypatch, 
         commands.main()
     assert capsys.readouterr().err == "warning: two rows have no text\n"
     assert len(others) == 1
+
+
+@pytest.fixture
+def _hook_of_threads(monkeypatch):
+    """Put back afterwards: a process that was asked to end does not need it any more, the tests do."""
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+
+
+@pytest.mark.usefixtures("_hook_of_threads")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_block_and_handlers_are_put_back(name):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    with pytest.raises(commands.Terminated, match=name), commands.ending_on_signals():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("_hook_of_threads")
+def test_threads_that_fail_while_all_is_taken_down_are_silent(monkeypatch, capsys):
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    with pytest.raises(commands.Terminated), commands.ending_on_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+    falling = threading.Thread(target=lambda: {}["no such work"])
+    falling.start()
+    falling.join()
+    assert capsys.readouterr().err == ""
+
+
+def test_it_is_not_taken_for_a_failure():
+    assert not issubclass(commands.Terminated, Exception)
+
+
+def test_other_threads_are_left_alone():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def run():
+        with commands.ending_on_signals():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -1,4 +1,4 @@
-"""One grammar for all commands: the same five flags, one JSON document, exit codes."""
+"""Options that mean the same in every command, one JSON document, exit codes."""
 
 import json
 import os
@@ -13,13 +13,13 @@ import typer
 from typer.testing import CliRunner
 
 from attangent import AttangentError
-from attangent._core.signals import EXIT_CODE
 from attangent.cli import common_options as grammar
-from attangent.cli.commands import app
+from attangent.cli.commands import TERMINATED, app
 from attangent.cli.compression import GOAL_NOT_MET
 
 RUNNER = CliRunner()
-FLAGS = {"--seed", "--jobs", "--out", "--json", "--quiet"}
+FLAGS = {"--json", "--quiet"}
+COMMON = {"--seed", "--jobs", "--out", *FLAGS}
 
 
 def commands() -> dict:
@@ -40,9 +40,11 @@ def test_every_command_speaks_the_grammar(name):
     found = options(commands()[name])
     assert set(found) >= FLAGS
     assert found["--json"].help == "Print one JSON document and nothing else."
-    assert found["--quiet"].help == "No bars, notes or hints; warnings stay."
-    assert not any(found[flag].hidden for flag in FLAGS - {"--seed"})
-    assert {found[flag].rich_help_panel for flag in FLAGS} == {grammar.PANEL}
+    assert found["--quiet"].help == "Hide progress bars, notes and hints, not warnings."
+    shared = [found[flag] for flag in COMMON & set(found)]
+    assert not any(option.hidden for option in shared)
+    assert {option.rich_help_panel for option in shared if not option.required} == {grammar.PANEL}
+    assert {option.rich_help_panel for option in shared if option.required} <= {None}
     assert all(option.help for option in found.values() if not option.hidden)
 
 
@@ -54,9 +56,14 @@ def test_old_flags_still_work_and_are_not_shown():
             assert f"--{new}" in found
 
 
-def made(command) -> typer.Typer:
+def test_there_are_few_commands_and_options():
+    assert len(commands()) <= 17
+    assert sum(not option.hidden for one in commands().values() for option in one.params) <= 170
+
+
+def made(command, **added) -> typer.Typer:
     small = typer.Typer(pretty_exceptions_enable=False)
-    small.command()(grammar.spoken(command))
+    small.command()(grammar.spoken(command, **added))
     return small
 
 
@@ -76,20 +83,21 @@ def talk(fail: Annotated[bool, typer.Option("--fail")] = False) -> None:
 
 def test_out_holds_what_is_printed_and_nothing_after_a_failure(tmp_path):
     out = tmp_path / "said.txt"
-    assert RUNNER.invoke(made(talk), ["--out", str(out), "--jobs", "3"]).output == ""
+    with_both = made(talk, threads=True, answers=True)
+    assert RUNNER.invoke(with_both, ["--out", str(out), "--jobs", "3"]).output == ""
     assert out.read_text() == "3\n"
     out.unlink()
-    assert RUNNER.invoke(made(talk), ["--fail", "--out", str(out)]).exit_code == 1
+    assert RUNNER.invoke(made(talk, answers=True), ["--fail", "--out", str(out)]).exit_code == 1
     assert not out.exists()
-    failed = RUNNER.invoke(made(talk), ["--out", str(tmp_path)])
+    failed = RUNNER.invoke(made(talk, answers=True), ["--out", str(tmp_path)])
     assert "it is a folder" in str(failed.exception)
 
 
 def test_jobs_are_at_least_one_and_leave_no_trace(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert RUNNER.invoke(made(talk), ["--jobs", "2"]).output == "2\n"
+    assert RUNNER.invoke(made(talk, threads=True), ["--jobs", "2"]).output == "2\n"
     assert os.environ["OMP_NUM_THREADS"] == "1"
-    assert isinstance(RUNNER.invoke(made(talk), ["--jobs", "0"]).exception, AttangentError)
+    assert isinstance(RUNNER.invoke(made(talk, threads=True), ["--jobs", "0"]).exception, AttangentError)
 
 
 def test_an_interrupted_command_ends_with_130():
@@ -130,7 +138,7 @@ def series(tmp_path_factory):
 )
 def test_json_is_one_document(series, monkeypatch, words, key):
     monkeypatch.chdir(series)
-    done = RUNNER.invoke(app, [*words, "--json", "--seed", "0"])
+    done = RUNNER.invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert key is None or found[key]
@@ -144,7 +152,7 @@ def test_a_forecast_without_out_is_printed(series, monkeypatch):
 
 
 def test_commands_keep_within_the_cores_of_a_container(monkeypatch):
-    monkeypatch.setattr("attangent.cli.common_options.available_cores", lambda: 3)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 3)
     monkeypatch.delitem(sys.modules, "torch")  # as in a command that has not imported it yet
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert RUNNER.invoke(made(talk), []).output == "3\n"
@@ -159,9 +167,9 @@ def test_the_page_names_every_command_and_exit_code():
         words = name.split()
         assert f"attangent {words[0]}" in page
         assert f"`{words[-1]}`" in page or f"attangent {name}`" in page
-    for code in (0, 1, 2, GOAL_NOT_MET, grammar.INTERRUPTED, EXIT_CODE):
+    for code in (0, 1, 2, GOAL_NOT_MET, grammar.INTERRUPTED, TERMINATED):
         assert f"\n| {code} |" in page
-    assert {"--max-new-tokens", "--first-seed"} == {
+    assert {"--first-seed"} == {
         f"--{old.replace('_', '-')}" for aliases in grammar.ALIASES.values() for old in aliases
     }
 
@@ -175,7 +183,7 @@ def test_nothing_is_written_over_what_is_read(series, tmp_path, monkeypatch):
         done = RUNNER.invoke(app, ["forecast", "long.csv", "--horizon", "2", flag, place])
         assert isinstance(done.exception, AttangentError)
         assert f"{flag} is " in str(done.exception)
-        assert "is also what is read" in str(done.exception)
+        assert "is also an input" in str(done.exception)
     assert Path("long.csv").read_bytes() == before
 
 
@@ -184,5 +192,5 @@ def test_no_adapter_is_put_into_the_folder_of_its_model(tmp_path):
     model.mkdir()
     prompt.write_text("x")
     words = ["compress", "--model", str(model), "--prompt", str(prompt), "--out", f"{tmp_path}/model/"]
-    assert "is also what is read" in str(RUNNER.invoke(app, words).exception)
+    assert "is also an input" in str(RUNNER.invoke(app, words).exception)
     assert list(model.iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 from attangent import AttangentError
 from attangent.data.catalogue import DataFile, DataSet, get_set
 from attangent.data.fetching import fetch
-from attangent.data.states import content_digest
+from attangent.data.places import content_digest
 
 CONTENT = bytes(range(256)) * 800
 
@@ -70,7 +70,7 @@ def test_a_file_is_fetched_packed_and_left_alone_when_it_is_there(server, wanted
 @pytest.mark.parametrize("ranges", [True, False])
 def test_what_was_cut_off_goes_on(server, wanted, tmp_path, ranges):
     server.breaks, server.ranges = 100_000, ranges
-    with pytest.raises(AttangentError, match="give the same command again"):
+    with pytest.raises(AttangentError, match="run the same command again"):
         fetch(wanted, tmp_path)
     assert not (tmp_path / "set/data.csv.gz").exists()
     assert (tmp_path / "set/data.csv.gz.part").stat().st_size == 100_000
@@ -88,7 +88,7 @@ def test_a_part_that_is_whole_already_is_enough(server, wanted, tmp_path):
 
 def test_other_content_is_thrown_away(server, wanted, tmp_path):
     server.content = CONTENT[:-1] + b"x"
-    with pytest.raises(AttangentError, match="thrown away"):
+    with pytest.raises(AttangentError, match="it was deleted"):
         fetch(wanted, tmp_path)
     assert list((tmp_path / "set").iterdir()) == []
 
@@ -108,7 +108,7 @@ def test_a_mirror_and_its_refusals(server, wanted, tmp_path):
     missing = DataSet("b", "", "", "", "", (DataFile("b/missing", "0" * 64, mirror + "missing"),))
     with pytest.raises(AttangentError, match="answered 404"):
         fetch(missing, tmp_path)
-    with pytest.raises(AttangentError, match="begins with https"):
+    with pytest.raises(AttangentError, match="starts with https"):
         fetch(wanted, tmp_path / "other", "file:///etc")
 
 

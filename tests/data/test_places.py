@@ -1,7 +1,10 @@
+import gzip
+import hashlib
+
 import pytest
 
 from attangent import AttangentError
-from attangent.data import add_folder, data_file, folders
+from attangent.data import DataFile, DataSet, add_folder, data_file, folders, look
 from attangent.data.places import settings_file
 
 
@@ -42,5 +45,26 @@ def test_what_is_no_folder_and_damaged_settings_are_refused(tmp_path):
     settings_file().parent.mkdir()
     for content in ("{", "[]", '{"folders": 3}', "\x00"):
         settings_file().write_text(content)
-        with pytest.raises(AttangentError, match="mend it or remove it"):
+        with pytest.raises(AttangentError, match="repair or remove it"):
             folders()
+
+
+def test_files_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTANGENT_DATA", str(tmp_path))
+    digest = hashlib.sha256(b"good").hexdigest()
+    contents = {
+        "good.gz": gzip.compress(b"good", 1),
+        "plain.bin": b"good",
+        "other.gz": gzip.compress(b"bad"),
+        "cut.gz": gzip.compress(b"good" * 100)[:-9],
+        "no.gz": b"good",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    files = tuple(DataFile(name, digest) for name in (*contents, "gone.gz"))
+    states = look(DataSet("a", "b", "c", "d", "e", files), digests=True)
+    assert [state.state for state in states] == [
+        *("as listed", "as listed", "different", "damaged", "damaged", "missing")
+    ]
+    assert [state.fine for state in states] == [True, True, False, False, False, False]
+    assert look(DataSet("a", "b", "c", "d", "e", files))[2].state == "there"

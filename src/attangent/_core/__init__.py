@@ -1,1 +1,1 @@
-"""What every room uses: errors, checks, files, random streams, parallel work, progress, display."""
+"""Shared basics: errors, checks, files, random streams, parallel work, progress, tables and plots."""

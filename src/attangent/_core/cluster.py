@@ -11,9 +11,9 @@ from attangent._core.errors import AttangentError
 
 CONNECT_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
-"""How long a run waits for a cluster that has lost all its workers."""
+"""How long a run waits for a cluster without workers."""
 POLL_SECONDS = 0.1
-_RESUME = "what was finished is kept: the same command goes on from here, also without --dask"
+_RESUME = "finished results are saved: run the same command to resume, with or without --dask"
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
@@ -24,10 +24,15 @@ def on_cluster(
     address: str,
     died: Callable[[_Task], _Result],
 ) -> Iterator[tuple[int, _Result]]:
-    """Numbers of tasks with what `work` made of them on the cluster at `address`, as they come.
+    """Run `work` on the tasks on a Dask cluster and yield (task number, result) as they finish.
 
-    What a dead worker was at is given to another one; `died` says what stands for a task at which too many
-    died.
+    Dask gives the task of a dead worker to another one.
+
+    Args:
+        work: A picklable function of one task.
+        tasks: The tasks.
+        address: The address of the scheduler.
+        died: Gives the result of a task at which too many workers died.
     """
     with dask_client(address) as client:
         _require_workers(client, address)
@@ -70,7 +75,7 @@ def _require_workers(client: Any, address: str) -> None:
 
 
 def _workers(client: Any) -> int:
-    """How many workers the cluster has; 0 where the scheduler does not answer."""
+    """Return the number of workers; 0 if the scheduler does not answer."""
     try:
         return len(client.scheduler_info(n_workers=-1)["workers"])
     except (OSError, ValueError):
@@ -79,17 +84,17 @@ def _workers(client: Any) -> int:
 
 @contextlib.contextmanager
 def dask_client(address: str) -> Iterator[Any]:
-    """Be connected to the Dask scheduler at `address`."""
+    """Connect to the Dask scheduler at `address`."""
     if importlib.util.find_spec("distributed") is None:
         raise AttangentError("Dask is not installed: pip install 'attangent[cluster]'")
     from distributed import Client
 
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it logs we say in one line
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we report these ourselves
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise AttangentError(
-            f"no Dask scheduler answers at {address!r} ({error}): give the address it printed when it started"
+            f"no Dask scheduler answers at {address!r} ({error}): pass the address that it printed"
         ) from None
     try:
         yield client

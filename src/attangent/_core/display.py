@@ -1,4 +1,4 @@
-"""How results show themselves: short texts for a prompt, escaped tables for a notebook."""
+"""Display of results: one-line reprs for a prompt, escaped HTML tables for a notebook."""
 
 import math
 import numbers
@@ -14,27 +14,28 @@ _TONES = {"good": "#0b8467", "middling": "#1f66b5", "bad": "#c4560a"}
 
 
 class Toned(str):
-    """A text with a tone: good, middling or bad, shown in its colour."""
+    """A text with a tone (good, middling or bad) that sets its colour."""
 
     tone: str
 
     def __new__(cls, text: str, tone: str) -> "Toned":
-        made = super().__new__(cls, text)
-        made.tone = tone
-        return made
+        toned = super().__new__(cls, text)
+        toned.tone = tone
+        return toned
 
 
 def brief(thing: Any, **shown: Any) -> str:
-    """A repr on one line: the class and what is worth knowing of it.
+    """Return a one-line repr with the class name and these values.
 
-    >>> brief(1.0, size=64, share=0.123456)
-    'float(size=64, share=0.1235)'
+    Example:
+        >>> brief(1.0, size=64, share=0.123456)
+        'float(size=64, share=0.1235)'
     """
     return f"{type(thing).__name__}({', '.join(f'{name}={_short(value)}' for name, value in shown.items())})"
 
 
 def brief_fields(self: Any) -> str:
-    """The repr of a dataclass with arrays by their shape and long values cut off."""
+    """Return the repr of a dataclass, with arrays by shape and long values shortened."""
     return brief(self, **{field.name: getattr(self, field.name) for field in fields(self) if field.repr})
 
 
@@ -45,7 +46,7 @@ def table_html(
     notes: Iterable[str] = (),
     most: int = MOST_ROWS,
 ) -> str:
-    """A titled table; everything in it is escaped. Rows beyond `most` are counted, not shown."""
+    """Return a titled, escaped HTML table; rows after the first `most` are only counted."""
     listed = list(rows)
     head = "".join(f"<th style='{_CELL}; text-align: left'>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in listed[:most])
@@ -55,7 +56,7 @@ def table_html(
 
 
 def facts_html(title: str, facts: Mapping[str, Any], notes: Iterable[str] = ()) -> str:
-    """A titled list of names and values."""
+    """Return a titled, escaped HTML list of names and values."""
     rows = "".join(
         f"<tr><td style='{_CELL}; opacity: .75'>{escape(name)}</td>{_cell(value)}</tr>"
         for name, value in facts.items()
@@ -64,12 +65,13 @@ def facts_html(title: str, facts: Mapping[str, Any], notes: Iterable[str] = ()) 
 
 
 def _boxed(title: str, content: str, notes: Iterable[str]) -> str:
-    said = "".join(f"<div style='opacity: .8'>{escape(note)}</div>" for note in notes if note)
-    return f"<div style='{_BOX}'><div style='font-weight: 600'>{escape(title)}</div>{content}{said}</div>"
+    below = "".join(f"<div style='opacity: .8'>{escape(note)}</div>" for note in notes if note)
+    return f"<div style='{_BOX}'><div style='font-weight: 600'>{escape(title)}</div>{content}{below}</div>"
 
 
 def _cell(value: Any) -> str:
-    style, text = _CELL, escape(_short(value) if not isinstance(value, str) else value)
+    style = _CELL
+    text = escape(value if isinstance(value, str) else _short(value))
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         style += "; font-variant-numeric: tabular-nums"
     if isinstance(value, Toned):
@@ -78,7 +80,7 @@ def _cell(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits, without an exponent where that is as short: 143,312, 6.618, 0.0273, 4.3e-31."""
+    """Return four digits, without an exponent if possible: 143,312, 6.618, 0.0273, 4.3e-31."""
     if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e7:
         return f"{value:.4g}"
     digits = max(0, 3 - math.floor(math.log10(abs(value))))
@@ -87,7 +89,7 @@ def _number(value: float) -> str:
 
 
 def times_of(index: Any) -> list[str]:
-    """Times as one reads them: without an hour where every one is midnight."""
+    """Return times as texts, without the hour if all of them are midnight."""
     texts = [str(time) for time in index]
     midnight = " 00:00:00"
     days = all(text.endswith(midnight) for text in texts)
@@ -95,7 +97,7 @@ def times_of(index: Any) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    """A value as one reads it: numbers to four digits, arrays by shape, long lists by their length."""
+    """Return a short text: numbers to four digits, arrays by shape, long lists by length."""
     if isinstance(value, bool) or value is None or isinstance(value, numbers.Integral):
         return str(value)
     if isinstance(value, numbers.Real):

@@ -1,34 +1,38 @@
-"""The one error class of the project, and how errors of others become it."""
+"""The package's error class, and ways to turn other errors into it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class AttangentError(ValueError):
-    """Something given cannot be used; the message says what was given, what was expected, what to do.
+    """Raised for unusable input; the message says what is wrong, what was expected and what to do.
 
-    >>> NTKConfig(size=0)
-    Traceback (most recent call last):
-    attangent._core.errors.AttangentError: size is 0, expected a whole number of at least 1
+    Example:
+        >>> NTKConfig(size=0)
+        Traceback (most recent call last):
+        attangent._core.errors.AttangentError: size is 0, expected a whole number of at least 1
     """
 
 
 class CalibrationWarning(UserWarning):
-    """An adapter was attached in units that are to be measured, and nothing was given to measure them on."""
+    """Issued when an adapter with calibrated units is attached without data to measure them on."""
 
 
-def in_words(error: OSError) -> str:
-    """What the system refused, of which file, and what to do about it."""
-    what = error.strerror or str(error) or type(error).__name__
-    which = f" ({error.filename})" if error.filename else ""
-    return f"{what}{which}: name another place, or make room or leave to use this one"
+def describe_os_error(error: OSError) -> str:
+    """Return what the system refused, for which file, and what to do about it."""
+    reason = error.strerror or str(error) or type(error).__name__
+    file = f" ({error.filename})" if error.filename else ""
+    return f"{reason}{file}: choose another location, or free disk space or change permissions"
 
 
 @contextmanager
-def loading(said: str) -> Iterator[None]:
-    """Within it a library of others reads files of others: what it raises becomes "`said`: the reason".
+def loading(message: str) -> Iterator[None]:
+    """Turn any exception raised by a third-party loader into an AttangentError.
 
-    Files that were cut off or damaged end there in exceptions of every kind. A missing package stays one.
+    Damaged files make such loaders raise exceptions of every type. ImportError still means a missing package.
+
+    Args:
+        message: Start of the error message; the reason is appended.
     """
     try:
         yield
@@ -36,4 +40,4 @@ def loading(said: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = (str(error).strip().splitlines() or [""])[0] or type(error).__name__
-        raise AttangentError(f"{said}: {reason}") from error
+        raise AttangentError(f"{message}: {reason}") from error

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, in a folder that one process at a time may write to."""
+"""Atomic file writes, and folders that only one process at a time writes to."""
 
 import contextlib
 import glob
@@ -19,16 +19,16 @@ except ImportError:  # not a POSIX system: no lock, everything else works
 
 TEMPORARY = ".partial"
 _PAGE = 4096
-_OF_TORCH = ("inline_container", "PytorchStreamWriter")
-"""What torch.save names where its file cannot be written."""
+_TORCH_WRITERS = ("inline_container", "PytorchStreamWriter")
+"""Names in the error of torch.save when it cannot write its file."""
 
 
 @contextlib.contextmanager
 def writing(path: str | PathLike[str]) -> Iterator[Path]:
-    """A temporary file beside `path` to write to; it is flushed and renamed to `path` where all went well.
+    """Yield a temporary file in the folder of `path`; on success, flush it and rename it to `path`.
 
-    The rename replaces a symbolic link rather than following it. What the system refuses (no room, no
-    permission) becomes an AttangentError; the file that was there before stays as it was.
+    The rename replaces a symbolic link and does not follow it. If the system refuses to write (disk full, no
+    permission), an AttangentError is raised and the previous file is unchanged.
     """
     path = Path(path)
     with refusals(path):
@@ -48,30 +48,30 @@ def writing(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def write_whole(path: str | PathLike[str], content: bytes | str) -> None:
-    """Write `content` to `path`, whole or not at all."""
+    """Write `content` to `path` atomically."""
     with writing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_json(path: str | PathLike[str], content: Any) -> None:
-    """Write `content` as JSON with one value on each line, whole or not at all."""
+    """Write `content` atomically as JSON with one value per line."""
     write_whole(path, json.dumps(content, indent=2) + "\n")
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove the temporary files a killed process left in `folder`: all, or those of the file `name`."""
+    """Remove temporary files that a killed process left in `folder`: all, or those of the file `name`."""
     start = "." if name is None else f".{glob.escape(name)}."
     for path in folder.glob(f"{start}*{TEMPORARY}*"):
         path.unlink(missing_ok=True)
 
 
 def real_folder(path: Path) -> Path:
-    """`path` as a folder of its own: made where it is missing, refused where it is a link or a file."""
+    """Return `path` as a writable folder, created if missing; links and files are errors."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise AttangentError(
-            f"cannot make the folder {path}: {error.strerror}; name a folder you may write to"
+            f"cannot create the folder {path}: {error.strerror}; choose a folder you may write to"
         ) from None
     if path.is_symlink():
         raise AttangentError(f"{path} is a symbolic link, expected a plain folder: remove the link")
@@ -80,18 +80,18 @@ def real_folder(path: Path) -> Path:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a place where no file can be written, before any work."""
+    """Check that a file can be written at `path`, before any work is done."""
     folder = path.resolve().parent
     if not folder.is_dir():
         raise AttangentError(f"cannot write {path}: there is no folder {folder}")
     if path.is_dir():
         raise AttangentError(f"cannot write {path}: it is a folder, expected the name of a file")
-    if not path.exists() or path.is_file():  # what is printed to a device or a pipe is its own affair
+    if not path.exists() or path.is_file():  # devices and pipes are not tried
         _try_out(folder, path)
 
 
 def _try_out(folder: Path, path: Path) -> None:
-    """Write a page to a file that nobody sees, so that a folder without leave or room is named at once."""
+    """Write one page to an unnamed file, so that missing permission or space is reported at once."""
     with refusals(path), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=TEMPORARY) as file:
         file.write(bytes(_PAGE))
         file.flush()
@@ -99,9 +99,9 @@ def _try_out(folder: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def only_writer(folder: Path, what: str = "run") -> Iterator[None]:
-    """Hold `folder` for writing; refused where another process holds it.
+    """Hold a lock on `folder`; it is an error if another process holds it.
 
-    The lock is the kernel's, so it goes with the process, however that ends.
+    The kernel releases the lock when the process ends, however it ends.
     """
     if fcntl is None:
         yield
@@ -112,7 +112,7 @@ def only_writer(folder: Path, what: str = "run") -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AttangentError(
-                f"another {what} is writing to {folder}: wait for it or name another folder"
+                f"another {what} is writing to {folder}: wait for it or choose another folder"
             ) from None
         yield
     finally:
@@ -121,26 +121,26 @@ def only_writer(folder: Path, what: str = "run") -> Iterator[None]:
 
 @contextlib.contextmanager
 def refusals(path: Path) -> Iterator[None]:
-    """Within it a write that fails, by us, torch or safetensors, is an AttangentError that names `path`."""
+    """Turn a failed write, also by torch or safetensors, into an AttangentError that names `path`."""
     try:
         yield
     except Exception as error:
         if isinstance(error, OSError) or is_failed_write(error):
-            why = getattr(error, "strerror", None) or error
+            reason = getattr(error, "strerror", None) or error
             raise AttangentError(
-                f"cannot write {path}: {why}; free some room or name another place"
+                f"cannot write {path}: {reason}; free disk space or choose another location"
             ) from error
         raise
 
 
 def is_failed_write(error: Exception) -> bool:
-    """Whether a library says in its own way that a file could not be written."""
-    by_torch = isinstance(error, RuntimeError) and any(words in str(error) for words in _OF_TORCH)
+    """Return whether an exception of torch or safetensors means that a file could not be written."""
+    by_torch = isinstance(error, RuntimeError) and any(words in str(error) for words in _TORCH_WRITERS)
     return by_torch or type(error).__name__ == "SafetensorError"
 
 
 def _flush(path: Path) -> None:
-    """Have what was written to a file or a folder on the disk; some systems cannot do that for folders."""
+    """Flush a file or folder to disk; some systems do not allow it for folders."""
     with contextlib.suppress(*([PermissionError] if path.is_dir() else [])):
         handle = os.open(path, os.O_RDONLY)
         try:

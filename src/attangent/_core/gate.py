@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self, TypeVar, cast, get_args
 
-from attangent._core.errors import AttangentError, in_words
+from attangent._core.errors import AttangentError, describe_os_error
 from attangent._core.kinds import Kind, describe, is_tensor, kind_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def checked(function: _Function, arrays: bool = False, owner: type | None = None
         except AttangentError:
             raise
         except OSError as error:
-            raise AttangentError(f"{function.__qualname__}: {in_words(error)}") from error
+            raise AttangentError(f"{function.__qualname__}: {describe_os_error(error)}") from error
         except Exception as error:
             _refuse_tensors(plan, args, named, error)
             _refuse_size(function, error)

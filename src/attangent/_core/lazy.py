@@ -8,7 +8,7 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__` for names that live in other modules.
+    """Return a package's `__getattr__` and `__dir__` for names defined in its modules.
 
     Args:
         package: The `__name__` of the package.

@@ -1,4 +1,4 @@
-"""Pictures: one style sheet for all, a figure that notebooks show by themselves, files by their ending."""
+"""Plots in one style: figures that notebooks show, written to files by their extension."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ _Draw = TypeVar("_Draw", bound=Callable[..., Any])
 STYLE = Path(__file__).with_name("attangent.mplstyle")
 ENDINGS = (".png", ".svg", ".pdf")
 COLOURS = ("#1f66b5", "#c4560a", "#0b8467", "#9a3a91", "#7d6a00", "#56606d")
-"""Those of the style sheet, for what is drawn apart from its cycle."""
+"""The colours of the style sheet, for lines drawn outside its cycle."""
 PAST = "#33373d"
 FAINT = "#b9b4aa"
 GOOD, MIDDLING, BAD = COLOURS[2], COLOURS[0], COLOURS[1]
@@ -28,7 +28,7 @@ GOOD, MIDDLING, BAD = COLOURS[2], COLOURS[0], COLOURS[1]
 
 @contextlib.contextmanager
 def styled() -> Iterator[None]:
-    """Matplotlib as it comes with our style sheet on top, whatever the user has set; put back at the end."""
+    """Use matplotlib's defaults and our style sheet, and restore the user's settings afterwards."""
     import matplotlib
     import matplotlib.style
 
@@ -39,7 +39,7 @@ def styled() -> Iterator[None]:
 
 
 def in_style(draw: _Draw) -> _Draw:
-    """A function that draws, with our style sheet for all it does."""
+    """Decorate a drawing function so that it runs with our style sheet."""
 
     @functools.wraps(draw)
     def drawn(*args: Any, **named: Any) -> Any:
@@ -50,19 +50,17 @@ def in_style(draw: _Draw) -> _Draw:
 
 
 def check_picture(path: str | PathLike[str]) -> Path:
-    """The path, where its ending is that of a picture."""
+    """Check that a path has the extension of an image file."""
     if Path(path).suffix.lower() not in ENDINGS:
-        raise AttangentError(
-            f"the plot is to be written to {path}, expected a name ending in {', '.join(ENDINGS)}"
-        )
+        raise AttangentError(f"cannot write a plot to {path}, expected a name ending in {', '.join(ENDINGS)}")
     return Path(path)
 
 
 def panels(count: int, across: int = 3, size: tuple[float, float] = (4.2, 3.0)) -> "tuple[Figure, list[Any]]":
-    """A figure with `count` axes, at most `across` beside each other, each of `size` inches."""
+    """Return a figure with `count` axes, at most `across` per row, each of `size` inches."""
     columns = min(count, across)
     rows = -(-count // columns)
-    figure = _picture()(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    figure = _styled_figure()(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for unused in axes[count:]:
         unused.set_axis_off()
@@ -70,18 +68,18 @@ def panels(count: int, across: int = 3, size: tuple[float, float] = (4.2, 3.0)) 
 
 
 def one_panel(size: tuple[float, float] = (6.4, 3.8)) -> "tuple[Figure, Any]":
-    """A figure with one set of axes."""
+    """Return a figure with one set of axes."""
     figure, (axes,) = panels(1, size=size)
     return figure, axes
 
 
 def bars(axes: Any, values: dict[str, float], label: str, best: str | None = None) -> None:
-    """Horizontal bars from the first on top, each with its value; `best` is coloured."""
-    places = range(len(values))
+    """Draw labelled horizontal bars, the first on top; `best` is coloured."""
+    rows = list(range(len(values)))
     colours = [GOOD if name == best else COLOURS[0] for name in values]
-    drawn = axes.barh(list(places), list(values.values()), color=colours, height=0.62)
+    drawn = axes.barh(rows, list(values.values()), color=colours, height=0.62)
     axes.bar_label(drawn, fmt="%.3g", padding=3, fontsize=8)
-    axes.set_yticks(list(places), list(values))
+    axes.set_yticks(rows, list(values))
     axes.invert_yaxis()
     axes.margins(x=0.14)
     axes.grid(axis="y", visible=False)
@@ -90,7 +88,7 @@ def bars(axes: Any, values: dict[str, float], label: str, best: str | None = Non
 
 
 def finished(figure: "Figure", path: str | PathLike[str] | None) -> "Figure":
-    """The figure, written to `path` whole or not at all where one is given."""
+    """Return the figure; if a path is given, also write it there atomically."""
     if path is not None:
         file = check_picture(path)
         with writing(file) as temporary:
@@ -99,11 +97,11 @@ def finished(figure: "Figure", path: str | PathLike[str] | None) -> "Figure":
 
 
 @cache
-def _picture() -> Any:
+def _styled_figure() -> Any:
     from matplotlib.figure import Figure
 
-    class Picture(Figure):
-        """A figure that keeps its style when it is drawn later, and that notebooks show without pyplot."""
+    class StyledFigure(Figure):
+        """A figure that keeps its style when drawn later and that notebooks show without pyplot."""
 
         def savefig(self, *args: Any, **named: Any) -> None:
             with styled():
@@ -114,4 +112,4 @@ def _picture() -> Any:
             self.savefig(buffer, format="png")
             return buffer.getvalue()
 
-    return Picture
+    return StyledFigure

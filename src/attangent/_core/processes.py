@@ -1,4 +1,4 @@
-"""Work in processes that may die: what one was at is done again, and all end with the one that began them."""
+"""Work in processes that may die: their tasks are retried, and workers end with their parent."""
 
 import os
 import threading
@@ -8,10 +8,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from attangent._core.cores import available_cores
-
 ATTEMPTS = 3
-"""How often a task is tried whose process dies."""
+"""Attempts per task whose process dies."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -23,10 +21,15 @@ def in_processes(
     jobs: int,
     died: Callable[[_Task], _Result],
 ) -> Iterator[tuple[int, _Result]]:
-    """Numbers of tasks with what `work` made of them in `jobs` processes, as they come.
+    """Run `work` on the tasks in `jobs` processes and yield (task number, result) as they finish.
 
-    Where a process dies, tasks that were running are tried again one by one; `died` says what stands for a
-    task at which too many died.
+    If a process dies, the tasks that were running are retried one by one.
+
+    Args:
+        work: A picklable function of one task.
+        tasks: The tasks.
+        jobs: Number of processes.
+        died: Gives the result of a task whose process died in every attempt.
     """
     left = list(range(len(tasks)))
     while left:
@@ -45,7 +48,7 @@ def _on_pool(
     running: "dict[Future[_Result], int]",
     jobs: int,
 ) -> Iterator[tuple[int, _Result]]:
-    """Keep `jobs` tasks running until none is left; takes them out of `left` and notes them in `running`."""
+    """Keep `jobs` tasks running until none is left; tasks move from `left` to `running`."""
     pool = _new_pool(jobs)
     try:
         while left or running:
@@ -60,7 +63,7 @@ def _on_pool(
 
 
 def _alone(work: Callable[[_Task], _Result], task: _Task, died: Callable[[_Task], _Result]) -> _Result:
-    """A task that was running when a process died, in one of its own; its first attempt is over."""
+    """Retry a task whose process died, each time in a new process."""
     for _ in range(ATTEMPTS - 1):
         pool = _new_pool(1)
         try:
@@ -73,16 +76,16 @@ def _alone(work: Callable[[_Task], _Result], task: _Task, died: Callable[[_Task]
 
 
 def _new_pool(workers: int) -> Any:
-    """Processes that share the cores between them."""
+    """Return a pool whose processes share the cores between them."""
+    from joblib import cpu_count
     from joblib.externals.loky import ProcessPoolExecutor
 
-    threads = str(max(1, available_cores() // workers))
-    given = {"initializer": _end_with, "initargs": (os.getpid(),), "env": dict.fromkeys(_THREADS, threads)}
-    return ProcessPoolExecutor(workers, **given)
+    environment = dict.fromkeys(_THREADS, str(max(1, cpu_count() // workers)))
+    return ProcessPoolExecutor(workers, initializer=_end_with, initargs=(os.getpid(),), env=environment)
 
 
 def _end_with(parent: int) -> None:
-    """Have this process end soon after its parent, however that ended."""
+    """Let this process end within a second of its parent, however that ends."""
 
     def watch() -> None:
         while os.getppid() == parent:

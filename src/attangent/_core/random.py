@@ -1,4 +1,4 @@
-"""Random streams: a seed and a name give a generator, and different names never share draws."""
+"""Random streams: a seed and a name determine a generator; different names give different draws."""
 
 import hashlib
 
@@ -6,6 +6,6 @@ import torch
 
 
 def generator(seed: int, stream: str) -> torch.Generator:
-    """A torch generator for the stream of this name under this seed."""
+    """Return a torch generator for the stream of this name under this seed."""
     digest = hashlib.sha256(f"{stream}/{seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)

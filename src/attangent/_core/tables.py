@@ -1,4 +1,4 @@
-"""Tables from and for elsewhere: a look at the first line before a reader takes it in, harmless cells."""
+"""Text tables: check the header before parsing, and write cells that no spreadsheet runs as formulas."""
 
 import bz2
 import gzip
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 20_000
 _LONGEST = 4 * 2**20
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_SPOILT = (
+_UNREADABLE = (
     *(ValueError, OSError, EOFError, MemoryError, NotImplementedError, RuntimeError),
     *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
 )
-"""What readers of packed tables raise, RuntimeError for a zip with a password."""
+"""Exceptions of the readers of compressed tables; RuntimeError is for a zip with a password."""
 
 
 @contextmanager
 def reading_table(path: Path) -> Iterator[None]:
-    """Within it a table that cannot be read, packed or plain, is an AttangentError."""
+    """Turn the exceptions of table readers into an AttangentError."""
     try:
         yield
     except AttangentError:
         raise
     except ImportError as error:
-        raise AttangentError(f"{path} cannot be unpacked: {error}") from None
-    except _SPOILT as error:
-        why = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {why}") from None
+        raise AttangentError(f"{path} cannot be decompressed: {error}") from None
+    except _UNREADABLE as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {reason}") from None
 
 
 def _first_of_zip(path: Path, mode: str) -> IO[bytes]:
@@ -50,9 +50,9 @@ _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _first
 
 
 def check_header(path: Path) -> None:
-    """Refuse a text table with more columns than any reader takes in within reason.
+    """Check that a text table has at most `MOST_COLUMNS` columns, by its first line only.
 
-    Files packed in other ways than gzip, bz2, xz or zip are left to the reader.
+    Files compressed other than by gzip, bz2, xz or zip are left to the reader.
     """
     if not path.is_file():
         return
@@ -63,12 +63,12 @@ def check_header(path: Path) -> None:
     if len(line) == _LONGEST or columns > MOST_COLUMNS:
         raise AttangentError(
             f"{path} has {columns:,} columns or more in its first line, expected at most {MOST_COLUMNS:,}: "
-            "put long tables below each other, with a column that names the series"
+            "use the long format, with one column that names the series"
         )
 
 
 def check_columns(names: Iterable[Any], path: Path) -> None:
-    """Refuse a table that names a column twice: nobody could say which is meant. Some may have no name."""
+    """Check that no column name occurs twice; columns may be unnamed."""
     counts = Counter(name.strip() for name in names if isinstance(name, str) and name.strip())
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -78,22 +78,22 @@ def check_columns(names: Iterable[Any], path: Path) -> None:
 
 
 def harmless(cell: Any) -> Any:
-    """The cell, with an apostrophe before a text that a spreadsheet would run as a formula."""
+    """Return the cell, with an apostrophe before a text that a spreadsheet would run as a formula."""
     runs = isinstance(cell, str) and cell.startswith(_FORMULA) and not is_number(cell)
     return f"'{cell}" if runs else cell
 
 
 def harmless_frame(frame: "DataFrame") -> "DataFrame":
-    """The frame with harmless texts and column names."""
+    """Return the frame with harmless texts and column names."""
     cells = frame.copy()
-    for place, (_, column) in enumerate(frame.items()):
+    for index, (_, column) in enumerate(frame.items()):
         if column.dtype.kind == "O":
-            cells.isetitem(place, column.map(harmless))
+            cells.isetitem(index, column.map(harmless))
     return cells.set_axis([harmless(name) for name in cells.columns], axis="columns")
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads the text as a number."""
+    """Return whether Python parses the text as a number."""
     try:
         float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Data files that a claim reads, below the folders that `attangent data path` shows."""
+"""Data files that a claim reads, below the folders that `attangent data list` shows."""
 
 import hashlib
 from collections.abc import Iterable

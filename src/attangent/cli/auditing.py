@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attangent._core.cores import available_cores
 from attangent._core.errors import AttangentError
 from attangent.cli.common_options import INTERRUPTED, AsJson, Quiet, hint
 
@@ -49,6 +48,8 @@ def audit(
         _print_claims(ids or [], paper, json_)
         _name_left_out()
         return
+    from joblib import cpu_count
+
     from attangent.audit.running.runner import run_in_folder
 
     try:
@@ -58,7 +59,7 @@ def audit(
             profile=profile,
             seeds=seeds,
             first_seed=seed,
-            jobs=jobs if jobs is not None else available_cores(),
+            jobs=jobs if jobs is not None else cpu_count(),
             dask=dask,
             out=out,
             force=force,

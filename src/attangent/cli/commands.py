@@ -1,95 +1,122 @@
-"""The command line: every family of commands in one app."""
+"""The command line: the app with every command, and `main` with its exit codes."""
 
 import contextlib
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from attangent import __version__
-from attangent._core.errors import AttangentError, in_words
+from attangent._core.errors import AttangentError, describe_os_error
 from attangent._core.files import is_failed_write
-from attangent._core.signals import EXIT_CODE, Terminated, ending_on_signals
 from attangent.cli import data
 from attangent.cli.auditing import audit, report
 from attangent.cli.common_options import spoken
 from attangent.cli.compression import chat, compress, generate
-from attangent.cli.doctor import doctor
+from attangent.cli.doctor import doctor, extra_with
 from attangent.cli.evaluation import diagnose, evaluate
 from attangent.cli.forecasting import forecast
 from attangent.cli.inspection import spectrum, stages
 from attangent.cli.tuning import predict, tune
 
+TERMINATED = 143
+"""Exit code after SIGTERM, as shells show it."""
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
 app = typer.Typer(
     name="attangent",
     help="Softmax attention seen through its tangent kernel.",
-    epilog="attangent COMMAND --help says what a command takes; docs/cli.md has exit codes.",
+    epilog="Run attangent COMMAND --help for the options of a command; docs/cli.md lists exit codes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
 
 def main() -> None:
-    """Run the command line; what a user got wrong is one line on standard error and exit code 2.
+    """Run the command line; a user's mistake prints one line to standard error and exits with code 2.
 
-    SIGTERM and SIGHUP end it in good order, with exit code 143.
+    SIGTERM and SIGHUP close files, end workers and exit with code 143.
     """
     try:
         with ending_on_signals(), _warnings_on_one_line():
             app(prog_name="attangent")
     except Terminated:
-        typer.echo("ended on request; what was finished is kept", err=True)
-        sys.exit(EXIT_CODE)
+        typer.echo("terminated; finished results are saved", err=True)
+        sys.exit(TERMINATED)
     except AttangentError as error:
-        typer.echo(f"attangent: {error}", err=True)
-        sys.exit(2)
+        _exit(str(error))
     except ModuleNotFoundError as error:
         _name_extra(error)
     except BrokenPipeError:
         raise
     except OSError as error:
-        typer.echo(f"attangent: {in_words(error)}", err=True)
-        sys.exit(2)
+        _exit(describe_os_error(error))
     except MemoryError as error:
-        typer.echo(f"attangent: there is not enough memory: {error or 'ask for less at a time'}", err=True)
-        sys.exit(2)
+        _exit(f"there is not enough memory: {error or 'use smaller sizes or less data'}")
     except Exception as error:
         if not is_failed_write(error):
             raise
-        typer.echo(f"attangent: cannot write: {error}; free some room or name another place", err=True)
-        sys.exit(2)
+        _exit(f"cannot write: {error}; free disk space or choose another location")
+
+
+class Terminated(BaseException):
+    """Raised when the system asks the process to end; not an Exception, so that no handler swallows it."""
+
+
+@contextlib.contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Raise `Terminated` in the main thread on SIGTERM and SIGHUP; other threads change nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _terminate) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
+    threading.excepthook = lambda failure: None  # threads of pools fail while these are shut down
+    raise Terminated(signal.Signals(number).name)
 
 
 @contextlib.contextmanager
 def _warnings_on_one_line() -> Iterator[None]:
-    """Show a warning of this package as a line, without the place in its code."""
+    """Show this package's warnings as one line, without a source line."""
     with warnings.catch_warnings():
-        others = warnings.showwarning
+        show_other = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any, **named: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *args: Any, **named: Any) -> None:
             if category.__module__.partition(".")[0] == "attangent":
                 typer.echo(f"warning: {message}", err=True)
             else:
-                others(message, category, *place, **named)
+                show_other(message, category, *args, **named)
 
         warnings.showwarning = show
         yield
 
 
-def _name_extra(error: ModuleNotFoundError) -> None:
-    """Say which extra brings a package that is not here; what no extra brings is a defect and is raised."""
-    from attangent.cli.environment import extra_with
+def _exit(message: str) -> NoReturn:
+    typer.echo(f"attangent: {message}", err=True)
+    sys.exit(2)
 
+
+def _name_extra(error: ModuleNotFoundError) -> NoReturn:
+    """Name the extra that installs a missing package; if there is none, it is a defect: raise the error."""
     package = (error.name or "").partition(".")[0]
     extra = extra_with(package)
     if extra is None:
         raise error
-    typer.echo(
-        f"attangent: this needs {package}, which is not here: pip install 'attangent[{extra}]'", err=True
-    )
-    sys.exit(2)
+    _exit(f"this needs {package}, which is not installed: pip install 'attangent[{extra}]'")
 
 
 def _version(shown: bool) -> None:
@@ -105,26 +132,24 @@ def options(
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True, metavar=""),
     ] = False,
 ) -> None:
-    """Softmax attention seen through its tangent kernel: tune, predict, audit."""
+    """Softmax attention seen through its tangent kernel: compress, tune, forecast, audit."""
 
 
-for job, commands in {
-    "Audit the papers": (audit, report),
+_WITH_THREADS = (tune, predict, compress, generate, chat, evaluate, spectrum)
+_WITH_ANSWERS = (generate, stages, spectrum)
+
+for panel, commands in {
+    "Audit papers": (audit, report),
     "Tune a model": (tune, predict),
     "Compress a prompt": (compress, generate, chat),
     "Forecast": (forecast, evaluate, diagnose),
-    "Look inside": (stages, spectrum, doctor),
+    "Inspect": (stages, spectrum, doctor),
 }.items():
     for command in commands:
-        app.command(rich_help_panel=job)(spoken(command))
+        wrapped = spoken(command, threads=command in _WITH_THREADS, answers=command in _WITH_ANSWERS)
+        app.command(rich_help_panel=panel)(wrapped)
 
-data_app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, where it is, what is missing.")
-app.add_typer(data_app, name="data", rich_help_panel="Look inside")
-for name, command in {
-    "list": data.list_,
-    "path": data.path,
-    "check": data.check,
-    "add": data.add,
-    "get": data.get,
-}.items():
+data_app = typer.Typer(no_args_is_help=True, help="List, add and download data sets.")
+app.add_typer(data_app, name="data", rich_help_panel="Inspect")
+for name, command in {"list": data.list_, "add": data.add, "get": data.get}.items():
     data_app.command(name)(spoken(command))

@@ -1,4 +1,4 @@
-"""The commands `data list`, `path`, `check`, `add` and `get`."""
+"""The commands `data list`, `data add` and `data get`."""
 
 import json
 from dataclasses import asdict
@@ -12,136 +12,105 @@ from attangent._core.progress import Bars
 from attangent.cli.common_options import AsJson, Quiet, hint
 
 if TYPE_CHECKING:
-    from attangent.data.catalogue import DataSet
+    from attangent.data import DataSet, FileState
 
-Names = Annotated[list[str] | None, typer.Argument(help="Data sets by name; all by default.")]
 INCOMPLETE = 1
-"""The exit code of `data check` where a file is missing or not as listed."""
+"""Exit code of `data list --check` if a file is missing or differs."""
 
 
-def list_(names: Names = None, json_: AsJson = False, quiet: Quiet = False) -> None:
-    """Show the data sets that claims, tests and benchmarks can use: licence, source, what is here."""
-    from attangent.data.samples import SAMPLES, sample
-
-    chosen = _chosen(names)
-    if json_:
-        typer.echo(json.dumps([_described(one) for one in chosen], indent=1))
-        return
-    for one in chosen:
-        _print_set(one)
-    if quiet or names:
-        return
-    for name, what in SAMPLES.items():
-        typer.echo(f"ok  {name}: {what}\n    part of the package: {sample(name)}; public domain")
-    hint("attangent data get NAME fetches a set; attangent data add FOLDER names a folder that has some")
-
-
-def path(
-    name: Annotated[str | None, typer.Argument(help="A data set or a sample.")] = None,
+def list_(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of data sets or samples.", show_default="all")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare the files with the catalogue by checksum.")
+    ] = False,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show where data is looked for, or where the files of one data set are."""
-    from attangent.data.catalogue import get_set
-    from attangent.data.places import VARIABLE, folders, settings_file
-    from attangent.data.samples import SAMPLES, sample
-    from attangent.data.states import look
+    """Show data sets for claims, tests and benchmarks: licence, source, and where their files are.
 
-    if name in SAMPLES:
-        found = [str(sample(str(name)))]
-    elif name is not None:
-        found = [str(state.place) for state in look(get_set(name)) if state.place is not None]
-    else:
-        found = [str(folder) for folder in folders()]
-    if json_:
-        about = {"paths": found, "variable": VARIABLE, "settings": str(settings_file())}
-        typer.echo(json.dumps(about, indent=1))
-        return
-    for one in found:
-        typer.echo(one)
-    if not found and name is not None:
-        raise AttangentError(f"no file of {name} is here: `attangent data list {name}` says where to get it")
-    if name is None and not quiet:
-        typer.echo(f"{VARIABLE} comes first; folders that were added are kept in {settings_file()}", err=True)
-
-
-def check(names: Names = None, json_: AsJson = False, quiet: Quiet = False) -> None:
-    """Compare the files that are here with the list, by checksum.
-
-    The exit code is 1 where a file of a named set is missing, or where any file is not as listed.
+    With --quiet, print only the paths of the files. With --check, the exit code is 1 if a file of a named set
+    is missing or if any file differs from the catalogue.
     """
-    from attangent.data.states import look
+    from attangent.data import SAMPLES, all_sets, get_set, look
 
-    states = [(one.name, state) for one in _chosen(names) for state in look(one, digests=True)]
+    samples = [name for name in SAMPLES if names is None or name in names]
+    chosen = [get_set(name) for name in names if name not in SAMPLES] if names else list(all_sets())
+    states = {data_set.name: look(data_set, digests=check) for data_set in chosen}
     if json_:
-        rows = [
-            {"set": name, "file": s.file.path, "state": s.state, "place": s.place and str(s.place)}
-            for name, s in states
-        ]
+        rows = [_described(each, states[each.name]) for each in chosen]
+        rows += [_described_sample(name) for name in samples if names]
         typer.echo(json.dumps(rows, indent=1))
+    elif quiet:
+        _print_paths(names, samples, states)
     else:
-        for name, state in states:
-            if not (quiet and state.fine):
-                typer.echo(f"{state.state:13} {name:22} {state.place or state.file.path}")
-    if any(not state.fine and (names or state.place is not None) for _, state in states):
+        for data_set in chosen:
+            _print_set(data_set, states[data_set.name])
+        _print_samples(samples)
+        _print_folders()
+    every = [state for listed in states.values() for state in listed]
+    if check and any(not state.fine and (names or state.place is not None) for state in every):
         raise typer.Exit(INCOMPLETE)
 
 
 def add(
-    folder: Annotated[Path, typer.Argument(help="A folder that holds data sets, by the names of the list.")],
+    folder: Annotated[Path, typer.Argument(help="A folder with data sets in the catalogue's layout.")],
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Remember a folder that holds data; it is looked in from now on."""
-    from attangent.data.catalogue import all_sets
-    from attangent.data.places import add_folder
+    """Remember a folder with data; from now on its files are found."""
+    from attangent.data import add_folder, all_sets
 
-    kept = add_folder(folder)
-    files = [file.path for one in all_sets() for file in one.files]
-    there = [name for name in files if (folder / name).is_file()]
+    settings = add_folder(folder)
+    listed = [file.path for data_set in all_sets() for file in data_set.files]
+    present = [name for name in listed if (folder / name).is_file()]
     if json_:
-        typer.echo(
-            json.dumps({"folder": str(folder.resolve()), "settings": str(kept), "files": there}, indent=1)
-        )
+        about = {"folder": str(folder.resolve()), "settings": str(settings), "files": present}
+        typer.echo(json.dumps(about, indent=1))
         return
     if not quiet:
-        typer.echo(f"{folder.resolve()} holds {len(there)} of {len(files)} files; remembered in {kept}")
+        typer.echo(f"{folder.resolve()} has {len(present)} of {len(listed)} files; saved in {settings}")
     _warn_of_variable()
-    hint("attangent data check", quiet)
+    hint("attangent data list --check", quiet)
 
 
 def get(
-    names: Annotated[list[str], typer.Argument(help="Data sets by name.")],
+    names: Annotated[list[str], typer.Argument(help="Names of data sets.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to put them in; attangent-data here by default.")
+        Path | None,
+        typer.Option(help="Folder to download to.", show_default="attangent-data in the current folder"),
     ] = None,
     mirror: Annotated[
-        str | None, typer.Option(help="Take the files from this address instead of their own.")
+        str | None, typer.Option(help="URL of a folder to download from, instead of the original sources.")
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fetch data sets by name, check them and remember the folder. The only command that downloads data.
+    """Download data sets by name, check them and remember the folder; no other command downloads data.
 
-    A download that was cut off goes on where it stopped when the same command is given again.
+    If a download is interrupted, run the same command again to resume it.
     """
+    from attangent.data import add_folder, get_set
     from attangent.data.fetching import fetch
-    from attangent.data.places import add_folder
 
     folder = out or Path("attangent-data")
-    chosen = _chosen(names)
-    found = {}
+    chosen = [get_set(name) for name in names]
+    fetched = {}
     with Bars(quiet or json_) as bars:
-        for one in chosen:
-            found[one.name] = fetch(one, folder, mirror or "", bars.show)
-    kept = add_folder(folder)
+        for data_set in chosen:
+            fetched[data_set.name] = fetch(data_set, folder, mirror or "", bars.show)
+    settings = add_folder(folder)
     if json_:
-        files = {name: [str(place) for place in got.places] for name, got in found.items()}
-        typer.echo(json.dumps({"files": files, "settings": str(kept)}, indent=1))
+        files = {name: [str(path) for path in result.places] for name, result in fetched.items()}
+        typer.echo(json.dumps({"files": files, "settings": str(settings)}, indent=1))
         return
-    for one in chosen if not quiet else []:
-        got = found[one.name]
-        typer.echo(f"{one.name}: {len(got.places)} files in {folder}, {got.new} of them new; {one.licence}")
+    for data_set in chosen if not quiet else []:
+        result = fetched[data_set.name]
+        typer.echo(
+            f"{data_set.name}: {len(result.places)} files in {folder}, {result.new} of them new; "
+            f"{data_set.licence}"
+        )
     _warn_of_variable()
     hint("attangent data list", quiet)
 
@@ -150,30 +119,61 @@ def _warn_of_variable() -> None:
     from attangent.data.places import VARIABLE, added_folders, folders
 
     if folders() != added_folders():
-        typer.echo(f"warning: {VARIABLE} is set to {folders()[0]} and wins over added folders", err=True)
+        typer.echo(f"warning: {VARIABLE} is set to {folders()[0]} and overrides added folders", err=True)
 
 
-def _chosen(names: list[str] | None) -> "list[DataSet]":
-    from attangent.data.catalogue import all_sets, get_set
-
-    return [get_set(name) for name in names] if names else list(all_sets())
-
-
-def _described(one: "DataSet") -> dict[str, Any]:
-    from attangent.data.states import look
-
-    there = {state.file.path: state.place and str(state.place) for state in look(one)}
-    files = [asdict(file) | {"place": there[file.path]} for file in one.files]
-    return {**asdict(one), "files": files, "can_be_fetched": one.can_be_fetched}
+def _described(data_set: "DataSet", states: "list[FileState]") -> dict[str, Any]:
+    files = [
+        asdict(state.file) | {"place": state.place and str(state.place), "state": state.state}
+        for state in states
+    ]
+    return {**asdict(data_set), "files": files, "can_be_fetched": data_set.can_be_fetched}
 
 
-def _print_set(one: "DataSet") -> None:
-    from attangent.data.states import look
+def _described_sample(name: str) -> dict[str, Any]:
+    from attangent.data import SAMPLES, sample
 
-    states = look(one)
-    here = sum(state.fine for state in states)
-    mark = "ok" if here == len(states) else "--"
-    typer.echo(f"{mark}  {one.name}: {one.what}")
-    typer.echo(f"    {here} of {len(states)} files here; licence: {one.licence}")
-    typer.echo(f"    from {one.source}" + ("" if one.can_be_fetched else " (by hand)"))
-    typer.echo(f"    gives {one.used_by}")
+    path = sample(name)
+    files = [{"path": path.name, "place": str(path), "state": "there"}]
+    return {"name": name, "what": SAMPLES[name], "licence": "public domain", "files": files}
+
+
+def _print_paths(names: list[str] | None, samples: list[str], states: "dict[str, list[FileState]]") -> None:
+    from attangent.data import sample
+
+    paths = [sample(name) for name in samples]
+    paths += [state.place for listed in states.values() for state in listed if state.place is not None]
+    if names and not paths:
+        raise AttangentError(
+            f"there is no file of {', '.join(names)} here: `attangent data list {names[0]}` shows where to "
+            "get it"
+        )
+    for path in paths:
+        typer.echo(path)
+
+
+def _print_set(data_set: "DataSet", states: "list[FileState]") -> None:
+    present = sum(state.fine for state in states)
+    mark = "ok" if present == len(states) else "--"
+    typer.echo(f"{mark}  {data_set.name}: {data_set.what}")
+    typer.echo(f"    {present} of {len(states)} files here; licence: {data_set.licence}")
+    typer.echo(f"    from {data_set.source}" + ("" if data_set.can_be_fetched else " (by hand)"))
+    typer.echo(f"    used by {data_set.used_by}")
+    for state in states:
+        if state.place is not None:
+            typer.echo(f"    {state.state:10} {state.place}")
+
+
+def _print_samples(names: list[str]) -> None:
+    from attangent.data import SAMPLES, sample
+
+    for name in names:
+        typer.echo(f"ok  {name}: {SAMPLES[name]}\n    part of the package: {sample(name)}; public domain")
+
+
+def _print_folders() -> None:
+    from attangent.data.places import VARIABLE, folders, settings_file
+
+    searched = ", ".join(map(str, folders())) or "no folder yet"
+    typer.echo(f"searched: {searched} ({VARIABLE} if set, otherwise the folders in {settings_file()})")
+    hint("attangent data get NAME downloads a set; attangent data add FOLDER adds a folder that has some")

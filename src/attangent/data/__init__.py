@@ -1,17 +1,16 @@
-"""Data sets: what there is to be had, where it is on this machine, and two small ones that come along.
+"""Data sets: the catalogue, where their files are on this machine, and two samples in the package.
 
->>> from attangent.data import sample
->>> sample("weather").name
-'weather.csv.gz'
+Example:
+    >>> from attangent.data import sample
+    >>> sample("weather").name
+    'weather.csv.gz'
 """
 
-from attangent._core.gate import guard
-from attangent.data.catalogue import DataFile, DataSet, all_sets, get_set
-from attangent.data.places import add_folder, data_file, folders
-from attangent.data.samples import sample
-from attangent.data.states import FileState, look
+from attangent.data.catalogue import SAMPLES, DataFile, DataSet, all_sets, get_set, sample
+from attangent.data.places import FileState, add_folder, data_file, folders, look
 
 __all__ = [
+    "SAMPLES",
     "DataFile",
     "DataSet",
     "FileState",
@@ -23,5 +22,3 @@ __all__ = [
     "look",
     "sample",
 ]
-
-guard(globals())

@@ -98,5 +98,5 @@ def test_states_are_written_without_being_attached(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(AttangentError, match="cannot make the folder"):
+    with pytest.raises(AttangentError, match="cannot create the folder"):
         save_adapter(attach(tiny("bert")), tmp_path / "file" / "adapter")

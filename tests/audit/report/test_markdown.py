@@ -38,7 +38,7 @@ def test_table_totals_and_violations(tmp_path):
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
-    with pytest.raises(AttangentError, match=r"cannot write .*name another place"):
+    with pytest.raises(AttangentError, match=r"cannot write .*choose another location"):
         write_markdown(make_run(tmp_path, Finding((KEPT,))), tmp_path / "none" / "page.md")
 
 

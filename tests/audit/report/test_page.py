@@ -258,7 +258,7 @@ def test_the_report_is_written_beside_the_findings_or_where_asked(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path):
-    with pytest.raises(AttangentError, match=r"cannot write .*missing.*name another place") as error:
+    with pytest.raises(AttangentError, match=r"cannot write .*missing.*choose another location") as error:
         write_report(make_run(), tmp_path / "missing" / "page.html")
     assert "\n" not in str(error.value)
 

@@ -15,7 +15,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.data import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.data.samples import sample
+from attangent.data.catalogue import sample
 from attangent.forecast import Dataset, Forecaster, LinearForecaster, Persistence, evaluate, load_csv
 from attangent.forecast.data.windows import every_window
 from attangent.papers.p5_forecasting.deep.attention_forecasters import (
