@@ -7,7 +7,7 @@ import torch
 from attangent._core.random import generator
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
-from attangent.papers.p4_in_context.one_layer.health import InitialisationWarning
+from attangent.papers.p4_in_context.one_layer.certificate import InitialisationWarning
 
 SIZES = {"K": 12, "d": 8, "m": 4, "N": 6, "tau": 0.05}
 

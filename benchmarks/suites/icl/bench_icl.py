@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
-from attangent.papers.p4_in_context.one_layer.descent import weight_rate_limit
+from attangent.papers.p4_in_context.one_layer.trainers import weight_rate_limit
 from benchmarks.harness.benchmark import Benchmark, Contestant, Goal, Size
 from benchmarks.harness.child import Work
 
@@ -76,7 +76,7 @@ CONTESTANTS = [
 BENCHMARKS = [
     Benchmark(
         name="icl",
-        about="Training one layer of H heads until the gap to the least loss is below 1e-2, from logits of "
+        about="TrainingRun one layer of H heads until the gap to the least loss is below 1e-2, from logits of "
         "standard deviation 2 on unit tokens, tau 0.01, float64. `varpro` has 4N/5 heads. Adam's rate is "
         "1e-2 on the population loss and 3e-3 on 10,000 prompts in batches of 256.",
         sizes=[SMALL, PAPER],

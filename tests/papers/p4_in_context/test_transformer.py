@@ -8,7 +8,7 @@ from attangent._core.errors import AttangentError
 from attangent.icl import Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.transformer import (
     InContextTransformer,
-    Layer,
+    TransformerLayer,
     TransformerConfig,
     TransformerTrainer,
     batch_loss,
@@ -17,7 +17,7 @@ from attangent.papers.p4_in_context.transformer import (
 SMALL = TransformerConfig(layers=2, d_model=16, d_ff=32, heads=4)
 
 
-def reference(layer: Layer, config: TransformerConfig) -> nn.TransformerEncoderLayer:
+def reference(layer: TransformerLayer, config: TransformerConfig) -> nn.TransformerEncoderLayer:
     """torch's own post-norm layer with the same weights."""
     theirs = nn.TransformerEncoderLayer(
         config.d_model, config.heads, config.d_ff, dropout=0.0, batch_first=True, dtype=torch.float64
@@ -40,7 +40,7 @@ def reference(layer: Layer, config: TransformerConfig) -> nn.TransformerEncoderL
 
 def test_a_layer_is_torchs_layer_with_queries_masked():
     torch.manual_seed(0)
-    layer = Layer(SMALL).double()
+    layer = TransformerLayer(SMALL).double()
     x = torch.randn(3, 9, 16, dtype=torch.float64)
     mask = torch.zeros(9, 9, dtype=torch.bool)
     mask[:, 5:] = True
@@ -57,7 +57,7 @@ def test_the_whole_model_is_torchs_stack():
     mask = torch.zeros(9, 9, dtype=torch.bool)
     mask[:, 5:] = True
     for layer in model.layers:
-        assert isinstance(layer, Layer)
+        assert isinstance(layer, TransformerLayer)
         x = reference(layer, SMALL)(x, src_mask=mask)
     wanted = (model.read(x)[:, :, 0] * 2).detach()
     torch.testing.assert_close(model.predict(dictionary, labels), wanted, rtol=1e-10, atol=1e-10)

@@ -1,4 +1,4 @@
-"""P4: one-layer attention that learns ridge regression in context, its certificate, and a deep transformer."""
+"""P4: one-layer attention that learns ridge regression in context, and a deep transformer."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,12 @@ from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
-    from attangent.papers.p4_in_context.one_layer.certificate import Certificate
-    from attangent.papers.p4_in_context.one_layer.health import Health, InitialisationWarning
-    from attangent.papers.p4_in_context.one_layer.training import Training
+    from attangent.papers.p4_in_context.one_layer.certificate import (
+        Certificate,
+        Health,
+        InitialisationWarning,
+    )
+    from attangent.papers.p4_in_context.one_layer.training import TrainingRun
     from attangent.papers.p4_in_context.transformer import (
         InContextTransformer,
         TransformerConfig,
@@ -21,18 +24,18 @@ __all__ = [
     "InContextTransformer",
     "InitialisationWarning",
     "OneLayerAttention",
-    "Training",
+    "TrainingRun",
     "TransformerConfig",
     "TransformerTrainer",
 ]
 
 _HOMES = {
     "Certificate": "one_layer.certificate",
-    "Health": "one_layer.health",
+    "Health": "one_layer.certificate",
     "InContextTransformer": "transformer",
-    "InitialisationWarning": "one_layer.health",
+    "InitialisationWarning": "one_layer.certificate",
     "OneLayerAttention": "one_layer.attention",
-    "Training": "one_layer.training",
+    "TrainingRun": "one_layer.training",
     "TransformerConfig": "transformer",
     "TransformerTrainer": "transformer",
 }

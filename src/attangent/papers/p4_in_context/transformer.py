@@ -23,7 +23,14 @@ from attangent.icl.tasks import IN_DOMAIN, Tasks
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes; the defaults are the paper's (four layers, d_model 256, d_ff 512, eight heads)."""
+    """Sizes of the transformer; the defaults are the paper's.
+
+    Attributes:
+        layers: Number of layers.
+        d_model: Width of the residual stream, a multiple of `heads`.
+        d_ff: Width of the feed-forward layers.
+        heads: Attention heads per layer.
+    """
 
     layers: int = 4
     d_model: int = 256
@@ -37,15 +44,15 @@ class TransformerConfig:
             raise AttangentError(f"d_model is {self.d_model}, expected a multiple of heads={self.heads}")
 
     def check_memory(self, d: int) -> None:
-        """Refuse sizes whose weights no memory holds, for tokens of d numbers."""
+        """Raise an error if the weights for tokens of d numbers do not fit into memory."""
         check_memory("the embedding", 4, d=d + 1, d_model=self.d_model)
         each = 4 * self.d_model + 2 * self.d_ff
         check_memory("the layers", 4, layers=self.layers, d_model=self.d_model, weights_for_each=each)
 
     def operations(self, K: int, N: int) -> float:
-        """Elementary operations of one forward pass over a prompt: products, and 20 for an exponential.
+        """Count the operations of one forward pass over a prompt: one per product, 20 per exponential.
 
-        The products do not depend on the number of heads, the K N softmax entries of each head do.
+        The products do not depend on the number of heads; the K N softmax entries per head do.
         """
         projections = 2 * self.d_model**2 * (2 * K + 2 * N) + 4 * K * N * self.d_model
         feed_forward = 4 * K * self.d_model * self.d_ff
@@ -55,8 +62,14 @@ class TransformerConfig:
 class InContextTransformer(nn.Module):
     """Tokens (v; y) for the prompt and (v; 0) for queries, no positions, post-norm layers, one number out.
 
-    Every token asks; only the prompt's tokens are asked, so that a query's answer does not depend on which
-    other queries come with it. Labels enter divided by sqrt(m) and answers leave multiplied by it.
+    Every token attends to the prompt's tokens only, so a query's answer does not depend on the other queries.
+    Labels are divided by sqrt(m) on the way in, and answers multiplied by it on the way out.
+
+    Args:
+        d: Size of a token.
+        m: Number of features, which sets the scale of labels.
+        config: Sizes; the paper's by default.
+        seed: Seed of the weights.
     """
 
     def __init__(self, d: int, m: int, config: TransformerConfig | None = None, seed: int = 0):
@@ -65,7 +78,7 @@ class InContextTransformer(nn.Module):
         self.label_scale = math.sqrt(check_size("m", m))
         self.config.check_memory(check_size("d", d))
         self.embed = nn.Linear(d + 1, self.config.d_model)
-        self.layers = nn.ModuleList(Layer(self.config) for _ in range(self.config.layers))
+        self.layers = nn.ModuleList(TransformerLayer(self.config) for _ in range(self.config.layers))
         self.read = nn.Linear(self.config.d_model, 1)
         self._initialise(generator(seed, "icl transformer"))
 
@@ -78,8 +91,9 @@ class InContextTransformer(nn.Module):
                 nn.init.zeros_(value)
 
     def forward(self, tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
-        """Answers (batch, N + Q) for prompt tokens (N, d) with labels (batch, N), then queries (Q, d)."""
-        d, like = self.embed.in_features - 1, self.embed.weight
+        """Return answers (batch, N + Q) for prompt tokens (N, d) with labels (batch, N), then queries (Q, d)."""
+        d = self.embed.in_features - 1
+        like = self.embed.weight
         tokens = fitted("tokens", tokens, like, "N", d)
         labels = fitted("labels", labels, like, "batch", len(tokens))
         queries = fitted("queries", queries, like, "Q", d)
@@ -93,23 +107,23 @@ class InContextTransformer(nn.Module):
         return self.read(x)[:, :, 0] * self.label_scale
 
     def predict(self, dictionary: Dictionary, labels: Any) -> Tensor:
-        """(count, K): answers for a dictionary's tokens, given the labels (count, N) of prompts."""
+        """Return answers (count, K) for a dictionary's tokens from the labels (count, N) of prompts."""
         y = as_labels(labels, dictionary.N)
         with torch.no_grad():
             return self(*_cast(self, dictionary, y)).double()
 
 
 def _check_reach(**inputs: Tensor) -> None:
-    """Refuse numbers whose squares, which the layer norms take, leave the dtype."""
-    for name, given in inputs.items():
-        largest = given.detach().abs().amax().item() if given.numel() else 0.0
-        if largest > 1e-3 * math.sqrt(torch.finfo(given.dtype).max):
+    """Raise an error if the squares that the layer norms take overflow the dtype."""
+    for name, values in inputs.items():
+        largest = values.detach().abs().amax().item() if values.numel() else 0.0
+        if largest > 1e-3 * math.sqrt(torch.finfo(values.dtype).max):
             raise AttangentError(
-                f"{name} reaches {largest:.3g}, which {given.dtype} cannot square: scale it down"
+                f"{name} reaches {largest:.3g}, which {values.dtype} cannot square; scale it down"
             )
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """x = norm(x + attention(x, prompt)); x = norm(x + feed-forward(x)), without dropout."""
 
     def __init__(self, config: TransformerConfig):
@@ -118,12 +132,16 @@ class Layer(nn.Module):
         self.heads = config.heads
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.out = nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, config.d_ff), nn.Linear(config.d_ff, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.up = nn.Linear(width, config.d_ff)
+        self.down = nn.Linear(config.d_ff, width)
+        self.norm1 = nn.LayerNorm(width)
+        self.norm2 = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, N: int) -> Tensor:
         prompt = x[:, :N]
-        q, k, v = self._split(self.query(x)), self._split(self.key(prompt)), self._split(self.value(prompt))
+        q = self._split(self.query(x))
+        k = self._split(self.key(prompt))
+        v = self._split(self.value(prompt))
         mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
         x = self.norm1(x + self.out(mixed))
         return self.norm2(x + self.down(torch.relu(self.up(x))))
@@ -144,7 +162,17 @@ class TransformerTraining:
 
 @dataclass(frozen=True)
 class TransformerTrainer:
-    """Adam on prompts drawn afresh, or from a fixed pool of `prompts` as in the paper."""
+    """Adam on sampled prompts.
+
+    Attributes:
+        steps: Number of optimiser steps.
+        rate: Learning rate.
+        batch: Prompts per step.
+        prompts: Size of the fixed pool of prompts, as in the paper; None draws new prompts at every step.
+        tasks: Distribution of the tasks.
+        record_every: Steps between two records of the losses.
+        seed: Seed of the prompts.
+    """
 
     steps: int = 1000
     rate: float = 1e-4
@@ -166,7 +194,17 @@ class TransformerTrainer:
         tests: dict[str, Tensor] | None = None,
         quiet: bool = False,
     ) -> TransformerTraining:
-        """Train in place; `tests` are labels (count, N) of prompts on which the distance to y* is noted."""
+        """Train in place.
+
+        Args:
+            model: The transformer.
+            dictionary: Tokens and features that prompts are drawn from.
+            tests: Labels (count, N) of prompts, by name, on which the distance to y* is recorded.
+            quiet: Show no progress bar.
+
+        Returns:
+            The losses along the run.
+        """
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, fused=True)
         draw = self._batches(dictionary)
         course = _Course(model, dictionary, tests or {})
@@ -191,14 +229,16 @@ class TransformerTrainer:
 
 
 def batch_loss(model: InContextTransformer, dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """The mean over prompts of (1/2K)|yhat - y|^2."""
+    """Return (1/2K)|yhat - y|^2, averaged over prompts."""
     answers = model(*_cast(model, dictionary, labels[:, : dictionary.N]))
     return (answers - labels.to(answers)).square().mean() / 2
 
 
 class _Course:
     def __init__(self, model: InContextTransformer, dictionary: Dictionary, tests: dict[str, Tensor]):
-        self.model, self.dictionary, self.tests = model, dictionary, tests
+        self.model = model
+        self.dictionary = dictionary
+        self.tests = tests
         limit = RidgeLimit(dictionary)
         self.wanted = {name: limit.predict(labels) for name, labels in tests.items()}
         self.steps: list[int] = []

@@ -9,7 +9,7 @@ import torch
 from attangent.audit import Verdict
 from attangent.icl import RidgeLimit
 from attangent.papers.p4_in_context.claims import convergence
-from attangent.papers.p4_in_context.one_layer.training import Training
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 from tests.papers.harness import ClaimSuite, check, line
 
 
@@ -60,17 +60,17 @@ def test_rank_by_exact_elimination():
 
 def test_a_bound_that_is_passed_names_its_first_step():
     gaps = torch.tensor([1.0, 0.5, 0.6, 0.1], dtype=torch.float64)
-    run = Training("gd", torch.arange(4), gaps, "steps")
+    run = TrainingRun("gd", torch.arange(4), gaps, "steps")
     broken = convergence._kept(run, 0.4)
     assert broken.first_violation == 2
     assert broken.measured == pytest.approx(0.6 / 0.36)
-    diverged = Training("gd", torch.arange(2), torch.tensor([1.0, math.inf]), "diverged")
+    diverged = TrainingRun("gd", torch.arange(2), torch.tensor([1.0, math.inf]), "diverged")
     assert convergence._kept(diverged, 0.1).measured == math.inf
 
 
 def test_a_gap_at_round_off_breaks_no_bound_that_is_far_below_it():
     gaps = torch.tensor([1.0, 1e-9, 1e-16, 1e-16, 1e-16], dtype=torch.float64)
-    run = Training("gd", torch.arange(5), gaps, "steps")
+    run = TrainingRun("gd", torch.arange(5), gaps, "steps")
     kept = convergence._kept(run, 1 - 1e-7)
     assert kept.first_violation is None
     assert kept.measured == pytest.approx(1e-2)

@@ -5,11 +5,11 @@ import pytest
 from attangent.audit import registry
 from attangent.icl import RidgeLimit
 from attangent.papers.p4_in_context.claims import bounds
-from attangent.papers.p4_in_context.claims.dictionary_setting import Reparametrised, dictionary
+from attangent.papers.p4_in_context.claims.dictionary_setting import Reparametrised, draw_dictionary
 
 
 def test_the_reparametrised_gradient_is_the_slope_of_its_gap():
-    given = dictionary(registry.get("P4/lemma-7").quick, 0)
+    given = draw_dictionary(registry.get("P4/lemma-7").quick, 0)
     l = Reparametrised(given, RidgeLimit(given).A, 3.0)
     Q, alpha = bounds._points(registry.get("P4/lemma-7").quick, 0)[100]
     moved = alpha.clone()

@@ -7,7 +7,7 @@ import pytest
 from attangent.audit import Verdict, registry
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.claims import interpretation
-from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary, model
+from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from tests.papers.harness import ClaimSuite, check
 
@@ -40,7 +40,7 @@ def test_answers_worse_than_ridge_are_found_out(monkeypatch):
 
 def test_floor_of_one_head_is_below_every_single_head():
     settings = registry.get("P4/multi-head").quick
-    given = dictionary(settings, 0)
+    given = draw_dictionary(settings, 0)
     floor = interpretation.least_gap_of_one_head(given)
     for seed in range(3):
         one = model(settings | {"heads": 1, "logit_std": 1.0 + seed}, seed, given)

@@ -12,7 +12,7 @@ from attangent.audit.registry import claim
 from attangent.icl import Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     Reparametrised,
-    dictionary,
+    draw_dictionary,
     draw,
     joint_norm,
     signs,
@@ -44,25 +44,27 @@ SMOOTHNESS = {
     title="The gradient in Q is bounded by the root of the gap",
     quote="Suppose Assumption 1 holds and |alpha_{h,k}^(t)| <= alpha. Then for all h",
     rests_on=("P4/lemma-1", "P4/lemma-5"),
-    statement="""Where all |alpha_hk| <= alpha, the gradient of l in Q_h has norm at most 2 sqrt(2) gamma
+    statement="""If all |alpha_hk| <= alpha, the gradient of l in Q_h has norm at most 2 sqrt(2) gamma
         alpha fbar_max sqrt(l - L*).""",
     quick={**_SIZES, "gamma": 3.0},
     full=_FULL,
     seconds=0.3,
 )
 def gradient_norm(settings: Settings, seed: int) -> Finding:
-    l, given = _loss(settings, seed)
-    ratios, gaps, norms = [], [], []
+    l, dictionary = _loss(settings, seed)
+    ratios = []
+    gaps = []
+    norms = []
     for Q, alpha in _points(settings, seed):
         dQ, _ = l.gradient(Q, alpha)
         root = math.sqrt(l.gap(Q, alpha))
         largest = dQ.flatten(1).norm(dim=1).max().item()
-        bound = 2 * math.sqrt(2) * settings.gamma * alpha.abs().max().item() * given.f_max * root
+        bound = 2 * math.sqrt(2) * settings.gamma * alpha.abs().max().item() * dictionary.f_max * root
         ratios.append(largest / bound)
         gaps.append(bound)
         norms.append(largest)
     return Finding(
-        hypotheses=(unit_tokens(given),),
+        hypotheses=(unit_tokens(dictionary),),
         conclusions=(Conclusion("largest gradient norm / bound", "<=", 1.0, max(ratios)),),
         numbers={"smallest slack, bound / norm": 1 / max(ratios)},
         figures=(
@@ -94,14 +96,14 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def lipschitz(settings: Settings, seed: int) -> Finding:
-    l, given = _loss(settings, seed)
-    Z = torch.linalg.matrix_norm(given.Z_bar, 2).item()
+    l, dictionary = _loss(settings, seed)
+    Z = torch.linalg.matrix_norm(dictionary.Z_bar, 2).item()
     worst: dict[str, float] = dict.fromkeys(("b moves (50)", "delta moves (51)", "b (52)", "delta (53)"), 0.0)
-    for (Q, a), (Q2, a2) in _pairs(settings, seed, given):
+    for (Q, a), (Q2, a2) in _pairs(settings, seed, dictionary):
         for name, ratio in _lemma_8_ratios(l, Z, (Q, a), (Q2, a2)).items():
             worst[name] = max(worst[name], ratio)
     return Finding(
-        hypotheses=(unit_tokens(given),),
+        hypotheses=(unit_tokens(dictionary),),
         conclusions=tuple(
             Conclusion(f"{name}: largest value / bound", "<=", 1 + 1e-9, ratio)
             for name, ratio in worst.items()
@@ -113,10 +115,13 @@ Point = tuple[Tensor, Tensor]
 
 
 def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) -> dict[str, float]:
-    (Q, a), (Q2, a2) = first, second
-    H, alpha = len(Q), max(a.abs().max().item(), a2.abs().max().item())
+    (Q, a) = first
+    (Q2, a2) = second
+    H = len(Q)
+    alpha = max(a.abs().max().item(), a2.abs().max().item())
     b, b2 = (torch.einsum("ij,hjk->hik", l.dictionary.Z_bar, l.softmax(q)) for q in (Q, Q2))
-    delta, delta2 = l.delta(Q, a), l.delta(Q2, a2)
+    delta = l.delta(Q, a)
+    delta2 = l.delta(Q2, a2)
     moved = (Q - Q2).flatten(1).norm(dim=1)
     moved_alpha = (a - a2).norm(dim=0)
     bound_51 = l.gamma * math.sqrt(H) * (2 * alpha * moved.norm() + moved_alpha)
@@ -136,7 +141,7 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
     quote="For all transformer parameters xi, xi', if max{|alpha_{h,k}|, |alpha'_{h,k}|} <= alpha, then we "
     "have",
     rests_on=("P4/lemma-1", "P4/lemma-8"),
-    statement="""Where all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
+    statement="""If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
         constant L of Eq. (61), for every gamma and alpha.""",
     quick=SMOOTHNESS,
     full={"points": 100},
@@ -144,15 +149,15 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
     seconds=1.5,
 )
 def smoothness(settings: Settings, seed: int) -> Finding:
-    given = _scaled(dictionary(settings, seed), settings.feature_scale)
-    s = sizes(given, settings.heads)
+    dictionary = _scaled(draw_dictionary(settings, seed), settings.feature_scale)
+    s = sizes(dictionary, settings.heads)
     grid = list(itertools.product(settings.log10_gammas, settings.log10_alphas))
-    measured = {(g, a): math.log10(_steepest(given, settings, seed, g, a)) for g, a in grid}
+    measured = {(g, a): math.log10(_steepest(dictionary, settings, seed, g, a)) for g, a in grid}
     printed = {(g, a): measured[g, a] - log10_L_61(s, g, a) for g, a in grid}
     corrected = {(g, a): measured[g, a] - log10_L_corrected(s, g, a) for g, a in grid}
     worst = max(grid, key=lambda at: printed[at])
     return Finding(
-        hypotheses=(unit_tokens(given),),
+        hypotheses=(unit_tokens(dictionary),),
         conclusions=(
             Conclusion("largest quotient / L as printed in (61)", "<=", 0.0, printed[worst], log10=True),
         ),
@@ -169,7 +174,7 @@ def smoothness(settings: Settings, seed: int) -> Finding:
     repairs="P4/lemma-10",
     place="ours",
     title="Smoothness of the loss, with the square",
-    statement="""Where all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
+    statement="""If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
         constant of Eq. (61) in which the prefactor 8 gamma f |Zbar| is replaced by 16 gamma^2 f^2 |Zbar|^2
         / K.""",
     derivation="""Eq. (58) bounds the change of the gradient in Q_h by (2 gamma f |Zbar| / K) times the sum
@@ -181,25 +186,26 @@ def smoothness(settings: Settings, seed: int) -> Finding:
     seconds=1.2,
 )
 def smoothness_with_the_square(settings: Settings, seed: int) -> Finding:
-    given = _scaled(dictionary(settings, seed), settings.feature_scale)
-    s = sizes(given, settings.heads)
+    dictionary = _scaled(draw_dictionary(settings, seed), settings.feature_scale)
+    s = sizes(dictionary, settings.heads)
     grid = itertools.product(settings.log10_gammas, settings.log10_alphas)
     excess = [
-        math.log10(_steepest(given, settings, seed, g, a)) - log10_L_corrected(s, g, a) for g, a in grid
+        math.log10(_steepest(dictionary, settings, seed, g, a)) - log10_L_corrected(s, g, a) for g, a in grid
     ]
     return Finding(
-        hypotheses=(unit_tokens(given),),
+        hypotheses=(unit_tokens(dictionary),),
         conclusions=(Conclusion("largest quotient / L corrected", "<=", 0.0, max(excess), log10=True),),
     )
 
 
 def _steepest(
-    given: Dictionary, settings: Settings, seed: int, log10_gamma: float, log10_alpha: float
+    dictionary: Dictionary, settings: Settings, seed: int, log10_gamma: float, log10_alpha: float
 ) -> float:
     """The largest quotient |grad - grad'| / |Q - Q'| found, by power steps along which Q alone moves."""
-    l = Reparametrised(given, RidgeLimit(given).A, 10.0**log10_gamma)
-    H, d = settings.heads, given.d
-    alphas = 10.0**log10_alpha * signs((settings.points, H, given.K), seed, "smoothness alpha")
+    l = Reparametrised(dictionary, RidgeLimit(dictionary).A, 10.0**log10_gamma)
+    H = settings.heads
+    d = dictionary.d
+    alphas = 10.0**log10_alpha * signs((settings.points, H, dictionary.K), seed, "smoothness alpha")
     spreads = torch.logspace(-1.5, 0.5, settings.points, dtype=torch.float64)[:, None, None, None]
     Qs = spreads * draw((settings.points, H, d, d), seed, "smoothness Q")
     steepest = 0.0
@@ -207,7 +213,8 @@ def _steepest(
         direction = torch.ones_like(Q)
         for _ in range(4):
             step = 1e-4 * direction / direction.norm()
-            ahead, behind = l.gradient(Q + step, alpha), l.gradient(Q - step, alpha)
+            ahead = l.gradient(Q + step, alpha)
+            behind = l.gradient(Q - step, alpha)
             change = [a - b for a, b in zip(ahead, behind, strict=True)]
             steepest = max(steepest, joint_norm(*change) / 2e-4)
             direction = change[0]
@@ -234,17 +241,20 @@ def _smoothness_figure(
 
 
 def _loss(settings: Settings, seed: int) -> tuple[Reparametrised, Dictionary]:
-    given = dictionary(settings, seed)
-    return Reparametrised(given, RidgeLimit(given).A, settings.gamma), given
+    dictionary = draw_dictionary(settings, seed)
+    return Reparametrised(dictionary, RidgeLimit(dictionary).A, settings.gamma), dictionary
 
 
-def _scaled(given: Dictionary, factor: float) -> Dictionary:
-    return Dictionary(given.tokens, factor * given.features, given.N, given.tau)
+def _scaled(dictionary: Dictionary, factor: float) -> Dictionary:
+    return Dictionary(dictionary.tokens, factor * dictionary.features, dictionary.N, dictionary.tau)
 
 
 def _points(settings: Settings, seed: int) -> list[Point]:
     """Parameters of many sizes: the spread of Q from 0.03 to 30, |alpha| from 0.01 to 100."""
-    H, K, d, count = settings.heads, settings.K, settings.d, settings.points
+    H = settings.heads
+    K = settings.K
+    d = settings.d
+    count = settings.points
     spreads = torch.logspace(-1.5, 1.5, count, dtype=torch.float64)[:, None, None, None]
     alphas = torch.logspace(-2, 2, count, dtype=torch.float64)
     alphas = alphas[torch.arange(count) * 7 % count][:, None, None]  # every spread meets every size
@@ -252,12 +262,14 @@ def _points(settings: Settings, seed: int) -> list[Point]:
     return list(zip(Qs, alphas * draw((count, H, K), seed, "points alpha"), strict=True))
 
 
-def _pairs(settings: Settings, seed: int, given: Dictionary) -> list[tuple[Point, Point]]:
+def _pairs(settings: Settings, seed: int, dictionary: Dictionary) -> list[tuple[Point, Point]]:
     """Each point with a neighbour at a distance between 1e-4 and 10, every other one in a steep direction."""
     points = _points(settings, seed)
     far = torch.logspace(-4, 1, len(points), dtype=torch.float64)
     far = far[torch.arange(len(points)) * 11 % len(points)]
-    steep = torch.outer(given.tokens[0] - given.tokens[1], given.tokens[-1]).expand_as(points[0][0])
+    steep = torch.outer(dictionary.tokens[0] - dictionary.tokens[1], dictionary.tokens[-1]).expand_as(
+        points[0][0]
+    )
     steep = steep / steep.norm()
     return [
         (

@@ -10,11 +10,11 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary
-from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary, draw, model, unit_tokens
+from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, draw, model, unit_tokens
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import Certificate
 from attangent.papers.p4_in_context.one_layer.heads import logit_scale
-from attangent.papers.p4_in_context.one_layer.training import Training
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 
 PROVABLE = {"K": 6, "d": 8, "m": 4, "N": 4, "tau": 0.1, "heads": 64, "logit_std": 3.0, "rate_factor": 1.0}
 
@@ -68,12 +68,12 @@ def full_rank(settings: Settings, seed: int) -> Finding:
 
 def _standard_start(settings: Settings, seed: int, tokens: str) -> OneLayerAttention:
     """Q with standard normal entries, as the experiments of the paper have it."""
-    given = dictionary(settings | {"tokens": tokens}, seed)
+    dictionary = draw_dictionary(settings | {"tokens": tokens}, seed)
     if settings.repeat_token:
-        doubled = given.tokens.clone()
+        doubled = dictionary.tokens.clone()
         doubled[1] = doubled[0]
-        given = Dictionary(doubled, given.features, given.N, given.tau)
-    return model(settings | {"logit_std": logit_scale(given)}, seed, given)
+        dictionary = Dictionary(doubled, dictionary.features, dictionary.N, dictionary.tau)
+    return model(settings | {"logit_std": logit_scale(dictionary)}, seed, dictionary)
 
 
 def _exact_rank(start: OneLayerAttention, k: int) -> int:
@@ -102,9 +102,9 @@ def _rank(rows: list[list[decimal.Decimal]], negligible: decimal.Decimal) -> int
     return min(len(rows), len(rows[0]))
 
 
-def _least_distance(given: Dictionary) -> float:
+def _least_distance(dictionary: Dictionary) -> float:
     """The largest over coordinates of the least distance of two prompt tokens in that coordinate."""
-    ordered = given.tokens[: given.N].sort(dim=0).values
+    ordered = dictionary.tokens[: dictionary.N].sort(dim=0).values
     return ordered.diff(dim=0).amin(dim=0).max().item()
 
 
@@ -123,7 +123,8 @@ def _least_distance(given: Dictionary) -> float:
 def linear_convergence(settings: Settings, seed: int) -> Finding:
     start = model(settings, seed)
     c = start.certificate()
-    rate_Q, rate_w = settings.rate_factor * c.rate_Q, settings.rate_factor * c.rate_w
+    rate_Q = settings.rate_factor * c.rate_Q
+    rate_w = settings.rate_factor * c.rate_w
     run = start.fit("gd", steps=settings.steps, rate_Q=rate_Q, rate_w=rate_w, quiet=True)
     return Finding(
         hypotheses=(unit_tokens(start.dictionary), *theorem_1_hypotheses(c, rate_Q, rate_w)),
@@ -153,10 +154,10 @@ def theorem_1_hypotheses(c: Certificate, rate_Q: float, rate_w: float) -> tuple[
 
 
 ROUND_OFF = 1e-12
-"""Of the first gap; a bound below it says nothing that double precision can measure."""
+"""Fraction of the first gap below which double precision can no longer check a bound."""
 
 
-def _kept(run: Training, contraction: float) -> Conclusion:
+def _kept(run: TrainingRun, contraction: float) -> Conclusion:
     falls = run.steps.double() * math.log1p(-contraction)
     measurable = falls >= math.log(ROUND_OFF)
     excess = (run.gaps.log() - run.gaps[0].log() - falls)[measurable][1:]  # the bound is the gap at step 0
@@ -171,7 +172,7 @@ def _kept(run: Training, contraction: float) -> Conclusion:
     )
 
 
-def _rates(c: Certificate, run: Training, contraction: float) -> dict[str, float]:
+def _rates(c: Certificate, run: TrainingRun, contraction: float) -> dict[str, float]:
     steps = int(run.steps[-1])
     measured = -math.expm1((run.gaps[-1] / run.gaps[0]).log().item() / steps) if run.gap > 0 else math.nan
     return {
@@ -186,7 +187,7 @@ def _rates(c: Certificate, run: Training, contraction: float) -> dict[str, float
     }
 
 
-def _gap_figure(run: Training, contraction: float) -> Figure:
+def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
     shown = torch.arange(0, len(run.gaps), max(1, len(run.gaps) // 200))
     bounds = run.gaps[0] * (1 - contraction) ** run.steps[shown].double()
     return Figure(

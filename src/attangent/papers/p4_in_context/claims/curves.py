@@ -7,12 +7,12 @@ from attangent.audit.finding import Conclusion, Figure, Series
 
 
 def fall(losses: Tensor) -> float:
-    """The last loss over the first."""
+    """Return the last loss divided by the first."""
     return (losses[-1] / losses[0]).item()
 
 
 def fall_lines(losses: dict[str, Tensor]) -> list[Conclusion]:
-    """That each of the losses ends below its start."""
+    """Return one conclusion per loss: it ends below its start."""
     return [
         Conclusion(f"{name} at the end / at the start", "<=", 1.0, fall(values))
         for name, values in losses.items()
@@ -22,7 +22,7 @@ def fall_lines(losses: dict[str, Tensor]) -> list[Conclusion]:
 def alike_lines(
     name: str, losses: dict[str, Tensor], least_correlation: float, largest_fall: float
 ) -> tuple[Conclusion, ...]:
-    """That the out-of-domain loss follows the one of this name, and all three fall far; marks of ours."""
+    """Return conclusions with our thresholds: the out-of-domain loss follows `name`, and all three fall far."""
     a, b = (losses[of].double().log() for of in ("out-of-domain loss", name))
     correlation = torch.corrcoef(torch.stack([a, b]))[0, 1].item()
     follows = f"correlation of log out-of-domain with log {name.removesuffix(' loss')}"

@@ -1,4 +1,4 @@
-"""The dictionary, the model and the measures that the claims of P4 share."""
+"""Dictionary, model and measures that the claims of P4 share."""
 
 import math
 import warnings
@@ -11,15 +11,15 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+from attangent.papers.p4_in_context.one_layer.certificate import InitialisationWarning
 from attangent.papers.p4_in_context.one_layer.heads import gradient, mixture, softmax_vectors
-from attangent.papers.p4_in_context.one_layer.health import InitialisationWarning
 
 EXACT = 1e-10
 PAPER_SIZE = {"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01}
 
 
-def dictionary(settings: Settings, seed: int) -> Dictionary:
-    """The dictionary of these settings: K, d, m, N, tau, and where given tokens."""
+def draw_dictionary(settings: Settings, seed: int) -> Dictionary:
+    """Draw the dictionary that the settings describe: K, d, m, N, tau, and tokens if set."""
     return Dictionary.random(
         K=settings.K,
         d=settings.d,
@@ -32,24 +32,29 @@ def dictionary(settings: Settings, seed: int) -> Dictionary:
     )
 
 
-def model(settings: Settings, seed: int, given: Dictionary | None = None) -> OneLayerAttention:
-    """Attention on that dictionary with `heads` heads, untrained. A claim measures health itself."""
+def model(settings: Settings, seed: int, dictionary: Dictionary | None = None) -> OneLayerAttention:
+    """Return untrained attention with `heads` heads; claims measure its health themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InitialisationWarning)
         return OneLayerAttention(
-            given or dictionary(settings, seed), settings.heads, settings.get("logit_std", 2.0), seed
+            dictionary or draw_dictionary(settings, seed),
+            settings.heads,
+            settings.get("logit_std", 2.0),
+            seed,
         )
 
 
-def unit_tokens(given: Dictionary) -> Hypothesis:
-    return Hypothesis("largest |v_k|", "<=", 1 + 1e-12, given.tokens.norm(dim=1).max().item())
+def unit_tokens(dictionary: Dictionary) -> Hypothesis:
+    return Hypothesis("largest |v_k|", "<=", 1 + 1e-12, dictionary.tokens.norm(dim=1).max().item())
 
 
 class Reparametrised:
     """l(Q, alpha) = L(Q, gamma alpha) of Lemma 6, its gradient and its gap."""
 
-    def __init__(self, given: Dictionary, A: Tensor, gamma: float):
-        self.dictionary, self.A, self.gamma = given, A, gamma
+    def __init__(self, dictionary: Dictionary, A: Tensor, gamma: float):
+        self.dictionary = dictionary
+        self.A = A
+        self.gamma = gamma
 
     def softmax(self, Q: Tensor) -> Tensor:
         return softmax_vectors(self.dictionary, Q)
@@ -69,7 +74,7 @@ class Reparametrised:
 
 
 def draw(shape: tuple[int, ...], seed: int, stream: str) -> Tensor:
-    """Standard normal numbers of a named stream."""
+    """Draw standard normal numbers from a named random stream."""
     return torch.randn(*shape, generator=generator(seed, stream), dtype=torch.float64)
 
 
@@ -78,7 +83,7 @@ def signs(shape: tuple[int, ...], seed: int, stream: str) -> Tensor:
 
 
 def joint_norm(*parts: Tensor) -> float:
-    """The norm of all parts as one vector."""
+    """Return the norm of all parts as one vector."""
     return math.sqrt(sum(part.square().sum().item() for part in parts))
 
 

@@ -9,7 +9,7 @@ from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
 from attangent.icl import OUT_OF_DOMAIN, Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall_lines
-from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary
+from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary
 from attangent.papers.p4_in_context.transformer import (
     InContextTransformer,
     TransformerConfig,
@@ -61,13 +61,11 @@ _LARGER = {
     seconds=4.0,
 )
 def losses_fall_together(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
-    course = _train(given, settings, seed)
-    training, inside, outside = (
-        course.losses,
-        course.inference["in-domain"],
-        course.inference["out-of-domain"],
-    )
+    dictionary = draw_dictionary(settings, seed)
+    course = _train(dictionary, settings, seed)
+    training = course.losses
+    inside = course.inference["in-domain"]
+    outside = course.inference["out-of-domain"]
     losses = {"training loss": training, "in-domain loss": inside, "out-of-domain loss": outside}
     above = (outside[-1] / inside[-1]).item()
     return Finding(
@@ -79,7 +77,7 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
         differs=_differences(settings),
         numbers={
             "training loss": training[-1].item(),
-            "L*": RidgeLimit(given).least_loss,
+            "L*": RidgeLimit(dictionary).least_loss,
             "in-domain": inside[-1].item(),
             "out-of-domain": outside[-1].item(),
         },
@@ -117,7 +115,8 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
 def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
     pairs = [_pair(settings, 1000 * seed + i) for i in range(settings.pairs)]
     logs = torch.tensor([math.log10(few / many) for few, many in pairs], dtype=torch.float64)
-    mean, error = logs.mean().item(), (logs.std() / math.sqrt(len(logs))).item()
+    mean = logs.mean().item()
+    error = (logs.std() / math.sqrt(len(logs))).item()
     decided = abs(mean) > TWO_SIDED * error
     work = _steps_for_the_same_work(settings, settings.many) / settings.steps
     return Finding(
@@ -137,7 +136,7 @@ def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
             "standard error": error,
             f"pairs in which {settings.few} heads end lower": float((logs < 0).sum()),
         },
-        remark="Pairs share their dictionary, prompts and test prompts. Undecided where the mean is within "
+        remark="Pairs share their dictionary, prompts and test prompts. Undecided if the mean is within "
         f"{TWO_SIDED} standard errors of 0. Time is counted in operations, so that the finding does not "
         "depend on the machine.",
     )
@@ -149,12 +148,14 @@ TWO_SIDED = 2.26
 
 def _pair(settings: Settings, seed: int) -> tuple[float, float]:
     """The in-domain losses with few and with many heads after the same amount of work."""
-    given = dictionary(settings, seed)
+    dictionary = draw_dictionary(settings, seed)
 
     def loss(heads: int) -> float:
         steps = _steps_for_the_same_work(settings, heads)
         return (
-            _train(given, settings | {"heads": heads, "steps": steps}, seed).inference["in-domain"][-1].item()
+            _train(dictionary, settings | {"heads": heads, "steps": steps}, seed)
+            .inference["in-domain"][-1]
+            .item()
         )
 
     return loss(settings.few), loss(settings.many)
@@ -169,9 +170,9 @@ def _steps_for_the_same_work(settings: Settings, H: int) -> int:
     return max(1, round(settings.steps * least / this))
 
 
-def _train(given: Dictionary, settings: Settings, seed: int) -> TransformerTraining:
+def _train(dictionary: Dictionary, settings: Settings, seed: int) -> TransformerTraining:
     config = TransformerConfig(4, settings.d_model, settings.d_ff, settings.heads)
-    transformer = InContextTransformer(given.d, given.m, config, seed)
+    transformer = InContextTransformer(dictionary.d, dictionary.m, config, seed)
     trainer = TransformerTrainer(
         steps=settings.steps,
         rate=settings.rate,
@@ -181,10 +182,10 @@ def _train(given: Dictionary, settings: Settings, seed: int) -> TransformerTrain
         seed=seed,
     )
     tests = {
-        "in-domain": given.prompts(settings.tests, seed=seed + 1).shown,
-        "out-of-domain": given.prompts(settings.tests, OUT_OF_DOMAIN, seed + 2).shown,
+        "in-domain": dictionary.prompts(settings.tests, seed=seed + 1).shown,
+        "out-of-domain": dictionary.prompts(settings.tests, OUT_OF_DOMAIN, seed + 2).shown,
     }
-    return trainer.train(transformer, given, tests, quiet=True)
+    return trainer.train(transformer, dictionary, tests, quiet=True)
 
 
 def _differences(settings: Settings) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary
-from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, dictionary, model
+from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
 from attangent.papers.p4_in_context.claims.figures_one_layer import differences_from_section_4
 from attangent.papers.p4_in_context.one_layer.heads import logit_scale
-from attangent.papers.p4_in_context.one_layer.training import Training
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 
 
 @claim(
@@ -51,11 +51,12 @@ from attangent.papers.p4_in_context.one_layer.training import Training
     seconds=5.0,
 )
 def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings | {"tokens": "gaussian"}, seed)
-    runs = {H: _descend(given, settings, seed, H) for H in (*settings.few, *settings.enough)}
-    ends, late = {H: _end(run) for H, run in runs.items()}, {H: _late_fall(run) for H, run in runs.items()}
+    dictionary = draw_dictionary(settings | {"tokens": "gaussian"}, seed)
+    runs = {H: _descend(dictionary, settings, seed, H) for H in (*settings.few, *settings.enough)}
+    ends = {H: _end(run) for H, run in runs.items()}
+    late = {H: _late_fall(run) for H, run in runs.items()}
     too_many = settings.too_many
-    crowded = _descend(given, settings | {"steps": settings.crowded_steps}, seed, too_many)
+    crowded = _descend(dictionary, settings | {"steps": settings.crowded_steps}, seed, too_many)
     return Finding(
         conclusions=(
             *_few_heads_lines(settings, ends, late),
@@ -82,7 +83,8 @@ def _few_heads_lines(
     settings: Settings, ends: dict[int, float], late: dict[int, float]
 ) -> tuple[Conclusion, ...]:
     """Fewer than N heads end higher, and fall less at the end, than N or more."""
-    largest, part = max(settings.enough), "few heads"
+    largest = max(settings.enough)
+    part = "few heads"
     later = late[largest] - min(late[H] for H in settings.few)
     gaps = "largest gap with H >= N / least with H < N"
     falls = f"gap at the end / at two thirds with H = {largest}, less the least with H < N"
@@ -92,7 +94,7 @@ def _few_heads_lines(
     )
 
 
-def _crowded_line(too_many: int, crowded: Training) -> Conclusion:
+def _crowded_line(too_many: int, crowded: TrainingRun) -> Conclusion:
     name = f"gap at the end / at the start with H = {too_many}"
     return Conclusion(name, ">=", 1.0, _end(crowded) / crowded.gaps[0].item(), part="too many heads")
 
@@ -103,22 +105,22 @@ def _stopped_line(settings: Settings, late: dict[int, float]) -> Conclusion:
     return Conclusion(name, ">=", 0.95, min(late[H] for H in settings.few), threshold="ours")
 
 
-def _descend(given: Dictionary, settings: Settings, seed: int, H: int) -> Training:
-    start = model(settings | {"heads": H, "logit_std": logit_scale(given)}, seed, given)
+def _descend(dictionary: Dictionary, settings: Settings, seed: int, H: int) -> TrainingRun:
+    start = model(settings | {"heads": H, "logit_std": logit_scale(dictionary)}, seed, dictionary)
     every = max(1, settings.steps // 60)
     return start.fit("adam", steps=settings.steps, rate=settings.rate, record_every=every, quiet=True)
 
 
-def _end(run: Training) -> float:
+def _end(run: TrainingRun) -> float:
     return math.inf if run.diverged else run.gap
 
 
-def _largest_rise(run: Training) -> float:
-    """The largest ratio of one reading of the gap to the one before; above 1 where the loss is unstable."""
+def _largest_rise(run: TrainingRun) -> float:
+    """The largest ratio of one reading of the gap to the one before; above 1 if the loss is unstable."""
     return max((b / a).item() for a, b in pairwise(run.gaps))
 
 
-def _late_fall(run: Training) -> float:
+def _late_fall(run: TrainingRun) -> float:
     return math.inf if run.diverged else (run.gaps[-1] / run.gaps[len(run.gaps) * 2 // 3]).item()
 
 
@@ -126,8 +128,8 @@ def _contrast(ends: dict[int, float], settings: Settings) -> float:
     return max(ends[H] for H in settings.enough) / min(ends[H] for H in settings.few)
 
 
-def _heads_figure(runs: dict[int, Training]) -> Figure:
-    def curve(H: int, run: Training) -> Series:
+def _heads_figure(runs: dict[int, TrainingRun]) -> Figure:
+    def curve(H: int, run: TrainingRun) -> Series:
         shown = torch.arange(0, len(run.gaps), max(1, len(run.gaps) // 100))
         finite = shown[run.gaps[shown].isfinite()]
         return Series.of(f"H={H}", run.steps[finite], run.gaps[finite])

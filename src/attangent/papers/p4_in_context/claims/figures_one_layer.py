@@ -9,10 +9,10 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
 from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
-from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, dictionary, model
+from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.heads import logit_scale
-from attangent.papers.p4_in_context.one_layer.training import Training
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 
 _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
 
@@ -43,9 +43,11 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
 def losses_fall_together(settings: Settings, seed: int) -> Finding:
     start = model(settings, seed)
     run = _adam(start, settings, seed)
-    gaps, inside, outside = run.gaps, run.watched["in-domain"], run.watched["out-of-domain"]
-    given = dictionary(settings | {"tokens": "gaussian"}, seed)
-    saturated = model(settings | {"logit_std": logit_scale(given)}, seed, given)
+    gaps = run.gaps
+    inside = run.watched["in-domain"]
+    outside = run.watched["out-of-domain"]
+    dictionary = draw_dictionary(settings | {"tokens": "gaussian"}, seed)
+    saturated = model(settings | {"logit_std": logit_scale(dictionary)}, seed, dictionary)
     theirs = _adam(saturated, settings, seed)
     losses = {"gap": gaps, "in-domain loss": inside, "out-of-domain loss": outside}
     return Finding(
@@ -94,7 +96,7 @@ def differences_from_section_4(settings: Settings, *others: str) -> tuple[str, .
     return tuple(difference for difference in (*found, *others) if difference)
 
 
-def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> Training:
+def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> TrainingRun:
     return start.fit(
         "adam",
         steps=settings.steps,
@@ -111,8 +113,8 @@ def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> Training:
     )
 
 
-def _distance_to_limit(given: Dictionary, tasks: Tasks, tests: int, seed: int):
-    labels = given.prompts(tests, tasks, seed).shown
+def _distance_to_limit(dictionary: Dictionary, tasks: Tasks, tests: int, seed: int):
+    labels = dictionary.prompts(tests, tasks, seed).shown
     return lambda m: (m.predict(labels) - m.limit.predict(labels)).square().mean().item()
 
 
@@ -135,12 +137,13 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
     rests_on=("P4/lemma-4", "P4/theorem-2"),
 )
 def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
+    dictionary = draw_dictionary(settings, seed)
     lengths = list(settings.lengths)
-    pairs = [_limit_and_best(given, N) for N in lengths]
+    pairs = [_limit_and_best(dictionary, N) for N in lengths]
     gaps = [expected_distance(a.dictionary, a.A, b.A) for a, b in pairs]
-    risks, best = [a.risk() for a, _ in pairs], [b.risk() for _, b in pairs]
-    m = given.m
+    risks = [a.risk() for a, _ in pairs]
+    best = [b.risk() for _, b in pairs]
+    m = dictionary.m
     best_length = lengths[risks.index(min(risks))]
     return Finding(
         conclusions=(
@@ -196,14 +199,14 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     seconds=0.8,
 )
 def best_linear_predictor(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
-    dictionaries = [given.with_prompt_length(N) for N in settings.lengths]
+    dictionary = draw_dictionary(settings, seed)
+    dictionaries = [dictionary.with_prompt_length(N) for N in settings.lengths]
     risks = [RidgeLimit(one).risk() for one in dictionaries]
     others = [
         min(RidgeLimit(one, alpha=factor * one.ridge).risk() for factor in settings.factors)
         for one in dictionaries
     ]
-    last = given.with_prompt_length(max(settings.lengths))
+    last = dictionary.with_prompt_length(max(settings.lengths))
     shown = [_risk_on_the_last_tokens(last, N) for N in settings.lengths]
     return Finding(
         conclusions=(
@@ -223,17 +226,18 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _risk_on_the_last_tokens(given: Dictionary, N: int) -> float:
+def _risk_on_the_last_tokens(dictionary: Dictionary, N: int) -> float:
     """The risk of y* from N labels on the tokens that the longest prompt does not show."""
-    Z, queries = given.features[:N].T, given.Z_query
-    inner = given.ridge * torch.eye(given.m, dtype=torch.float64) + Z @ Z.T
+    Z = dictionary.features[:N].T
+    queries = dictionary.Z_query
+    inner = dictionary.ridge * torch.eye(dictionary.m, dtype=torch.float64) + Z @ Z.T
     weights = Z.T @ torch.linalg.solve(inner, queries)
     bias = (Z @ weights - queries).square().sum()
-    return ((bias + given.ridge * weights.square().sum()) / queries.shape[1]).item()
+    return ((bias + dictionary.ridge * weights.square().sum()) / queries.shape[1]).item()
 
 
-def _limit_and_best(given: Dictionary, N: int) -> tuple[RidgeLimit, RidgeLimit]:
-    shorter = given.with_prompt_length(N)
+def _limit_and_best(dictionary: Dictionary, N: int) -> tuple[RidgeLimit, RidgeLimit]:
+    shorter = dictionary.with_prompt_length(N)
     return RidgeLimit(shorter), RidgeLimit.best(shorter)
 
 

@@ -10,8 +10,8 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.p4_in_context.claims.convergence import PROVABLE, theorem_1_hypotheses
-from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary, model, unit_tokens
-from attangent.papers.p4_in_context.one_layer.health import zeta
+from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model, unit_tokens
+from attangent.papers.p4_in_context.one_layer.certificate import zeta
 
 HEADS = [8, 16, 32, 64, 128, 256, 512, 1024]
 
@@ -34,7 +34,8 @@ def induction(settings: Settings, seed: int) -> Finding:
     start = model(settings, seed)
     c = start.certificate()
     gamma = 10.0**c.log10_gamma
-    rate_Q, rate_w = settings.rate_factor * c.rate_Q, settings.rate_factor * c.rate_w
+    rate_Q = settings.rate_factor * c.rate_Q
+    rate_w = settings.rate_factor * c.rate_w
     looks = []
     for _ in range(settings.looks):
         start.fit("gd", steps=settings.steps // settings.looks, rate_Q=rate_Q, rate_w=rate_w, quiet=True)
@@ -67,10 +68,10 @@ class _Guarantee:
 
 
 def guarantees(settings: Settings, seed: int) -> list[_Guarantee]:
-    given = dictionary(settings, seed)
+    dictionary = draw_dictionary(settings, seed)
     found = []
     for H in settings.head_counts:
-        c = model(settings | {"heads": H}, seed, given).certificate()
+        c = model(settings | {"heads": H}, seed, dictionary).certificate()
         found.append(_Guarantee(c.log10_contraction, c.zeta / H, c.log10_L_61 - c.log10_L))
     return found
 
@@ -132,11 +133,11 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def more_heads_do_not_slow_down(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
+    dictionary = draw_dictionary(settings, seed)
     means = []
     for H in settings.head_counts:
         drawn = [
-            model(settings | {"heads": H}, 1000 * seed + i, given).health().zeta / H
+            model(settings | {"heads": H}, 1000 * seed + i, dictionary).health().zeta / H
             for i in range(settings.starts)
         ]
         means.append(sum(drawn) / len(drawn))

@@ -5,7 +5,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, compare_to_ridge, predictor_of
 from attangent.icl.compare import Comparison
-from attangent.papers.p4_in_context.claims.dictionary_setting import dictionary, model
+from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model
 
 _SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
 
@@ -25,18 +25,20 @@ _SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
     seconds=2.0,
 )
 def one_head_cannot(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
-    many = model(settings, seed, given)
+    dictionary = draw_dictionary(settings, seed)
+    many = model(settings, seed, dictionary)
     start = many.gap()
     solved = many.fit("solve").gap
-    floor = least_gap_of_one_head(given)
+    floor = least_gap_of_one_head(dictionary)
     reached = {
-        H: model(settings | {"heads": H}, seed, given).fit("varpro", steps=settings.steps, quiet=True).gap
+        H: model(settings | {"heads": H}, seed, dictionary)
+        .fit("varpro", steps=settings.steps, quiet=True)
+        .gap
         for H in (1, *settings.few_heads)
     }
     most = max(settings.few_heads)
     return Finding(
-        hypotheses=(Hypothesis("heads against N", ">=", given.N, settings.heads),),
+        hypotheses=(Hypothesis("heads against N", ">=", dictionary.N, settings.heads),),
         conclusions=(
             Conclusion("least gap of any single head", ">=", 1e-12, floor),
             Conclusion(
@@ -74,13 +76,14 @@ def one_head_cannot(settings: Settings, seed: int) -> Finding:
     )
 
 
-def least_gap_of_one_head(given: Dictionary) -> float:
+def least_gap_of_one_head(dictionary: Dictionary) -> float:
     """(1/2K) sum_k min of |Zbar (s - A_k)|^2 over s >= 0 and s <= 0: no single head has less."""
     from scipy.optimize import nnls
 
-    root, wanted = given.Z_bar.numpy(), (given.Z_bar @ RidgeLimit(given).A).T.numpy()
+    root = dictionary.Z_bar.numpy()
+    wanted = (dictionary.Z_bar @ RidgeLimit(dictionary).A).T.numpy()
     residuals = [min(nnls(root, sign * column)[1] for sign in (1, -1)) for column in wanted]
-    return sum(residual**2 for residual in residuals) / (2 * given.K)
+    return sum(residual**2 for residual in residuals) / (2 * dictionary.K)
 
 
 @claim(
@@ -105,26 +108,28 @@ def least_gap_of_one_head(given: Dictionary) -> float:
     rests_on=("P4/theorem-2",),
 )
 def generalises(settings: Settings, seed: int) -> Finding:
-    lines, numbers, hypotheses = [], {}, []
+    lines = []
+    numbers = {}
+    hypotheses = []
     for N in settings.lengths:
-        given = dictionary(settings | {"N": N}, seed)
-        trained = model(settings, seed, given)
+        dictionary = draw_dictionary(settings | {"N": N}, seed)
+        trained = model(settings, seed, dictionary)
         start = trained.gap()
         trained.fit("varpro", steps=settings.steps, quiet=True)
         hypotheses.append(
             Hypothesis(f"gap / gap at the start after training, N = {N}", "<=", 1e-3, trained.gap() / start)
         )
         for name, tasks in (("known", IN_DOMAIN), ("unseen", OUT_OF_DOMAIN)):
-            found = compare_to_ridge(predictor_of(trained), given, settings.prompts, tasks, seed)
+            found = compare_to_ridge(predictor_of(trained), dictionary, settings.prompts, tasks, seed)
             lines += _generalisation_lines(found, f"{name} tasks, N = {N}")
             numbers[f"ridge that the answers imply / m tau, {name} tasks, N = {N}"] = (
-                found.implied_alpha / given.ridge
+                found.implied_alpha / dictionary.ridge
             )
     return Finding(
         hypotheses=tuple(hypotheses),
         conclusions=tuple(lines),
         numbers=numbers,
-        figures=(_noise_figure(dictionary(settings, seed), settings.test_taus),),
+        figures=(_noise_figure(draw_dictionary(settings, seed), settings.test_taus),),
         remark="Trained by variable projection, which reaches the limit of gradient descent sooner. The risk"
         " is that of ridge regression, with fewer labels than features too; it is no better.",
     )
@@ -149,9 +154,9 @@ def _generalisation_lines(found: Comparison, where: str) -> list[Conclusion]:
     ]
 
 
-def _noise_figure(given: Dictionary, taus: list[float]) -> Figure:
-    ours = [RidgeLimit(given).risk(tau=tau) for tau in taus]
-    matched = [RidgeLimit(given, alpha=given.m * tau).risk(tau=tau) for tau in taus]
+def _noise_figure(dictionary: Dictionary, taus: list[float]) -> Figure:
+    ours = [RidgeLimit(dictionary).risk(tau=tau) for tau in taus]
+    matched = [RidgeLimit(dictionary, alpha=dictionary.m * tau).risk(tau=tau) for tau in taus]
     return Figure(
         "Trained with one noise, asked with another",
         "tau at test time",

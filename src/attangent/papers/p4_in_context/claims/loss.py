@@ -10,7 +10,7 @@ from attangent.icl import Dictionary, RidgeLimit, Tasks
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
     Reparametrised,
-    dictionary,
+    draw_dictionary,
     draw,
     model,
     relative,
@@ -33,7 +33,8 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     m = model(settings, seed)
     m.w = draw((settings.heads, settings.K), seed, "weights")
     sample = _sampled_loss(m, settings, seed)
-    mean, error = sample.mean().item(), (sample.std() / len(sample) ** 0.5).item()
+    mean = sample.mean().item()
+    error = (sample.std() / len(sample) ** 0.5).item()
     printed = m.gap() + m.limit.printed_least_loss
     return Finding(
         conclusions=(
@@ -59,7 +60,7 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m
         tau I + ZZ')^-1 z_k): the printed L* plus m tau (K - N)/2K.""",
     derivation="""The label y_k of a token without a label in the prompt has noise lambda'eps_k of variance
-        m tau of its own, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
+        m tau, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
         m tau. c_k after Eq. (78) has it for k <= N, c'_k after Eq. (79) lacks it for k > N. |z|^2 -
         (Z'z)'(Z'Z + m tau I)^-1 Z'z = m tau z'(m tau I + ZZ')^-1 z by the push-through identity.""",
     quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
@@ -71,8 +72,9 @@ def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
     m.w = draw((settings.heads, settings.K), seed, "weights")
     sample = _sampled_loss(m, settings, seed)
     error = (sample.std() / len(sample) ** 0.5).item()
-    given, least = m.dictionary, m.limit.printed_least_loss
-    least += given.m * given.tau * (given.K - given.N) / (2 * given.K)
+    dictionary = m.dictionary
+    least = m.limit.printed_least_loss
+    least += dictionary.m * dictionary.tau * (dictionary.K - dictionary.N) / (2 * dictionary.K)
     return Finding(
         conclusions=(
             Conclusion(
@@ -119,12 +121,14 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
     m = model(settings, seed)
     gamma = settings.get("gamma", (settings.rate_w / settings.rate_Q) ** 0.5)
     moved = Reparametrised(m.dictionary, m.limit.A, gamma)
-    Q, alpha = m.Q.clone(), m.w / gamma
+    Q = m.Q.clone()
+    alpha = m.w / gamma
     start = Q.clone()
     gaps = [moved.gap(Q, alpha)]
     for _ in range(settings.steps):
         dQ, dalpha = moved.gradient(Q, alpha)
-        Q, alpha = Q - settings.rate_Q * dQ, alpha - settings.rate_Q * dalpha
+        Q = Q - settings.rate_Q * dQ
+        alpha = alpha - settings.rate_Q * dalpha
         gaps.append(moved.gap(Q, alpha))
     run = m.fit("gd", steps=settings.steps, rate_Q=settings.rate_Q, rate_w=settings.rate_w)
     return Finding(
@@ -162,15 +166,15 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def without_noise(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
-    prompts = given.prompts(settings.prompts, seed=seed)
-    printed = torch.linalg.pinv(given.Z) @ given.features.T
-    small = RidgeLimit(given.with_noise(1e-9)).A
-    N = given.N
+    dictionary = draw_dictionary(settings, seed)
+    prompts = dictionary.prompts(settings.prompts, seed=seed)
+    printed = torch.linalg.pinv(dictionary.Z) @ dictionary.features.T
+    small = RidgeLimit(dictionary.with_noise(1e-9)).A
+    N = dictionary.N
     return Finding(
         hypotheses=(
-            Hypothesis("N against m", ">=", given.m, N),
-            Hypothesis("tau", "==", 0.0, given.tau),
+            Hypothesis("N against m", ">=", dictionary.m, N),
+            Hypothesis("tau", "==", 0.0, dictionary.tau),
         ),
         conclusions=(
             Conclusion(
@@ -194,7 +198,7 @@ def without_noise(settings: Settings, seed: int) -> Finding:
             ),
         ),
         remark="On the prompt's own tokens A tends to the identity, not to Z^+ Z, a projection of rank m "
-        "< N; both give the same labels where there is no noise.",
+        "< N; both give the same labels without noise.",
     )
 
 
@@ -211,11 +215,11 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     seconds=0.2,
 )
 def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
-    y = given.prompts(settings.prompts, seed=seed).shown
-    A = _equation_34(given)
-    short = _equation_66(given, settings.alpha_factor * given.ridge)
-    solved = _ridge_by_scikit_learn(given, y, settings.alpha_factor * given.ridge)
+    dictionary = draw_dictionary(settings, seed)
+    y = dictionary.prompts(settings.prompts, seed=seed).shown
+    A = _equation_34(dictionary)
+    short = _equation_66(dictionary, settings.alpha_factor * dictionary.ridge)
+    solved = _ridge_by_scikit_learn(dictionary, y, settings.alpha_factor * dictionary.ridge)
     return Finding(
         conclusions=(
             Conclusion("relative distance of (34) and (66)", "<=", EXACT, relative(A, short)),
@@ -223,38 +227,38 @@ def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
                 "labels shown that come back, relative distance",
                 "<=",
                 EXACT,
-                relative((y @ A)[:, : given.N], y),
+                relative((y @ A)[:, : dictionary.N], y),
             ),
             Conclusion(
                 "relative distance to scikit-learn's Ridge",
                 "<=",
                 EXACT,
-                relative((y @ A)[:, given.N :], solved),
+                relative((y @ A)[:, dictionary.N :], solved),
             ),
             Conclusion(
                 "relative distance of RidgeLimit to (34)",
                 "<=",
                 EXACT,
-                relative(RidgeLimit(given).A, A),
+                relative(RidgeLimit(dictionary).A, A),
                 claimed=False,
             ),
         ),
     )
 
 
-def _equation_34(given: Dictionary) -> Tensor:
-    eye = torch.eye(given.N, given.K, dtype=torch.float64)
-    return torch.linalg.solve(given.M, given.Z.T @ given.features.T + given.ridge * eye)
+def _equation_34(dictionary: Dictionary) -> Tensor:
+    eye = torch.eye(dictionary.N, dictionary.K, dtype=torch.float64)
+    return torch.linalg.solve(dictionary.M, dictionary.Z.T @ dictionary.features.T + dictionary.ridge * eye)
 
 
-def _equation_66(given: Dictionary, alpha: float) -> Tensor:
-    inner = alpha * torch.eye(given.m, dtype=torch.float64) + given.Z @ given.Z.T
-    queries = given.Z.T @ torch.linalg.solve(inner, given.Z_query)
-    return torch.cat([torch.eye(given.N, dtype=torch.float64), queries], dim=1)
+def _equation_66(dictionary: Dictionary, alpha: float) -> Tensor:
+    inner = alpha * torch.eye(dictionary.m, dtype=torch.float64) + dictionary.Z @ dictionary.Z.T
+    queries = dictionary.Z.T @ torch.linalg.solve(inner, dictionary.Z_query)
+    return torch.cat([torch.eye(dictionary.N, dtype=torch.float64), queries], dim=1)
 
 
-def _ridge_by_scikit_learn(given: Dictionary, y: Tensor, alpha: float) -> Tensor:
+def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> Tensor:
     from sklearn.linear_model import Ridge
 
-    ridge = Ridge(alpha=alpha, fit_intercept=False).fit(given.Z.T.numpy(), y.T.numpy())
-    return torch.from_numpy(ridge.predict(given.Z_query.T.numpy())).T
+    ridge = Ridge(alpha=alpha, fit_intercept=False).fit(dictionary.Z.T.numpy(), y.T.numpy())
+    return torch.from_numpy(ridge.predict(dictionary.Z_query.T.numpy())).T

@@ -8,7 +8,13 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.p4_in_context.claims.dictionary_setting import EXACT, dictionary, draw, model, relative
+from attangent.papers.p4_in_context.claims.dictionary_setting import (
+    EXACT,
+    draw_dictionary,
+    draw,
+    model,
+    relative,
+)
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 
 _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
@@ -112,11 +118,11 @@ def _ratios(a: Tensor, b: Tensor) -> Tensor:
     seconds=0.2,
 )
 def noise_is_a_ridge(settings: Settings, seed: int) -> Finding:
-    given = dictionary(settings, seed)
-    y = given.prompts(1, seed=seed).shown[0]
-    candidate = draw((given.m,), seed, "candidate lambda")
-    sample = _errors_with_noise(given.Z, y, candidate, settings, seed)
-    misfit = (y - candidate @ given.Z).square().mean() / 2
+    dictionary = draw_dictionary(settings, seed)
+    y = dictionary.prompts(1, seed=seed).shown[0]
+    candidate = draw((dictionary.m,), seed, "candidate lambda")
+    sample = _errors_with_noise(dictionary.Z, y, candidate, settings, seed)
+    misfit = (y - candidate @ dictionary.Z).square().mean() / 2
     printed = (misfit + settings.tau / 2 * candidate.square().sum()).item()
     error = (sample.std() / len(sample) ** 0.5).item()
     return Finding(

@@ -15,11 +15,16 @@ from attangent.icl._inputs import as_labels, as_tensor
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit, expected_distance
 from attangent.icl.tasks import IN_DOMAIN, Tasks
-from attangent.papers.p4_in_context.one_layer.certificate import Certificate, certify
+from attangent.papers.p4_in_context.one_layer.certificate import (
+    Certificate,
+    Health,
+    InitialisationWarning,
+    certify,
+    examine,
+)
 from attangent.papers.p4_in_context.one_layer.heads import gradient, logit_scale, mixture, softmax_vectors
-from attangent.papers.p4_in_context.one_layer.health import Health, InitialisationWarning, examine
 from attangent.papers.p4_in_context.one_layer.trainers import trainer
-from attangent.papers.p4_in_context.one_layer.training import Training
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 
 
 class OneLayerAttention:
@@ -30,13 +35,22 @@ class OneLayerAttention:
     is tr(D' M D) / 2K with D = Ahat - A and M = Z'Z + m tau I (Lemma 5).
 
     Q starts Gaussian with the entries' spread chosen so that the logits v_n'Q_h v_k have standard deviation
-    `logit_std`; w starts at zero (Proposition 1, Theorem 1). An InitialisationWarning says where the softmax
-    is saturated or the heads are numerically dependent.
+    `logit_std`; w starts at zero (Proposition 1, Theorem 1).
 
-    >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
-    >>> model = OneLayerAttention(dictionary, heads=16, seed=0)
-    >>> model.fit(method="solve").gap < 1e-18
-    True
+    Args:
+        dictionary: Tokens and features that prompts are drawn from.
+        heads: Number of heads H.
+        logit_std: Standard deviation of the logits at the start.
+        seed: Seed of the draw of Q.
+
+    Warns:
+        InitialisationWarning: The softmax is saturated or the heads are numerically dependent.
+
+    Example:
+        >>> dictionary = Dictionary.random(K=12, d=8, m=4, N=6, tau=0.01, seed=0)
+        >>> model = OneLayerAttention(dictionary, heads=16, seed=0)
+        >>> model.fit(method="solve").gap < 1e-18
+        True
     """
 
     def __init__(self, dictionary: Dictionary, heads: int, logit_std: float = 2.0, seed: int = 0):
@@ -54,15 +68,23 @@ class OneLayerAttention:
             warnings.warn("; ".join(complaints), InitialisationWarning, stacklevel=2)
 
     def set_parameters(self, Q: Any, w: Any) -> None:
-        """Take Q (H, d, d) and w (H, K) as they are."""
-        Q, w = as_tensor("Q", Q), as_tensor("w", w)
-        for name, given, wanted in (("Q", Q, self.Q), ("w", w, self.w)):
-            if given.shape != wanted.shape:
-                raise AttangentError(f"{name} has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}")
-        self.Q, self.w = Q.clone(), w.clone()
+        """Replace Q (H, d, d) and w (H, K).
+
+        Raises:
+            AttangentError: A shape differs from the current one.
+        """
+        Q = as_tensor("Q", Q)
+        w = as_tensor("w", w)
+        for name, value, current in (("Q", Q, self.Q), ("w", w, self.w)):
+            if value.shape != current.shape:
+                raise AttangentError(
+                    f"{name} has shape {tuple(value.shape)}, expected {tuple(current.shape)}"
+                )
+        self.Q = Q.clone()
+        self.w = w.clone()
 
     def attention(self) -> Tensor:
-        """S (H, N, K): the softmax over the prompt's tokens, for each head and token."""
+        """Return S (H, N, K), the softmax over the prompt's tokens per head and token."""
         return softmax_vectors(self.dictionary, self.Q)
 
     def matrix(self) -> Tensor:
@@ -70,7 +92,7 @@ class OneLayerAttention:
         return mixture(self.attention(), self.w)
 
     def predict(self, labels: Any) -> Tensor:
-        """(..., K): answers for all tokens, given the labels (..., N) of prompts."""
+        """Return the answers (..., K) for all tokens from the labels (..., N) of prompts."""
         return as_labels(labels, self.dictionary.N) @ self.matrix()
 
     def gap(self) -> float:
@@ -101,13 +123,25 @@ class OneLayerAttention:
         return gradient(self.dictionary, S, self.w, G)
 
     def health(self) -> Health:
-        """How far the softmax is saturated, and zeta_0."""
+        """Measure how saturated the softmax is, and zeta_0."""
         return examine(self.dictionary, self.attention())
 
     def certificate(self, **target: float) -> Certificate:
-        """What Theorems 1 and 2 guarantee for training from here: see `Certificate`."""
+        """Return what Theorems 1 and 2 guarantee for training from here.
+
+        Args:
+            **target: `eps`, `delta` and `bound` of Theorem 2.
+        """
         return certify(self.dictionary, self.attention(), self.gap(), **target)
 
-    def fit(self, method: str = "solve", **options: Any) -> Training:
-        """Train in place: `solve` and `varpro` are exact in w; `gd` and `adam` descend. See `trainers`."""
+    def fit(self, method: str = "solve", **options: Any) -> TrainingRun:
+        """Train in place.
+
+        Args:
+            method: "solve" or "varpro" (exact in w), "gd" or "adam".
+            **options: Options of the trainer; see `trainers`.
+
+        Returns:
+            The history of the run.
+        """
         return trainer(method, options).train(self)

@@ -1,4 +1,4 @@
-"""What Theorems 1 and 2 guarantee for gradient descent from a given start."""
+"""The guarantee of Theorems 1 and 2, and whether floating point can train from a given start."""
 
 import math
 from dataclasses import dataclass
@@ -10,12 +10,77 @@ from attangent._core.checks import check_positive
 from attangent._core.errors import AttangentError
 from attangent.icl.dictionary import Dictionary
 from attangent.icl.ridge import RidgeLimit
-from attangent.papers.p4_in_context.one_layer.health import zeta
+
+SATURATED = 0.9
+DEPENDENT = 1e-12
+
+
+class InitialisationWarning(UserWarning):
+    """Warn that the softmax is saturated or the heads are numerically dependent."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether floating point can train from a start.
+
+    Attributes:
+        largest_weight: Largest softmax weight, averaged over heads and tokens; between 1/N and 1.
+        zeta: zeta_0 of Eq. 14, the least eigenvalue of B_k B_k' over all k, B_k = Z_bar C_k; 0 for H < N.
+        heads: Number of heads H.
+        N: Number of tokens in a prompt.
+    """
+
+    largest_weight: float
+    zeta: float
+    heads: int
+    N: int
+
+    @property
+    def saturated(self) -> bool:
+        return self.N > 1 and self.largest_weight > SATURATED
+
+    @property
+    def dependent(self) -> bool:
+        """Whether H >= N heads, independent by Proposition 1, are dependent in floating point."""
+        return self.heads >= self.N and self.zeta < DEPENDENT
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        complaints = []
+        if self.saturated:
+            complaints.append(
+                f"the softmax is saturated: its largest weight is {self.largest_weight:.3g} on average, "
+                f"expected at most {SATURATED}. Gradients in Q vanish; use a smaller logit_std, such as 2"
+            )
+        if self.dependent:
+            complaints.append(
+                f"zeta_0 is {self.zeta:.1e}, expected at least {DEPENDENT:g}: the heads are numerically "
+                "dependent and Proposition 1 fails in floating point. Use more heads or a logit_std near 2"
+            )
+        return tuple(complaints)
+
+
+def examine(dictionary: Dictionary, S: Tensor) -> Health:
+    """Measure the health of softmax vectors S (H, N, K)."""
+    return Health(
+        largest_weight=S.amax(dim=1).mean().item(),
+        zeta=zeta(dictionary, S),
+        heads=S.shape[0],
+        N=dictionary.N,
+    )
+
+
+def zeta(dictionary: Dictionary, S: Tensor) -> float:
+    """min over k of lambda_min(B_k B_k'), by singular values of B_k = Z_bar C_k, C_k = S[:, :, k]'."""
+    if S.shape[0] < dictionary.N:
+        return 0.0
+    B = dictionary.Z_bar @ S.permute(2, 1, 0)
+    return torch.linalg.svdvals(B)[:, -1].square().min().item()
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Constants of Theorem 1 and steps of Theorem 2; those that may overflow are decimal logarithms.
+    """Constants of Theorem 1 and steps of Theorem 2, as decimal logarithms if they may overflow.
 
     The rates that the theorems use are eta_Q = 1/L and eta_w = gamma^2 eta_Q with L of Eq. 17. `steps` is
     the T of Eq. 21 to (1/2K)|yhat - y*|^2 <= eps with probability 1 - delta, for tasks of norm <= bound.
@@ -36,7 +101,7 @@ class Certificate:
     log10_L_corrected: float
     """L of Eq. 61 with the prefactor that its proof gives, 16 gamma^2 f^2 |Z_bar|^2 / K."""
     log10_contraction: float
-    """eta_w zeta_0 / 2K: the gap falls by one minus this factor a step (Eq. 18)."""
+    """eta_w zeta_0 / 2K: the gap shrinks by one minus this factor per step (Eq. 18)."""
     log10_steps: float
     """T of Eq. 21."""
 
@@ -59,7 +124,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The numbers that the constants are made of."""
+    """Norms and sizes that the constants are computed from."""
 
     H: int
     K: int
@@ -72,7 +137,8 @@ class Sizes:
 
 
 def sizes(dictionary: Dictionary, heads: int) -> Sizes:
-    Z, Zhat = dictionary.Z, dictionary.features.T
+    Z = dictionary.Z
+    Zhat = dictionary.features.T
     return Sizes(
         H=heads,
         K=dictionary.K,
@@ -87,12 +153,16 @@ def sizes(dictionary: Dictionary, heads: int) -> Sizes:
 def certify(
     dictionary: Dictionary, S: Tensor, gap: float, eps: float = 1e-2, delta: float = 0.05, bound: float = 1.0
 ) -> Certificate:
-    """The certificate of a start with softmax vectors S and this gap."""
+    """Compute the certificate of a start with softmax vectors S and a positive gap.
+
+    Every constant stays a decimal logarithm until the end: at practical sizes L exceeds 1e308.
+    """
     for name, value in (("eps", eps), ("delta", delta), ("bound", bound)):
         check_positive(name, value)
     if gap <= 0:
-        raise AttangentError(f"the gap is {gap:g}: the theorems speak of a start above the least loss")
-    s, z = sizes(dictionary, S.shape[0]), zeta(dictionary, S)
+        raise AttangentError(f"the gap is {gap:g}, but Theorems 1 and 2 need a start above the least loss")
+    s = sizes(dictionary, S.shape[0])
+    z = zeta(dictionary, S)
     if z == 0:
         return _no_guarantee(gap)
     gamma = log10_gamma(s, z, gap)
@@ -113,7 +183,7 @@ def certify(
 
 
 def _no_guarantee(gap: float) -> Certificate:
-    """Fewer heads than tokens in a prompt: zeta_0 = 0, and no rate is safe."""
+    """Return the certificate for fewer heads than prompt tokens: zeta_0 = 0, and no rate is safe."""
     inf = math.inf
     return Certificate(0.0, gap, inf, math.nan, inf, inf, inf, -inf, inf)
 
@@ -131,8 +201,9 @@ def log10_alpha(s: Sizes, zeta: float, gap: float, gamma: float) -> float:
 
 
 def log10_L_printed(s: Sizes, zeta: float, gap: float, gamma: float) -> float:
-    """L of Eq. 17. Its first bracket has |Zbar|^2 where Eq. 61 with 44 gives |Zbar|."""
-    z, Z4 = _log(zeta), 4 * _log(s.Z_bar)
+    """L of Eq. 17. Its first bracket has |Zbar|^2; Eq. 61 with 44 gives |Zbar|."""
+    z = _log(zeta)
+    Z4 = 4 * _log(s.Z_bar)
     bracket = _sum(_log(8 * math.sqrt(2 * s.K * gap) * s.H * s.Z_bar**2) - z, _log(1 + s.cross))
     first = _sum(_log(8 / s.K) + 2 * gamma, _log(4096 * s.K**2 * s.N * gap) - gamma - 2 * z)
     second = _sum(
@@ -164,7 +235,7 @@ def _smoothness(s: Sizes, gamma: float, alpha: float, prefactor: float) -> float
 def _log10_steps(
     dictionary: Dictionary, gap: float, contraction: float, eps: float, delta: float, bound: float
 ) -> float:
-    """T of Eq. 21; log(1/(1 - c)) is c where c is tiny."""
+    """T of Eq. 21; log(1/(1 - c)) is c for tiny c."""
     if not dictionary.ridge:
         return math.inf
     log_delta = math.log(1 / delta)

@@ -9,7 +9,7 @@ from attangent.icl.dictionary import Dictionary
 
 
 def logit_scale(dictionary: Dictionary) -> float:
-    """The standard deviation of a logit v_n'Q v_k where the entries of Q have variance 1."""
+    """Return the standard deviation of a logit v_n'Q v_k if the entries of Q have variance 1."""
     squares = dictionary.tokens.square().sum(dim=1)
     return math.sqrt(squares[: dictionary.N].mean().item() * squares.mean().item())
 
@@ -26,7 +26,7 @@ def mixture(S: Tensor, w: Tensor) -> Tensor:
 
 
 def logit_gradient(S: Tensor, w: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients in the logits (H, N, K) and in w (H, K), where G / K is the gradient in Ahat.
+    """Return the gradients in the logits (H, N, K) and in w (H, K); G / K is the gradient in Ahat.
 
     dw_hk = <s^h_k, G_k> / K and dlogits = S (G - <S, G>) w / K (from Lemma 1).
     """

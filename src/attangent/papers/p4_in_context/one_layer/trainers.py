@@ -1,34 +1,206 @@
-"""The ways to train behind `OneLayerAttention.fit`, by name.
+"""Ways to train `OneLayerAttention`, by the name that `fit` takes.
 
-| method   | for        | what it does                                                           |
-|----------|------------|------------------------------------------------------------------------|
-| `solve`  | H >= N     | leaves Q, solves for w exactly: one batched QR                         |
-| `varpro` | any H      | w solved exactly at every step, Q by L-BFGS on what is left            |
-| `gd`     | the theory | gradient descent with two rates (Eq. 10)                               |
-| `adam`   | the paper  | Adam on the population loss, or on sampled prompts as in Section 4     |
+| method   | use it for | what it does                                                          |
+|----------|------------|-----------------------------------------------------------------------|
+| `solve`  | H >= N     | keep Q and solve for w exactly: one batched QR                        |
+| `varpro` | any H      | solve for w exactly at every step, move Q by L-BFGS                   |
+| `gd`     | the theory | gradient descent with two rates (Eq. 10)                              |
+| `adam`   | the paper  | Adam on the population loss, or on sampled prompts as in Section 4    |
 """
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from attangent._core.checks import check_not_negative, check_positive, check_size, check_steps
 from attangent._core.errors import AttangentError
-from attangent.papers.p4_in_context.one_layer.adam import Adam
-from attangent.papers.p4_in_context.one_layer.descent import GradientDescent
-from attangent.papers.p4_in_context.one_layer.solve import Solve
-from attangent.papers.p4_in_context.one_layer.training import Trainer
+from attangent._core.progress import Bars
+from attangent._core.random import generator
+from attangent.icl.tasks import IN_DOMAIN, Tasks
+from attangent.papers.p4_in_context.one_layer.heads import gradient, logit_scale, mixture, softmax_vectors
+from attangent.papers.p4_in_context.one_layer.training import (
+    OneLayerTrainer,
+    Recorder,
+    TrainingRun,
+    Watch,
+    show_gap,
+)
 from attangent.papers.p4_in_context.one_layer.varpro import VariableProjection
+
+if TYPE_CHECKING:
+    from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+
+Gradients = Callable[[], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Solve:
+    """w_k of least norm with C_k w_k = A_k, for every k at once; Q does not change."""
+
+    def train(self, model: "OneLayerAttention") -> TrainingRun:
+        N = model.dictionary.N
+        if model.heads < N:
+            raise AttangentError(
+                f"method 'solve' needs at least N={N} heads (got {model.heads}); "
+                "use more heads or method='varpro'"
+            )
+        recorder = Recorder("solve", target=0.0)
+        recorder.note(0, model.gap())
+        model.w = least_norm_weights(model.attention(), model.limit.A)
+        recorder.note(1, model.gap())
+        return recorder.result("solved")
+
+
+def least_norm_weights(S: Tensor, A: Tensor) -> Tensor:
+    """w (H, K) of least norm with sum_h w_hk s^h_k = A_k: from C_k' = O R follows w_k = O R'^-1 A_k."""
+    O, R = torch.linalg.qr(S.permute(2, 0, 1))  # C_k' (H, N), k the batch
+    solution = torch.linalg.solve_triangular(R.mT, A.T[:, :, None], upper=False)
+    return (O @ solution)[:, :, 0].T.contiguous()
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Q -= rate_Q dL/dQ and w -= rate_w dL/dw.
+
+    Without rates, `practical_rates` chooses them. The rates of the theory come from the certificate:
+    `fit("gd", rate_Q=c.rate_Q, rate_w=c.rate_w)`.
+    """
+
+    steps: int = 1000
+    rate_Q: float | None = None
+    rate_w: float | None = None
+    target: float = 0.0
+    patience: int | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        check_steps("steps", self.steps, least=1)
+        check_not_negative("target", self.target)
+        for name in ("rate_Q", "rate_w"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if (self.rate_Q is None) != (self.rate_w is None):
+            raise AttangentError(
+                f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}; pass both, or neither for practical rates"
+            )
+
+    def train(self, model: "OneLayerAttention") -> TrainingRun:
+        rate_Q, rate_w = self._rates(model)
+        dictionary = model.dictionary
+        A = model.limit.A
+        M = model.dictionary.M
+        recorder = Recorder("gd", self.target, self.patience)
+        with Bars(self.quiet) as bars:
+            for step in range(self.steps + 1):
+                S = softmax_vectors(dictionary, model.Q)
+                D = mixture(S, model.w) - A
+                G = M @ D
+                gap = (D * G).sum().item() / (2 * dictionary.K)
+                if recorder.note(step, gap) or step == self.steps:
+                    break
+                dQ, dw = gradient(dictionary, S, model.w, G)
+                model.Q = model.Q - rate_Q * dQ
+                model.w = model.w - rate_w * dw
+                show_gap(bars, "gd", step + 1, self.steps, gap)
+        return recorder.result()
+
+    def _rates(self, model: "OneLayerAttention") -> tuple[float, float]:
+        if self.rate_Q is None or self.rate_w is None:
+            return practical_rates(model)
+        return self.rate_Q, self.rate_w
+
+
+def practical_rates(model: "OneLayerAttention") -> tuple[float, float]:
+    """rate_w at half of `weight_rate_limit`; rate_Q the same for tokens of norm one.
+
+    The curvature in Q grows with |v_n|^2 |v_k|^2, the square of the logits' scale, so rate_Q falls with it.
+    """
+    rate_w = weight_rate_limit(model) / 2
+    return rate_w / logit_scale(model.dictionary) ** 2, rate_w
+
+
+def weight_rate_limit(model: "OneLayerAttention") -> float:
+    """2K / max_k |B_k|^2: above it descent in w alone diverges, for any Q held fixed."""
+    B = model.dictionary.Z_bar @ model.attention().permute(2, 1, 0)
+    return 2 * model.dictionary.K / torch.linalg.matrix_norm(B, 2).square().max().item()
+
+
+@dataclass(frozen=True)
+class AdamTrainer:
+    """Adam with exact gradients, on the population loss or on a fixed pool of sampled prompts.
+
+    Attributes:
+        prompts: Size of the pool, drawn once and visited in batches; None trains on the population loss.
+        record_every: Steps between two records of the gap and of the watched quantities.
+    """
+
+    steps: int = 1000
+    rate: float = 1e-2
+    prompts: int | None = None
+    batch: int = 256
+    tasks: Tasks = IN_DOMAIN
+    target: float = 0.0
+    patience: int | None = None
+    record_every: int = 10
+    watch: Watch = field(default_factory=dict)
+    seed: int = 0
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "record_every"):
+            check_steps(name, getattr(self, name), least=1)
+        check_positive("rate", self.rate)
+        check_not_negative("target", self.target)
+        if self.prompts is not None:
+            check_size("prompts", self.prompts)
+
+    def train(self, model: "OneLayerAttention") -> TrainingRun:
+        gradients = self._gradients(model)
+        optimizer = torch.optim.Adam([model.Q, model.w], lr=self.rate)
+        recorder = Recorder("adam", self.target, self.patience, self.watch)
+        with Bars(self.quiet) as bars:
+            for step in range(self.steps + 1):
+                noted = step % self.record_every == 0 or step == self.steps
+                if (noted and recorder.note(step, model.gap(), model)) or step == self.steps:
+                    break
+                model.Q.grad, model.w.grad = gradients()
+                optimizer.step()
+                show_gap(bars, "adam", step + 1, self.steps, recorder.last)
+        model.Q.grad = model.w.grad = None
+        return recorder.result()
+
+    def _gradients(self, model: "OneLayerAttention") -> Gradients:
+        if self.prompts is None:
+            return model.gradient
+        rng = generator(self.seed, "icl training prompts")
+        batches = _batches(model.dictionary.draw(self.prompts, self.tasks, rng).labels, self.batch, rng)
+        return lambda: model.sampled_gradient(next(batches))
+
+
+def _batches(labels: Tensor, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Yield the rows in batches, reshuffled on every pass."""
+    while True:
+        for rows in torch.randperm(len(labels), generator=rng).split(size):
+            yield labels[rows]
+
 
 TRAINERS: dict[str, type] = {
     "solve": Solve,
     "varpro": VariableProjection,
     "gd": GradientDescent,
-    "adam": Adam,
+    "adam": AdamTrainer,
 }
 
 
-def trainer(method: str, options: Mapping[str, Any]) -> Trainer:
-    """The trainer of this name with these options."""
+def trainer(method: str, options: Mapping[str, Any]) -> OneLayerTrainer:
+    """Return the trainer `method` with `options`.
+
+    Raises:
+        AttangentError: The method is unknown or has no such option.
+    """
     if method not in TRAINERS:
         raise AttangentError(f"method is {method!r}, expected one of {', '.join(TRAINERS)}")
     known = [field.name for field in fields(TRAINERS[method])]

@@ -1,4 +1,4 @@
-"""What a training run reports, when it stops, and how its bar shows the gap."""
+"""Record a training run, decide when it stops, and show its gap."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,8 +19,16 @@ Watch = Mapping[str, "Callable[[OneLayerAttention], float]"]
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
-    """The course of a run: the gap at `steps`, whatever was watched beside it, and why it ended."""
+class TrainingRun:
+    """The history of a run.
+
+    Attributes:
+        method: Name of the trainer.
+        steps: Steps at which the gap was recorded.
+        gaps: The gap L - inf L at those steps.
+        stopped: Why the run ended.
+        watched: Other quantities recorded at the same steps, by name.
+    """
 
     method: str
     steps: Tensor
@@ -32,7 +40,7 @@ class Training:
 
     @property
     def gap(self) -> float:
-        """The gap at the end."""
+        """The last gap."""
         return self.gaps[-1].item()
 
     @property
@@ -40,31 +48,34 @@ class Training:
         return self.stopped == "diverged"
 
 
-class Trainer(Protocol):
-    """A way to train: a frozen set of options with `train`."""
+class OneLayerTrainer(Protocol):
+    """A frozen set of options with a `train` method."""
 
-    def train(self, model: "OneLayerAttention") -> Training: ...
+    def train(self, model: "OneLayerAttention") -> TrainingRun: ...
 
 
 class Recorder:
-    """Collects the course of a run and says when to stop it.
+    """Collect the history of a run and decide when to stop it.
 
-    It stops at the target, or where the gap is no number or a million times the first, or where the best gap
-    has not fallen by a thousandth within `patience` steps.
+    A run stops when the gap reaches the target, is not finite, exceeds a million times the first gap, or has
+    not improved by a thousandth within `patience` steps.
     """
 
     def __init__(self, method: str, target: float, patience: int | None = None, watch: Watch | None = None):
-        self.method, self.target, self.patience = method, target, patience
+        self.method = method
+        self.target = target
+        self.patience = patience
         self.watch = dict(watch or {})
         self._steps: list[int] = []
         self._gaps: list[float] = []
         self._watched: dict[str, list[float]] = {name: [] for name in self.watch}
-        self._best, self._best_step = math.inf, 0
+        self._best = math.inf
+        self._best_step = 0
         self.stopped: Stop | None = None
 
     @property
     def last(self) -> float:
-        """The gap that was recorded last."""
+        """The most recent gap."""
         return self._gaps[-1]
 
     @property
@@ -72,7 +83,7 @@ class Recorder:
         return self._steps[-1]
 
     def note(self, step: int, gap: float, model: "OneLayerAttention | None" = None) -> bool:
-        """Record; True where the run is to stop."""
+        """Record a gap and return whether the run should stop."""
         self._steps.append(step)
         self._gaps.append(gap)
         if model is not None:
@@ -87,13 +98,14 @@ class Recorder:
         if gap <= self.target:
             return "target"
         if gap < 0.999 * self._best:
-            self._best, self._best_step = gap, step
+            self._best = gap
+            self._best_step = step
         if self.patience is not None and step - self._best_step >= self.patience:
             return "stalled"
         return None
 
-    def result(self, otherwise: Stop = "steps") -> Training:
-        return Training(
+    def result(self, otherwise: Stop = "steps") -> TrainingRun:
+        return TrainingRun(
             method=self.method,
             steps=torch.tensor(self._steps),
             gaps=torch.tensor(self._gaps, dtype=torch.float64),
@@ -103,5 +115,5 @@ class Recorder:
 
 
 def show_gap(bars: Bars, name: str, step: int, steps: int, gap: float) -> None:
-    """Move the bar of a run on and write its gap beside it."""
+    """Advance the progress bar of a run and show its gap."""
     bars.show(name, step, steps, note=f"gap {gap:.1e}")

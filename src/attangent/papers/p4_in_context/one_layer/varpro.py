@@ -11,7 +11,7 @@ from attangent._core.checks import check_not_negative, check_size, check_steps
 from attangent._core.progress import Bars
 from attangent.icl.dictionary import Dictionary
 from attangent.papers.p4_in_context.one_layer.heads import logit_gradient, mixture
-from attangent.papers.p4_in_context.one_layer.training import Recorder, Training, show_gap
+from attangent.papers.p4_in_context.one_layer.training import Recorder, TrainingRun, show_gap
 
 if TYPE_CHECKING:
     from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
@@ -39,7 +39,7 @@ class VariableProjection:
         check_size("memory", self.memory)
         check_not_negative("target", self.target)
 
-    def train(self, model: "OneLayerAttention") -> Training:
+    def train(self, model: "OneLayerAttention") -> TrainingRun:
         projected = Projected(model, Coordinates(model.dictionary))
         recorder = Recorder("varpro", self.target, self.patience)
         with Bars(self.quiet) as bars, suppress(_Enough):
@@ -80,7 +80,9 @@ class Coordinates:
         V = dictionary.tokens[: dictionary.N].T
         U, s, Wh = torch.linalg.svd(V, full_matrices=False)
         kept = s > s[0] * max(V.shape) * torch.finfo(s.dtype).eps
-        self.U, self.s, self.W = U[:, kept], s[kept], Wh[kept].T
+        self.U = U[:, kept]
+        self.s = s[kept]
+        self.W = Wh[kept].T
         self.dictionary = dictionary
 
     def of(self, Q: Tensor) -> Tensor:
@@ -103,8 +105,10 @@ class Projected:
 
     def __init__(self, model: "OneLayerAttention", coordinates: Coordinates):
         dictionary = model.dictionary
-        self.coordinates, self.K = coordinates, dictionary.K
-        self.Z_bar, self.A = dictionary.Z_bar, model.limit.A
+        self.coordinates = coordinates
+        self.K = dictionary.K
+        self.Z_bar = dictionary.Z_bar
+        self.A = model.limit.A
         self.wanted = (self.Z_bar @ self.A).T[:, :, None]  # (K, N, 1)
         self.best = coordinates.of(model.Q)
         self.best_gap = model.gap()
@@ -124,7 +128,8 @@ class Projected:
     def accept(self, P: Tensor, gap: float) -> None:
         """Keep the best point seen."""
         if gap < self.best_gap:
-            self.best, self.best_gap = P.clone(), gap
+            self.best = P.clone()
+            self.best_gap = gap
 
     def install(self, model: "OneLayerAttention") -> None:
         """Give the model the best point and its w."""

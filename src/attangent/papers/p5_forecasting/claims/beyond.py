@@ -30,7 +30,9 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
 )
 def many_dimensions(settings: Settings, seed: int) -> Finding:
     rng = generator(seed, "matrices")
-    gaps, follows, scores = [], [], []
+    gaps = []
+    follows = []
+    scores = []
     for draw in range(settings.draws):
         X, W, V, G = _draw(settings, rng)
         if draw < 20:
@@ -40,7 +42,8 @@ def many_dimensions(settings: Settings, seed: int) -> Finding:
         change = _local_attention(X, stepped) - _local_attention(X, W)
         follows.append((change * push < 0).double().mean().item())
         scores.append((local_change(X, W, V, G, settings.rate) * push < 0).double().mean().item())
-    share, score_share = sum(follows) / len(follows), sum(scores) / len(scores)
+    share = sum(follows) / len(follows)
+    score_share = sum(scores) / len(scores)
     return Finding(
         hypotheses=(Hypothesis("length L against d (X X' positive definite)", "<=", settings.d, settings.L),),
         conclusions=(
@@ -66,7 +69,8 @@ def many_dimensions(settings: Settings, seed: int) -> Finding:
 
 def _draw(settings: Settings, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gaussian X, W, V and G; without `mixing` the rows of X are orthonormal and G_i is X_i up to sign."""
-    L, d = settings.L, settings.d
+    L = settings.L
+    d = settings.d
     X, W, V, G = (torch.randn(rows, d, generator=rng, dtype=torch.float64) for rows in (L, d, d, L))
     if settings.mixing:
         return X, W / d**0.5, V, G

@@ -26,10 +26,13 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
     seconds=0.05,
 )
 def properties(settings: Settings, seed: int) -> Finding:
-    d, tolerance = settings.d, settings.tolerance
+    d = settings.d
+    tolerance = settings.tolerance
     ssm = ResidualSSM(d, settings.sigma, seed)
     P = ssm.features()
-    core, background, following = P[d - 1], P[: d - 1], P[d]
+    core = P[d - 1]
+    background = P[: d - 1]
+    following = P[d]
     printed = (d - 1) / d * core + background.mean(dim=0) / d
     norms = P.norm(dim=1)
     most = math.sqrt((d - 1) ** 2 + 1) / d
@@ -111,7 +114,8 @@ def recursion_gap(ssm: ResidualSSM, seed: int) -> float:
     """The model run step by step, as Definition 4.1 has it, against the features."""
     A, B, C = ssm.matrices()
     first = torch.randn(ssm.d, generator=generator(seed, "state"), dtype=torch.float64)
-    h, values = first, []
+    h = first
+    values = []
     for _ in range(ssm.d + 1):
         values.append(C @ h)
         h = A @ h + B * values[-1]
@@ -134,7 +138,8 @@ def inconsistent_task(settings: Settings, seed: int) -> Finding:
     x, y = ssm.sample(settings.n, generator(seed, "plain"))
     kept = x[:, -1] * y < 0
     direct = ssm.sample_inconsistent(int(kept.sum()), generator(seed, "direct"))
-    share, expected = kept.double().mean().item(), ssm.inconsistent_share
+    share = kept.double().mean().item()
+    expected = ssm.inconsistent_share
     deviation = math.sqrt(expected * (1 - expected) / settings.n)
     dimensions = range(3, 65)
     return Finding(
@@ -181,6 +186,7 @@ def _moment_gap(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> 
     def moments(x: Tensor, y: Tensor) -> Tensor:
         return torch.cat((x.square(), x * y[:, None], x**4, y[:, None].square()), dim=1)
 
-    a, b = moments(*first), moments(*second)
+    a = moments(*first)
+    b = moments(*second)
     error = (a.var(dim=0) / len(a) + b.var(dim=0) / len(b)).sqrt()
     return ((a.mean(dim=0) - b.mean(dim=0)).abs() / error).max().item()

@@ -36,7 +36,10 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     B, D = sizes_of_data_and_weights(settings)
     R = 0.0099 / B**2
     values = _thirteen(p, R * _signs(p, seed))
-    c, e, d, RB2 = settings.get("constant", CONSTANT), exponent(settings), settings.d, math.log10(R * B**2)
+    c = settings.get("constant", CONSTANT)
+    e = exponent(settings)
+    d = settings.d
+    RB2 = math.log10(R * B**2)
     moved = e * (1 + R / D)  # exp(O(B^2 (D + R)))
     bounds = (
         math.log10(c * B), math.log10(c * D), math.log10(c * (D + R)),
@@ -78,7 +81,8 @@ def _thirteen(p: ScalarRegression, move: Tensor) -> dict[str, float]:
     Parts 4-9 bound a quantity from both sides by exp(+-O(B^2 D)): the largest |log10| is taken.
     """
     after = p.network.with_weights(p.network.W + move)
-    now, then = _Logarithms.of(p.X, p.network.W), _Logarithms.of(p.X, after.W)
+    now = _Logarithms.of(p.X, p.network.W)
+    then = _Logarithms.of(p.X, after.W)
     two_sided = {
         "|log u(0)|": now.u,
         "|log u(t)|": then.u,

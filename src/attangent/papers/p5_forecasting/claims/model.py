@@ -44,7 +44,10 @@ def gradient(settings: Settings, seed: int) -> Finding:
 
 
 def _printed_parts(p: ScalarRegression) -> dict[str, Tensor]:
-    x, last, a, m = p.X[:, None, :], p.X[:, -1:, None], p.network.a, p.network.m
+    x = p.X[:, None, :]
+    last = p.X[:, -1:, None]
+    a = p.network.a
+    m = p.network.m
     u = torch.exp(last * p.network.W[0][None, :, None] * x)  # (n, m, d)
     alpha = u.sum(dim=2, keepdim=True)
     S = p.network.attention(p.X)
@@ -64,7 +67,8 @@ def _printed_parts(p: ScalarRegression) -> dict[str, Tensor]:
 
 def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
     """Each derivative in w, of functions written out here; column r is the derivative in w_r."""
-    w, m = p.network.W[0], p.network.m
+    w = p.network.W[0]
+    m = p.network.m
 
     def u(w: Tensor) -> Tensor:
         return torch.exp(p.X[:, -1:, None] * w[None, :, None] * p.X[:, None, :])
@@ -239,7 +243,8 @@ def _least_variance(p: ScalarRegression) -> float:
 def variance(settings: Settings, seed: int) -> Finding:
     p = scalar_regression(settings, seed)
     final = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps).final
-    S, x = final.attention(p.X), p.X[:, None, :]
+    S = final.attention(p.X)
+    x = p.X[:, None, :]
     spread = (S * (x - (S * x).sum(dim=2, keepdim=True)) ** 2).sum(dim=2)
     exact = S.min(dim=2).values * settings.d * p.X.var(dim=1, correction=0)[:, None]
     return Finding(

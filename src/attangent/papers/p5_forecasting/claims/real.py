@@ -58,7 +58,8 @@ _TRANSFORMERS = {
 
 def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
     """The transformers of `models`, which says how many batches make an epoch of each."""
-    L, H = settings.lookback, settings.horizon
+    L = settings.lookback
+    H = settings.horizon
     size = Encoder(settings.width, settings.heads, settings.layers)
     plans = {
         name: Training(
@@ -117,10 +118,14 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
 def linear_against_transformers(settings: Settings, seed: int) -> Finding:
     """At the look-back of the settings and, where `longer` changes some of them, once more with these."""
     parts = [settings, settings | settings.longer] if settings.longer else [settings]
-    conclusions, hypotheses, numbers, figures = [], [], {}, []
+    conclusions = []
+    hypotheses = []
+    numbers = {}
+    figures = []
     taken = series_to_take(settings.series)
     for part, (name, dataset) in product(parts, taken.items()):
-        models, where = _contenders(part, seed), f"{name}, look-back {part.lookback}"
+        models = _contenders(part, seed)
+        where = f"{name}, look-back {part.lookback}"
         errors = {model: float(evaluate(made, dataset).mse[0]) for model, made in models.items()}
         best = min(errors[model] for model in part.models)
         hypotheses += [_has_stopped(f"{model} on {where}", models[model]) for model in part.models]
@@ -192,7 +197,8 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
 def excess_error(settings: Settings, seed: int) -> Finding:
     taken = series_to_take([settings.series])
     (dataset,) = taken.values()
-    train, held_out = dataset.part("train"), dataset.part("validation", settings.lookback)
+    train = dataset.part("train")
+    held_out = dataset.part("validation", settings.lookback)
     linear = LinearForecaster(settings.lookback, settings.horizon).fit(train, held_out)
     (name, attention), *_ = _forecasters(settings, seed).items()
     attention.fit(train, held_out)
@@ -230,7 +236,8 @@ def _excess(
     model: Forecaster, other: Forecaster | None, series: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Squared error of the model less that of the other, (windows, channels), and which windows flip sign."""
-    errors, signs = [], []
+    errors = []
+    signs = []
     for inputs, targets in every_window(series, model.lookback, model.horizon):
         error = np.square(model.predict(inputs) - targets).mean(axis=1)
         if other is not None:

@@ -62,7 +62,8 @@ def exponent(settings: Settings) -> float:
 def asked(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypothesis, ...]:
     """Width and rate of Lemma H.1 with poly(exp(B^2), exp(D)) read as exp(B^2) exp(D)."""
     B, D = sizes_of_data_and_weights(settings)
-    poly, log_lambda = (B**2 + D) * LOG10_E, math.log10(max(p.lambda_min, 1e-300))
+    poly = (B**2 + D) * LOG10_E
+    log_lambda = math.log10(max(p.lambda_min, 1e-300))
     rate = log_lambda - 4 * math.log10(settings.n) - math.log10(settings.d) - poly
     return (
         *asked_in_the_limit(p, settings, part),
@@ -73,7 +74,8 @@ def asked(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypo
 def asked_in_the_limit(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypothesis, ...]:
     """A positive definite kernel, and the width of Lemma H.1, which sizes of m approach."""
     B, D = sizes_of_data_and_weights(settings)
-    poly, log_lambda = (B**2 + D) * LOG10_E, math.log10(max(p.lambda_min, 1e-300))
+    poly = (B**2 + D) * LOG10_E
+    log_lambda = math.log10(max(p.lambda_min, 1e-300))
     width = -3 * log_lambda + 7 * math.log10(settings.n) + 2 * math.log10(settings.d) + poly
     return (
         Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min, part=part),

@@ -96,7 +96,9 @@ class Trained:
 def trained(settings: Settings, seed: int) -> Trained:
     p = scalar_regression(settings, seed)
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
-    w, up, R = run.final.W[0], p.network.a[0] > 0, run.movement[-1].item()
+    w = run.final.W[0]
+    up = p.network.a[0] > 0
+    R = run.movement[-1].item()
     return Trained(
         (w[up] <= 0).double().mean().item(),
         (w[~up] >= 0).double().mean().item(),
@@ -294,7 +296,8 @@ def excess_attention(settings: Settings, seed: int) -> tuple[list[float], list[f
     """E[S_d - mean_(k<d) S_k] for each weight of the grid and its standard error; all k < d are alike."""
     rng = generator(seed, "gaussian")
     x = torch.randn(settings.draws, settings.d, generator=rng, dtype=torch.float64)
-    means, errors = [], []
+    means = []
+    errors = []
     for w in settings.grid:
         S = torch.softmax(x[:, -1:] * w * x, dim=1)
         gaps = S[:, -1] - S[:, :-1].mean(dim=1)

@@ -35,7 +35,8 @@ class Step:
         stepped = p.network.with_weights(p.network.W - rate * gradient)
         moved = p.X[:, None, :] * p.X[:, -1:, None] * rate * gradient[0][None, :, None]
         losses = [(network.forward(p.X) - p.y).square().sum().item() / 2 for network in (p.network, stepped)]
-        before, after = p.network.attention(p.X), stepped.attention(p.X)
+        before = p.network.attention(p.X)
+        after = stepped.attention(p.X)
         return cls(p, rate, before, after, -torch.expm1(-moved), losses[1] - losses[0])
 
     def change(self, sign: float) -> Tensor:
@@ -50,7 +51,8 @@ class Step:
 
     def term(self, sign: float) -> float:
         """-eta m^(-1/2) sum_i (F_i - y_i) sum_r a_r x_id dw_r (<S, x^2> + sign <S, x>^2)."""
-        p, x = self.p, self.p.X[:, None, :]
+        p = self.p
+        x = self.p.X[:, None, :]
         spread = (self.before * x**2).sum(dim=2) + sign * (self.before * x).sum(dim=2).square()
         pulls = p.network.a[0] * p.X[:, -1:] * p.network.gradient(p.X, p.y)[0] * spread
         residual = p.network.forward(p.X)[:, 0] - p.y[:, 0]

@@ -47,7 +47,8 @@ class _OverTimes(nn.Module):
         self.horizon = horizon
         self.embed = nn.Linear(channels, size.width)
         self.position = nn.Parameter(0.02 * torch.randn(lookback, size.width))
-        self.encoder, self.head = size.build(), nn.Linear(size.width, horizon * channels)
+        self.encoder = size.build()
+        self.head = nn.Linear(size.width, horizon * channels)
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.encoder(self.embed(x) + self.position)  # (B, L, width)
@@ -60,7 +61,8 @@ class _OverChannels(nn.Module):
     def __init__(self, lookback: int, horizon: int, size: Encoder):
         super().__init__()
         self.embed = nn.Linear(lookback, size.width)
-        self.encoder, self.head = size.build(), nn.Linear(size.width, horizon)
+        self.encoder = size.build()
+        self.head = nn.Linear(size.width, horizon)
 
     def forward(self, x: Tensor) -> Tensor:
         mean, scale = standardise(x)
@@ -74,8 +76,10 @@ class EncoderForecaster(TrainedForecaster):
     def __init__(
         self, lookback: int, horizon: int, size: Encoder | None = None, training: Training | None = None
     ):
-        self.lookback, self.horizon = lookback, horizon
-        self.size, self.training = size, training
+        self.lookback = lookback
+        self.horizon = horizon
+        self.size = size
+        self.training = training
         self._check_sizes()
 
     @property

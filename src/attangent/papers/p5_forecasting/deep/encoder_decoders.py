@@ -102,7 +102,8 @@ class _MeanOfDistribution(nn.Module):
 
     def __init__(self, model: Any, seed: int):
         super().__init__()
-        self.model, self.seed = model, seed
+        self.model = model
+        self.seed = seed
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training:

@@ -31,7 +31,8 @@ class _Decomposed(nn.Module):
     def __init__(self, lookback: int, horizon: int, kernel: int):
         super().__init__()
         self.kernel = kernel
-        self.trend, self.rest = _AlongTime(lookback, horizon), _AlongTime(lookback, horizon)
+        self.trend = _AlongTime(lookback, horizon)
+        self.rest = _AlongTime(lookback, horizon)
 
     def forward(self, x: Tensor) -> Tensor:
         half = (self.kernel - 1) // 2
@@ -56,7 +57,8 @@ class _LinearBySGD(TrainedForecaster):
     _build: Callable[[int, int], nn.Module]
 
     def __init__(self, lookback: int, horizon: int, training: Training | None = None):
-        self.lookback, self.horizon = lookback, horizon
+        self.lookback = lookback
+        self.horizon = horizon
         self.training = training
         self._check_sizes()
 
@@ -80,7 +82,9 @@ class DLinear(TrainedForecaster):
     """y = W1 trend(x) + W2 (x - trend(x)) + b, the trend a moving average of `kernel` values."""
 
     def __init__(self, lookback: int, horizon: int, kernel: int = 25, training: Training | None = None):
-        self.lookback, self.horizon, self.kernel = lookback, horizon, kernel
+        self.lookback = lookback
+        self.horizon = horizon
+        self.kernel = kernel
         self.training = training
         self._check_sizes()
         if check_size("kernel", kernel) % 2 == 0:

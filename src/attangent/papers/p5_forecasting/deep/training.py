@@ -99,17 +99,20 @@ def train_module(
     module: nn.Module, train: Array, validation: Array, lookback: int, horizon: int, plan: Training
 ) -> list[float]:
     """Train in place to the best weights seen; returns the validation error after each epoch."""
-    windows, held_out = _Windows(train, lookback, horizon), _Windows(validation, lookback, horizon)
+    windows = _Windows(train, lookback, horizon)
+    held_out = _Windows(validation, lookback, horizon)
     rng = generator(plan.seed, "batches")
     rate = plan.rate_for(windows.count)
     optimiser = torch.optim.Adam(module.parameters(), rate, weight_decay=plan.weight_decay)
     history: list[float] = []
-    best, best_weights = float("inf"), copy.deepcopy(module.state_dict())
+    best = float("inf")
+    best_weights = copy.deepcopy(module.state_dict())
     for _ in _epochs(plan):
         _train_epoch(module, windows, optimiser, plan, rng)
         history.append(_error(module, held_out, plan.validation_windows))
         if history[-1] < best:
-            best, best_weights = history[-1], copy.deepcopy(module.state_dict())
+            best = history[-1]
+            best_weights = copy.deepcopy(module.state_dict())
         elif epochs_since_best(history) >= plan.patience:
             break
         elif plan.lower_rate:
@@ -163,7 +166,8 @@ def _error(module: nn.Module, windows: _Windows, most: int | None, batch: int = 
     for rows in torch.arange(0, windows.count, stride).split(batch):
         inputs, targets = windows[rows]
         error = (module(inputs) - targets).square()
-        total, count = total + error.sum().item(), count + error.numel()
+        total = total + error.sum().item()
+        count = count + error.numel()
     return total / count
 
 

@@ -79,7 +79,8 @@ class ResidualSSM:
         plane = torch.randn(n, 2, generator=rng, dtype=torch.float64)
         turn = torch.rand(n, generator=rng, dtype=torch.float64) * self.wedge - math.pi / 2
         side = torch.where(plane[:, 0] > 0, 1.0, -1.0) * plane.norm(dim=1)
-        last, along = side * torch.cos(turn), side * torch.sin(turn)
+        last = side * torch.cos(turn)
+        along = side * torch.sin(turn)
         scale = math.sqrt(self.d - 1)
         background += ((along - background.sum(dim=1) / scale) / scale)[:, None]
         return self._observe(torch.cat((background, last[:, None]), dim=1), rng)
@@ -150,7 +151,8 @@ def residual_linear(w: Tensor, x: Tensor) -> Tensor:
 
 def descend_residual_linear(x: Tensor, y: Tensor, steps: int, factor: float = 1.0) -> Tensor:
     """The same by gradient descent from zero at the rate factor / lambda_max."""
-    inputs, target = x - x[:, -1:], y - x[:, -1]
+    inputs = x - x[:, -1:]
+    target = y - x[:, -1]
     gram = inputs.T @ inputs
     rate = factor / torch.linalg.eigvalsh(gram)[-1]
     w = torch.zeros(x.shape[1], dtype=x.dtype)
