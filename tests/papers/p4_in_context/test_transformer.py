@@ -8,8 +8,8 @@ from attangent._core.errors import AttangentError
 from attangent.icl import Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.transformer import (
     InContextTransformer,
-    TransformerLayer,
     TransformerConfig,
+    TransformerLayer,
     TransformerTrainer,
     batch_loss,
 )

@@ -91,7 +91,7 @@ class InContextTransformer(nn.Module):
                 nn.init.zeros_(value)
 
     def forward(self, tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
-        """Return answers (batch, N + Q) for prompt tokens (N, d) with labels (batch, N), then queries (Q, d)."""
+        """Return answers (batch, N + Q) for prompt tokens (N, d) and then for queries (Q, d)."""
         d = self.embed.in_features - 1
         like = self.embed.weight
         tokens = fitted("tokens", tokens, like, "N", d)

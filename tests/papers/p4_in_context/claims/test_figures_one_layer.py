@@ -44,6 +44,6 @@ def test_another_ridge_is_not_the_best_predictor(monkeypatch):
 
 
 def test_the_risk_on_fixed_tokens_is_that_of_the_limit():
-    given = figures_one_layer.dictionary(registry.get("P4/figure-3").quick, 0)
+    given = figures_one_layer.draw_dictionary(registry.get("P4/figure-3").quick, 0)
     risk = figures_one_layer._risk_on_the_last_tokens(given, given.N)
     assert risk == pytest.approx(RidgeLimit(given).risk())

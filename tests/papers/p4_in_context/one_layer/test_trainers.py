@@ -22,7 +22,7 @@ def test_stops_at_the_target(method):
         ("newton", {}, "expected one of solve, varpro, gd, adam"),
         ("solve", {"steps": 3}, "has no option steps"),
         ("gd", {"steps": 0}, "steps is 0"),
-        ("gd", {"rate_Q": 0.1}, "give both"),
+        ("gd", {"rate_Q": 0.1}, "pass both"),
         ("gd", {"rate_Q": 0.1, "rate_w": -1.0}, "rate_w is -1"),
         ("adam", {"rate": 0.0}, "rate is 0"),
         ("adam", {"prompts": 0}, "prompts is 0"),
@@ -125,5 +125,5 @@ def test_solve_takes_the_weights_of_least_norm():
 
 
 def test_solve_refuses_too_few_heads():
-    with pytest.raises(AttangentError, match="at least N=6 heads, this model has 5"):
+    with pytest.raises(AttangentError, match="at least N=6 heads .got 5"):
         model(heads=5).fit("solve")

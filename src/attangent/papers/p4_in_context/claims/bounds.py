@@ -12,8 +12,8 @@ from attangent.audit.registry import claim
 from attangent.icl import Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     Reparametrised,
-    draw_dictionary,
     draw,
+    draw_dictionary,
     joint_norm,
     signs,
     unit_tokens,

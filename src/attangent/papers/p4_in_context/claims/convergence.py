@@ -10,7 +10,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary
-from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, draw, model, unit_tokens
+from attangent.papers.p4_in_context.claims.dictionary_setting import draw, draw_dictionary, model, unit_tokens
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import Certificate
 from attangent.papers.p4_in_context.one_layer.heads import logit_scale

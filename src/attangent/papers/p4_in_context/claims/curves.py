@@ -22,7 +22,7 @@ def fall_lines(losses: dict[str, Tensor]) -> list[Conclusion]:
 def alike_lines(
     name: str, losses: dict[str, Tensor], least_correlation: float, largest_fall: float
 ) -> tuple[Conclusion, ...]:
-    """Return conclusions with our thresholds: the out-of-domain loss follows `name`, and all three fall far."""
+    """Conclude, with our thresholds, that the out-of-domain loss follows `name` and all three fall far."""
     a, b = (losses[of].double().log() for of in ("out-of-domain loss", name))
     correlation = torch.corrcoef(torch.stack([a, b]))[0, 1].item()
     follows = f"correlation of log out-of-domain with log {name.removesuffix(' loss')}"

@@ -10,8 +10,8 @@ from attangent.icl import Dictionary, RidgeLimit, Tasks
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
     Reparametrised,
-    draw_dictionary,
     draw,
+    draw_dictionary,
     model,
     relative,
 )

@@ -10,8 +10,8 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
-    draw_dictionary,
     draw,
+    draw_dictionary,
     model,
     relative,
 )

@@ -84,7 +84,7 @@ class GradientDescent:
                 check_positive(name, getattr(self, name))
         if (self.rate_Q is None) != (self.rate_w is None):
             raise AttangentError(
-                f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}; pass both, or neither for practical rates"
+                f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}; pass both or neither"
             )
 
     def train(self, model: "OneLayerAttention") -> TrainingRun:
