@@ -25,3 +25,15 @@ def test_kernel_claim_finds_a_wrong_formula(monkeypatch):
     right = VarianceGate.__call__
     monkeypatch.setattr(VarianceGate, "__call__", lambda self, block: right(self, block) + 1e-6)
     assert check("P5/definition-f.2").verdict is Verdict.VIOLATED
+
+
+class TestKernelParts(ClaimSuite):
+    found = {
+        "P5/lemma-k.3": "holds",
+    }
+    broken = {
+        "P5/lemma-k.3": {"constant": 0.1},
+    }
+
+    def examine(self, finding):
+        assert finding.figures

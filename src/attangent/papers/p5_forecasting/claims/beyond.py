@@ -23,7 +23,7 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
     " depend on the term G W_V^T X^T",
     statement="""With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V
         with S = softmax(X W X'), and one step of descent tends to take attention off position i where <G_i,
-        V'X_i> > 0 and to put it there where it is negative.""",
+        V'X_i> > 0 and, if it is negative, to put it there.""",
     quick={"L": 6, "d": 8, "draws": 300, "rate": 1e-3, "mixing": True, "follow": 0.9},
     full={"L": 16, "d": 32, "draws": 2000},
     seconds=0.5,
@@ -137,14 +137,14 @@ def remedies(settings: Settings, seed: int) -> Finding:
         "in distribution": ssm.sample(settings.test, generator(seed, "test")),
     }
     plain = _risks(settings, seed, data, tests, Remedies(), _ADAM)
-    found = {
+    risks = {
         name: _risks(settings, seed, data, tests, *REMEDIES[name])
         for name in (*settings.proposed, *settings.others)
     }
     w = fit_residual_linear(*data)
     linear = {k: (residual_linear(w, x) - y).square().mean().item() for k, (x, y) in tests.items()}
     zero = {k: y.square().mean().item() for k, (_, y) in tests.items()}
-    table = {"no remedy": plain, **found, "residual linear": linear, "predicting 0": zero}
+    table = {"no remedy": plain, **risks, "residual linear": linear, "predicting 0": zero}
     noise = settings.sigma**2
     return Finding(
         conclusions=tuple(
@@ -152,9 +152,9 @@ def remedies(settings: Settings, seed: int) -> Finding:
                 f"risk with {name} / without",
                 ">=" if name in settings.proposed else "<=",
                 settings.halve,
-                found[name]["task"] / plain["task"],
+                risks[name]["task"] / plain["task"],
             )
-            for name in found
+            for name in risks
         ),
         numbers={"sigma": settings.sigma}
         | {
@@ -164,7 +164,7 @@ def remedies(settings: Settings, seed: int) -> Finding:
         },
         figures=(_remedies_figure(table, noise),),
         remark="The paper says that these might help, and no more. Everything is trained by Adam at one "
-        "rate. Predicting 0 is shown beside: it does well on this task.",
+        "rate. For comparison, predicting 0 does well on this task.",
     )
 
 

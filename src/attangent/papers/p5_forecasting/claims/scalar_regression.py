@@ -14,7 +14,7 @@ from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
 CONSTANT = 2.0
-"""What the O(.) around B and D is read as; the exponent O(B^2 D) then is 2^3 B^2 D."""
+"""Constant for the O(.) around B and D; the exponent O(B^2 D) then is 2^3 B^2 D."""
 
 
 @dataclass(frozen=True)

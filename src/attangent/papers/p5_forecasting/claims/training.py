@@ -49,7 +49,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
             Conclusion("L(T) / L(0)", "<=", settings.epsilon, reached),
             Conclusion("largest L(t) / bound", "<=", 1 + 1e-9, (run.loss / bound).max().item()),
             Conclusion(
-                f"L / L(0) with {settings.crowd} points, where the kernel is singular",
+                f"L / L(0) with {settings.crowd} points, whose kernel is singular",
                 ">=",
                 settings.epsilon,
                 (crowded.loss[-1] / crowded.loss[0]).item(),
@@ -107,10 +107,10 @@ def trained(settings: Settings, seed: int) -> Trained:
     )
 
 
-def _rate_matters(settings: Settings, found: Trained, seed: int) -> Hypothesis:
+def _rate_matters(settings: Settings, runs: Trained, seed: int) -> Hypothesis:
     """Descent at half the rate and twice the steps goes the same way: the printed rate is out of reach."""
     narrow = settings | {"m": settings.widths[0], "rate": settings.rate / 2, "steps": 2 * settings.steps}
-    change = abs(trained(narrow, seed).wrong_up - found.wrong_up)
+    change = abs(trained(narrow, seed).wrong_up - runs.wrong_up)
     return Hypothesis("change of the share of w_r <= 0 when the rate is halved", "<=", 0.1, change)
 
 
@@ -127,12 +127,12 @@ def _rate_matters(settings: Settings, found: Trained, seed: int) -> Hypothesis:
     rests_on=("P5/lemma-i.3", "P5/lemma-h.1"),
 )
 def asymmetry(settings: Settings, seed: int) -> Finding:
-    found = [trained(settings | {"m": m}, seed) for m in settings.widths]
+    runs = [trained(settings | {"m": m}, seed) for m in settings.widths]
     widest = settings | {"m": settings.widths[-1]}
     return Finding(
         hypotheses=(
             *asked_in_the_limit(scalar_regression(widest, seed), widest),
-            _rate_matters(settings, found[0], seed),
+            _rate_matters(settings, runs[0], seed),
         ),
         conclusions=tuple(
             Conclusion.of_trend(
@@ -144,16 +144,16 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
                 part=f"Part {i}",
             )
             for i, sign, shares in (
-                (1, 1, [f.wrong_up for f in found]),
-                (2, -1, [f.wrong_down for f in found]),
+                (1, 1, [f.wrong_up for f in runs]),
+                (2, -1, [f.wrong_down for f in runs]),
             )
         ),
         numbers={
             **{
                 f"share of w_r <= 0 with a_r = 1, m = {m}": f.wrong_up
-                for m, f in zip(settings.widths, found, strict=True)
+                for m, f in zip(settings.widths, runs, strict=True)
             },
-            **{f"largest move, m = {m}": f.R for m, f in zip(settings.widths, found, strict=True)},
+            **{f"largest move, m = {m}": f.R for m, f in zip(settings.widths, runs, strict=True)},
         },
         figures=(
             Figure(
@@ -161,9 +161,9 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
                 "width m",
                 "share",
                 (
-                    Series.of("a_r = 1", settings.widths, [f.wrong_up for f in found]),
-                    Series.of("a_r = -1", settings.widths, [f.wrong_down for f in found]),
-                    Series.of("largest move R", settings.widths, [f.R for f in found], "points"),
+                    Series.of("a_r = 1", settings.widths, [f.wrong_up for f in runs]),
+                    Series.of("a_r = -1", settings.widths, [f.wrong_down for f in runs]),
+                    Series.of("largest move R", settings.widths, [f.R for f in runs], "points"),
                 ),
                 log_x=True,
             ),
@@ -189,8 +189,8 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     seconds=0.4,
 )
 def signs_are_kept(settings: Settings, seed: int) -> Finding:
-    found = trained(settings, seed)
-    aligned = 1 - (found.wrong_up + found.wrong_down) / 2
+    run = trained(settings, seed)
+    aligned = 1 - (run.wrong_up + run.wrong_down) / 2
     error = 3 / math.sqrt(settings.m)
     return Finding(
         conclusions=(
@@ -198,16 +198,16 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
                 "|share - 1/2| less the share of |w_r(0)| <= R",
                 "<=",
                 0.0,
-                abs(aligned - 0.5) - found.near_zero,
+                abs(aligned - 0.5) - run.near_zero,
             ),
             Conclusion(
                 "share of |w_r(0)| <= R less three errors / (sqrt(2/pi) R)",
                 "<=",
                 1.0,
-                (found.near_zero - error) / (math.sqrt(2 / math.pi) * found.R),
+                (run.near_zero - error) / (math.sqrt(2 / math.pi) * run.R),
             ),
         ),
-        numbers={"share with the sign of a_r": aligned, "largest move R": found.R},
+        numbers={"share with the sign of a_r": aligned, "largest move R": run.R},
     )
 
 
@@ -227,7 +227,7 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
 def residual_feature(settings: Settings, seed: int) -> Finding:
     excess, error = excess_attention(settings, seed)
     below = [(e + 3 * s) for w, e, s in zip(settings.grid, excess, error, strict=True) if w < 0]
-    found = [trained(settings | {"m": m}, seed) for m in settings.widths]
+    runs = [trained(settings | {"m": m}, seed) for m in settings.widths]
     widest = settings | {"m": settings.widths[-1]}
     after = "(2) after training"
     return Finding(
@@ -241,17 +241,17 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
                 part="(1) if w < 0",
             ),
             Conclusion.of_trend(
-                "(2) growth exponent in m of the share of neurons with a_r = -1 and w_r > 0, where it fails",
+                "(2) growth exponent in m of the share of neurons with a_r = -1 and w_r > 0, which refutes it",
                 "<=",
                 -0.25,
                 settings.widths,
-                [max(f.wrong_down, 1e-9) for f in found],
+                [max(f.wrong_down, 1e-9) for f in runs],
                 part=after,
             ),
         ),
         numbers={
             **{f"E S_d - E S_k at w = {w:g}": e for w, e in zip(settings.grid, excess, strict=True)},
-            "share of w_r > 0 among a_r = -1 at the largest width": found[-1].wrong_down,
+            "share of w_r > 0 among a_r = -1 at the largest width": runs[-1].wrong_down,
         },
         figures=(
             Figure(
