@@ -1,4 +1,4 @@
-"""P5: linear attention as a forecaster, its residual state-space theory, and deep forecasters trained on the same windows."""
+"""P5: attention as a forecaster, its residual state-space theory, and deep forecasters to compare with."""
 
 from typing import TYPE_CHECKING
 

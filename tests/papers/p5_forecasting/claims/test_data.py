@@ -5,7 +5,7 @@ import torch
 from attangent.audit import Verdict
 from attangent.papers.p5_forecasting.claims import data
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
-from tests.papers.harness import ClaimSuite, check, checking, ours
+from tests.papers.harness import ClaimSuite, checking, ours
 
 check = checking(seed=1)
 

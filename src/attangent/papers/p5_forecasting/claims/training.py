@@ -241,7 +241,7 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
                 part="(1) if w < 0",
             ),
             Conclusion.of_trend(
-                "(2) growth exponent in m of the share of neurons with a_r = -1 and w_r > 0, which refutes it",
+                "(2) growth exponent in m of the share of neurons with a_r = -1 and w_r > 0, refuting it",
                 "<=",
                 -0.25,
                 settings.widths,
