@@ -7,6 +7,9 @@ its inputs do not have. `summands` is that size; away from saturation it is the 
 """
 
 import pickle
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -19,6 +22,17 @@ from attangent.kernels import TwoLayerNetwork, predict_training, unit_data
 from attangent.kernels.tangent import Tangent
 
 TOLERANCE = 1e-10
+
+
+@contextmanager
+def small_blocks() -> Iterator[None]:
+    """Within it every algorithm streams over blocks of 64 neurons and tiles of a few pairs."""
+    sizes = {"gram_algorithms._BLOCK_BYTES": 1, "gram_algorithms._PAIR_BLOCK_BYTES": 1}
+    sizes |= {"gram_algorithms._TILE_ROWS": 3, "tangent._BLOCK_BYTES": 1}
+    with ExitStack() as stack:
+        for name, size in sizes.items():
+            stack.enter_context(patch(f"attangent.kernels.{name}", size))
+        yield
 
 
 class NetworkConformance:
@@ -99,7 +113,7 @@ class NetworkConformance:
         assert (given - expected).abs().max() <= 1e-12 * expected.abs().max()
 
     @pytest.mark.parametrize("method", ["gemm", "syrk", "pairs"])
-    def test_blocks_of_neurons_add_up(self, method, small_blocks):
+    def test_blocks_of_neurons_add_up(self, method):
         network, X, Y = self.example(n=7, m=333)
         with small_blocks():
             kernel, gradient, forward = (

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.kernels import ExpNetwork, SoftmaxNetwork, descend, unit_data
+from attangent.kernels import SoftmaxNetwork, descend, unit_data
+from attangent.papers.p2_softmax.networks import ExpNetwork
 
 X, Y = unit_data(5, 3, 2, seed=0)
 

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.kernels import PrefixNetwork, ReLUNetwork, SoftmaxNetwork, unit_data
+from attangent.kernels import SoftmaxNetwork, unit_data
 from attangent.kernels.gram import _is_inside_a_pool, choose, estimate
+from attangent.papers.p1_prefix.network import PrefixNetwork
+from attangent.papers.p2_softmax.networks import ReLUNetwork
 
 
 def layout(d_out, points=8, network=SoftmaxNetwork):
@@ -46,7 +48,8 @@ def test_the_estimate_covers_the_result(method):
 MEASURE = """
 import sys, torch
 from pathlib import Path
-from attangent.kernels import PrefixNetwork, unit_data
+from attangent.papers.p1_prefix.network import PrefixNetwork
+from attangent.kernels import unit_data
 from attangent.kernels.gram import estimate
 torch.set_num_threads(1)
 def status(field):

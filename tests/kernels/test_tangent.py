@@ -3,18 +3,13 @@
 import pytest
 import torch
 
-from attangent.kernels import (
-    ExpNetwork,
-    PrefixNetwork,
-    ReLUNetwork,
-    ScalarAttention,
-    SoftmaxNetwork,
-    solve,
-    unit_data,
-    vectorise,
-)
+from attangent.kernels import SoftmaxNetwork, solve, unit_data, vectorise
 from attangent.kernels.operator import KernelOperator
 from attangent.kernels.tangent import trace_kernel
+from attangent.papers.p1_prefix.network import PrefixNetwork
+from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
+from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
+from tests.kernels.conformance import small_blocks
 
 X, Y = unit_data(7, 3, 3, seed=0)
 NETWORKS = [
@@ -27,7 +22,7 @@ NETWORKS = [
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: type(network).__name__)
-def test_the_trace_over_outputs_is_that_of_the_kernel(network, small_blocks):
+def test_the_trace_over_outputs_is_that_of_the_kernel(network):
     full = network.kernel(X).view(network.d_out, 7, network.d_out, 7)
     with small_blocks():
         traced = trace_kernel(network.tangent(X))
@@ -38,7 +33,7 @@ def test_the_trace_over_outputs_is_that_of_the_kernel(network, small_blocks):
 def test_parts_of_the_neurons_add_up(network):
     tangent = network.tangent(X)
     whole = tangent.features(slice(0, 150))
-    one, two = tangent.part(slice(0, 60)), tangent.part(slice(60, 150))
+    one, two = tangent.restricted(slice(0, 60)), tangent.restricted(slice(60, 150))
     assert (one.m, two.m) == (60, 90)
     torch.testing.assert_close(
         torch.cat([one.features(slice(0, 60)), two.features(slice(0, 90))], dim=2), whole

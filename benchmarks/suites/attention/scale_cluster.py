@@ -20,8 +20,8 @@ from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
 from attangent.kernels import SoftmaxNetwork, unit_data
-from attangent.kernels.factors import blocks
 from attangent.kernels.gram import _ALGORITHMS, _SPANS, choose
+from attangent.kernels.tangent import blocks
 
 POINTS, DIM, NEURONS, ROUNDS = 1024, 32, 16384, 2
 

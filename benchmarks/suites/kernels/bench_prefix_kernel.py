@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, vmap
 
-from attangent.kernels import PrefixNetwork, unit_data
+from attangent.kernels import unit_data
+from attangent.papers.p1_prefix.network import PrefixNetwork
 from benchmarks.harness.benchmark import Benchmark, Contestant, Goal, Size
 from benchmarks.harness.child import Work
 from benchmarks.suites.kernels.bench_kernel import LARGE, SMALL, bare_gemm

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from attangent.adapters import NTKConfig, attach
-from attangent.kernels.functional import Functional, differentiable_attention
 from attangent.kernels.modules import tangent_operator
+from attangent.kernels.modules.functional import Functional, differentiable_attention
 from attangent.tuning.loading import load_model
 from benchmarks.suites.tuning.data import minilm
 

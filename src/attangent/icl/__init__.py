@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from attangent.icl.estimator import InContextRidge
 
 __all__ = [
-    "Comparison",
-    "Dictionary",
     "IN_DOMAIN",
     "OUT_OF_DOMAIN",
+    "Comparison",
+    "Dictionary",
     "InContextRidge",
     "Prompts",
     "RepresentationWarning",

@@ -1,57 +1,91 @@
-"""Gradient descent on a network of this room, with what the theorems speak of recorded on the way."""
+"""Gradient descent on a two-layer network, with the quantities of the theorems recorded per step."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.checks import check_positive, check_steps
 from attangent._core.display import brief_fields
 from attangent._core.errors import AttangentError
-from attangent.kernels._inputs import as_points, as_targets
+from attangent.kernels.checks import as_points, as_targets
 
 
 class Network(Protocol):
-    """What descent and prediction ask of a network: hidden weights W (d_in, m) and closed forms in them."""
+    """The interface that `descend` needs.
+
+    Attributes:
+        d_in: Dimension of a point.
+        d_out: Number of outputs.
+        m: Number of hidden neurons.
+        W: Hidden weights (p, m).
+
+    Example:
+        >>> from attangent.kernels import SoftmaxNetwork
+        >>> network: Network = SoftmaxNetwork(d_in=2, d_out=1, m=8)
+    """
 
     d_in: int
     d_out: int
     m: int
     W: Tensor
 
-    def with_weights(self, W: Tensor) -> Self: ...
-    def forward(self, X: Any) -> Tensor: ...
-    def gradient(self, X: Any, Y: Any) -> Tensor: ...
-    def kernel(self, X: Any, X2: Any = None) -> Tensor: ...
+    def with_weights(self, W: Tensor) -> Self:
+        """Return the network with other hidden weights."""
+        ...
+
+    def forward(self, X: Any) -> Tensor:
+        """Compute the outputs (n, d_out)."""
+        ...
+
+    def gradient(self, X: Any, Y: Any) -> Tensor:
+        """Compute the gradient of 1/2 |F - Y|^2 in W."""
+        ...
+
+    def kernel(self, X: Any, X2: Any = None) -> Tensor:
+        """Compute the tangent kernel."""
+        ...
 
 
 @dataclass(frozen=True)
 class Trajectory:
     """A run of gradient descent; entry t of each (steps + 1,) tensor belongs to the weights after t steps.
 
-    `steps` counts the steps that were made: fewer than asked where the loss ceased to be finite (`diverged`).
-    `snapshots` holds (network, step) at the steps named in `keep`.
+    Attributes:
+        rate: Learning rate.
+        loss: 1/2 |F(t) - Y|^2.
+        movement: Largest |w_r(t) - w_r(0)| over the neurons.
+        gradient_norm: Largest |dL/dw_r| over the neurons.
+        final: The network after the last step.
+        snapshots: The network at each step named in `keep`.
+        kernel_drift: |H(t) - H(0)|_F at each step named in `drift_at`.
+        diverged: Whether the run ended early because loss, gradient or weights were not finite.
+
+    Example:
+        >>> from attangent.kernels import SoftmaxNetwork, unit_data
+        >>> X, Y = unit_data(n=4, d_in=3, d_out=1, seed=0)
+        >>> run = SoftmaxNetwork(d_in=3, d_out=1, m=64).descend(X, Y, rate=1e-3, steps=5)
+        >>> run.steps, bool(run.loss[-1] < run.loss[0])
+        (5, True)
     """
 
     rate: float
-    loss: Tensor
-    """1/2 |F(t) - Y|^2."""
-    movement: Tensor
-    """The largest |w_r(t) - w_r(0)| over the neurons."""
-    gradient_norm: Tensor
-    """The largest |dL/dw_r| over the neurons at step t."""
+    loss: Float[Tensor, " times"]
+    movement: Float[Tensor, " times"]
+    gradient_norm: Float[Tensor, " times"]
     final: Any
     snapshots: dict[int, Any]
     kernel_drift: dict[int, float]
-    """|H(t) - H(0)|_F at the steps named in `drift_at`."""
     diverged: bool
 
     __repr__ = brief_fields
 
     @property
     def steps(self) -> int:
+        """Number of steps made; fewer than requested if the run diverged."""
         return len(self.loss) - 1
 
 
@@ -65,17 +99,36 @@ def descend(
     keep: Iterable[int] = (),
     drift_at: Iterable[int] = (),
 ) -> Trajectory:
-    """Run W <- W - rate dL/dW for `steps` steps; the given network stays as it is.
+    """Run W <- W - rate dL/dW on L = 1/2 |F - Y|^2; `network` itself is unchanged.
 
-    It ends early, marked `diverged`, where loss, gradient or weights cease to be finite. `keep` names steps
-    whose network is kept, `drift_at` steps at which the kernel is compared with the one at the start (each
-    costs one kernel).
+    The run ends early, marked `diverged`, when loss, gradient or weights are no longer finite.
+
+    Args:
+        network: Where to start.
+        X: Points (n, d_in).
+        Y: Targets (n, d_out).
+        rate: Learning rate.
+        steps: Number of steps.
+        keep: Steps whose network to store.
+        drift_at: Steps at which to compare the kernel with the initial one (each costs one kernel).
+
+    Returns:
+        Losses, movement and gradient norms of all steps.
+
+    Raises:
+        AttangentError: If the data do not fit the network, or `keep` or `drift_at` names no step of the run.
+
+    Example:
+        >>> from attangent.kernels import SoftmaxNetwork, unit_data
+        >>> X, Y = unit_data(n=4, d_in=3, d_out=1, seed=0)
+        >>> run = descend(SoftmaxNetwork(d_in=3, d_out=1, m=64), X, Y, rate=1e-3, steps=5, keep=[2])
+        >>> list(run.snapshots)
+        [2]
     """
     X = as_points("X", X, network.d_in, network.W)
     Y = as_targets(Y, X, network.d_out, network.W)
     check_positive("rate", rate)
-    keep, drift_at = _steps("keep", keep, steps), _steps("drift_at", drift_at, steps)
-    recorder = _Recorder(network, X, Y, keep, drift_at)
+    recorder = _Recorder(network, X, Y, _steps("keep", keep, steps), _steps("drift_at", drift_at, steps))
     current = network
     for step in range(steps + 1):
         gradient = current.gradient(X, Y)
@@ -89,9 +142,9 @@ def descend(
     return recorder.trajectory(rate, current)
 
 
-def _steps(name: str, wanted: Iterable[int], steps: int) -> frozenset[int]:
+def _steps(name: str, requested: Iterable[int], steps: int) -> frozenset[int]:
     check_steps("steps", steps)
-    chosen = frozenset(wanted)
+    chosen = frozenset(requested)
     beyond = sorted(step for step in chosen if not 0 <= step <= steps)
     if beyond:
         raise AttangentError(f"{name} names step {beyond[0]}, expected steps from 0 to {steps}")
@@ -102,7 +155,11 @@ class _Recorder:
     def __init__(
         self, network: Network, X: Tensor, Y: Tensor, keep: frozenset[int], drift_at: frozenset[int]
     ):
-        self.start, self.X, self.Y, self.keep, self.drift_at = network, X, Y, keep, drift_at
+        self.start = network
+        self.X = X
+        self.Y = Y
+        self.keep = keep
+        self.drift_at = drift_at
         self.rows: list[tuple[float, float, float]] = []
         self.snapshots: dict[int, Any] = {}
         self.drift: dict[int, float] = {}
@@ -110,7 +167,7 @@ class _Recorder:
         self.diverged = False
 
     def note(self, step: int, network: Network, gradient: Tensor) -> bool:
-        """Record one step; False where the loss is no longer finite."""
+        """Record one step and return whether loss and gradient are finite."""
         loss = 0.5 * (network.forward(self.X) - self.Y).square().sum()
         moved = _largest_column(network.W - self.start.W)
         self.rows.append((loss.item(), moved, _largest_column(gradient)))
@@ -123,11 +180,20 @@ class _Recorder:
 
     def trajectory(self, rate: float, final: Network) -> Trajectory:
         rows = torch.tensor(self.rows, dtype=torch.float64)
-        loss, movement, gradient_norm = torch.where(rows.isnan(), torch.inf, rows).T  # beyond all numbers
-        kept = self.snapshots, self.drift
-        return Trajectory(rate, loss, movement, gradient_norm, final, *kept, diverged=self.diverged)
+        # inf - inf at the last step of a diverged run is NaN; infinity says the same and compares.
+        loss, movement, gradient_norm = torch.where(rows.isnan(), torch.inf, rows).T
+        return Trajectory(
+            rate,
+            loss,
+            movement,
+            gradient_norm,
+            final,
+            snapshots=self.snapshots,
+            kernel_drift=self.drift,
+            diverged=self.diverged,
+        )
 
 
 def _largest_column(matrix: Tensor) -> float:
-    """The largest norm of a column; much faster on CPU than norm(dim=0)."""
+    # Much faster on CPU than matrix.norm(dim=0).max().
     return matrix.square().sum(dim=0).max().sqrt().item()

@@ -1,8 +1,4 @@
-"""What all two-layer networks of this room share: weights, gradient, kernel, operator, descent.
-
-A network says what its tangent is; the rest follows from that. Index letters, here and in the whole room:
-n points (i, j), l and k outputs, r neurons, p coordinates of a neuron's weights.
-"""
+"""The base class of two-layer networks: a subclass defines its tangent, everything else follows."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -10,15 +6,15 @@ from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from attangent._core.checks import check_positive, check_size
+from attangent._core.checks import check_choice, check_positive, check_size
 from attangent._core.errors import AttangentError
-from attangent.kernels._inputs import as_points, as_targets
+from attangent.kernels.checks import DEFAULT_MEMORY_LIMIT, as_points, as_targets
+from attangent.kernels.data import Init, draw_weights
 from attangent.kernels.descent import Trajectory, descend
-from attangent.kernels.gram import Method, check_memory, gram
-from attangent.kernels.initial import Init, draw_weights
-from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT
+from attangent.kernels.gram import Method, check_kernel_memory, gram
 from attangent.kernels.operator import KernelOperator
 from attangent.kernels.tangent import Tangent
 
@@ -26,13 +22,29 @@ Kind = Literal["exact", "paper"]
 
 
 class TwoLayerNetwork(ABC):
-    """A network with hidden weights W (p, m) that are trained and signs a that are not.
-
-    `symmetric` initialisation makes pairs of neurons with equal w and opposite a, so that it starts at zero;
-    `independent` draws all of them. W is normal with deviation sigma.
+    """F(x) with hidden weights W (p, m) that are trained and output signs a that are fixed.
 
     Points are rows: X is (n, d_in), outputs and targets are (n, d_out). Kernels are matrices over pairs
     (output, point) in output-major order: row l*n + i is output l at point i.
+
+    Args:
+        d_in: Dimension of a point.
+        d_out: Number of outputs.
+        m: Number of hidden neurons.
+        sigma: Standard deviation of the initial weights.
+        init: `symmetric` pairs neurons with equal w and opposite a, so that the network starts at zero;
+            `independent` draws all of them.
+        seed: Seed of the weights.
+        dtype: Precision of weights and results.
+
+    Raises:
+        AttangentError: If a size is below 1, sigma is not positive, or m is odd for `symmetric`.
+
+    Example:
+        >>> from attangent.kernels import SoftmaxNetwork
+        >>> network = SoftmaxNetwork(d_in=3, d_out=1, m=64)
+        >>> isinstance(network, TwoLayerNetwork), network.forward(torch.eye(3)).shape
+        (True, torch.Size([3, 1]))
     """
 
     d_in: int
@@ -52,8 +64,10 @@ class TwoLayerNetwork(ABC):
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
     ):
-        self.d_in, self.d_out = check_size("d_in", d_in), check_size("d_out", d_out)
-        self.m, self.sigma = m, sigma
+        self.d_in = check_size("d_in", d_in)
+        self.d_out = check_size("d_out", d_out)
+        self.m = m
+        self.sigma = sigma
         self._draw(d_in, d_out, init, seed, dtype)
 
     def _draw(self, weights: int, signs: int, init: Init, seed: int, dtype: torch.dtype) -> None:
@@ -64,40 +78,79 @@ class TwoLayerNetwork(ABC):
 
     @abstractmethod
     def _tangent(self, X: Tensor) -> Tangent:
-        """Outputs and their gradients at checked points."""
+        """Return outputs and their gradients at checked points."""
 
     @property
     @abstractmethod
     def width(self) -> float:
-        """The kernel is J J'/width: pass it to `predict_training`."""
+        """The kernel is J J'/width; pass it to `predict_training`."""
 
     def tangent(self, X: Any, kind: Kind = "exact") -> Tangent:
-        """Outputs and their gradients at X, in factors."""
-        if kind not in get_args(Kind):
-            raise AttangentError(f"kind is {kind!r}, expected one of {', '.join(get_args(Kind))}")
+        """Compute outputs and their gradients in factors.
+
+        Args:
+            X: Points (n, d_in).
+            kind: `exact`, or `paper` to leave out the direct term as P1 Definition G.1 does.
+
+        Returns:
+            The tangent at X.
+        """
+        check_choice("kind", kind, get_args(Kind))
         tangent = self._tangent(as_points("X", X, self.d_in, self.W))
         return tangent if kind == "exact" else tangent.without_direct()
 
-    def with_weights(self, W: Tensor) -> Self:
-        """This network with other hidden weights, the same output weights."""
+    def with_weights(self, W: Any) -> Self:
+        """Return a network with other hidden weights and the same output signs.
+
+        Args:
+            W: Hidden weights (p, m).
+
+        Returns:
+            A new network; this one is unchanged.
+
+        Raises:
+            AttangentError: If W has another shape or entries that are not finite.
+        """
         other = copy.copy(self)
         other.W = as_points("W", W, self.m, self.W)
         if other.W.shape != self.W.shape:
             raise AttangentError(f"W has shape {tuple(other.W.shape)}, expected {tuple(self.W.shape)}")
         return other
 
-    def forward(self, X: Any) -> Tensor:
-        """F (n, d_out)."""
+    def forward(self, X: Any) -> Float[Tensor, "n d_out"]:
+        """Compute the outputs.
+
+        Args:
+            X: Points (n, d_in).
+
+        Returns:
+            F (n, d_out).
+        """
         return self.tangent(X).outputs
 
-    def gradient(self, X: Any, Y: Any) -> Tensor:
-        """dL/dW (p, m) of the loss L = 1/2 |F - Y|^2: J'(F - Y)."""
+    def gradient(self, X: Any, Y: Any) -> Float[Tensor, "p m"]:
+        """Compute dL/dW = J'(F - Y) of the loss L = 1/2 |F - Y|^2.
+
+        Args:
+            X: Points (n, d_in).
+            Y: Targets (n, d_out).
+
+        Returns:
+            The gradient (p, m).
+        """
         X = as_points("X", X, self.d_in, self.W)
         tangent = self.tangent(X)
         return tangent.pull_back(tangent.outputs - as_targets(Y, X, self.d_out, self.W))
 
-    def features(self, X: Any) -> Tensor:
-        """G[l*n + i, r] = P[i, r] (v[l, r] - mu[i, l]): the factor of x_i in dF[i, l]/dw_r."""
+    def features(self, X: Any) -> Float[Tensor, "rows m"]:
+        """Compute G[l*n + i, r] = P[i, r] (v[l, r] - mu[i, l]), the factor of x_i in dF[i, l]/dw_r.
+
+        Args:
+            X: Points (n, d_in).
+
+        Returns:
+            G (d_out n, m).
+        """
         return self.tangent(X).features(slice(0, self.m)).flatten(0, 1)
 
     def kernel(
@@ -108,29 +161,61 @@ class TwoLayerNetwork(ABC):
         method: Method = "auto",
         memory_limit: float = DEFAULT_MEMORY_LIMIT,
         jobs: int | None = 1,
-    ) -> Tensor:
-        """H (d_out n, d_out n2) = J J'/width, the Gram matrix of the output gradients.
+    ) -> Float[Tensor, "rows columns"]:
+        """Compute H = J J'/width, the Gram matrix of the output gradients.
 
-        `kind="paper"` leaves out what P1 Definition G.1 leaves out (nothing in the other networks); `method`
-        is explained in `attangent.kernels.gram`. A matrix that needs more than `memory_limit` bytes is
-        refused before any work. `jobs` spreads blocks of neurons over joblib's workers.
+        Args:
+            X: Points (n, d_in).
+            X2: Points of the columns (n2, d_in); None for X.
+            kind: `exact`, or `paper` to leave out the direct term as P1 Definition G.1 does.
+            method: `auto` picks the fastest of `gemm`, `syrk` (symmetric kernels) and `pairs` (many outputs).
+            memory_limit: Most bytes to take.
+            jobs: Number of joblib workers that share the neurons; -1 for one per core.
+
+        Returns:
+            H (d_out n, d_out n2).
+
+        Raises:
+            AttangentError: If the matrix needs more than `memory_limit` bytes (checked first).
         """
         X = as_points("X", X, self.d_in, self.W)
         X2 = None if X2 is None else as_points("X2", X2, self.d_in, self.W)
-        one = self.tangent(X[:1], kind).layout
-        sizes = replace(one, points=len(X)), None if X2 is None else replace(one, points=len(X2))
-        check_memory(*sizes, method, memory_limit, jobs)
+        # One point's tangent gives the layout, so that memory is checked before n of them are computed.
+        layout = self.tangent(X[:1], kind).layout
+        right_layout = None if X2 is None else replace(layout, points=len(X2))
+        check_kernel_memory(replace(layout, points=len(X)), right_layout, method, memory_limit, jobs)
         right = None if X2 is None else self.tangent(X2, kind)
         return gram(self.tangent(X, kind), right, method, jobs)
 
     def kernel_operator(
         self, X: Any, X2: Any = None, kind: Kind = "exact", memory_limit: float = DEFAULT_MEMORY_LIMIT
     ) -> KernelOperator:
-        """The same matrix as a scipy LinearOperator that only multiplies: memory grows with n, not n^2."""
+        """Return the kernel as an operator that only multiplies: memory grows with n, not n^2.
+
+        Args:
+            X: Points (n, d_in).
+            X2: Points of the columns (n2, d_in); None for X.
+            kind: `exact`, or `paper` to leave out the direct term as P1 Definition G.1 does.
+            memory_limit: Most bytes to take.
+
+        Returns:
+            A scipy LinearOperator (d_out n, d_out n2).
+        """
         left = self.tangent(X, kind)
         right = left if X2 is None else self.tangent(as_points("X2", X2, self.d_in, self.W), kind)
         return KernelOperator(left, right, memory_limit)
 
     def descend(self, X: Any, Y: Any, rate: float, steps: int, **record: Any) -> Trajectory:
-        """Gradient descent from these weights; `descent.descend` says what it records."""
+        """Run gradient descent from these weights.
+
+        Args:
+            X: Points (n, d_in).
+            Y: Targets (n, d_out).
+            rate: Learning rate.
+            steps: Number of steps.
+            **record: `keep` and `drift_at` of `attangent.kernels.descend`.
+
+        Returns:
+            Losses, movement and gradient norms of all steps.
+        """
         return descend(self, X, Y, rate, steps, **record)

@@ -1,9 +1,10 @@
-"""The kernel as a matrix that only multiplies, and what products alone give: ends of the spectrum, solves."""
+"""Kernels as operators that only multiply: Krylov spaces, eigenvalues and solves from products alone."""
 
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.sparse import eye_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
@@ -13,8 +14,7 @@ from attangent._core.arrays import as_double
 from attangent._core.checks import check_not_negative, check_positive
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
-from attangent.kernels.krylov import KrylovSpace
-from attangent.kernels.memory import check_limit, refuse_above
+from attangent.kernels.checks import check_limit, refuse_above
 from attangent.kernels.tangent import Tangent, kernel_product, trace_kernel
 
 Vector = NDArray[Any]
@@ -23,7 +23,21 @@ Vector = NDArray[Any]
 class KernelOperator(LinearOperator):
     """K = J_left J_right'/width as a scipy LinearOperator; K v costs O(n m d) and never builds K.
 
-    The gates (n m numbers) are kept where half of `memory_limit` allows it, else made anew in each product.
+    The gates (n m numbers) are stored if half of `memory_limit` allows it, else recomputed in each product.
+
+    Args:
+        left: Tangent at the points of the rows.
+        right: Tangent at the points of the columns.
+        memory_limit: Most bytes to take.
+
+    Raises:
+        AttangentError: If even one product needs more than `memory_limit` bytes.
+
+    Example:
+        >>> from attangent.kernels import SoftmaxNetwork
+        >>> operator = SoftmaxNetwork(d_in=3, d_out=2, m=64).kernel_operator(torch.eye(3))
+        >>> operator.shape, operator.matvec(np.ones(6)).shape
+        ((6, 6), (6,))
     """
 
     def __init__(self, left: Tangent, right: Tangent, memory_limit: float):
@@ -37,7 +51,8 @@ class KernelOperator(LinearOperator):
         if gates + working <= limit / 2:
             left = left.held()
             right = left if same else right.held()
-        self.left, self.right = left, right
+        self.left = left
+        self.right = right
         self._room = limit - working
         dtype = np.float64 if left.outputs.dtype == torch.float64 else np.float32
         super().__init__(np.dtype(dtype), (left.rows, right.rows))
@@ -49,15 +64,23 @@ class KernelOperator(LinearOperator):
         return _product(self.right, self.left, x)
 
     def preconditioner(self, ridge: float) -> LinearOperator | None:
-        """I_d_out times the inverse of the mean block over outputs, where n x n numbers fit; else None.
+        """Return I_d_out times the inverse of the mean diagonal block over outputs.
 
-        Blocks between different outputs are small in all networks but PrefixNetwork, where it helps less.
+        Blocks between different outputs are small in all networks but P1's, which gains less from it.
+
+        Args:
+            ridge: Number added to the diagonal of the kernel.
+
+        Returns:
+            The preconditioner, or None if K is not symmetric or n x n numbers do not fit into memory.
         """
         check_not_negative("ridge", ridge)
-        n, d_out = self.left.points, self.left.d_out
+        n = self.left.points
+        d_out = self.left.d_out
         if self.left is not self.right or 6 * 8 * n**2 > self._room:
             return None
         mean = trace_kernel(self.left).double() / d_out
+        # A little jitter keeps the factorisation from failing on duplicate points.
         mean.diagonal().add_(ridge + 1e-10 * mean.diagonal().mean())
         factor, failed = torch.linalg.cholesky_ex(mean)
         return None if failed else _BlockSolve(factor, d_out)
@@ -67,7 +90,8 @@ class _BlockSolve(LinearOperator):
     """v -> (I_d_out x A^-1) v for A given by its Cholesky factor."""
 
     def __init__(self, factor: Tensor, d_out: int):
-        self.factor, self.d_out = factor, d_out
+        self.factor = factor
+        self.d_out = d_out
         super().__init__(np.dtype(np.float64), (d_out * len(factor), d_out * len(factor)))
 
     def _matvec(self, x: Vector) -> Vector:
@@ -81,38 +105,141 @@ def _product(left: Tangent, right: Tangent, x: Vector) -> Vector:
     return kernel_product(left, right, V).T.reshape(-1).numpy(force=True)
 
 
-def largest_eigenvalue(operator: LinearOperator, tolerance: float = 1e-8, max_products: int = 1000) -> float:
-    """lambda_max of a positive semi-definite operator by Lanczos iteration, to `tolerance` relative.
+class KrylovSpace:
+    """Orthonormal vectors of span{r, K r, K^2 r, ...} for a symmetric K, one product at a time.
 
-    >>> from scipy.sparse.linalg import aslinearoperator
-    >>> round(largest_eigenvalue(aslinearoperator(np.diag([3.0, 2.0, 1.0]))), 6)
-    3.0
+    For a polynomial p of degree below the dimension k, p(K) r = V p(ritz) V'r exactly.
+    """
+
+    def __init__(self, operator: LinearOperator, start: Tensor):
+        self._operator = operator
+        self._basis = (start / start.norm())[None]  # rows; there is always one more than products
+        self._diagonal: list[Tensor] = []
+        self._off_diagonal: list[Tensor] = []
+        self.complete = False
+        """True once the space holds everything that the vector can reach."""
+
+    def __len__(self) -> int:
+        return len(self._diagonal)
+
+    def extend(self, steps: int) -> None:
+        """Take up to `steps` more products."""
+        rows = self._basis.shape[1]
+        unfilled = self._basis.new_empty(min(steps, rows), rows)
+        self._basis = torch.cat([self._basis[: len(self) + 1], unfilled])
+        for _ in range(steps):
+            if self.complete:
+                return
+            self._step()
+
+    def ritz(self) -> tuple[Tensor, Tensor]:
+        """Return Ritz values (k,) in rising order and Ritz vectors (N, k)."""
+        values, vectors = torch.linalg.eigh(self._tridiagonal())
+        return values, self._basis[: len(self)].T @ vectors
+
+    def ritz_values(self) -> Tensor:
+        """Return Ritz values (k,) in rising order."""
+        return torch.linalg.eigvalsh(self._tridiagonal())
+
+    def _step(self) -> None:
+        k = len(self)
+        vector = self._basis[k]
+        image = torch.as_tensor(self._operator.matvec(vector.numpy())).double()
+        self._diagonal.append(vector @ image)
+        # Orthogonal to all earlier vectors, not just the last two as in textbook Lanczos: round-off would
+        # otherwise make eigenvalues appear twice.
+        rest = _orthogonal(image, self._basis[: k + 1])
+        norm = rest.norm()
+        self.complete = k + 1 == len(vector) or bool(norm <= 1e-12 * image.norm())
+        if not self.complete:
+            self._off_diagonal.append(norm)
+            self._basis[k + 1] = rest / norm
+
+    def _tridiagonal(self) -> Tensor:
+        tridiagonal = torch.diag(torch.stack(self._diagonal))
+        if len(self) > 1:
+            off_diagonal = torch.stack(self._off_diagonal[: len(self) - 1])
+            tridiagonal += torch.diag(off_diagonal, 1) + torch.diag(off_diagonal, -1)
+        return tridiagonal
+
+
+def krylov_spectrum(operator: LinearOperator, start: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    """Return non-negative Ritz values (k,) and vectors (N, k) of the space that `steps` products span."""
+    if start.norm() == 0:
+        raise AttangentError("residual is zero: there is nothing to train")
+    space = KrylovSpace(operator, start)
+    space.extend(steps)
+    values, vectors = space.ritz()
+    if values[-1] <= 0:
+        raise AttangentError("the kernel maps the residual to zero: training would not move it")
+    return values.clamp(min=0), vectors
+
+
+def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
+    # Twice, because one Gram-Schmidt pass is not enough in floating point.
+    for _ in range(2):
+        vector = vector - basis.T @ (basis @ vector)
+    return vector
+
+
+def largest_eigenvalue(operator: LinearOperator, tolerance: float = 1e-8, max_products: int = 1000) -> float:
+    """Compute lambda_max of a positive semi-definite operator by Lanczos iteration.
+
+    Args:
+        operator: Square operator.
+        tolerance: Relative accuracy.
+        max_products: Most products with the operator.
+
+    Returns:
+        The largest eigenvalue.
+
+    Raises:
+        AttangentError: If the iteration does not settle within `max_products` products.
+
+    Example:
+        >>> from scipy.sparse.linalg import aslinearoperator
+        >>> round(largest_eigenvalue(aslinearoperator(np.diag([3.0, 2.0, 1.0]))), 6)
+        3.0
     """
     return _settled_end(operator, -1, tolerance, max_products)
 
 
 def smallest_eigenvalue(operator: LinearOperator, tolerance: float = 1e-6, max_products: int = 2000) -> float:
-    """lambda_min of a positive semi-definite operator by Lanczos iteration, to `tolerance * lambda_max`.
+    """Compute lambda_min of a positive semi-definite operator by Lanczos iteration.
 
-    It comes from above and takes many more products than lambda_max, because small eigenvalues crowd; what is
-    below `tolerance * lambda_max` is not told apart from zero.
+    The estimate falls toward lambda_min and takes many more products than lambda_max, because small
+    eigenvalues crowd.
 
-    >>> from scipy.sparse.linalg import aslinearoperator
-    >>> round(smallest_eigenvalue(aslinearoperator(np.diag([3.0, 2.0, 1.0]))), 4)
-    1.0
+    Args:
+        operator: Square operator.
+        tolerance: Accuracy as a share of lambda_max; anything smaller counts as zero.
+        max_products: Most products with the operator.
+
+    Returns:
+        The smallest eigenvalue, at least 0.
+
+    Raises:
+        AttangentError: If the iteration does not settle within `max_products` products.
+
+    Example:
+        >>> from scipy.sparse.linalg import aslinearoperator
+        >>> round(smallest_eigenvalue(aslinearoperator(np.diag([3.0, 2.0, 1.0]))), 4)
+        1.0
     """
     return max(0.0, _settled_end(operator, 0, tolerance, max_products))
 
 
 def _settled_end(operator: LinearOperator, end: int, tolerance: float, max_products: int) -> float:
-    """The first or last Ritz value once a quarter more products change it by a fifth of the tolerance."""
+    """Return the first or last Ritz value once a quarter more products barely change it."""
     check_positive("tolerance", tolerance)
     check_square(operator)
     start = torch.randn(operator.shape[0], generator=generator(0, "lanczos"), dtype=torch.float64)
-    space, before = KrylovSpace(operator, start), torch.inf
+    space = KrylovSpace(operator, start)
+    before: Tensor | float = torch.inf
     while len(space) < max_products:
         space.extend(min(max(10, len(space) // 4), max_products - len(space)))
         values = space.ritz_values()
+        # A fifth of the tolerance: later batches of products may still move the value by a few times this.
         if space.complete or abs(values[end] - before) <= 0.2 * tolerance * values[-1]:
             return values[end].item()
         before = values[end]
@@ -129,10 +256,26 @@ def solve(
     ridge: float = 0.0,
     tolerance: float = 1e-6,
     max_products: int = 20_000,
-) -> Tensor:
-    """x with |(K + ridge I) x - right_side| <= tolerance |right_side|, by conjugate gradients.
+) -> Float[Tensor, " N"]:
+    """Solve (K + ridge I) x = b by conjugate gradients; a `KernelOperator` preconditions itself.
 
-    A `KernelOperator` brings a preconditioner with it.
+    Args:
+        operator: Square positive semi-definite operator K (N, N).
+        right_side: b (N,).
+        ridge: Number added to the diagonal.
+        tolerance: Largest |(K + ridge I) x - b| / |b|.
+        max_products: Most products with the operator.
+
+    Returns:
+        x (N,).
+
+    Raises:
+        AttangentError: If the shapes do not match, or the tolerance is not reached.
+
+    Example:
+        >>> from scipy.sparse.linalg import aslinearoperator
+        >>> solve(aslinearoperator(np.diag([2.0, 4.0])), [1.0, 1.0])
+        tensor([0.5000, 0.2500], dtype=torch.float64)
     """
     check_positive("tolerance", tolerance)
     check_square(operator)
@@ -142,7 +285,8 @@ def solve(
         raise AttangentError(
             f"right_side has shape {b.shape}, expected {operator.shape[0]} finite numbers: vectorise(R)"
         )
-    shifted = operator + ridge * _identity(operator) if ridge else operator
+    identity = aslinearoperator(eye_array(operator.shape[0]))
+    shifted = operator + ridge * identity if ridge else operator
     helper = operator.preconditioner(ridge) if isinstance(operator, KernelOperator) else None
     solution, failed = cg(shifted, b, rtol=tolerance, atol=0.0, maxiter=max_products, M=helper)
     if failed:
@@ -154,12 +298,8 @@ def solve(
     return torch.as_tensor(solution)
 
 
-def _identity(operator: LinearOperator) -> LinearOperator:
-    return aslinearoperator(eye_array(operator.shape[0]))
-
-
 def check_square(operator: Any) -> None:
-    """Refuse what is not a square operator."""
+    """Raise an AttangentError unless `operator` is a square scipy LinearOperator."""
     shape = getattr(operator, "shape", None)
     if not isinstance(operator, LinearOperator) or operator.shape[0] != operator.shape[1]:
         raise AttangentError(

@@ -1,4 +1,4 @@
-"""What training will do, from the kernel at initialisation alone (P2 Appendix F)."""
+"""Predict training from the kernel at initialisation alone (P2 Appendix F)."""
 
 import math
 from collections.abc import Sequence
@@ -6,48 +6,65 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
+from jaxtyping import Float, Shaped
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
-from attangent._core.arrays import check_shape, fitted
 from attangent._core.checks import check_positive, check_size
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import finished, in_style, one_panel
-from attangent.kernels._inputs import as_tensor
-from attangent.kernels.krylov import krylov_spectrum
+from attangent.kernels.checks import as_tensor
+from attangent.kernels.operator import krylov_spectrum
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
 
 Steps = int | Sequence[int] | Tensor
 
 
-def vectorise(matrix: Tensor) -> Tensor:
-    """(n, d_out) as a vector in the order of the kernels: entry l*n + i is output l at point i.
+def vectorise(matrix: Any) -> Shaped[Tensor, " N"]:
+    """Flatten (n, d_out) in the order of the kernels: entry l*n + i is output l at point i.
 
-    >>> vectorise(torch.tensor([[1, 2], [3, 4]]))
-    tensor([1, 3, 2, 4])
+    Args:
+        matrix: Outputs, targets or residuals (n, d_out).
+
+    Returns:
+        A vector of n d_out numbers.
+
+    Example:
+        >>> vectorise(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 3, 2, 4])
     """
-    return matrix.T.reshape(-1)
+    return as_tensor("matrix", matrix).T.reshape(-1)
 
 
 def predict_training(
     kernel: Any, residual: Any, rate: float, *, width: float = 1.0, krylov: int = 200
 ) -> "Prediction":
-    """The course of gradient descent on 1/2 |F - Y|^2 if the tangent kernel stayed as it is.
-
-    `kernel` (N, N) is J J'/width: pass `width=network.width` with the networks of this room and leave it at
-    1 for a plain J J'. `residual` is F(0) - Y, as (n, d_out) or as a vector in the kernel's order. One
-    eigendecomposition serves every question asked of the result.
+    """Predict gradient descent on 1/2 |F - Y|^2 under a constant tangent kernel.
 
     A scipy LinearOperator (`network.kernel_operator(X)`) is never built: at most `krylov` products span the
     space in which the residual moves. The prediction is then exact up to step krylov - 1, and at a later
     step t off by about exp(-krylov^2/t) of the first loss.
 
-    >>> prediction = predict_training(torch.diag(torch.tensor([1.0, 0.5])), torch.ones(2, 1), rate=1.0)
-    >>> prediction.loss([0, 1, 2])
-    tensor([1.0000, 0.1250, 0.0312], dtype=torch.float64)
+    Args:
+        kernel: J J'/width (N, N), a matrix or a scipy LinearOperator.
+        residual: F(0) - Y, as (n, d_out) or as a vector (N,) in the kernel's order.
+        rate: Learning rate.
+        width: `network.width` for the networks of this package, 1 for a plain J J'.
+        krylov: Most products with an operator; unused for a matrix.
+
+    Returns:
+        The prediction; one eigendecomposition serves all its methods.
+
+    Raises:
+        AttangentError: If the shapes do not match, or the kernel is not positive semi-definite.
+
+    Example:
+        >>> prediction = predict_training(torch.diag(torch.tensor([1.0, 0.5])), torch.ones(2, 1), rate=1.0)
+        >>> prediction.loss([0, 1, 2])
+        tensor([1.0000, 0.1250, 0.0312], dtype=torch.float64)
     """
     check_positive("rate", rate)
     check_positive("width", width)
@@ -55,14 +72,11 @@ def predict_training(
     R = as_tensor("residual", residual).double()
     r = vectorise(R) if R.ndim == 2 else R.reshape(-1)
     outputs = R.shape[1] if R.ndim == 2 else 1
-    if isinstance(kernel, LinearOperator):
-        _check_pair(tuple(kernel.shape), r)
-        spectrum, whole = krylov_spectrum(kernel, r, krylov), False
-    else:
-        K = as_tensor("kernel", kernel).double()
-        _check_pair(tuple(K.shape), r)
-        spectrum, whole = _spectrum(K), True
-    return Prediction(*spectrum, r, rate * width, width, outputs, whole)
+    is_operator = isinstance(kernel, LinearOperator)
+    K = kernel if is_operator else as_tensor("kernel", kernel).double()
+    _check_pair(tuple(K.shape), r)
+    eigenvalues, eigenvectors = krylov_spectrum(K, r, krylov) if is_operator else _spectrum(K)
+    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs, complete=not is_operator)
 
 
 def _check_pair(shape: tuple[int, ...], r: Tensor) -> None:
@@ -71,14 +85,14 @@ def _check_pair(shape: tuple[int, ...], r: Tensor) -> None:
     if len(r) != shape[0]:
         raise AttangentError(
             f"residual has {len(r)} entries but the kernel has {shape[0]} rows: "
-            "give F(0) - Y of the points the kernel was made from"
+            "pass F(0) - Y at the points of the kernel"
         )
     if not torch.isfinite(r).all():
         raise AttangentError("residual has NaN or infinite entries: drop those points first")
 
 
 def _spectrum(K: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, round-off below zero removed, and eigenvectors of a positive semi-definite matrix."""
+    """Eigenvalues (negative round-off removed) and eigenvectors of a positive semi-definite matrix."""
     if not torch.isfinite(K).all():
         raise AttangentError("kernel has NaN or infinite entries: drop those points first")
     eigenvalues, eigenvectors = torch.linalg.eigh((K + K.T) / 2)
@@ -88,41 +102,55 @@ def _spectrum(K: Tensor) -> tuple[Tensor, Tensor]:
             f"kernel has eigenvalues from {eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}, "
             "expected a positive semi-definite matrix that is not zero: a Gram matrix of gradients"
         )
-    kept = torch.where(eigenvalues.abs() < 1e-15 * top, 0 * eigenvalues, eigenvalues)
-    return kept.clamp(min=0), eigenvectors
+    # Round-off around zero would make directions that never train look as if they trained slowly.
+    nonzero = torch.where(eigenvalues.abs() < 1e-15 * top, 0 * eigenvalues, eigenvalues)
+    return nonzero.clamp(min=0), eigenvectors
 
 
 class Prediction:
     """Gradient descent under a constant kernel: the residual after t steps is (I - rate K)^t r(0).
 
-    `eigenvalues` are those of the kernel as given, in rising order; where the kernel was given as an operator
-    (`whole` is False) they are the Ritz values of the space that the residual can reach.
+    Args:
+        eigenvalues: Eigenvalues (k,) of the kernel in rising order, or the Ritz values of an operator.
+        eigenvectors: Their vectors (N, k).
+        residual: r(0) (N,).
+        step_rate: Learning rate times width.
+        width: The kernel is J J'/width.
+        d_out: Number of outputs.
+        complete: Whether these are all eigenvalues of the kernel.
+
+    Example:
+        >>> prediction = predict_training(torch.eye(2), torch.ones(2), rate=0.5)
+        >>> prediction.steps_to(0.1), prediction.largest_stable_rate
+        (2, 2.0)
     """
 
     def __init__(
         self,
-        eigenvalues: Tensor,
-        eigenvectors: Tensor,
-        residual: Tensor,
+        eigenvalues: Float[Tensor, " k"],
+        eigenvectors: Float[Tensor, "N k"],
+        residual: Float[Tensor, " N"],
         step_rate: float,
         width: float,
         d_out: int,
-        whole: bool,
+        complete: bool,
     ):
-        check_shape("eigenvalues", eigenvalues, "rank")
-        check_shape("eigenvectors", eigenvectors, "rows", len(eigenvalues))
-        residual = fitted("residual", residual, eigenvectors, len(eigenvectors))
         self.eigenvalues = eigenvalues
         self.eigenvectors = eigenvectors
         self.width = width
         self.d_out = d_out
-        self.whole = whole
+        self.complete = complete
         self._rate = step_rate
-        self._coefficients = eigenvectors.T @ residual
+        self._coefficients = eigenvectors.T @ residual.to(eigenvectors)
 
     def __repr__(self) -> str:
-        first, stable = float(self.loss(0)), self.largest_stable_rate
-        return brief(self, outputs=len(self.eigenvectors), rate=self.rate, stable_below=stable, loss=first)
+        return brief(
+            self,
+            outputs=len(self.eigenvectors),
+            rate=self.rate,
+            stable_below=self.largest_stable_rate,
+            loss=float(self.loss(0)),
+        )
 
     def _repr_html_(self) -> str:
         steps = [0, 1, 10, 100, 1000, 10_000]
@@ -133,10 +161,16 @@ class Prediction:
     @in_style
     def plot(
         self, steps: int = 1000, path: str | PathLike[str] | None = None, *, trained: Any = None
-    ) -> "Picture":
-        """Draw the predicted loss over the first `steps` steps; also to a file, where one is named.
+    ) -> "Figure":
+        """Draw the predicted loss over the first steps.
 
-        trained: the losses of a real training from step 0 on, drawn beside it.
+        Args:
+            steps: Number of steps to draw.
+            path: File to write the figure to (.png, .svg or .pdf).
+            trained: Losses of a real run from step 0 on, drawn for comparison.
+
+        Returns:
+            The figure.
         """
         times = torch.linspace(0, check_size("steps", steps), 201).round().unique()
         figure, axes = one_panel()
@@ -146,12 +180,12 @@ class Prediction:
             every = max(len(real) // 25, 1)
             axes.plot(range(0, len(real), every), real[::every].tolist(), "o", mfc="none", label="trained")
             axes.legend()
-        axes.set(yscale="log", xlabel="step", ylabel="loss", title="Loss if the kernel stays as it is")
+        axes.set(yscale="log", xlabel="step", ylabel="loss", title="Loss under a constant kernel")
         return finished(figure, path)
 
     @property
     def rate(self) -> float:
-        """The learning rate it was made for."""
+        """The learning rate of the prediction."""
         return self._rate / self.width
 
     @property
@@ -160,23 +194,46 @@ class Prediction:
         return 2.0 / (self.width * self.eigenvalues[-1].item())
 
     def loss(self, steps: Steps) -> Tensor:
-        """1/2 |F(t) - Y|^2 at each of the steps; a single step gives a scalar tensor."""
+        """Predict 1/2 |F(t) - Y|^2.
+
+        Args:
+            steps: One step or several.
+
+        Returns:
+            One loss per step; a scalar tensor for a single step.
+        """
         decayed = self._coefficients[:, None] * self._powers(steps)
         return 0.5 * decayed.square().sum(dim=0).reshape(_shape(steps))
 
     def residual(self, step: int) -> Tensor:
-        """vec(F(t) - Y) after `step` steps, in the kernel's order."""
+        """Predict vec(F(t) - Y) in the kernel's order.
+
+        Args:
+            step: Number of steps t.
+
+        Returns:
+            The residual (N,).
+        """
         return self.eigenvectors @ (self._coefficients * self._powers(step)[:, 0])
 
     def outputs(self, test_kernel: Any, step: int, initial: Any = 0.0) -> Tensor:
-        """Predicted outputs (points, d_out) at test points after `step` steps.
+        """Predict F0 - K_te V [(1 - (1 - rate e)^t) / e] V' r(0), the outputs at test points.
 
-        `test_kernel` (d_out points, N) pairs test with training points, scaled as the kernel was; `initial`
-        holds the outputs of the untrained network there (zero after symmetric initialisation):
-        F0 - K_te V [(1 - (1 - rate e)^t) / e] V' r(0). A LinearOperator will do for `test_kernel` too.
+        Args:
+            test_kernel: Kernel (d_out points, N) between test and training points, scaled like the kernel
+                of the prediction: a matrix or a LinearOperator.
+            step: Number of steps t.
+            initial: Outputs of the untrained network at the test points (zero if `symmetric`).
+
+        Returns:
+            Outputs (points, d_out).
+
+        Raises:
+            AttangentError: If the shapes do not match.
         """
         K = test_kernel if isinstance(test_kernel, LinearOperator) else as_tensor("test_kernel", test_kernel)
-        trained, shape = len(self.eigenvectors), tuple(K.shape)
+        trained = len(self.eigenvectors)
+        shape = tuple(K.shape)
         if len(shape) != 2 or shape[1] != trained or shape[0] % self.d_out:
             raise AttangentError(
                 f"test_kernel has shape {shape}, expected ({self.d_out} x points, {trained}): "
@@ -188,9 +245,15 @@ class Prediction:
         return _initial_outputs(initial, outputs) - outputs
 
     def steps_to(self, loss: float) -> int | None:
-        """The first step at which the predicted loss is at most `loss`, None if it never gets there.
+        """Find the first step at which the predicted loss is at most `loss`.
 
-        Exact where every component falls (a stable rate): the predicted loss is then monotone.
+        Exact below the largest stable rate, at which the predicted loss falls in every step.
+
+        Args:
+            loss: The loss to reach.
+
+        Returns:
+            The step, or None if the predicted loss never gets there.
         """
         check_positive("loss", loss)
         if self.loss(0) <= loss:
@@ -203,13 +266,26 @@ class Prediction:
         low = high // 2
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.loss(middle) <= loss else (middle, high)
+            if self.loss(middle) <= loss:
+                high = middle
+            else:
+                low = middle
         return high
 
     def effective_dimension(self, ridge: float) -> float:
-        """sum_j e_j / (e_j + ridge): the number of directions that count at this ridge (or 1/(rate t))."""
+        """Compute sum_j e_j / (e_j + ridge), the number of directions that matter at this ridge.
+
+        Args:
+            ridge: The ridge, or 1/(rate t) for t steps of gradient descent.
+
+        Returns:
+            The effective dimension.
+
+        Raises:
+            AttangentError: If the prediction was made from an operator.
+        """
         check_positive("ridge", ridge)
-        if not self.whole:
+        if not self.complete:
             raise AttangentError("effective_dimension needs every eigenvalue: predict from the dense kernel")
         e = self.eigenvalues.clamp(min=0)
         return (e / (e + ridge)).sum().item()
@@ -233,6 +309,7 @@ class Prediction:
         if step < 0:
             raise AttangentError(f"step is {step}, expected a step from 0 on")
         z = self._rate * self.eigenvalues
+        # 1 - (1 - z)^t cancels for small z, expm1 and log1p do not; log1p fails beyond z = 1.
         small = z.abs() < 0.5
         safe = torch.where(z == 0, torch.ones_like(z), z)
         smooth = -torch.expm1(step * torch.log1p(-torch.where(small, z, 0 * z))) / safe
@@ -254,14 +331,28 @@ def _shape(steps: Steps) -> tuple[int, ...]:
     return tuple(torch.as_tensor(steps).shape)
 
 
-def log_gap(measured: Tensor, predicted: Tensor) -> float:
-    """The largest |log measured - log predicted| of two loss curves.
+def log_gap(measured: Any, predicted: Any) -> float:
+    """Compute the largest |log measured - log predicted| of two loss curves.
 
-    >>> round(log_gap(torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.55])), 3)
-    0.095
+    Args:
+        measured: Losses of a run.
+        predicted: As many predicted losses.
+
+    Returns:
+        The gap; infinite if a loss is not a positive number.
+
+    Raises:
+        AttangentError: If the curves differ in shape.
+
+    Example:
+        >>> round(log_gap(torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.55])), 3)
+        0.095
     """
-    if measured.shape != predicted.shape or measured.ndim == 0:
-        shapes = f"{tuple(measured.shape)} and {tuple(predicted.shape)}"
-        raise AttangentError(f"curves of shapes {shapes} cannot be compared, expected two of the same")
-    gap = (measured.log() - predicted.log()).abs().max().item()
+    first = as_tensor("measured", measured)
+    second = as_tensor("predicted", predicted)
+    if first.shape != second.shape or first.ndim == 0:
+        raise AttangentError(
+            f"the curves have shapes {tuple(first.shape)} and {tuple(second.shape)}, expected equal shapes"
+        )
+    gap = (first.log() - second.log()).abs().max().item()
     return gap if not math.isnan(gap) else math.inf

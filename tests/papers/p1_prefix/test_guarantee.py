@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.kernels import PrefixNetwork, unit_data
+from attangent.kernels import unit_data
 from attangent.papers.p1_prefix.guarantee import concentration_bound, prefix_guarantee
+from attangent.papers.p1_prefix.network import PrefixNetwork
 
 X, Y = unit_data(4, 3, 3, seed=0)
 NETWORK = PrefixNetwork(3, 512)

@@ -1,4 +1,4 @@
-"""J J' of any torch module as a matrix that only multiplies: by J', then by J, batch by batch."""
+"""J J' of any torch module as an operator that only multiplies: by J', then by J, batch by batch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 
 from attangent._core.checks import check_size
-from attangent.kernels.factors import blocks
-from attangent.kernels.functional import (
+from attangent.kernels.modules.functional import (
     Functional,
     Output,
     Points,
     differentiable_attention,
     take,
 )
+from attangent.kernels.tangent import blocks
 
 Vector = NDArray[Any]
 
@@ -30,17 +30,31 @@ def tangent_operator(
     output: Output | None = None,
     batch: int = 64,
 ) -> "TangentOperator":
-    """K = J J' with J = dF/dtheta at the points x, as a square scipy LinearOperator of size O n.
+    """Return K = J J', J = dF/dtheta of a module with O outputs at n points, without building K.
 
-    Points, `params` and `output` are those of `tangent_kernel`, and so is the output-major order of rows; the
-    dense kernel is never built. The module may be any that autograd can differentiate twice: a transformers
-    model with an adapter, a LoRA of peft, a classifier. `batch` points are differentiated at a time; where
-    that is all of them, their graph is kept between products, which halves the time of each.
+    The module may be any that autograd can differentiate twice: a transformers model with an adapter, a peft
+    LoRA, a classifier. Rows are in output-major order.
 
-    >>> network = torch.nn.Linear(3, 2)
-    >>> K = tangent_operator(network, torch.eye(3))
-    >>> torch.allclose(torch.as_tensor(K @ np.eye(6)), tangent_kernel(network, torch.eye(3)).double())
-    True
+    Args:
+        module: Any module whose outputs depend on each point alone.
+        x: Points: a tensor (n, ...), or a mapping of argument names to such tensors.
+        params: Parameters by name pattern such as "*.attn.*"; by default all that are trainable.
+        output: Picks a tensor (n, ...) from the module's output; by default a tensor or the logits.
+        batch: Points to differentiate at a time. If it covers all points, their graph is stored between
+            products, which halves the time of each.
+
+    Returns:
+        A square scipy LinearOperator of size O n.
+
+    Raises:
+        AttangentError: If the module cannot be called with x, or depends on chance (call `eval()`).
+
+    Example:
+        >>> from attangent.kernels import tangent_kernel
+        >>> network = torch.nn.Linear(3, 2)
+        >>> K = tangent_operator(network, torch.eye(3))
+        >>> torch.allclose(torch.as_tensor(K @ np.eye(6)), tangent_kernel(network, torch.eye(3)).double())
+        True
     """
     function = Functional.of(module, params, output)
     count = function.check_points("x", x)
@@ -51,11 +65,26 @@ def tangent_operator(
 
 
 class TangentOperator(LinearOperator):
-    """K v = J (J' v), streamed over batches of points."""
+    """K v = J (J'v), streamed over batches of points; `tangent_operator` makes one.
+
+    Args:
+        function: The module as a function of its parameters.
+        x: Points.
+        count: Number of points n.
+        outputs: Outputs per point O.
+        batch: Points to differentiate at a time.
+
+    Example:
+        >>> tangent_operator(torch.nn.Linear(3, 2), torch.eye(3)).shape
+        (6, 6)
+    """
 
     def __init__(self, function: Functional, x: Points, count: int, outputs: int, batch: int):
-        self.function, self.x, self.batch = function, x, batch
-        self.points, self.outputs = count, outputs
+        self.function = function
+        self.x = x
+        self.batch = batch
+        self.points = count
+        self.outputs = outputs
         self._held: _Line | None = None
         super().__init__(np.dtype(np.float64), (outputs * count, outputs * count))
 
@@ -70,11 +99,11 @@ class TangentOperator(LinearOperator):
         return self._matvec(x)
 
     def _times(self, cotangent: Tensor) -> Tensor:
-        """J J' applied to (n, O)."""
+        """Apply J J' to (n, O)."""
         gradient: tuple[Tensor, ...] | None = None
         for points, line in self._lines():
-            part = line.pulled(cotangent[points])
-            gradient = part if gradient is None else tuple(map(torch.add, gradient, part))
+            pulled = line.pulled(cotangent[points])
+            gradient = pulled if gradient is None else tuple(map(torch.add, gradient, pulled))
         assert gradient is not None
         return torch.cat([line.pushed(gradient).double().cpu() for _, line in self._lines()])
 
@@ -92,10 +121,7 @@ class TangentOperator(LinearOperator):
 
 @dataclass
 class _Line:
-    """F at some points with its graph: J' v by one backward pass, J u by a backward pass through that one.
-
-    J' v is linear in v, so that the derivative of <J' v, u> in v is J u, whatever v.
-    """
+    """F at some points with its graph: J'v by one backward pass, J u by a backward pass through that one."""
 
     outputs: Tensor
     parameters: tuple[Tensor, ...]
@@ -108,7 +134,7 @@ class _Line:
             return cls(function.batch(parameters, x), tuple(parameters.values()))
 
     def pulled(self, cotangent: Tensor) -> tuple[Tensor, ...]:
-        """J' v for v (n, O)."""
+        """Compute J'v for v (n, O)."""
         return torch.autograd.grad(
             self.outputs,
             self.parameters,
@@ -118,7 +144,9 @@ class _Line:
         )
 
     def pushed(self, tangent: tuple[Tensor, ...]) -> Tensor:
-        """J u (n, O) for a tangent u of the parameters."""
+        """Compute J u (n, O) for a tangent u of the parameters."""
+        # J'v is linear in v, so that the derivative of <J'v, u> in v is J u, whatever v. Double backward
+        # works for operators that have no forward mode.
         if self._pullback is None:
             v = torch.zeros_like(self.outputs).requires_grad_()
             options: dict[str, Any] = {"create_graph": True, "materialize_grads": True}

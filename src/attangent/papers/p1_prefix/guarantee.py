@@ -10,8 +10,8 @@ from torch import Tensor
 from attangent._core.arrays import check_shape
 from attangent._core.checks import check_not_negative, check_positive, check_size
 from attangent._core.errors import AttangentError
-from attangent.kernels._inputs import as_points, as_targets
-from attangent.kernels.prefix import PrefixNetwork
+from attangent.kernels.checks import as_points, as_targets
+from attangent.papers.p1_prefix.network import PrefixNetwork
 
 LOG10_E = math.log10(math.e)
 

@@ -1,8 +1,9 @@
 """The tests of `papers/p1/kernel_identities.py`."""
 
 from attangent.audit import Verdict
-from attangent.kernels import PrefixNetwork, Tangent
+from attangent.kernels import Tangent
 from attangent.papers.p1_prefix.claims import kernel_identities
+from attangent.papers.p1_prefix.network import PrefixNetwork
 from tests.papers.harness import ClaimSuite, check
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from attangent.audit import registry
-from attangent.kernels import prefix_limit, vectorise
+from attangent.kernels import vectorise
 from attangent.papers.p1_prefix.claims.prefix_regression import SLOW, limit_ratio, slow_regression
+from attangent.papers.p1_prefix.network import prefix_limit
 
 
 @pytest.mark.parametrize("rho", [0.4, 0.1])

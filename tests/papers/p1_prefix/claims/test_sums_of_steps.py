@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from attangent.audit import Verdict
-from attangent.kernels import PrefixNetwork, unit_data
+from attangent.kernels import unit_data
 from attangent.papers.p1_prefix.claims import sums_of_steps
 from attangent.papers.p1_prefix.claims.sums_of_steps import Sums, sums
+from attangent.papers.p1_prefix.network import PrefixNetwork
 from tests.papers.harness import ClaimSuite, check
 
 

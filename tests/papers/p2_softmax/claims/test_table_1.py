@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from attangent.audit import Verdict, registry
-from attangent.kernels import ExpNetwork, ReLUNetwork, SoftmaxNetwork
+from attangent.kernels import SoftmaxNetwork
 from attangent.papers.p2_softmax.claims.table_1 import FittedNetwork, Row
+from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
 
 CLAIM = registry.get("P2/table-1")
 

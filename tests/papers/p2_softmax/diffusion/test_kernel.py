@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from attangent.kernels import softmax_limit, vectorise
+from attangent.kernels import vectorise
 from attangent.papers.p2_softmax.diffusion import KernelScore, label_loss
 from attangent.papers.p2_softmax.diffusion.softmax import curvature
+from attangent.papers.p2_softmax.networks import softmax_limit
 from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, TARGET, TEST, VALIDATION, softmax
 
 

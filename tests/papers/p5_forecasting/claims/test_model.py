@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attangent.audit import Verdict
-from attangent.kernels import ScalarAttention
 from attangent.papers.p5_forecasting.claims import model
+from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
 from tests.papers.harness import ClaimSuite, checking, ours
 
 SMALLER = {"P5/lemma-i.3": {"widths": [32, 64, 96, 128]}, "P5/lemma-i.5": {"widths": [32, 64, 128, 256]}}

@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.kernels import PrefixNetwork, prefix_limit, vectorise
+from attangent.kernels import vectorise
 from attangent.papers.common.bounds import LOG10_E, never_above
 from attangent.papers.common.descent import SplitStep, second_order_factor, terms_add_up, walk
 from attangent.papers.common.trends import at_least
@@ -20,6 +20,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     ordinary_regression,
     properties,
 )
+from attangent.papers.p1_prefix.network import PrefixNetwork, prefix_limit
 
 _SIZES = {
     "n": 6,

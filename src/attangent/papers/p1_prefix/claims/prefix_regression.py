@@ -10,8 +10,9 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.evidence import Relation
 from attangent.audit.finding import Hypothesis
-from attangent.kernels import PrefixNetwork, Trajectory, prefix_limit, unit_data
+from attangent.kernels import Trajectory, unit_data
 from attangent.papers.p1_prefix.guarantee import Guarantee, concentration_bound, prefix_guarantee
+from attangent.papers.p1_prefix.network import PrefixNetwork, prefix_limit
 
 
 @dataclass(frozen=True)

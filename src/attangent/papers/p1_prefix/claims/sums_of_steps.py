@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.kernels import PrefixNetwork, unit_data
+from attangent.kernels import unit_data
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import (
@@ -17,6 +17,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     in_unit_ball,
     ordinary_regression,
 )
+from attangent.papers.p1_prefix.network import PrefixNetwork
 
 _SIZES = {
     "n": 6,

@@ -9,7 +9,6 @@ import torch
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.kernels import softmax_limit
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.p2_softmax.claims.diffusion_setting import (
     INPUTS,
@@ -28,6 +27,7 @@ from attangent.papers.p2_softmax.diffusion import (
     relative_error,
     score_error,
 )
+from attangent.papers.p2_softmax.networks import softmax_limit
 
 
 @claim(

@@ -7,13 +7,14 @@ import torch
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.kernels import predict_training, softmax_limit
+from attangent.kernels import predict_training
 from attangent.papers.common.trends import at_most
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     constants,
     kernel_is_definite,
     softmax_regression,
 )
+from attangent.papers.p2_softmax.networks import softmax_limit
 
 
 def close_points(h: float) -> torch.Tensor:

@@ -11,7 +11,8 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.kernels import ExpNetwork, ReLUNetwork, SoftmaxNetwork, TwoLayerNetwork, unit_data
+from attangent.kernels import SoftmaxNetwork, TwoLayerNetwork, unit_data
+from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
 
 NETWORKS = {"ReLU": ReLUNetwork, "exp": ExpNetwork, "softmax": SoftmaxNetwork}
 

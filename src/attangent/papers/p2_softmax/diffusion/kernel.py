@@ -12,14 +12,7 @@ from torch import Tensor
 
 from attangent._core.arrays import fitted
 from attangent._core.checks import check_positive, check_size
-from attangent.kernels import (
-    Prediction,
-    SoftmaxNetwork,
-    largest_eigenvalue,
-    predict_training,
-    softmax_limit,
-    vectorise,
-)
+from attangent.kernels import Prediction, SoftmaxNetwork, largest_eigenvalue, predict_training, vectorise
 from attangent.papers.p2_softmax.diffusion.dataset import ScoreData
 from attangent.papers.p2_softmax.diffusion.estimator import ScoreEstimator, label_loss
 from attangent.papers.p2_softmax.diffusion.features import InputMap, PaperInputs
@@ -31,6 +24,7 @@ from attangent.papers.p2_softmax.diffusion.softmax import (
     curvature,
 )
 from attangent.papers.p2_softmax.diffusion.training import checkpoints
+from attangent.papers.p2_softmax.networks import softmax_limit
 
 
 @dataclass(eq=False)
@@ -184,4 +178,4 @@ def combination(prediction: Prediction, step: int) -> Tensor:
 def _same_kernel(known: Prediction, residual: Tensor, rate: float) -> Prediction:
     """The prediction for another residual, from the eigendecomposition of the known one."""
     spectrum = known.eigenvalues, known.eigenvectors
-    return Prediction(*spectrum, residual, rate * known.width, known.width, known.d_out, known.whole)
+    return Prediction(*spectrum, residual, rate * known.width, known.width, known.d_out, known.complete)

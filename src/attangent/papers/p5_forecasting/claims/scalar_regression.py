@@ -9,8 +9,8 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
-from attangent.kernels import ScalarAttention
 from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
 CONSTANT = 2.0

@@ -3,8 +3,8 @@
 import pytest
 
 from attangent.audit import Verdict
-from attangent.kernels import PrefixNetwork
 from attangent.papers.p1_prefix.claims.repaired import kernel
+from attangent.papers.p1_prefix.network import PrefixNetwork
 from tests.papers.harness import ClaimSuite, check
 
 

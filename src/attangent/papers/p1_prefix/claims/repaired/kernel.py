@@ -10,10 +10,11 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.kernels import PrefixNetwork, unit_data
-from attangent.kernels.initial import Init
+from attangent.kernels import unit_data
+from attangent.kernels.data import Init
 from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import in_unit_ball, ordinary_regression
+from attangent.papers.p1_prefix.network import PrefixNetwork
 
 
 @claim(

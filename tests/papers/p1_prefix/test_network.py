@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attangent.kernels import PrefixNetwork, log_gap, predict_training, unit_data
+from attangent.kernels import log_gap, predict_training, unit_data
+from attangent.papers.p1_prefix.network import PrefixNetwork
 from tests.kernels.conformance import NetworkConformance
 
 

@@ -1,4 +1,4 @@
-"""Any torch module as a function of some of its parameters, the way torch.func wants it."""
+"""Any torch module as a function of some of its parameters, as torch.func needs it."""
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -29,12 +30,13 @@ class Functional:
     output: Output
 
     @classmethod
-    def of(cls, module: Any, params: str | Sequence[str] | None, output: Output | None) -> "Functional":
+    def of(cls, module: nn.Module, params: str | Sequence[str] | None, output: Output | None) -> "Functional":
+        """Check the module and choose its parameters."""
         _refuse_randomness(module)
         return cls(module, choose_parameters(module, params), output or first_tensor)
 
     def check_points(self, name: str, x: Points) -> int:
-        """How many points there are; refused where the module does not take the first of them."""
+        """Return the number of points; raise an AttangentError if the module cannot take the first one."""
         count = count_points(name, x)
         try:
             with torch.no_grad():
@@ -44,32 +46,33 @@ class Functional:
         return count
 
     def _call(self, parameters: Parameters, x: Points) -> Any:
-        arguments, keywords = ((), dict(x)) if isinstance(x, Mapping) else ((x,), {})
-        return functional_call(self.module, parameters, arguments, keywords)
+        if isinstance(x, Mapping):
+            return functional_call(self.module, parameters, (), dict(x))
+        return functional_call(self.module, parameters, (x,))
 
-    def batch(self, parameters: Parameters, x: Points) -> Tensor:
-        """F (n, O) at all points at once."""
-        given = self.output(self._call(parameters, x))
-        if not isinstance(given, Tensor) or not given.is_floating_point():
+    def batch(self, parameters: Parameters, x: Points) -> Float[Tensor, "n O"]:
+        """Compute F (n, O) at all points at once."""
+        outputs = self.output(self._call(parameters, x))
+        if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
             raise AttangentError(
-                f"the module's output is {type(given).__name__}, expected a floating tensor (points, ...): "
+                f"the module's output is {type(outputs).__name__}, expected a floating tensor (points, ...): "
                 "pick one with output=, for example output=lambda out: out.logits[:, -1]"
             )
-        return given.flatten(1) if given.ndim > 1 else given[:, None]
+        return outputs.flatten(1) if outputs.ndim > 1 else outputs[:, None]
 
-    def one(self, parameters: Parameters, x: Points) -> Tensor:
-        """F (O,) at one point."""
+    def at_point(self, parameters: Parameters, x: Points) -> Float[Tensor, " O"]:
+        """Compute F (O,) at one point."""
         alone = {name: value[None] for name, value in x.items()} if isinstance(x, Mapping) else x[None]
         return self.batch(parameters, alone)[0]
 
 
 def choose_parameters(module: nn.Module, params: str | Sequence[str] | None) -> Parameters:
-    """Parameters by name pattern such as "*.attn.*"; the trainable ones where none is given."""
+    """Return the parameters that match name patterns such as "*.attn.*", by default the trainable ones."""
     named = {name: value.detach() for name, value in module.named_parameters()}
     if params is None:
         chosen = {name: named[name] for name, value in module.named_parameters() if value.requires_grad}
         if not chosen:
-            raise AttangentError("the module has no trainable parameter: name some with params=")
+            raise AttangentError("the module has no trainable parameter: choose some with params=")
         return chosen
     patterns = [params] if isinstance(params, str) else list(params)
     if not patterns:
@@ -84,7 +87,7 @@ def choose_parameters(module: nn.Module, params: str | Sequence[str] | None) -> 
 
 
 def count_points(name: str, x: Any) -> int:
-    """How many points there are in a tensor (n, ...) or in a mapping of such tensors."""
+    """Return the number of points in a tensor (n, ...) or in a mapping of such tensors."""
     tensors = list(x.values()) if isinstance(x, Mapping) else [x]
     if not tensors or not all(isinstance(tensor, Tensor) and tensor.ndim for tensor in tensors):
         raise AttangentError(
@@ -92,52 +95,55 @@ def count_points(name: str, x: Any) -> int:
         )
     sizes = {len(tensor) for tensor in tensors}
     if len(sizes) != 1 or 0 in sizes:
-        raise AttangentError(f"{name} has {sorted(sizes)} points, expected one number of points above 0")
+        raise AttangentError(
+            f"{name} has {sorted(sizes)} points, expected the same number above 0 in every tensor"
+        )
     if any(tensor.is_floating_point() and not torch.isfinite(tensor).all() for tensor in tensors):
         raise AttangentError(f"{name} has NaN or infinite entries: drop or fill those points first")
     return sizes.pop()
 
 
 def take(x: Points, points: slice | int) -> Points:
-    """Some of the points, or one."""
+    """Select some points, or one."""
     return {name: value[points] for name, value in x.items()} if isinstance(x, Mapping) else x[points]
 
 
-def per_point(of_one: Callable[..., Any], parameters: Parameters, x: Points) -> Any:
-    """`of_one` (parameters, one point) at all points by vmap, or one by one where vmap cannot follow."""
+def per_point(function: Callable[..., Any], parameters: Parameters, x: Points) -> Any:
+    """Apply `function` (parameters, one point) to all points by vmap, or one by one if vmap fails."""
     try:
-        return vmap(of_one, in_dims=(None, 0))(parameters, x)
+        return vmap(function, in_dims=(None, 0))(parameters, x)
     except RuntimeError as error:
+        # Data-dependent control flow and operators without a batching rule; all else is a real error.
         if "vmap" not in str(error):
             raise
-    alone = [of_one(parameters, take(x, i)) for i in range(count_points("x", x))]
+    alone = [function(parameters, take(x, i)) for i in range(count_points("x", x))]
     return tree_map(lambda *values: torch.stack(values), *alone)
 
 
 def first_tensor(outputs: Any) -> Any:
-    """What a module calls its output: a tensor, or the logits or first tensor of a model's output."""
+    """Return the tensor in a module's output: itself, the logits, or the first tensor."""
     if isinstance(outputs, Tensor):
         return outputs
     logits = getattr(outputs, "logits", None)
     if isinstance(logits, Tensor):
         return logits
-    parts = outputs.values() if isinstance(outputs, Mapping) else outputs
-    return next((part for part in parts if isinstance(part, Tensor)), outputs)
+    items = outputs.values() if isinstance(outputs, Mapping) else outputs
+    return next((item for item in items if isinstance(item, Tensor)), outputs)
 
 
 @contextmanager
 def differentiable_attention() -> Iterator[None]:
-    """Attention by plain operations: the fused kernels have no forward mode and no vmap."""
+    """Use plain attention operations: the fused kernels support neither forward mode nor vmap."""
     with sdpa_kernel(SDPBackend.MATH):
         yield
 
 
 def _refuse_randomness(module: nn.Module) -> None:
-    """Dropout or batch statistics make outputs depend on chance or on the other points."""
-    for name, part in module.named_modules():
-        dropout = isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0
-        if part.training and (dropout or isinstance(part, nn.modules.batchnorm._BatchNorm)):
+    """Raise an AttangentError if outputs depend on chance or on the other points."""
+    for name, inner in module.named_modules():
+        dropout = isinstance(inner, nn.modules.dropout._DropoutNd) and inner.p > 0
+        if inner.training and (dropout or isinstance(inner, nn.modules.batchnorm._BatchNorm)):
             raise AttangentError(
-                f"{name or 'the module'} is a {type(part).__name__} in training mode, expected outputs that "
+                f"{name or 'the module'} is a {type(inner).__name__} in training mode, expected outputs that "
                 "depend on the point alone: call module.eval() first"
             )

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.kernels._inputs import as_points, as_targets, as_tensor
+from attangent.kernels.checks import as_points, as_targets, as_tensor
 
 LIKE = torch.zeros(1, dtype=torch.float32)
 

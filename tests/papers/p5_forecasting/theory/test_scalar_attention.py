@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from attangent.kernels import ScalarAttention, unit_data
+from attangent.kernels import unit_data
+from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention, VarianceGate
 from tests.kernels.conformance import NetworkConformance
 
 
@@ -43,3 +44,13 @@ def test_a_last_value_of_zero_is_answered_by_zero():
     X[:, -1] = 0
     assert network.forward(X).abs().max() < 1e-14
     assert network.kernel(X).abs().max() == 0
+
+
+def test_attention_of_many_neurons_is_made_in_pieces(monkeypatch):
+    X, _ = unit_data(3, 4, 1, seed=0)
+    gate = VarianceGate(X, torch.linspace(-2, 2, 11).double()[None], 0.5)
+    whole, part = gate(slice(0, 11)), gate(slice(2, 7))
+    monkeypatch.setattr("attangent.papers.p5_forecasting.theory.scalar_attention._ATTENTION_ENTRIES", 30)
+    torch.testing.assert_close(gate(slice(0, 11)), whole)
+    torch.testing.assert_close(gate(slice(2, 7)), part)
+    torch.testing.assert_close(part, whole[:, 2:7])

@@ -1,14 +1,15 @@
-"""The tangent kernel of any torch module, by torch.func, in chunks that fit into memory."""
+"""The dense tangent kernel of any torch module, by torch.func, in chunks that fit into memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import jacrev
 
-from attangent.kernels.factors import blocks
-from attangent.kernels.functional import (
+from attangent.kernels.checks import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
+from attangent.kernels.modules.functional import (
     Functional,
     Output,
     Parameters,
@@ -17,7 +18,7 @@ from attangent.kernels.functional import (
     per_point,
     take,
 )
-from attangent.kernels.memory import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
+from attangent.kernels.tangent import blocks
 
 
 def tangent_kernel(
@@ -28,20 +29,32 @@ def tangent_kernel(
     trace: bool = False,
     memory_limit: float = DEFAULT_MEMORY_LIMIT,
     output: Output | None = None,
-) -> Tensor:
-    """J(x1) J(x2)' of a module with respect to its parameters.
+) -> Float[Tensor, "rows columns"]:
+    """Compute J(x1) J(x2)' with J = dF/dtheta of a module with O outputs per point.
 
-    Points are tensors (n, ...), or mappings of argument names to such tensors for models that take keywords;
-    `x2=None` is x1. `params` names parameters by pattern (all trainable ones by default). `output` picks a
-    tensor (n, ...) from what the module returns (by default a tensor, or the model's logits).
+    Rows and columns are in output-major order, as for the networks of this package and `predict_training`.
+    Jacobians are computed for as many points at a time as `memory_limit` allows, and for fewer parameters at
+    a time if the Jacobian of one point does not fit.
 
-    The result is (O n1, O n2) in output-major order, O outputs a point: the order of the networks of this
-    room and of `predict_training`. With `trace=True` it is (n1, n2), summed over equal outputs. Jacobians are
-    made for as many points at a time as `memory_limit` (bytes) allows, for fewer parameters at a time if one
-    point's does not fit, and refused if one parameter's does not.
+    Args:
+        module: Any module whose outputs depend on each point alone.
+        x1: Points: a tensor (n1, ...), or a mapping of argument names to such tensors.
+        x2: Points of the columns (n2, ...); None for x1.
+        params: Parameters by name pattern such as "*.attn.*"; by default all that are trainable.
+        trace: Sum over equal outputs.
+        memory_limit: Most bytes to take.
+        output: Picks a tensor (n, ...) from the module's output; by default a tensor or the logits.
 
-    >>> tangent_kernel(torch.nn.Linear(3, 2), torch.eye(3)).shape
-    torch.Size([6, 6])
+    Returns:
+        The kernel (O n1, O n2), or (n1, n2) with `trace`.
+
+    Raises:
+        AttangentError: If the module cannot be called with the points, depends on chance (call `eval()`),
+            or the kernel with one parameter's Jacobian does not fit into `memory_limit`.
+
+    Example:
+        >>> tangent_kernel(torch.nn.Linear(3, 2), torch.eye(3)).shape
+        torch.Size([6, 6])
     """
     function = Functional.of(module, params, output)
     n1 = function.check_points("x1", x1)
@@ -55,7 +68,7 @@ def tangent_kernel(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Which parameters and how many points are taken at a time."""
+    """Which parameters and how many points to differentiate at a time."""
 
     groups: list[list[str]]
     chunk: int
@@ -71,15 +84,15 @@ class _Plan:
         dtype = _result_type(parameters)
         n1, n2 = points
         result = dtype.itemsize * n1 * n2 * (1 if trace else outputs**2)
-        a_weight = 2 * outputs * dtype.itemsize  # one point's Jacobian on either side, for one weight
+        per_weight = 2 * outputs * dtype.itemsize  # one point's Jacobian on either side, for one weight
         largest = max(value.numel() for value in parameters.values())
         refuse_above(
             limit,
-            result + a_weight * largest,
+            result + per_weight * largest,
             f"a kernel of {n1} x {n2} points with {outputs} outputs and a parameter of {largest} weights",
             "choose parameters with params=, outputs with output=, or take fewer points",
         )
-        room = (limit - result) / a_weight
+        room = (limit - result) / per_weight
         groups = _packed({name: value.numel() for name, value in parameters.items()}, room)
         weights = max(sum(parameters[name].numel() for name in group) for group in groups)
         chunk = max(1, min(max(points), int(room // weights)))
@@ -87,7 +100,7 @@ class _Plan:
 
 
 def _result_type(parameters: Parameters) -> torch.dtype:
-    """The widest of the parameters' types, at least float32."""
+    """Return the widest dtype of the parameters, at least float32."""
     dtype = torch.float32
     for value in parameters.values():
         dtype = torch.promote_types(dtype, value.dtype)
@@ -95,7 +108,7 @@ def _result_type(parameters: Parameters) -> torch.dtype:
 
 
 def _packed(sizes: dict[str, int], room: float) -> list[list[str]]:
-    """Names in groups of at most `room` weights, in their order."""
+    """Group names, in their order, into groups of at most `room` weights."""
     groups: list[list[str]] = [[]]
     filled = 0
     for name, size in sizes.items():
@@ -126,12 +139,13 @@ class _Kernel:
         return kernel.flatten(2).flatten(0, 1)
 
     def _add_rows(self, kernel: Tensor, parameters: Parameters, i: slice) -> None:
-        """Add these parameters' part to the rows of points i and, by symmetry, to their columns."""
+        """Add what these parameters contribute to the rows of points i and, by symmetry, to their columns."""
         J1 = self._jacobians(parameters, take(self.x1, i))
         other = self.x1 if self.x2 is None else self.x2
         for j in blocks(self.plan.points[1], self.plan.chunk):
             if self.x2 is None and j.start < i.start:
                 continue
+            # The diagonal block reuses J1; any other costs a second set of Jacobians.
             same = self.x2 is None and i == j
             block = self._product(J1, J1 if same else self._jacobians(parameters, take(other, j)))
             kernel[:, i, :, j] += block
@@ -139,15 +153,15 @@ class _Kernel:
                 kernel[:, j, :, i] += block.permute(2, 3, 0, 1)
 
     def _product(self, J1: list[Tensor], J2: list[Tensor]) -> Tensor:
-        """Sum over parameters of J1 J2' (O, n1, O, n2), with one output where it is the trace."""
+        """Sum J1 J2' over parameters (O, n1, O, n2); the trace has one output."""
         if self.plan.trace:
-            traced = sum(one.flatten(1) @ two.flatten(1).T for one, two in zip(J1, J2, strict=True))
+            traced = sum(left.flatten(1) @ right.flatten(1).T for left, right in zip(J1, J2, strict=True))
             return torch.as_tensor(traced)[None, :, None, :]
-        full = sum(one.flatten(0, 1) @ two.flatten(0, 1).T for one, two in zip(J1, J2, strict=True))
+        full = sum(left.flatten(0, 1) @ right.flatten(0, 1).T for left, right in zip(J1, J2, strict=True))
         shape = (len(J1[0]), self.plan.outputs, len(J2[0]), self.plan.outputs)
         return torch.as_tensor(full).view(shape).permute(1, 0, 3, 2)
 
     def _jacobians(self, parameters: Parameters, x: Points) -> list[Tensor]:
-        """dF/dtheta at each point, a tensor (n, O, weights) for each parameter."""
-        by_name = per_point(jacrev(self.function.one), parameters, x)
+        """Compute dF/dtheta at the points, one tensor (n, O, weights) per parameter."""
+        by_name = per_point(jacrev(self.function.at_point), parameters, x)
         return [by_name[name].detach().flatten(2).to(self.plan.dtype) for name in parameters]
