@@ -16,7 +16,6 @@ OF_SEVERAL_FILES = {
     "audit/report/test_page_browser.py",
     "audit/running/test_interrupted.py",
     "audit/running/test_same_everywhere.py",
-    "audit/storing/test_written_before.py",
     "forecast/models/test_conformance.py",
     "forecast/test_rooms.py",
     "stages/detector/test_rates.py",

@@ -99,7 +99,7 @@ _ = axes.legend(frameon=False)
 #
 # To keep a claim, put it into a package. This command writes one that runs, with a test:
 #
-#     attangent audit new MyPaper
+#     attangent new-claims MyPaper
 #     pip install -e my_paper_claims
 #     attangent audit --paper MyPaper
 #

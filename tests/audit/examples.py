@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Run, Series
-from attangent.audit.storing.record import Origin, Record
+from attangent.audit.storing import FindingRecord, Origin
 
 HOSTILE = (
     "<script>document.title='owned'</script>\"'>$\\frac{a}{b}$ &amp; </style></script>"
@@ -18,7 +18,7 @@ TRACEBACK = (
 VERSIONS = {"python": "3.13.1", "torch": "2.13.0"}
 
 
-def make_record(claim: str, finding: Finding, seed: int = 0, **changes) -> Record:
+def make_record(claim: str, finding: Finding, seed: int = 0, **changes) -> FindingRecord:
     """A record of `claim`; `changes` replace parts of its origin."""
     fields = {
         "claim": claim,
@@ -30,10 +30,10 @@ def make_record(claim: str, finding: Finding, seed: int = 0, **changes) -> Recor
         "seed": seed,
         "code": "0123abcd",
     }
-    return Record(Origin(**{**fields, **changes}), finding, 1.5, VERSIONS)
+    return FindingRecord(Origin(**{**fields, **changes}), finding, 1.5, VERSIONS)
 
 
-def make_run(*records: Record, failures=(), problems=None) -> Run:
+def make_run(*records: FindingRecord, failures=(), problems=None) -> Run:
     return Run(Path("runs/audit-quick"), "quick", records, tuple(failures), problems or {})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attangent import AttangentError
-from attangent.audit import load, registry, sources
+from attangent.audit import load, plugins, registry
 from attangent.audit.report.page import render
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claims"
@@ -21,7 +21,7 @@ def install(folder: Path, points: dict[str, str], *paths: Path) -> dict[str, str
     made.mkdir(parents=True)
     (made / "METADATA").write_text("Metadata-Version: 2.1\nName: somebodys\nVersion: 0.1\n")
     lines = "".join(f"{name} = {package}\n" for name, package in points.items())
-    (made / "entry_points.txt").write_text(f"[{sources.GROUP}]\n{lines}")
+    (made / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{lines}")
     known = [str(path) for path in (folder, *paths)] + [os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(known)}
 
@@ -74,21 +74,21 @@ def test_the_example_is_listed_and_packages_that_cannot_be_used_are_named_and_le
     for line in (
         "left out: Broken: broken_claims cannot be used: RuntimeError: no good",
         "left out: Absent: absent_claims cannot be used: ModuleNotFoundError",
-        "left out: Thief: thief_claims cannot be used: AttangentError: its claims should be named Thief/...",
-        "left out: P1: attangent has a paper of this name",
-        "left out: odd-name: a paper's name has letters and digits only",
+        "left out: Thief: thief_claims cannot be used: AttangentError: its claim ids must start with Thief/",
+        "left out: P1: attangent already has a paper of this name",
+        "left out: odd-name: the name must start with a capital",
     ):
         assert line in done.stderr
 
 
 def test_every_paper_of_ours_is_cited():
     for name in ("P1", "P2", "P3", "P4", "P5"):
-        paper = sources.cited(name)
+        paper = plugins.cited(name)
         assert paper is not None
         assert paper.title
         assert paper.link.startswith("https://")
         assert paper.subject
-    assert sources.cited("Nobody") is None
+    assert plugins.cited("Nobody") is None
 
 
 def test_an_unknown_paper_is_refused():

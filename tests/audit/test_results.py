@@ -78,9 +78,8 @@ def test_trends_and_crashes_are_json():
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        (None, "run is None, expected a text or a path"),
-        (Path(__file__), "is a file, expected the folder of an audit run"),
-        ("no/such/folder", "holds no audit run: make one with"),
+        (Path(__file__), "is a file; pass the folder of an audit run"),
+        ("no/such/folder", "holds no audit run; start one with"),
     ],
 )
 def test_what_holds_no_run_is_refused(place, message):

@@ -6,7 +6,7 @@ import pytest
 
 from attangent.audit import Conclusion, Finding, Hypothesis, Verdict
 from attangent.audit.results import Result
-from attangent.audit.verdicts import Judgement, whole
+from attangent.audit.verdicts import Judgement, overall
 from tests.audit.examples import make_record
 
 KEPT = Conclusion("c", "<=", 1.0, 0.5)
@@ -103,8 +103,8 @@ def test_each_part_has_its_verdict():
 
 def test_a_part_that_cannot_fail_leaves_the_whole_to_the_others():
     assert verdict([of_part("1", KEPT), of_part("2", EMPTY)]) == "holds"
-    assert whole([Judgement(Verdict.OPEN, empty=True)]) is Verdict.OPEN
-    assert whole([Judgement(Verdict.OPEN, empty=True), Judgement(Verdict.OPEN)]) is Verdict.OPEN
+    assert overall([Judgement(Verdict.OPEN, trivial=True)]) is Verdict.OPEN
+    assert overall([Judgement(Verdict.OPEN, trivial=True), Judgement(Verdict.OPEN)]) is Verdict.OPEN
 
 
 @pytest.mark.parametrize(

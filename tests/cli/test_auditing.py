@@ -89,7 +89,7 @@ def test_a_page_beside_another_run(invoke, tmp_path):
     assert code == 0
     assert "report: page.md" in output
     page = (tmp_path / "page.md").read_text()
-    assert "Beside another run (quick, seeds 7 to 8)" in page
+    assert "Compared with another run (quick, seeds 7 to 8)" in page
     assert "Only in this run: P1/lemma-2." in page
 
 
@@ -97,14 +97,13 @@ def test_a_page_beside_another_run(invoke, tmp_path):
     ("arguments", "message"),
     [
         (["audit", "P1/lema-1"], "did you mean P1/lemma-1"),
-        (["audit", "--profile", "fast"], "unknown profile 'fast', expected one of quick, full"),
-        (["audit", "--paper", "P9"], "unknown paper 'P9', expected one of P1, P2"),
-        (["audit", "--seeds", "0"], "seeds is 0"),
+        (["audit", "--paper", "P9"], "unknown paper 'P9'; expected one of P1, P2"),
+        (["audit", "--seeds", "0"], "seeds must be between 1 and 100,000"),
         (["audit", "--out", "/proc/none/here"], "cannot create the folder /proc/none/here"),
         (["report", "nowhere"], "nowhere holds no audit run"),
-        (["audit", "--first-seed", "-1"], "first_seed is -1"),
-        (["report", "r", "--out", "page.html", "--against", "s"], "expected a .md page"),
-        (["report", "r", "--out", "page.csv", "--figures", "f"], "--figures is given with --out page.csv"),
+        (["audit", "--first-seed", "-1"], "first_seed must be at least 0"),
+        (["report", "r", "--out", "page.html", "--against", "s"], "--against needs a Markdown page"),
+        (["report", "r", "--out", "page.csv", "--figures", "f"], "--figures needs a Markdown page"),
     ],
 )
 def test_what_a_user_got_wrong_is_one_line(invoke, arguments, message):
@@ -124,3 +123,20 @@ def test_a_report_of_another_kind_is_refused(invoke, tmp_path):
     code, output, _ = invoke("report", "r", "--json")
     assert code == 0
     assert json.loads(output) == {"report": "r/report.html", "passed_over": {}}
+
+
+def test_a_profile_is_one_of_two(invoke):
+    code, _, errors = invoke("audit", "--profile", "fast")
+    assert code == 2
+    assert "'quick', 'full'" in errors
+
+
+def test_new_claims_writes_a_package_and_its_old_name_warns(invoke, tmp_path):
+    code, output, _ = invoke("new-claims", "MyPaper", "--out", "mine", "--json")
+    assert code == 0
+    assert json.loads(output) == {"folder": "mine"}
+    assert (tmp_path / "mine" / "my_paper_claims" / "section_1.py").is_file()
+    with pytest.warns(FutureWarning, match="use `attangent new-claims`"):
+        code, output, _ = invoke("audit", "new", "MyPaper", "--out", "again")
+    assert code == 0
+    assert output.startswith("package of claims: again")

@@ -1,6 +1,5 @@
 """Executable claims: run them, load their findings, render the report."""
 
-from attangent._core.gate import guard
 from attangent.audit.claims import Claim, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, Trend, Verdict
 from attangent.audit.plugins import Paper
@@ -27,5 +26,3 @@ __all__ = [
     "load",
     "run",
 ]
-
-guard(globals())

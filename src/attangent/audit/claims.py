@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 from attangent._core.errors import AttangentError
 from attangent.audit.finding import Finding
 
-PROFILES = ("quick", "full")
+Profile = Literal["quick", "full"]
+PROFILES = get_args(Profile)
 FIRST_SEEDS = {"quick": 0, "full": 1000}
-"""Settings were chosen on seeds below 1000, which the full profile therefore leaves alone."""
+"""Settings were chosen on seeds below 1000, so the full profile does not use those."""
 Kind = Literal["theorem", "identity", "experiment", "misprint", "ours"]
 LONGEST_QUOTE = 300
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*/[a-z][a-z0-9.-]*")
@@ -21,10 +22,14 @@ _KINDS_OF_NAMES: dict[str, Kind] = {
 
 
 class Settings(Mapping[str, Any]):
-    """The sizes and constants a check runs with: read `settings.n` or `settings["n"]`.
+    """The sizes and constants that a check runs with: read `settings.n` or `settings["n"]`.
 
-    >>> (Settings(n=8, d=4) | {"n": 2}).n
-    2
+    Args:
+        **values: The settings by name.
+
+    Example:
+        >>> (Settings(n=8, d=4) | {"n": 2}).n
+        2
     """
 
     def __init__(self, **values: Any):
@@ -35,7 +40,7 @@ class Settings(Mapping[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:
-            raise AttributeError(f"no setting {name!r}; there are {', '.join(self._values) or 'none'}")
+            raise AttributeError(f"no setting {name!r}; expected one of {', '.join(self._values) or 'none'}")
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -63,18 +68,31 @@ Check = Callable[[Settings, int], Finding]
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement: its id, where it stands, what it says in our words, and how it is checked.
+    """One statement of a paper with the check that measures it.
 
-    `kind` is theorem (anything with a proof), identity, experiment, misprint (an obvious slip of the pen) or
-    ours (not the paper's; kept apart from its statements). `quote` is the paper's own sentence, short.
-    `rests_on` names the claims whose statements its proof uses. A claim of ours that `repairs` another one is
-    shown under it; it says in `derivation` why it is right, in a few lines.
+    Attributes:
+        id: The id, such as P2/lemma-5.1.
+        place: Where the statement stands in the paper.
+        title: The statement in a few words.
+        statement: The statement in our words.
+        check: A function of settings and seed that returns a `Finding`.
+        quick: The settings of the quick profile.
+        full: The settings of the full profile.
+        seeds: Number of seeds per run.
+        full_seeds: Number of seeds in the full profile, if it differs.
+        seconds: Estimated time of one seed on one core in the quick profile; orders the work and feeds the
+            progress bar.
+        data: The files below ATTANGENT_DATA that the check reads. A finding is recomputed if they change.
+        kind: theorem (anything with a proof), identity, experiment, misprint, or ours (counted separately).
+        quote: The paper's sentence, at most 300 letters.
+        rests_on: The claims that the proof uses.
+        repairs: The claim that this statement repairs; the report shows it there.
+        derivation: Why a repaired statement is right, in a few lines.
 
-    `seconds` is a guess of one seed's time on one core in the quick profile; it only orders the work and
-    feeds the progress bar. `seeds` is how many seeds a profile runs unless the user says otherwise, and
-    `full_seeds` how many the full profile runs where that is another number. `data` names the files below
-    ATTANGENT_DATA that the check reads; their digests join its settings, so that a finding is computed anew
-    when they come, go or change.
+    Example:
+        >>> from attangent.audit import get
+        >>> get("P2/lemma-5.1").kind
+        'theorem'
     """
 
     id: str
@@ -97,14 +115,14 @@ class Claim:
     def __post_init__(self) -> None:
         for id in (self.id, *self.rests_on, *([self.repairs] if self.repairs else [])):
             if not is_claim_id(id):
-                raise AttangentError(f"claim id {id!r} should look like P2/theorem-4.2, in lower case")
+                raise AttangentError(f"claim id {id!r} must look like P2/theorem-4.2, in lower case")
         if self.kind not in get_args(Kind):
             raise AttangentError(
-                f"{self.id} is of kind {self.kind!r}, expected one of {', '.join(get_args(Kind))}"
+                f"{self.id} has the kind {self.kind!r}; expected one of {', '.join(get_args(Kind))}"
             )
         if len(self.quote) > LONGEST_QUOTE:
             raise AttangentError(
-                f"the quote of {self.id} has {len(self.quote)} letters, expected at most {LONGEST_QUOTE}: "
+                f"the quote of {self.id} must have at most {LONGEST_QUOTE} letters (got {len(self.quote)}); "
                 "quote the sentence that decides"
             )
         if self.repairs:
@@ -114,8 +132,8 @@ class Claim:
         sizes = getattr(self.check, "sizes", ())
         if self.kind != "ours" or self.seeds < 3 or len(sizes) < 2 or not self.derivation:
             raise AttangentError(
-                f"{self.id} repairs {self.repairs}: expected kind='ours', a derivation, at least three seeds "
-                "and two sizes"
+                f"{self.id} repairs {self.repairs}, so it needs kind='ours', a derivation, at least three "
+                "seeds and two sizes"
             )
 
     @property
@@ -125,15 +143,17 @@ class Claim:
 
     @property
     def paper(self) -> str:
+        """The name of the paper, such as P2."""
         return self.id.split("/")[0]
 
     def settings(self, profile: str) -> Settings:
+        """Return the settings of the profile."""
         if profile not in PROFILES:
-            raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
+            raise AttangentError(f"unknown profile {profile!r}; expected one of {', '.join(PROFILES)}")
         return self.quick if profile == "quick" else self.full
 
     def seeds_of(self, profile: str) -> int:
-        """How many seeds the profile runs."""
+        """Return the number of seeds of the profile."""
         return self.full_seeds if profile == "full" and self.full_seeds is not None else self.seeds
 
 
@@ -142,13 +162,13 @@ def is_claim_id(text: str) -> bool:
 
 
 def kind_of(id: str) -> Kind:
-    """What kind of statement an id names: theorem-4.2 is a theorem, figure-3 an experiment."""
+    """Return the kind of statement that an id names: theorem-4.2 is a theorem, figure-3 an experiment."""
     return _KINDS_OF_NAMES.get(id.partition("/")[2].partition("-")[0], "experiment")
 
 
 def claim_order(id: str) -> tuple[str, str, list[tuple[bool, int, str]]]:
-    """Sorts ids by paper, kind and number: figure-2a, lemma-5.3, lemma-10, then the appendices' lemma-b.1."""
+    """Return a sort key by paper, kind and number: figure-2a, lemma-5.3, lemma-10, lemma-b.1."""
     paper, _, name = id.partition("/")
     kind, _, rest = name.partition("-")
-    parts = [re.match(r"(\d*)(.*)", part) for part in re.split(r"[.-]", rest)]
-    return paper, kind, [(not part[1], int(part[1] or 0), part[2]) for part in parts if part]
+    numbers = [re.match(r"(\d*)(.*)", text) for text in re.split(r"[.-]", rest)]
+    return paper, kind, [(not match[1], int(match[1] or 0), match[2]) for match in numbers if match]

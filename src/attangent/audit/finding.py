@@ -1,4 +1,4 @@
-"""What a check measured: hypotheses, conclusions, numbers, figures, and the verdict they add up to."""
+"""The measurements of a check: hypotheses, conclusions, numbers, figures, and the resulting verdict."""
 
 from dataclasses import dataclass, field
 from os import PathLike
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from attangent._core.display import brief, brief_fields
 from attangent._core.errors import AttangentError
 from attangent.audit.evidence import Conclusion, Hypothesis, Trend
-from attangent.audit.verdicts import Judgement, Verdict, judge_parts, whole
+from attangent.audit.verdicts import Judgement, Verdict, judge_parts, overall
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure as MatplotlibFigure
 
 SeriesKind = Literal["line", "bound", "points", "bars"]
 
@@ -22,7 +22,18 @@ __all__ = ["Conclusion", "Figure", "Finding", "Hypothesis", "Series", "SeriesKin
 
 @dataclass(frozen=True)
 class Series:
-    """One curve of a figure. `bound` is drawn dashed, `points` without a line, `bars` side by side."""
+    """One curve of a figure; `Series.of` builds one from anything array-like.
+
+    Attributes:
+        label: Its name in the legend.
+        x: The positions.
+        y: The values.
+        kind: "line", "bound" (dashed), "points" (no line) or "bars" (next to each other).
+
+    Example:
+        >>> Series.of("loss", [0, 1, 2], [3.0, 2.0, 1.5]).y.tolist()
+        [3.0, 2.0, 1.5]
+    """
 
     label: str
     x: NDArray[np.float64]
@@ -33,22 +44,49 @@ class Series:
 
     @classmethod
     def of(cls, label: str, x: Any, y: Any, kind: SeriesKind = "line") -> "Series":
-        """A series from anything array-like."""
+        """Return a series from anything array-like.
+
+        Args:
+            label: Its name in the legend.
+            x: The positions.
+            y: The values.
+            kind: "line", "bound", "points" or "bars".
+
+        Returns:
+            The series.
+
+        Raises:
+            AttangentError: If x and y are not two vectors of numbers of equal length.
+        """
         try:
             series = cls(label, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), kind)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-            raise AttangentError(f"series {label!r} has x or y that are no numbers: {error}") from None
+            raise AttangentError(f"x and y of series {label!r} must hold numbers: {error}") from None
         if series.x.ndim != 1 or series.x.shape != series.y.shape:
             raise AttangentError(
-                f"series {label!r} has x of shape {series.x.shape} and y of shape {series.y.shape}, "
-                "expected two vectors of equal length"
+                f"x and y of series {label!r} must be vectors of equal length "
+                f"(got shapes {series.x.shape} and {series.y.shape})"
             )
         return series
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture of the measurement: axes and series."""
+    """A figure of the measurement: axes and series.
+
+    Attributes:
+        title: The title.
+        x_label: The label of the x axis.
+        y_label: The label of the y axis.
+        series: The curves.
+        log_x: Whether the x axis is logarithmic.
+        log_y: Whether the y axis is logarithmic.
+        ticks: Names of the positions 0, 1, ... on the x axis, for bars.
+
+    Example:
+        >>> Figure("Loss", "step", "loss", (Series.of("run", [0, 1], [2.0, 1.0]),)).title
+        'Loss'
+    """
 
     title: str
     x_label: str
@@ -57,36 +95,41 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     ticks: tuple[str, ...] = ()
-    """Names of the positions 0, 1, ... on the x axis, for bars."""
 
     __repr__ = brief_fields
 
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """What one check measured with one seed. The runner adds where it comes from (see `store.Record`).
+    """The measurements of one check with one seed.
 
-    >>> from attangent.audit import Conclusion, Hypothesis
-    >>> Finding(
-    ...     hypotheses=(Hypothesis("width m", ">=", 100, 4096),),
-    ...     conclusions=(Conclusion("loss / bound", "<=", 1.0, 0.93),),
-    ... ).verdict.value
-    'holds'
+    Attributes:
+        conclusions: The measured consequences; the statement must claim at least one.
+        hypotheses: The conditions of the statement.
+        numbers: Further measured numbers by name.
+        figures: Figures of the measurement.
+        remark: One or two sentences that explain the numbers.
+        differs: Differences from the paper's setting: another model, other data, another recipe.
+        lacks: The extra of attangent that has to be installed before anything can be measured.
+        crash: The last line of the traceback, if the check raised an error.
+
+    Example:
+        >>> from attangent.audit import Conclusion, Hypothesis
+        >>> Finding(
+        ...     hypotheses=(Hypothesis("width m", ">=", 100, 4096),),
+        ...     conclusions=(Conclusion("loss / bound", "<=", 1.0, 0.93),),
+        ... ).verdict.value
+        'holds'
     """
 
     conclusions: tuple[Conclusion, ...]
     hypotheses: tuple[Hypothesis, ...] = ()
-    """Empty where the statement names none."""
     numbers: dict[str, float] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     remark: str = ""
-    """One or two sentences on what the measurement shows, where the numbers need them."""
     differs: tuple[str, ...] = ()
-    """In what the run differs from the paper's setting: another model, other data, another recipe."""
     lacks: str = ""
-    """The extra of attangent whose packages were not installed, where that is why nothing was measured."""
     crash: str = ""
-    """The last line of the traceback, where the check raised."""
 
     def __post_init__(self) -> None:
         if not self.crash and not any(conclusion.claimed for conclusion in self.conclusions):
@@ -97,48 +140,59 @@ class Finding:
         return brief(self, verdict=self.verdict.value, **counts)
 
     def _repr_html_(self) -> str:
-        from attangent.audit.report.notebook import finding_html
+        from attangent.audit.report.page import finding_html
 
         return finding_html(self)
 
-    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
-        """Draw its figures, one panel for each; also to a file, where one is named."""
-        from attangent.audit.report.notebook import plot_figures
+    def plot(self, path: str | PathLike[str] | None = None) -> "MatplotlibFigure":
+        """Draw its figures, one panel per figure.
+
+        Args:
+            path: A .png, .svg or .pdf file to write as well.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            AttangentError: If the finding has no figure, or the path ends in something else.
+        """
+        from attangent.audit.report.figures import plot_figures
 
         return plot_figures(self.figures, path)
 
     @property
     def hypotheses_met(self) -> bool:
-        """Whether every hypothesis was met, in the paper's own setting."""
+        """Whether every hypothesis is met in the paper's setting."""
         return not self.differs and all(hypothesis.met for hypothesis in self.hypotheses)
 
     @property
     def judgements(self) -> dict[str, Judgement]:
-        """The judgement on each part of the statement."""
+        """The verdict on each part of the statement."""
         return judge_parts(self.conclusions, self.hypotheses, self.differs)
 
     @property
     def verdict(self) -> Verdict:
-        return Verdict.CRASHED if self.crash else whole(self.judgements.values())
+        """The verdict on the statement."""
+        return Verdict.CRASHED if self.crash else overall(self.judgements.values())
 
     @property
     def deciding(self) -> Conclusion | None:
-        """The line that the verdict rests on; None where no line decides.
+        """The line that the verdict depends on most; None if no line decides.
 
-        The first that failed (with a part that is violated before others), else the first undecided one, else
-        the first that could have failed, else the first.
+        It is the first line that failed, in a violated part if there is one. Otherwise it is the first
+        undecided line, else the first that could have failed, else the first.
         """
         lines = [line for line in self.conclusions if line.decides]
         judged = self.judgements
         failed = [line for line in lines if line.kept is False]
         refuted = [line for line in failed if judged[line.part].verdict is Verdict.VIOLATED]
         undecided = [line for line in lines if line.kept is None]
-        telling = [line for line in lines if not line.cannot_fail]
-        return next(iter([*refuted, *failed, *undecided, *telling, *lines]), None)
+        informative = [line for line in lines if not line.cannot_fail]
+        return next(iter([*refuted, *failed, *undecided, *informative, *lines]), None)
 
     @property
     def refuted_by_trend(self) -> bool:
-        """Whether it is violated by trends alone: that takes several seeds."""
+        """Whether only trends violate the statement, which takes several seeds."""
         judged = self.judgements
         failed = [line for line in self.conclusions if line.decides and line.kept is False]
         refuting = [line for line in failed if judged[line.part].verdict is Verdict.VIOLATED]

@@ -1,4 +1,4 @@
-"""Which claims there are, read from their files: no room is imported to list them."""
+"""List claims by reading their files, without importing the rooms they use."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from attangent.audit import registry
 from attangent.audit.claims import claim_order
-from attangent.audit.plugins import Source, sources
+from attangent.audit.plugins import ClaimPackage, claim_packages
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedClaim:
     """A claim as a list shows it."""
 
     id: str
@@ -21,31 +21,34 @@ class Entry:
     title: str
 
 
-def outline(patterns: Iterable[str] = (), paper: str | None = None) -> list[Entry]:
-    """The claims that `registry.select` would give, in the same order, or the error that it would raise."""
+def list_claims(patterns: Iterable[str] = (), paper: str | None = None) -> list[ListedClaim]:
+    """Return the claims that `registry.select` would return, or raise the same error."""
     named = list(patterns)
     wanted = named or [f"{paper}/*" if paper else "*"]
-    found = [
-        entry
-        for source in sources().values()
-        if paper in (None, source.name)
-        for entry in _entries(source)
-        if any(fnmatchcase(entry.id, pattern) for pattern in wanted)
+    listed = [
+        claim
+        for package in claim_packages().values()
+        if paper in (None, package.name)
+        for claim in _claims(package)
+        if any(fnmatchcase(claim.id, pattern) for pattern in wanted)
     ]
-    if not found or not all(any(fnmatchcase(entry.id, pattern) for entry in found) for pattern in named):
-        return [_entry(claim) for claim in registry.select(named, paper)]
-    return sorted(found, key=lambda entry: claim_order(entry.id))
+    if not listed or not all(any(fnmatchcase(claim.id, pattern) for claim in listed) for pattern in named):
+        return _selected(named, paper)
+    return sorted(listed, key=lambda claim: claim_order(claim.id))
 
 
-def _entries(source: Source) -> list[Entry]:
-    """The claims of a source; a package of somebody else's, or one that computes its ids, is imported."""
-    if source.package.startswith("attangent."):
-        calls = [call for path in _files(source.package) for call in _claim_calls(path)]
-        read = [_read(call) for call in calls]
-        entries = [entry for entry in read if entry is not None]
-        if len(entries) == len(calls):
-            return entries
-    return [_entry(claim) for claim in registry.select([], source.name)]
+def _claims(package: ClaimPackage) -> list[ListedClaim]:
+    """Return the claims of a package; plug-ins, and packages that compute their ids, are imported."""
+    if package.package.startswith("attangent."):
+        read = [_read(call) for path in _files(package.package) for call in _claim_calls(path)]
+        claims = [claim for claim in read if claim is not None]
+        if len(claims) == len(read):
+            return claims
+    return _selected([], package.name)
+
+
+def _selected(patterns: list[str], paper: str | None) -> list[ListedClaim]:
+    return [ListedClaim(claim.id, claim.place, claim.title) for claim in registry.select(patterns, paper)]
 
 
 def _files(package: str) -> Iterator[Path]:
@@ -60,14 +63,8 @@ def _claim_calls(path: Path) -> Iterator[ast.Call]:
             yield node
 
 
-def _read(call: ast.Call) -> Entry | None:
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    values = [*call.args[:1], given.get("place"), given.get("title")]
-    texts = [
-        value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)
-    ]
-    return Entry(*texts) if len(texts) == len(values) == 3 else None
-
-
-def _entry(claim: registry.Claim) -> Entry:
-    return Entry(claim.id, claim.place, claim.title)
+def _read(call: ast.Call) -> ListedClaim | None:
+    arguments = {keyword.arg: keyword.value for keyword in call.keywords}
+    nodes = [*call.args[:1], arguments.get("place"), arguments.get("title")]
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return ListedClaim(*texts) if len(texts) == len(nodes) == 3 else None

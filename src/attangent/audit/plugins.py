@@ -1,4 +1,4 @@
-"""Where claims come from: the packages below `audit.papers`, and those of others by their entry points."""
+"""Packages of claims: our papers, found by name below `attangent.papers`, and plug-ins, by entry point."""
 
 import pkgutil
 import re
@@ -6,80 +6,93 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 GROUP = "attangent.claims"
-_OWN = re.compile(r"(p\d+)_\w+")
+_PAPERS = "attangent.papers"
+_PAPER_PACKAGE = re.compile(r"(p\d+)_\w+")
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True)
 class Paper:
-    """How a paper is cited. A package of claims holds one as PAPER."""
+    """The citation of a paper. A package of claims holds one as PAPER.
+
+    Args:
+        title: The title.
+        authors: The authors, separated by commas.
+        year: The year.
+        link: The address of the paper.
+        subject: The subject in a few words.
+        note: The version that the claims refer to, if that matters.
+
+    Example:
+        >>> Paper("Random features", authors="A. Rahimi, B. Recht", year="2007").year
+        '2007'
+    """
 
     title: str
     authors: str = ""
     year: str = ""
     link: str = ""
     subject: str = ""
-    """What it is about, in a few words."""
     note: str = ""
-    """Which version the claims speak of, where that matters."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """The package that holds the claims of one paper; `name` stands before the / in their ids."""
+class ClaimPackage:
+    """The package with the claims of one paper; claim ids start with `name`/."""
 
     name: str
     package: str
 
     def load(self) -> None:
-        """Import the package and all modules below it, so that their claims are registered."""
+        """Import the package and all modules below it, which registers their claims."""
         package = import_module(self.package)
         for module in pkgutil.walk_packages(getattr(package, "__path__", []), self.package + "."):
             import_module(module.name)
 
     def paper(self) -> Paper | None:
-        """How its paper is cited, where the package says so."""
-        found = getattr(import_module(self.package), "PAPER", None)
-        return found if isinstance(found, Paper) else None
+        """Return the citation of its paper, if the package has one."""
+        paper = getattr(import_module(self.package), "PAPER", None)
+        return paper if isinstance(paper, Paper) else None
 
 
 @cache
-def sources() -> dict[str, Source]:
-    """Every source by name, ours first."""
-    return {source.name: source for source in (*_foreign(), *_own())}
+def claim_packages() -> dict[str, ClaimPackage]:
+    """Return every package of claims by name; ours win over plug-ins of the same name."""
+    return {package.name: package for package in (*_plugins(), *_ours())}
 
 
 def refused() -> dict[str, str]:
-    """Entry points that cannot be sources, and why."""
-    own = {source.name for source in _own()}
-    found = {}
+    """Return the entry points that cannot be used, and why."""
+    ours = {package.name for package in _ours()}
+    reasons = {}
     for point in entry_points(group=GROUP):
         if not _NAME.fullmatch(point.name):
-            found[point.name] = "a paper's name has letters and digits only and begins with a capital"
-        elif point.name in own:
-            found[point.name] = "attangent has a paper of this name"
-    return found
+            reasons[point.name] = "the name must start with a capital and hold only letters and digits"
+        elif point.name in ours:
+            reasons[point.name] = "attangent already has a paper of this name"
+    return reasons
 
 
 def cited(name: str) -> Paper | None:
-    """How the paper of this name is cited; None where nobody says so or its package cannot be imported."""
+    """Return the citation of this paper, or None if there is none or its package cannot be imported."""
     try:
-        return sources()[name].paper()
-    except Exception:  # a foreign package may fail in any way
+        return claim_packages()[name].paper()
+    except Exception:  # a plug-in may fail in any way
         return None
 
 
-def _own() -> list[Source]:
-    from attangent import papers
+def _ours() -> list[ClaimPackage]:
+    spec = find_spec(_PAPERS)
+    folders = spec.submodule_search_locations if spec else None
+    names = sorted(module.name for module in pkgutil.iter_modules(folders or []) if module.ispkg)
+    matches = [match for name in names if (match := _PAPER_PACKAGE.fullmatch(name))]
+    return [ClaimPackage(match[1].upper(), f"{_PAPERS}.{match[0]}.claims") for match in matches]
 
-    names = sorted(module.name for module in pkgutil.iter_modules(papers.__path__) if module.ispkg)
-    matches = [match for name in names if (match := _OWN.fullmatch(name))]
-    return [Source(match[1].upper(), f"{papers.__name__}.{match[0]}.claims") for match in matches]
 
-
-def _foreign() -> list[Source]:
-    left_out = refused()
+def _plugins() -> list[ClaimPackage]:
+    unusable = refused()
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return [Source(point.name, point.module) for point in points if point.name not in left_out]
+    return [ClaimPackage(point.name, point.module) for point in points if point.name not in unusable]

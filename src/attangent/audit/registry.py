@@ -1,4 +1,4 @@
-"""All claims by id. A module of a paper's package registers its checks with the `claim` decorator."""
+"""All claims by id. The modules of a paper's package register their checks with the `claim` decorator."""
 
 import difflib
 import re
@@ -8,9 +8,9 @@ from functools import cache, partial
 from typing import Any
 
 from attangent._core.errors import AttangentError
+from attangent.audit.checks import AtSizes
 from attangent.audit.claims import Check, Claim, Kind, Settings, claim_order, kind_of
-from attangent.audit.plugins import refused, sources
-from attangent.audit.sizes import AtSizes
+from attangent.audit.plugins import claim_packages, refused
 
 _claims: dict[str, Claim] = {}
 _unusable: dict[str, str] = {}
@@ -35,11 +35,40 @@ def claim(
     derivation: str = "",
     sizes: Sequence[Mapping[str, Any]] = (),
 ) -> Callable[[Check], Check]:
-    """Register the decorated check under `id`. `full` names only what differs from `quick`.
+    """Register the decorated check as the claim `id`.
 
-    `kind` follows from the id where none is given: ours for what repairs a claim, theorem for a lemma,
-    experiment for a figure. With `sizes` the check is made once for each of them, the settings changed
-    accordingly. What else may be said of a claim: see `Claim`.
+    Args:
+        id: The id, such as P2/lemma-5.1.
+        place: Where the statement stands in the paper.
+        title: The statement in a few words.
+        statement: The statement in our words.
+        quick: The settings of the quick profile.
+        full: The settings that differ in the full profile.
+        seeds: Number of seeds per run.
+        full_seeds: Number of seeds in the full profile, if it differs.
+        seconds: Estimated time of one seed on one core in the quick profile.
+        data: The files below ATTANGENT_DATA that the check reads.
+        kind: By default it follows from the id: a lemma is a theorem, a figure an experiment, a repair ours.
+        quote: The paper's sentence.
+        rests_on: The claims that the proof uses.
+        repairs: The claim that this statement repairs.
+        derivation: Why a repaired statement is right.
+        sizes: Run the check once per entry, which overrides some settings.
+
+    Returns:
+        A decorator that returns the check unchanged.
+
+    Raises:
+        AttangentError: If the id is malformed or taken, or a repair lacks what it needs.
+
+    Example:
+        >>> from attangent.audit import Conclusion, Finding
+        >>> @claim("Mine/lemma-1", place="Section 1", title="t", statement="1 <= 2", quick={})
+        ... def compare(settings, seed):
+        ...     return Finding(conclusions=(Conclusion("1", "<=", 2.0, 1.0),))
+        >>> compare(Settings(), 0).verdict.value
+        'holds'
+        >>> _ = _claims.pop("Mine/lemma-1")
     """
     settings = Settings(**quick)
     described = partial(
@@ -79,35 +108,50 @@ def _one_line(text: str) -> str:
 
 
 def all_claims() -> dict[str, Claim]:
-    """Every registered claim, ordered by paper and id."""
+    """Return every registered claim by id, sorted by paper and id.
+
+    Example:
+        >>> "P2/lemma-5.1" in all_claims()
+        True
+    """
     return _claims_of(_paper_names())
 
 
 def get(id: str) -> Claim:
-    """The claim of this id.
+    """Return the claim with this id.
 
-    >>> get("P2/lemma-5.1").title
-    'A small move of the weights moves the kernel little'
+    Args:
+        id: The id, such as P2/lemma-5.1.
+
+    Returns:
+        The claim.
+
+    Raises:
+        AttangentError: If there is no such claim.
+
+    Example:
+        >>> get("P2/lemma-5.1").place
+        'Section 5.2, Lemma 5.1'
     """
     claims = _claims_of(_papers_that_may_hold([id]))
     if id not in claims:
-        raise AttangentError(_unknown("claim id", id))
+        raise AttangentError(_unknown(id))
     return claims[id]
 
 
 def select(patterns: Iterable[str] = (), paper: str | None = None) -> list[Claim]:
-    """Claims whose id is named or matches a pattern such as `P2/lemma-*`; all of them where none is given.
+    """Return the claims that match an id or a pattern such as `P2/lemma-*`, by default all.
 
     Only the papers that may hold them are imported.
     """
     if paper is not None and paper not in _paper_names():
-        raise AttangentError(f"unknown paper {paper!r}, expected one of {', '.join(_paper_names())}")
+        raise AttangentError(f"unknown paper {paper!r}; expected one of {', '.join(_paper_names())}")
     named = list(patterns)
     wanted = named or [f"{paper}/*" if paper else "*"]
     claims = _claims_of(_papers_that_may_hold(wanted))
     for pattern in named:
         if not any(fnmatchcase(id, pattern) for id in claims):
-            raise AttangentError(_unknown("claim id", pattern))
+            raise AttangentError(_unknown(pattern))
     return [
         claim
         for id, claim in claims.items()
@@ -116,59 +160,57 @@ def select(patterns: Iterable[str] = (), paper: str | None = None) -> list[Claim
 
 
 def left_out() -> dict[str, str]:
-    """Packages of claims that cannot be used, by the name of their paper, and why."""
+    """Return the packages of claims that cannot be used, by the name of their paper, and why."""
     return {**refused(), **_unusable}
 
 
-def _unknown(what: str, given: str) -> str:
+def _unknown(id: str) -> str:
     claims = all_claims()
-    close = difflib.get_close_matches(given, claims, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(id, claims, n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"unknown {what} {given!r}: {meant}`attangent audit --list` shows all {len(claims)}"
+    return f"unknown claim id {id!r}: {meant}`attangent audit --list` lists all {len(claims)}"
 
 
 def _claims_of(papers: Sequence[str]) -> dict[str, Claim]:
     for paper in papers:
         _load_paper(paper)
-    found = {id: claim for id, claim in _claims.items() if claim.paper in papers}
-    return dict(sorted(found.items(), key=lambda item: claim_order(item[0])))
+    claims = {id: claim for id, claim in _claims.items() if claim.paper in papers}
+    return dict(sorted(claims.items(), key=lambda item: claim_order(item[0])))
 
 
 def _papers_that_may_hold(patterns: Iterable[str]) -> list[str]:
-    wrong = [pattern for pattern in patterns if not isinstance(pattern, str)]
-    if wrong:
-        raise AttangentError(f"an id is {wrong[0]!r}, expected a text such as 'P2/lemma-*'")
     return [paper for paper in _paper_names() if any(_may_match(pattern, paper) for pattern in patterns)]
 
 
 def _may_match(pattern: str, paper: str) -> bool:
-    """Whether an id of the paper could match: what stands before the first wildcard decides."""
-    literal, start = re.split(r"[*?\[]", pattern, maxsplit=1)[0], f"{paper}/"
+    """Return whether an id of the paper could match, judging by the text before the first wildcard."""
+    literal = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    start = f"{paper}/"
     return literal.startswith(start) or start.startswith(literal)
 
 
 def _paper_names() -> list[str]:
-    return sorted(sources())
+    return sorted(claim_packages())
 
 
 @cache
 def _load_paper(paper: str) -> None:
-    """Import the claims of a paper; a package of somebody else's that fails is noted and left out."""
-    source = sources()[paper]
-    if source.package.startswith("attangent."):
-        source.load()
+    """Import the claims of a paper; a plug-in that fails is skipped, with the reason in `left_out`."""
+    package = claim_packages()[paper]
+    if package.package.startswith("attangent."):
+        package.load()
         return
     before = set(_claims)
     try:
-        source.load()
+        package.load()
         _check_names(paper, set(_claims) - before)
     except Exception as error:  # it may fail in any way
         for id in set(_claims) - before:
             del _claims[id]
-        _unusable[paper] = f"{source.package} cannot be used: {type(error).__name__}: {error}"
+        _unusable[paper] = f"{package.package} cannot be used: {type(error).__name__}: {error}"
 
 
 def _check_names(paper: str, ids: Iterable[str]) -> None:
     foreign = [id for id in ids if not id.startswith(f"{paper}/")]
     if foreign:
-        raise AttangentError(f"its claims should be named {paper}/..., not {', '.join(sorted(foreign))}")
+        raise AttangentError(f"its claim ids must start with {paper}/ (got {', '.join(sorted(foreign))})")

@@ -1,4 +1,4 @@
-"""A run as a user reads it: one result per claim with its spread over seeds, and tables of all findings."""
+"""A run as a user reads it: one result per claim with its values over seeds, and tables of all findings."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -12,20 +12,20 @@ from attangent._core.display import brief
 from attangent._core.errors import AttangentError
 from attangent.audit.claims import claim_order
 from attangent.audit.finding import Finding, Verdict
-from attangent.audit.storing.record import Origin, Record, plain
-from attangent.audit.storing.store import Store
+from attangent.audit.storing import FindingRecord, Origin, Store, plain
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure as MatplotlibFigure
 
-
+_TEXTS = ("claim", "paper", "place", "title", "kind", "quote", "statement")
 SEEDS_OF_A_TREND = 3
+"""How many seeds must agree before a trend refutes a statement."""
 
 
 @dataclass(frozen=True)
-class Spread:
-    """One named number over the seeds."""
+class SeedValues:
+    """One named number, measured with each seed."""
 
     values: tuple[float, ...]
 
@@ -35,7 +35,7 @@ class Spread:
 
     @property
     def deviation(self) -> float:
-        """The sample standard deviation: 0 for a single seed, NaN where a value is not finite."""
+        """The sample standard deviation: 0 for a single seed, NaN if a value is not finite."""
         if not np.isfinite(self.values).all():
             return float("nan")
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
@@ -51,43 +51,72 @@ class Spread:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run says of one claim: one finding per seed, in the order of the seeds."""
+    """The findings of a run on one claim, one per seed.
 
-    records: tuple[Record, ...]
+    Attributes:
+        records: The findings with their origin, in the order of the seeds.
+
+    Example:
+        >>> import tempfile
+        >>> from attangent.audit import run
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result = run(["P2/definition-3.6"], seeds=2, out=folder).results()[0]
+        >>> result.verdict.value, result.seeds
+        ('holds', (0, 1))
+    """
+
+    records: tuple[FindingRecord, ...]
 
     def __repr__(self) -> str:
         return brief(self, claim=self.claim, verdict=self.verdict.value, seeds=len(self.records))
 
     def _repr_html_(self) -> str:
-        from attangent.audit.report.notebook import result_html
+        from attangent.audit.report.page import result_html
 
         return result_html(self)
 
-    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
-        """Draw the figures of the finding that decides; also to a file, where one is named."""
-        from attangent.audit.report.notebook import plot_result
+    def plot(self, path: str | PathLike[str] | None = None) -> "MatplotlibFigure":
+        """Draw the figures of the finding that decides, one panel per figure.
 
-        return plot_result(self, path)
+        Args:
+            path: A .png, .svg or .pdf file to write as well.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            AttangentError: If the finding has no figure, or the path ends in something else.
+        """
+        from attangent.audit.report.figures import plot_figures
+
+        return plot_figures(self.deciding.finding.figures, path, self.claim)
 
     @property
     def origin(self) -> Origin:
+        """The claim's texts and settings."""
         return self.records[0].origin
 
     @property
     def claim(self) -> str:
+        """The id of the claim."""
         return self.origin.claim
 
     @property
     def seeds(self) -> tuple[int, ...]:
+        """The seeds, in order."""
         return tuple(record.origin.seed for record in self.records)
 
     @property
     def seconds(self) -> float:
+        """The time all checks took together."""
         return sum(record.seconds for record in self.records)
 
     @property
     def verdict(self) -> Verdict:
-        """One counter-example decides; a trend decides where at least three seeds, and all, show it."""
+        """The verdict over all seeds.
+
+        One counter-example decides. A trend decides if at least three seeds, and all of them, show it.
+        """
         combined = Verdict.combine(record.finding.verdict for record in self.records)
         if combined is Verdict.VIOLATED and not self._is_refuted:
             return Verdict.OPEN
@@ -102,7 +131,7 @@ class Result:
 
     @property
     def parts(self) -> dict[str, Verdict]:
-        """The verdict on each named part of the statement, where it has several."""
+        """The verdict on each named part of the statement."""
         judged = [record.finding.judgements for record in self.records]
         names = [name for name in dict.fromkeys(name for parts in judged for name in parts) if name]
         return {
@@ -110,10 +139,10 @@ class Result:
         }
 
     @property
-    def deciding(self) -> Record:
-        """The record that shows the verdict, for every output: the first whose own verdict is that of all.
+    def deciding(self) -> FindingRecord:
+        """The record that every output shows: the first whose verdict is that of the result.
 
-        Of several counter-examples it is the first with the hypotheses met, where there is one.
+        Among several counter-examples, one with its hypotheses met goes first.
         """
         agreeing = [record for record in self.records if record.finding.verdict == self.verdict]
         failed = [record for record in self.records if record.finding.verdict.failed]
@@ -126,16 +155,14 @@ class Result:
         return self.origin.kind == "ours"
 
     @property
-    def numbers(self) -> dict[str, Spread]:
-        """Each named number over the seeds that measured it."""
-        names = dict.fromkeys(name for record in self.records for name in record.finding.numbers)
-        return {
-            name: Spread(tuple(r.finding.numbers[name] for r in self.records if name in r.finding.numbers))
-            for name in names
-        }
+    def numbers(self) -> dict[str, SeedValues]:
+        """Each named number with its values over the seeds that measured it."""
+        rows = [record.finding.numbers for record in self.records]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: SeedValues(tuple(row[name] for row in rows if name in row)) for name in names}
 
     def as_json(self) -> dict[str, Any]:
-        """This result in JSON's own types."""
+        """Return this result in JSON's types."""
         finding = self.deciding.finding
         spreads = {
             name: {"mean": s.mean, "deviation": s.deviation, "low": s.low, "high": s.high, "values": s.values}
@@ -143,13 +170,7 @@ class Result:
         }
         return plain(
             {
-                "claim": self.claim,
-                "paper": self.origin.paper,
-                "place": self.origin.place,
-                "title": self.origin.title,
-                "kind": self.origin.kind,
-                "quote": self.origin.quote,
-                "statement": self.origin.statement,
+                **{name: getattr(self.origin, name) for name in _TEXTS},
                 "verdict": self.verdict.value,
                 "parts": {name: verdict.value for name, verdict in self.parts.items()},
                 "verdicts": {str(r.origin.seed): r.finding.verdict.value for r in self.records},
@@ -171,35 +192,63 @@ class Result:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """The findings of a run folder, the checks that crashed, and files that could not be trusted."""
+    """The findings in the folder of a run.
+
+    Attributes:
+        folder: The folder.
+        profile: The profile of the run, quick or full.
+        records: The findings with their origin.
+        failures: Claim, seed, traceback and origin of each check that crashed.
+        problems: What is wrong with each file that could not be trusted.
+
+    Example:
+        >>> import tempfile
+        >>> from attangent.audit import run
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     frame = run(["P2/definition-3.6"], seeds=1, out=folder).frame()
+        >>> set(frame["verdict"])
+        {'holds'}
+    """
 
     folder: Path
     profile: str
-    records: tuple[Record, ...]
+    records: tuple[FindingRecord, ...]
     failures: tuple[dict[str, Any], ...]
     problems: dict[Path, str]
 
     def __repr__(self) -> str:
-        found = totals(self.results())
-        shown = {verdict.replace(" ", "_"): count for verdict, count in found.items() if count}
+        counts = totals(self.results())
+        shown = {verdict.replace(" ", "_"): count for verdict, count in counts.items() if count}
         return brief(self, folder=str(self.folder), profile=self.profile, **shown)
 
     def _repr_html_(self) -> str:
-        from attangent.audit.report.notebook import run_html
+        from attangent.audit.report.page import run_html
 
         return run_html(self)
 
-    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
-        """Draw how the claims of each paper came out; also to a file, where one is named."""
-        from attangent.audit.report.notebook import plot_run
+    def plot(self, path: str | PathLike[str] | None = None) -> "MatplotlibFigure":
+        """Draw the number of claims with each verdict, one bar per paper.
 
-        return plot_run(self, path)
+        Args:
+            path: A .png, .svg or .pdf file to write as well.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            AttangentError: If the run has no findings, or the path ends in something else.
+        """
+        from attangent.audit.report.figures import plot_verdicts
+
+        return plot_verdicts(self, path)
 
     def results(self) -> list[Result]:
-        """One result per claim, in the order of papers and claims; a check that crashed has one too."""
-        grouped: dict[str, list[Record]] = {}
-        there = {(record.origin.claim, record.origin.seed) for record in self.records}
-        crashed = (_crashed(f, self.profile) for f in self.failures if (f["claim"], f["seed"]) not in there)
+        """Return one result per claim, sorted by paper and id; a check that crashed has one too."""
+        grouped: dict[str, list[FindingRecord]] = {}
+        measured = {(record.origin.claim, record.origin.seed) for record in self.records}
+        crashed = (
+            _crashed(f, self.profile) for f in self.failures if (f["claim"], f["seed"]) not in measured
+        )
         for record in sorted(
             (*self.records, *crashed), key=lambda r: (claim_order(r.origin.claim), r.origin.seed)
         ):
@@ -207,16 +256,14 @@ class Run:
         return [Result(tuple(records)) for records in grouped.values()]
 
     def frame(self) -> "pd.DataFrame":
-        """One row for each claim, seed and conclusion, with the bound, the measured value and the verdict."""
+        """Return a table with one row per claim, seed and conclusion: bound, measured value and verdict."""
         import pandas as pd
 
         rows = [
             {
-                "claim": record.origin.claim,
-                "paper": record.origin.paper,
-                "place": record.origin.place,
-                "seed": record.origin.seed,
-                "kind": record.origin.kind,
+                **{
+                    name: getattr(record.origin, name) for name in ("claim", "paper", "place", "seed", "kind")
+                },
                 "verdict": record.finding.verdict.value,
                 "part": conclusion.part,
                 "hypotheses_met": record.finding.hypotheses_met,
@@ -238,7 +285,7 @@ class Run:
         return pd.DataFrame(rows)
 
     def numbers(self) -> "pd.DataFrame":
-        """One row for each claim, seed and named number."""
+        """Return a table with one row per claim, seed and named number."""
         import pandas as pd
 
         rows = [
@@ -250,7 +297,7 @@ class Run:
         return pd.DataFrame(rows, columns=["claim", "seed", "name", "value"])
 
     def as_json(self) -> dict[str, Any]:
-        """The whole run in JSON's own types."""
+        """Return the run in JSON's types."""
         results = self.results()
         return {
             "profile": self.profile,
@@ -266,33 +313,55 @@ class Run:
 
 
 def totals(results: Iterable[Result]) -> dict[str, int]:
-    """How many of these results have each verdict."""
-    found = [result.verdict for result in results]
-    return {verdict.value: found.count(verdict) for verdict in Verdict}
+    """Count these results by verdict."""
+    verdicts = [result.verdict for result in results]
+    return {verdict.value: verdicts.count(verdict) for verdict in Verdict}
+
+
+def counted(counts: dict[str, int]) -> str:
+    """Return the counts of `totals` on one line, without the zeros."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
 def load(run: str | Path) -> Run:
-    """The run in this folder; files that cannot be trusted are named in `problems` and left alone."""
-    if not isinstance(run, str | Path):
-        raise AttangentError(f"a run is {run!r}, expected the path of its folder")
+    """Load a run from its folder.
+
+    Args:
+        run: The folder that `run` or `attangent audit` wrote.
+
+    Returns:
+        The run. Files that cannot be trusted are listed in its `problems`.
+
+    Raises:
+        AttangentError: If the path is a file, or no run is in the folder.
+
+    Example:
+        >>> import tempfile
+        >>> from attangent.audit import run
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = run(["P2/definition-3.6"], seeds=1, out=folder)
+        ...     loaded = load(folder)
+        >>> [result.claim for result in loaded.results()]
+        ['P2/definition-3.6']
+    """
     folder = Path(run)
     if folder.exists() and not folder.is_dir():
-        raise AttangentError(f"{folder} is a file, expected the folder of an audit run")
+        raise AttangentError(f"{folder} is a file; pass the folder of an audit run")
     store = Store(folder)
     profile = store.profile()
     if profile is None:
-        raise AttangentError(f"{folder} holds no audit run: make one with `attangent audit --out {folder}`")
+        raise AttangentError(f"{folder} holds no audit run; start one with `attangent audit --out {folder}`")
     records, problems = store.read_all()
     return Run(folder, profile, tuple(records), tuple(store.read_failures()), problems)
 
 
-def _row(part: Any, **extra: Any) -> dict[str, Any]:
-    return {**asdict(part), **extra}
+def _row(line: Any, **extra: Any) -> dict[str, Any]:
+    return {**asdict(line), **extra}
 
 
-def _crashed(failure: dict[str, Any], profile: str) -> Record:
-    """A failure as a record, so that it is listed and shown like any other finding."""
+def _crashed(failure: dict[str, Any], profile: str) -> FindingRecord:
+    """Turn a failure into a record, so that it is listed and shown like any other finding."""
     claim = failure["claim"]
     origin = failure.get("origin") or Origin(claim, claim, "", "", profile, {}, failure["seed"], "")
     lines = failure["traceback"].strip().splitlines() or ["no traceback"]
-    return Record(origin, Finding((), crash=lines[-1]), 0.0, {})
+    return FindingRecord(origin, Finding((), crash=lines[-1]), 0.0, {})

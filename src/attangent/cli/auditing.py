@@ -1,12 +1,13 @@
-"""The commands `audit` and `report`. Heavy imports wait until one of them runs."""
+"""The commands `audit`, `report` and `new-claims`. Heavy imports wait until one of them runs."""
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from attangent._core.deprecation import warn_deprecated
 from attangent._core.errors import AttangentError
 from attangent.cli.common_options import INTERRUPTED, AsJson, Quiet, hint
 
@@ -16,33 +17,43 @@ if TYPE_CHECKING:
 
 def audit(
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Claim ids or patterns (P2/theorem-4.2, 'P2/lemma-*').")
+        list[str] | None,
+        typer.Argument(help="Claim ids or patterns (P2/theorem-4.2, 'P2/lemma-*'); all claims by default."),
     ] = None,
-    paper: Annotated[str | None, typer.Option(help="Only the claims of this paper (P2).")] = None,
-    profile: Annotated[str, typer.Option(help="quick (minutes) or full (hours).")] = "quick",
+    paper: Annotated[
+        str | None, typer.Option(help="Run only the claims of this paper (for example P2).")
+    ] = None,
+    profile: Annotated[
+        Literal["quick", "full"], typer.Option(help="Sizes to run: quick takes minutes, full takes hours.")
+    ] = "quick",
     seeds: Annotated[
-        int | None, typer.Option(help="How many seeds for each claim; every claim has its own default.")
+        int | None, typer.Option(help="Number of seeds per claim; every claim has its own default.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="The first seed; 0 by default, 1000 in the full profile.")
+        int | None, typer.Option(help="First seed; by default 0, and 1000 with --profile full.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Checks that run at once; one for each core.")] = None,
-    dask: Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; audit-PROFILE by default.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Compute findings again that are there.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the claims and stop.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(help="Number of checks that run at once; one per core by default.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Run the checks on the Dask cluster at this address.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; audit-PROFILE by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Recompute existing findings.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the claims and exit.")] = False,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the papers' statements as executable claims and write a report.
+    """Check the papers' statements and write a report.
 
-    `attangent audit new MyPaper` writes a package of claims to begin with, to the folder --out.
-
-    A run that was cut off goes on where it stopped. A violated claim is a result, not an error: the exit code
-    is 0. It is 1 if a check crashed and 2 if something given cannot be used.
+    An interrupted run resumes where it stopped. A violated claim is a result, not an error: the exit code is
+    0. It is 1 if a check crashed and 2 if an argument is invalid.
     """
     if ids and ids[0] == "new":
-        _write_skeleton(ids[1:], out, json_, quiet)
+        warn_deprecated("`attangent audit new`", "`attangent new-claims`", "0.3")
+        if len(ids) != 2:
+            raise AttangentError(f"expected one name (got {len(ids) - 1}): attangent new-claims MyPaper")
+        new_claims(ids[1], out, json_, quiet)
         return
     if list_:
         _print_claims(ids or [], paper, json_)
@@ -50,11 +61,11 @@ def audit(
         return
     from joblib import cpu_count
 
-    from attangent.audit.running.runner import run_in_folder
+    from attangent.audit.running.runner import AuditRequest, run_in_folder
 
     try:
-        found, whole = run_in_folder(
-            ids or [],
+        request = AuditRequest(
+            ids=tuple(ids or []),
             paper=paper,
             profile=profile,
             seeds=seeds,
@@ -65,73 +76,63 @@ def audit(
             force=force,
             quiet=quiet or json_,
         )
+        run, everything = run_in_folder(request)
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from here", err=True)
+        typer.echo("stopped; run the same command again to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    _show(found, whole, json_, quiet)
-    if found.failures:
+    _show(run, everything, json_, quiet)
+    if run.failures:
         raise typer.Exit(1)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Where to write: a .html, .md or .csv file; RUN/report.html by default."),
+        typer.Option(help="File to write, ending in .html, .md or .csv; RUN/report.html by default."),
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Another run: the .md page says where the two come out differently.")
+        Path | None,
+        typer.Option(help="Folder of another run; the .md page lists the claims on which the two differ."),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="A folder for the experiments' figures, which the .md page shows.")
+        Path | None, typer.Option(help="Folder for the experiments' figures, which the .md page shows.")
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Render the report of a run again, from its findings."""
-    if out is not None and out.suffix.lower() not in (".html", ".htm", ".md", ".csv"):
-        raise AttangentError(
-            f"the report is to be written to {out}, expected a name ending in .html, .md or .csv; a browser "
-            "prints the .html one as PDF"
-        )
-    for name, given in (("against", against), ("figures", figures)):
-        if given is not None and (out is None or out.suffix != ".md"):
-            raise AttangentError(
-                f"--{name} is given with --out {out}, expected a .md page: --out PAGE.md --{name} {given}"
-            )
-    from attangent.audit.report.export import write_csv
-    from attangent.audit.report.markdown import write_markdown
-    from attangent.audit.report.page import write_report
-    from attangent.audit.report.pictures import write_pictures
+    """Render the report of a run from its findings."""
+    from attangent.audit.report import check_request, write_page
     from attangent.audit.results import load
 
-    found = load(run)
-    for path, reason in found.problems.items():
-        typer.echo(f"passed over: {path.name}: {reason}", err=True)
-    if out and out.suffix == ".md":
-        other = None if against is None else load(against)
-        place = write_markdown(found, out, other, write_pictures(found, figures) if figures else ())
-    else:
-        place = write_csv(found, out) if out and out.suffix == ".csv" else write_report(found, out)
+    check_request(out, against, figures)
+    findings = load(run)
+    skipped = {path.name: reason for path, reason in findings.problems.items()}
+    for name, reason in skipped.items():
+        typer.echo(f"skipped: {name}: {reason}", err=True)
+    page = write_page(findings, out, None if against is None else load(against), figures)
     if json_:
-        passed_over = {path.name: reason for path, reason in found.problems.items()}
-        typer.echo(json.dumps({"report": str(place), "passed_over": passed_over}, indent=1))
+        typer.echo(json.dumps({"report": str(page), "passed_over": skipped}, indent=1))
     elif not quiet:
-        typer.echo(f"report: {place}")
-        hint(f"open {place} in a browser" if place.suffix == ".html" else f"read {place}")
+        typer.echo(f"report: {page}")
+        hint(f"open {page} in a browser" if page.suffix == ".html" else f"read {page}")
 
 
-def _write_skeleton(names: list[str], out: Path | None, json_: bool, quiet: bool) -> None:
-    from attangent.audit.skeleton import write_skeleton
+def new_claims(
+    name: Annotated[str, typer.Argument(help="Name of the paper, such as MyPaper; claim ids start with it.")],
+    out: Annotated[Path | None, typer.Option(help="Folder to write; ./NAME_claims by default.")] = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a package of claims for a paper of your own, with an example and a test."""
+    from attangent.audit.new_claims import write_new_claims
 
-    if len(names) != 1:
-        raise AttangentError(f"new is given {len(names)} names, expected one: attangent audit new MyPaper")
-    folder = write_skeleton(names[0], out)
+    folder = write_new_claims(name, out)
     if json_:
         typer.echo(json.dumps({"folder": str(folder)}))
     elif not quiet:
-        typer.echo(f"a package of claims: {folder}")
-        hint(f"pip install -e {folder}, then attangent audit --paper {names[0]}")
+        typer.echo(f"package of claims: {folder}")
+        hint(f"pip install -e {folder}, then attangent audit --paper {name}")
 
 
 def _name_left_out() -> None:
@@ -145,10 +146,13 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_described(ids, paper), indent=1))
         return
-    from attangent.audit.listing import outline
+    from attangent.audit.listing import list_claims
 
-    rows = [(entry.id, entry.place, entry.title) for entry in outline(ids, paper)]
+    rows = [(claim.id, claim.place, claim.title) for claim in list_claims(ids, paper)]
     _print_table(("claim", "place", "title"), rows)
+
+
+_LISTED = ("id", "paper", "place", "title", "kind", "quote", "statement", "rests_on", "repairs", "seeds")
 
 
 def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
@@ -156,16 +160,7 @@ def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
 
     return [
         {
-            "id": claim.id,
-            "paper": claim.paper,
-            "place": claim.place,
-            "title": claim.title,
-            "kind": claim.kind,
-            "quote": claim.quote,
-            "statement": claim.statement,
-            "rests_on": claim.rests_on,
-            "repairs": claim.repairs,
-            "seeds": claim.seeds,
+            **{name: getattr(claim, name) for name in _LISTED},
             "full_seeds": claim.seeds_of("full"),
             "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
         }
@@ -173,19 +168,19 @@ def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def _show(found: "Run", whole: "Run", as_json: bool, quiet: bool) -> None:
-    """Write the report of the whole folder; print what was found, set aside, and what crashed."""
+def _show(run: "Run", everything: "Run", as_json: bool, quiet: bool) -> None:
+    """Write the report of the folder; print the findings, the files set aside, and the crashes."""
     from attangent.audit.report.page import write_report
 
-    report_path = write_report(whole)
+    report_path = write_report(everything)
     if as_json:
-        typer.echo(json.dumps({**found.as_json(), "report": str(report_path)}, indent=1))
+        typer.echo(json.dumps({**run.as_json(), "report": str(report_path)}, indent=1))
     elif not quiet:
-        _print_run(found, report_path)
+        _print_run(run, report_path)
     _name_left_out()
-    for note in found.problems.values():
+    for note in run.problems.values():
         typer.echo(f"set aside: {note}", err=True)
-    for failure in found.failures:
+    for failure in run.failures:
         last = failure["traceback"].strip().splitlines()[-1]
         typer.echo(f"crashed: {failure['claim']} seed {failure['seed']}: {last}", err=True)
 
@@ -200,43 +195,41 @@ _STYLES = {
 }
 
 
-def _print_run(found: "Run", report_path: Path) -> None:
+def _print_run(run: "Run", report_path: Path) -> None:
     from rich.text import Text
 
+    from attangent.audit.results import counted
+
     rows: list[tuple[Any, ...]] = []
-    for result in found.results():
+    for result in run.results():
         verdict = Text(result.verdict.value, style=_STYLES[result.verdict.value])
-        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_what_decides(result)))
-    _print_table(("claim", "verdict", "time", "value and bound", "measured"), rows)
-    summary = found.as_json()
-    typer.echo(_counts(summary["totals"]))
+        rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_deciding_line(result)))
+    _print_table(("claim", "verdict", "time", "value and bound", "quantity"), rows)
+    summary = run.as_json()
+    typer.echo(counted(summary["totals"]))
     if any(summary["ours"].values()):
-        typer.echo(f"statements of ours: {_counts(summary['ours'])}")
+        typer.echo(f"statements of ours: {counted(summary['ours'])}")
     typer.echo(f"report: {report_path}")
-    _say_what_is_missing(found)
+    _print_missing_extras(run)
     hint(f"open {report_path} in a browser")
 
 
-def _say_what_is_missing(found: "Run") -> None:
-    """Name the claims that are open because something is not here, and what would settle them."""
-    lacking = [result for result in found.results() if result.deciding.finding.lacks]
+def _print_missing_extras(run: "Run") -> None:
+    """Count the claims that are open because packages are missing, and say what to install."""
+    lacking = [result for result in run.results() if result.deciding.finding.lacks]
     extras = sorted({result.deciding.finding.lacks for result in lacking})
     for extra in extras:
         count = sum(result.deciding.finding.lacks == extra for result in lacking)
-        typer.echo(f"{count} need packages that are not here: pip install 'attangent[{extra}]'")
+        typer.echo(f"{count} claims need packages that are not installed: pip install 'attangent[{extra}]'")
 
 
-def _counts(totals: dict[str, int]) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count)
-
-
-def _what_decides(result: "Result") -> tuple[str, str]:
+def _deciding_line(result: "Result") -> tuple[str, str]:
     from attangent.audit.report.phrases import values
 
     finding = result.deciding.finding
     line = finding.deciding
     if line is None:
-        return "", finding.crash or "no line has a threshold of the statement's own"
+        return "", finding.crash or "the statement gives no threshold"
     measured, bound = values(line)
     return f"{measured} {line.relation} {bound}", line.name
 

@@ -15,7 +15,7 @@ from attangent import __version__
 from attangent._core.errors import AttangentError, describe_os_error
 from attangent._core.files import is_failed_write
 from attangent.cli import data
-from attangent.cli.auditing import audit, report
+from attangent.cli.auditing import audit, new_claims, report
 from attangent.cli.common_options import spoken
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor, extra_with
@@ -139,7 +139,7 @@ _WITH_THREADS = (tune, predict, compress, generate, chat, evaluate, spectrum)
 _WITH_ANSWERS = (generate, stages, spectrum)
 
 for panel, commands in {
-    "Audit papers": (audit, report),
+    "Audit papers": (audit, report, new_claims),
     "Tune a model": (tune, predict),
     "Compress a prompt": (compress, generate, chat),
     "Forecast": (forecast, evaluate, diagnose),

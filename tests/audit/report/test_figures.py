@@ -1,3 +1,6 @@
+"""The tests of `report/pictures.py`."""
+
+import math
 import re
 from xml.etree import ElementTree
 
@@ -8,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from attangent.audit import Figure, Series
-from attangent.audit.report.figures import Key, draw, legend
+from attangent.audit import Conclusion, Figure, Finding, Series
+from attangent.audit.report.figures import Key, draw, inline_svg, legend, plot_figures, write_figures
+from attangent.audit.report.markdown import write_markdown
+from attangent.audit.results import Run
+from attangent.audit.storing import FindingRecord, Origin
 from tests.audit.examples import HOSTILE, bars, curves
 
 
@@ -183,3 +189,102 @@ def test_any_numbers_can_be_drawn(x, y, kind, log_x, log_y):
         ElementTree.fromstring(svg)
         assert "nan" not in svg
         assert "inf" not in svg
+
+
+SVG = b"""<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="10pt" viewBox="0 0 10 10"
+     xmlns="http://www.w3.org/2000/svg" version="1.1">
+ <metadata>when and by whom</metadata>
+ <defs><style type="text/css">*{stroke-linejoin: round}</style></defs>
+ <g id="figure_1">
+  <defs><path id="mark" d="M 0 0.123456 L -1.5 2.999999"/></defs>
+  <use xlink:href="#mark" x="1.000001" style="stroke: #010101; stroke-width: 0.6"/>
+  <path d="M 0 0" clip-path="url(#clip)" style="fill: #ffffff; stroke: #010101"/>
+  <text style="font: 10px 'DejaVu Sans'; text-anchor: middle" x="1"
+        transform="rotate(-0 1 2)">a &lt;b&gt; #010101 id="x"</text>
+ </g>
+</svg>"""
+
+
+def inlined(prefix: str = "p") -> ElementTree.Element:
+    return ElementTree.fromstring(inline_svg(SVG, prefix, {"#010101": "var(--axis)"}))
+
+
+def test_nothing_is_left_that_could_reach_beyond_the_inlined():
+    root = inlined()
+    assert {element.tag for element in root.iter()} == {"svg", "defs", "g", "path", "use", "text"}
+    assert root.attrib == {"viewBox": "0 0 10 10", "class": "plot", "aria-hidden": "true"}
+
+
+def test_ids_and_what_refers_to_them_carry_the_prefix():
+    root = inlined("figure7")
+    assert [element.get("id") for element in root.iter() if element.get("id")] == ["figure7-mark"]
+    assert [element.get("href") for element in root.iter("use")] == ["#figure7-mark"]
+    assert root.findall(".//g/path")[0].get("clip-path") == "url(#figure7-clip)"
+
+
+def test_colours_are_translated_in_styles_alone():
+    root = inlined()
+    assert [element.get("style") for element in root.iter("use")] == ["stroke: var(--axis);stroke-width: 0.6"]
+    assert root.findall(".//g/path")[0].get("style") == "fill: #ffffff;stroke: var(--axis)"
+    assert root.findall(".//text")[0].text == 'a <b> #010101 id="x"'
+
+
+def test_text_has_no_font_of_its_own_and_numbers_are_short():
+    root = inlined()
+    text = root.findall(".//text")[0]
+    assert text.attrib == {"style": "text-anchor: middle", "x": "1"}
+    assert root.findall(".//defs/path")[0].get("d") == "M 0 0.12 L -1.5 3"
+    assert root.findall(".//use")[0].get("x") == "1"
+
+
+FIGURE = Figure("Loss <b> & more", "step", "loss", (Series.of("a < b", [1, 2, 3], [3.0, 2.0, 1.0]),))
+EMPTY = Figure("Nothing", "step", "loss", (Series.of("none", [1.0], [math.nan]),))
+
+
+def make_run(tmp_path, **figures):
+    records = tuple(
+        FindingRecord(
+            Origin(f"P2/{name.replace('_', '-')}", "Title", "Section 1", "s", "quick", {}, 0, "c"),
+            Finding((Conclusion("kept", "<=", 1.0, 0.5),), figures=shown),
+            0.1,
+            {},
+        )
+        for name, shown in figures.items()
+    )
+    return Run(tmp_path, "quick", records, (), {})
+
+
+def test_a_file_shows_the_title_the_axes_and_the_legend(tmp_path):
+    two = Figure(FIGURE.title, "step", "loss", (*FIGURE.series, Series.of("$bound", [1, 3], [3, 3], "bound")))
+    (file,) = write_figures(make_run(tmp_path, figure_1=(two,)), tmp_path / "pictures")
+    root = ElementTree.fromstring(file.path.read_bytes())
+    words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert {"Loss <b> & more", "step", "loss", "a < b", "$bound"} <= set(words)
+
+
+def test_equal_figures_give_equal_files(tmp_path):
+    run = make_run(tmp_path, figure_1=(FIGURE, bars()))
+    files = [write_figures(run, tmp_path / folder) for folder in ("one", "two")]
+    assert [file.path.read_bytes() for file in files[0]] == [file.path.read_bytes() for file in files[1]]
+
+
+def test_named_positions_stand_below_each_other_in_a_panel():
+    (panel,) = plot_figures([bars()]).axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["first part", "second part"]
+
+
+def test_what_cannot_be_drawn_has_no_file(tmp_path):
+    assert write_figures(make_run(tmp_path, figure_1=(EMPTY,)), tmp_path / "pictures") == []
+    assert plot_figures([EMPTY]).axes
+
+
+def test_the_first_figures_of_experiments_are_written_and_shown(tmp_path):
+    run = make_run(tmp_path, figure_1=(FIGURE, FIGURE, FIGURE), lemma_2=(FIGURE,))
+    pictures = write_figures(run, tmp_path / "pictures")
+    assert [picture.path.name for picture in pictures] == ["P2--figure-1-1.svg", "P2--figure-1-2.svg"]
+    page = write_markdown(run, tmp_path / "page.md", figures=pictures).read_text()
+    assert "![P2/figure-1](pictures/P2--figure-1-1.svg)" in page
+    assert "Loss \\<b\\> \\& more" in page
+    assert "Figures of the experiments" not in write_markdown(run, tmp_path / "bare.md").read_text()

@@ -4,7 +4,7 @@ from attangent import AttangentError
 from attangent.audit import Conclusion, Finding, Hypothesis
 from attangent.audit.report.markdown import render_markdown, write_markdown
 from attangent.audit.results import Run
-from attangent.audit.storing.record import Origin, Record
+from attangent.audit.storing import FindingRecord, Origin
 
 KEPT = Conclusion("kept | <b>", "<=", 1.0, 0.5)
 BROKEN = Conclusion("|F|^2 at the end", "<=", 1.0, 1.5)
@@ -13,7 +13,9 @@ OURS = Conclusion("corrected", "<=", 3.0, -4.0, log10=True, claimed=False)
 
 def make_run(tmp_path, *findings):
     records = tuple(
-        Record(Origin(f"P2/lemma-{i}", "Title", "Section 1", "s", "quick", {}, 0, "c"), finding, 0.1, {})
+        FindingRecord(
+            Origin(f"P2/lemma-{i}", "Title", "Section 1", "s", "quick", {}, 0, "c"), finding, 0.1, {}
+        )
         for i, finding in enumerate(findings, 1)
     )
     return Run(tmp_path, "quick", records, (), {})
@@ -43,7 +45,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 
 def test_titles_and_places_are_plain_text(tmp_path):
-    record = Record(
+    record = FindingRecord(
         Origin("P2/lemma-1", "<script>x</script> *t*", "# [p](q)", "s", "quick", {}, 0, "c"),
         Finding((BROKEN,)),
         0.1,
@@ -57,7 +59,7 @@ def test_titles_and_places_are_plain_text(tmp_path):
 
 def test_what_failed_stands_with_its_quote_its_parts_and_its_repair(tmp_path):
     def record(claim, finding, **more):
-        return Record(
+        return FindingRecord(
             Origin(claim, "Title", "Section 1", "It is so.", "quick", {}, 0, "c", **more), finding, 0.1, {}
         )
 
@@ -93,7 +95,7 @@ def test_a_run_beside_another_names_what_differs_and_what_decides(tmp_path):
     assert "Only in this run: P2/lemma-3." in page
     row = next(line for line in page.splitlines() if line.startswith("| P2/lemma-2 | violated | holds |"))
     assert "at the end: 1.5, should be \\<= 1" in row
-    assert "Beside another run" not in render_markdown(here)
+    assert "Compared with another run" not in render_markdown(here)
 
 
 def test_numbers_that_differ_are_never_shown_alike(tmp_path):

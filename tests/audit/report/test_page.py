@@ -104,7 +104,7 @@ def test_a_claim_shows_its_words_its_place_and_its_command():
 
 def test_holds():
     text = shown(bounded(0.5, hypotheses=(Hypothesis("width", ">=", 64, 128),)))
-    assert "Holds: its hypothesis was met; its conclusion was measured to hold." in text
+    assert "Holds: Its hypothesis was met; its conclusion holds." in text
     assert "width ≥ 64 128 ✓ met" in text
     assert "error ≤ 1 0.5 ✓ kept" in text
 
@@ -118,7 +118,7 @@ def test_measured_outside_its_hypotheses():
         Hypothesis("norm", "<=", 1.0, math.inf),
     )
     text = shown(bounded(0.5, hypotheses=hypotheses))
-    assert "Measured to hold: 4 of 5 hypotheses were not met; its conclusion was measured to hold." in text
+    assert "Measured to hold: 4 of 5 hypotheses were not met; its conclusion holds." in text
     assert "width ≥ 10^198.5 10^3.3 ✗ missed by 10^195.2" in text
     assert "rate ≤ 10⁻⁴ 0.01 ✗ missed by 10^2" in text
     assert "sign ≥ 1 −1 ✗ not met" in text
@@ -329,4 +329,4 @@ def test_statements_of_ours_stand_apart_and_are_not_counted():
 def test_a_check_that_crashed_is_a_claim_of_the_page():
     page = Page(render(make_run(failures=[{"claim": "P2/lemma-1", "seed": 0, "traceback": TRACEBACK}])))
     text = page.claim("P2/lemma-1")
-    assert "Crashed: The check raised: RuntimeError: <b>bad</b> luck" in text
+    assert "Crashed: The check raised an error: RuntimeError: <b>bad</b> luck" in text

@@ -1,7 +1,7 @@
 import pytest
 
 from attangent.audit import Conclusion, Finding, Hypothesis
-from attangent.audit.report.phrases import headline, reason
+from attangent.audit.report.phrases import headline, reason, summary
 from attangent.audit.results import Result
 from tests.audit.examples import bounded, make_record
 
@@ -17,7 +17,7 @@ def words(*findings):
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (bounded(0.5), "Holds: no hypotheses are stated; its conclusion was measured to hold."),
+        (bounded(0.5), "Holds: The statement has no hypotheses; its conclusion holds."),
         (bounded(2.0), "Violated (it states no hypotheses): “error” should be ≤ 1; measured 2."),
         (
             bounded(2.0, hypotheses=(Hypothesis("h", ">=", 1, 2),)),
@@ -29,14 +29,13 @@ def words(*findings):
         ),
         (
             bounded(0.5, differs=("made-up data",)),
-            "Measured to hold: the setting differs from the paper's (made-up data); "
-            "its conclusion was measured to hold.",
+            "Measured to hold: The setting differs from the paper's (made-up data); its conclusion holds.",
         ),
-        (bounded(1e-8), "Open: “error” is kept by 8 decades: it cannot fail at this size."),
-        (Finding((), crash="ValueError: no"), "Crashed: The check raised: ValueError: no"),
+        (bounded(1e-8), "Open: “error” holds by 8 decades: it cannot fail at this size."),
+        (Finding((), crash="ValueError: no"), "Crashed: The check raised an error: ValueError: no"),
         (
             Finding((Conclusion("c", "<=", 1.0, 0.5, threshold="ours"),)),
-            "Open: No line has a threshold of the statement's own.",
+            "Open: The statement gives no threshold for any of the measured quantities.",
         ),
     ],
 )
@@ -47,7 +46,46 @@ def test_verdicts_in_words(finding, said):
 def test_a_trend_says_over_how_many_sizes_and_seeds():
     flat = Finding((FLAT,), (IN_LIMIT,))
     assert words(flat, flat, flat) == (
-        "Violated in the limit it speaks of: “error over m” should be ≤ −0.5; measured 0, "
+        "Violated in the limit of the statement: “error over m” should be ≤ −0.5; measured 0, "
         "the exponent over 4 sizes."
     )
-    assert words(flat).endswith("Seen with 1 of 1 seeds: a limit takes at least three, and all.")
+    assert words(flat).endswith(
+        "This fails with 1 of 1 seeds; refuting a limit takes at least three, all failing."
+    )
+
+
+def result(claim, measured=0.5, **origin):
+    return Result((make_record(claim, bounded(measured), **origin),))
+
+
+def test_what_stands_what_fails_and_what_is_repaired():
+    results = [result("P2/lemma-1"), result("P2/lemma-2", 2.0), result("P2/lemma-3", 3.0)]
+    repairs = {"P2/lemma-2": result("P2/lemma-2-repaired", kind="ours")}
+    sentences = list(map(str, summary(results, repairs)))
+    assert sentences[0] == "Of the 3 statements of this paper that we checked, 1 holds and 2 are violated."
+    assert sentences[1].startswith("What holds: Section 3, Lemma 3.1 (Title of P2/lemma-1).")
+    assert "Title of P2/lemma-2" in sentences[2]
+    assert "Title of P2/lemma-3" in sentences[2]
+    assert "no known repair" in sentences[3]
+    assert "lemma-2" in sentences[3]
+    assert 3 <= len(sentences) <= 6
+
+
+def test_a_repair_that_fails_is_none():
+    results = [result("P2/lemma-2", 2.0)]
+    repairs = {"P2/lemma-2": result("P2/lemma-2-repaired", 2.0, kind="ours")}
+    assert str(summary(results, repairs)[-1]) == "None of these has a repaired form yet."
+
+
+def test_long_lists_are_cut_and_theorems_come_first():
+    results = [*(result(f"P2/figure-{i}") for i in range(7)), result("P2/theorem-1")]
+    stands = summary(results, {})[1]
+    assert stands.named[0].claim == "P2/theorem-1"
+    assert stands.more == 2
+    assert "and 2 more." in str(stands)
+
+
+def test_theorems_are_named_before_propositions_and_lemmas():
+    results = [result(f"P2/{name}") for name in ("lemma-1", "claim-2", "proposition-3", "theorem-4")]
+    named = [one.claim for one in summary(results, {})[1].named]
+    assert named == ["P2/theorem-4", "P2/proposition-3", "P2/lemma-1", "P2/claim-2"]

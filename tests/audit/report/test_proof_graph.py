@@ -1,4 +1,4 @@
-from attangent.audit.report.proof_graph import dependence
+from attangent.audit.report.proof_graph import proof_graph
 from attangent.audit.results import Result
 from tests.audit.examples import bounded, make_record
 
@@ -15,7 +15,7 @@ def places(picture):
 
 
 def test_each_statement_stands_right_of_what_it_rests_on():
-    picture = dependence(results(a=(), b=("a",), c=("a", "b"), alone=()))
+    picture = proof_graph(results(a=(), b=("a",), c=("a", "b"), alone=()))
     at = places(picture)
     assert set(at) == {"a", "b", "c"}
     assert at["a"][0] < at["b"][0] < at["c"][0]
@@ -24,12 +24,12 @@ def test_each_statement_stands_right_of_what_it_rests_on():
 
 
 def test_no_picture_without_dependence():
-    assert dependence(results(a=(), b=())) is None
-    assert dependence(results(a=("unknown",))) is None
-    assert dependence([]) is None
+    assert proof_graph(results(a=(), b=())) is None
+    assert proof_graph(results(a=("unknown",))) is None
+    assert proof_graph([]) is None
 
 
 def test_a_circle_is_drawn_all_the_same():
-    picture = dependence(results(a=("b",), b=("a",), c=("c", "a")))
+    picture = proof_graph(results(a=("b",), b=("a",), c=("c", "a")))
     assert len(picture.boxes) == 3
     assert len(set(places(picture).values())) == 3

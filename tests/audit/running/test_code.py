@@ -9,7 +9,7 @@ from attangent.audit.running.code import code_version
 FILES = {
     "__init__.py": "",
     "check.py": "from codetest import near\nfrom codetest.room import used, later\n\n"
-    "def f():\n    from tests.audit.running.far import thing\n    from codetest.full import anything\n",
+    "def f():\n    from .far import thing\n    from codetest.full import anything\n",
     "near.py": "import numpy\nVALUE = 1\n",
     "far.py": "thing = 2\n",
     "other.py": "unused = 3\n",
@@ -80,8 +80,8 @@ def test_a_name_that_a_package_takes_from_elsewhere_changes_the_version(package)
 def test_findings_of_one_paper_do_not_depend_on_another_papers_claims():
     for id, claim in registry.all_claims().items():
         reached = code._reachable(claim.check.__module__)
-        others = {f"attangent.papers.p{n}." for n in range(1, 6)} - {
-            f"attangent.papers.{claim.paper.lower()}."
+        others = {f"attangent.papers.p{n}_" for n in range(1, 6)} - {
+            f"attangent.papers.{claim.paper.lower()}_"
         }
         assert not [name for name in reached if name.startswith(tuple(others))], id
         assert "attangent.audit.registry" not in reached
@@ -93,3 +93,38 @@ def test_a_check_of_p2_depends_on_its_network():
     assert not any(name.startswith("attangent.audit.report.page") for name in reached)
     assert "attangent.kernels" not in reached
     assert "attangent.kernels.scalar_attention" not in reached
+
+
+LAZY = (
+    "from typing import TYPE_CHECKING\nfrom attangent._core.lazy import lazy_names\n"
+    "if TYPE_CHECKING:\n    from codetest.room.inner import used\n    from codetest.room.lazy import later\n"
+    "__all__ = ['later', 'used']\n_HOMES = {'later': 'lazy', 'used': 'inner'}\n"
+    "__getattr__, __dir__ = lazy_names(__name__, _HOMES)\n"
+)
+
+
+def test_names_imported_on_first_use_count_as_uses_of_their_homes(package):
+    (package / "room/__init__.py").write_text(LAZY)
+    before = version()
+    (package / "room/__init__.py").write_text(LAZY + "# more\n")
+    assert version() == before
+    (package / "room/inner.py").write_text("used = 2\n")
+    assert version() != before
+
+
+def test_a_package_that_computes_something_counts_as_a_whole(package):
+    (package / "room/__init__.py").write_text(LAZY + "print(1)\n")
+    before = version()
+    (package / "room/__init__.py").write_text(LAZY + "print(2)\n")
+    assert version() != before
+
+
+def test_showing_a_finding_is_no_part_of_measuring_it():
+    for id, claim in registry.all_claims().items():
+        assert not [n for n in code._reachable(claim.module) if n.startswith("attangent.audit.report")], id
+
+
+@pytest.mark.parametrize("room", ["attention", "kernels", "icl", "stages", "forecast", "adapters", "audit"])
+def test_rooms_only_pass_names_on(room):
+    code._only_passes_on.cache_clear()
+    assert code._only_passes_on(f"attangent.{room}")

@@ -120,7 +120,7 @@ def test_control_c_stops_cleanly_and_the_next_run_goes_on(uninterrupted, tmp_pat
     output, errors = process.communicate()
     assert process.returncode == 130, output + errors
     assert "Traceback" not in errors
-    assert "the same command goes on from here" in errors
+    assert "run the same command again to resume" in errors
     assert [path for path in folder.rglob("*") if "partial" in path.name] == []
     finish(start(folder, "--jobs", "1"))
     assert contents(folder) == uninterrupted

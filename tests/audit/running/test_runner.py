@@ -1,14 +1,22 @@
 import math
 import os
+import pty
+import re
+import subprocess
+import sys
 from dataclasses import replace
 
+import psutil
 import pytest
+import torch
 
 from attangent import AttangentError
 from attangent.audit import Settings, Verdict, load, run
-from attangent.audit.results import Spread
-from attangent.audit.storing.store import Store
-from tests.audit.fakes import crashing, make_claim
+from attangent.audit.results import SeedValues
+from attangent.audit.running.runner import ABSENT, CheckTask, data_digests, execute, progress_bar
+from attangent.audit.storing import Store
+from attangent.data.places import data_file
+from tests.audit.fakes import SETTINGS, crashing, dying, dying_once, forgetful, make_claim, steady
 
 WELL = ["P1/lemma-1", "P1/lemma-2"]
 
@@ -106,10 +114,10 @@ def test_the_full_profile_may_run_another_number_of_seeds(claims, tmp_path):
     ("arguments", "message"),
     [
         ({"profile": "fast"}, "unknown profile 'fast'"),
-        ({"seeds": 0}, "seeds is 0"),
-        ({"seeds": 2**31}, "expected at most 100,000"),
-        ({"first_seed": -1}, "first_seed is -1"),
-        ({"jobs": 0}, "jobs is 0"),
+        ({"seeds": 0}, "seeds must be between 1 and 100,000 .got 0"),
+        ({"seeds": 2**31}, "seeds must be between 1 and 100,000"),
+        ({"first_seed": -1}, "first_seed must be at least 0"),
+        ({"jobs": 0}, "jobs must be at least 1"),
         ({"ids": ["P7/lemma-1"]}, "unknown claim id"),
         ({"paper": "P7"}, "unknown paper"),
     ],
@@ -136,7 +144,7 @@ def test_frames(claims, tmp_path):
 
 
 def test_spread_with_a_value_that_is_not_finite():
-    spread = Spread((1.0, math.inf))
+    spread = SeedValues((1.0, math.inf))
     assert (spread.mean, spread.low, spread.high) == (math.inf, 1.0, math.inf)
     assert math.isnan(spread.deviation)
 
@@ -156,15 +164,9 @@ def test_json_of_a_run(claims, tmp_path):
     assert first["conclusions"][0]["kept"] is True
 
 
-@pytest.mark.parametrize("given", [None, 7, ["x"]])
-def test_a_run_is_a_path(given):
-    with pytest.raises(AttangentError, match=r"run is .*, expected a text or a path"):
-        load(given)
-
-
 def test_a_file_is_no_run(tmp_path):
     (tmp_path / "run.txt").write_text("x")
-    with pytest.raises(AttangentError, match="is a file, expected the folder of an audit run"):
+    with pytest.raises(AttangentError, match="is a file; pass the folder of an audit run"):
         load(tmp_path / "run.txt")
 
 
@@ -188,5 +190,119 @@ def test_a_crash_is_a_result_of_its_own_kind(claims, tmp_path):
 
 
 def test_a_folder_without_a_run(tmp_path):
-    with pytest.raises(AttangentError, match="holds no audit run: make one with"):
+    with pytest.raises(AttangentError, match="holds no audit run; start one with"):
         load(tmp_path)
+
+
+def tasks(*checks):
+    return [
+        CheckTask(f"{check.__name__} {seed}", check, SETTINGS, seed) for check in checks for seed in range(2)
+    ]
+
+
+def test_checks_run_on_one_thread_and_the_caller_keeps_its_own():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        outcomes = list(execute(tasks(steady)))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert [outcome.finding.numbers["threads"] for outcome in outcomes if outcome.finding] == [1, 1]
+
+
+def test_a_crash_becomes_a_traceback():
+    by_name = {outcome.name: outcome for outcome in execute(tasks(crashing, forgetful))}
+    assert by_name["crashing 0"].finding is not None
+    assert by_name["crashing 1"].finding is None
+    assert "seed one is bad luck" in by_name["crashing 1"].traceback
+    assert "expected a Finding" in by_name["forgetful 0"].traceback
+
+
+def test_a_worker_that_dies_takes_nobody_along_and_is_replaced(tmp_path):
+    """`steady` runs beside `dying`, and `dying once` comes after them."""
+    given = [
+        CheckTask("steady", steady, SETTINGS, 0),
+        CheckTask("dying", dying, SETTINGS, 0),
+        CheckTask("dying once", dying_once, SETTINGS | {"marks": str(tmp_path)}, 0),
+    ]
+    outcomes = list(execute(given, jobs=2))
+    assert sorted(outcome.name for outcome in outcomes) == ["dying", "dying once", "steady"]
+    by_name = {outcome.name: outcome for outcome in outcomes}
+    assert "died 3 times" in by_name["dying"].traceback
+    assert all(by_name[name].finding is not None for name in ("steady", "dying once"))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_workers_end_where_there_are_no_tools_for_processes(monkeypatch):
+    """Small containers have no pgrep; a worker that stays would keep the command from ending."""
+    before = set(psutil.Process().children())
+    monkeypatch.setenv("PATH", "")
+    assert len(list(execute(tasks(steady), jobs=2))) == 2
+    left = set(psutil.Process().children()) - before
+    assert [child for child in left if "LokyProcess" in " ".join(child.cmdline())] == []
+
+
+def test_a_terminal_shows_the_claim_the_count_and_the_time_left(tmp_path):
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "attangent", "audit", "P2/claim-3.4", "--jobs", "1", "--out", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            read = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not read:
+            break
+        shown += read
+    os.close(ours)
+    assert done.wait() == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    assert "P2/claim-3.4 seed 0" in text
+    assert re.search(r"\d of 3", text)
+    assert re.search(r"-:--:--|\d:\d\d:\d\d", text)
+
+
+def test_nothing_is_shown_where_nobody_watches(capfd):
+    with progress_bar({"a": 1.0}) as advance:
+        advance("a")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_quiet_is_quiet_on_a_terminal_too(monkeypatch, capfd):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar({"a": 1.0}, quiet=True) as advance:
+        advance("a")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_files_are_found_below_the_named_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("ATTANGENT_DATA", raising=False)
+    assert data_file("a.csv") is None
+    monkeypatch.setenv("ATTANGENT_DATA", str(tmp_path))
+    assert data_digests(["a.csv"]) == {"a.csv": ABSENT}
+    (tmp_path / "a.csv").write_text("1")
+    one = data_digests(["a.csv"])
+    (tmp_path / "a.csv").write_text("2")
+    assert one != data_digests(["a.csv"]) != {"a.csv": ABSENT}
+
+
+def test_a_finding_is_computed_anew_when_its_data_come_or_change(claims, tmp_path, monkeypatch):
+    claims["P1/lemma-1"] = replace(claims["P1/lemma-1"], data=("a.csv",), seeds=1)
+    monkeypatch.setenv("ATTANGENT_DATA", str(tmp_path))
+
+    def found():
+        record = run(["P1/lemma-1"], out=tmp_path / "run").records[0]
+        return record.origin.settings["data"]["a.csv"], record.seconds
+
+    without = found()
+    assert without[0] == ABSENT
+    assert found() == without
+    (tmp_path / "a.csv").write_text("1")
+    assert found()[0] not in (ABSENT, without)

@@ -1,4 +1,4 @@
-"""The range of a figure's axis, its ticks, and those points of a curve that look different on it."""
+"""Ranges and ticks of a figure's axes, and the points of a curve that make a visible difference."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,9 @@ from attangent.audit.report.readable import readable, scientific
 
 Vector = NDArray[np.float64]
 
-_LARGEST, _SMALLEST = 1e250, 1e-250  # beyond these an axis with its margin overflows
+# Beyond these an axis with its margin overflows.
+_LARGEST = 1e250
+_SMALLEST = 1e-250
 _SPOTS = 300
 
 
@@ -22,56 +24,58 @@ class Axis:
     low: float
     high: float
     log: bool
-    whole: bool = False
-    """Only whole numbers lie on it."""
+    integer: bool = False
+    """Whether all values on it are whole numbers."""
 
     @classmethod
     def of(cls, values: Iterable[Vector], log: bool) -> "Axis | None":
-        """The range of all `values` with a margin; None where none can be drawn."""
-        drawn = np.concatenate([np.empty(0), *(masked(part, log) for part in values)])
-        if np.isnan(drawn).all():
-            return None
+        """Return the range of all `values` with a margin, or None if none of them can be drawn."""
+        drawn = np.concatenate([np.empty(0), *(masked(vector, log) for vector in values)])
         drawn = drawn[~np.isnan(drawn)]
-        low, high = float(drawn.min()), float(drawn.max())
+        if not len(drawn):
+            return None
+        low = float(drawn.min())
+        high = float(drawn.max())
         if log:
-            low, high = math.log10(low), math.log10(high)
+            low = math.log10(low)
+            high = math.log10(high)
         margin = 0.04 * (high - low)
         if margin <= 1e-12 * max(abs(low), abs(high)):
             margin = 0.5 if log else 0.1 * abs(low) or 1.0
-        ends = low - margin, high + margin
         if log:
-            return cls(10 ** ends[0], 10 ** ends[1], True)
-        return cls(*ends, False, whole=bool(np.all(drawn == np.round(drawn))))
+            return cls(10 ** (low - margin), 10 ** (high + margin), True)
+        return cls(low - margin, high + margin, False, integer=bool(np.all(drawn == np.round(drawn))))
 
     def for_bars(self) -> "Axis":
-        """The range with room for bars: from 0, or from half a decade below on a logarithmic axis."""
+        """Extend the range to where bars start: 0, or half a decade below on a logarithmic axis."""
         if self.log:
             return Axis(self.low / 10**0.5, self.high, True)
         return Axis(min(self.low, 0.0), max(self.high, 0.0), False)
 
     @property
     def foot(self) -> float:
-        """Where bars start."""
+        """The value at which bars start."""
         return self.low if self.log else 0.0
 
     def share(self, values: Vector) -> Vector:
-        """Where `values` lie between the ends, from 0 to 1."""
+        """Return the positions of `values` between the ends, from 0 to 1."""
         if self.log:
-            low, high = math.log10(self.low), math.log10(self.high)
-            return (np.log10(values) - low) / (high - low)
+            low = math.log10(self.low)
+            return (np.log10(values) - low) / (math.log10(self.high) - low)
         return (values - self.low) / (self.high - self.low)
 
     def ticks(self) -> dict[float, str]:
-        """A handful of round values with their labels."""
-        if self.log:
-            ticks = _decades(math.log10(self.low), math.log10(self.high))
-            if len(ticks) > 1:
-                return _log_labels(ticks)
-        return _even(self.low, self.high, self.whole)
+        """Return a handful of round values with their labels."""
+        ticks = _decades(math.log10(self.low), math.log10(self.high)) if self.log else []
+        if len(ticks) < 2:
+            return _even(self.low, self.high, self.integer)
+        # Plain numbers if all of them are short, else powers of ten throughout.
+        short = ticks[0] >= 1e-3 and ticks[-1] <= 1e4
+        return {tick: readable(tick) if short else scientific(tick, 1) for tick in ticks}
 
 
 def masked(values: Vector, log: bool) -> Vector:
-    """`values` with nan where an axis has no place for them, and 0 for the unspeakably small."""
+    """Replace what cannot be drawn by nan, and values too small for a linear axis by 0."""
     fits = np.abs(values) <= _LARGEST
     if log:
         return np.where(fits & (values >= _SMALLEST), values, np.nan)
@@ -79,7 +83,7 @@ def masked(values: Vector, log: bool) -> Vector:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 between them on a short axis, some decades apart on a long one."""
+    """Return powers of ten, with 2 and 5 between them on a short axis and every nth on a long one."""
     decades = range(math.floor(low), math.ceil(high) + 1)
     if high - low < 2:
         fine = [lead * 10.0**decade for decade in decades for lead in (1, 2, 5)]
@@ -88,47 +92,42 @@ def _decades(low: float, high: float) -> list[float]:
     return [10.0**decade for decade in decades if decade % apart == 0 and low <= decade <= high]
 
 
-def _log_labels(ticks: list[float]) -> dict[float, str]:
-    """Plain numbers where all of them are short, else powers of ten throughout."""
-    if ticks[0] >= 1e-3 and ticks[-1] <= 1e4:
-        return {tick: readable(tick) for tick in ticks}
-    return {tick: scientific(tick, 1) for tick in ticks}
-
-
-def _even(low: float, high: float, whole: bool) -> dict[float, str]:
+def _even(low: float, high: float, integer: bool) -> dict[float, str]:
     from matplotlib.ticker import MaxNLocator
 
-    steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
-    values = MaxNLocator(nbins=6, steps=steps, integer=whole).tick_values(low, high)
+    steps = [1, 2, 5, 10] if integer else [1, 2, 2.5, 5, 10]
+    values = MaxNLocator(nbins=6, steps=steps, integer=integer).tick_values(low, high)
     step = values[1] - values[0]
     digits = max(4, math.ceil(math.log10(max(abs(low), abs(high)) / step)) + 2)
-    near_zero = {value: 0.0 for value in values if abs(value) < step / 1e6}
-    ticks = [float(near_zero.get(value, value)) for value in values if low <= value <= high]
+    # Round-off in the locator may leave 1e-17 where 0 is meant.
+    ticks = [0.0 if abs(value) < step / 1e6 else float(value) for value in values if low <= value <= high]
     return {tick: readable(tick, digits) for tick in ticks}
 
 
 def thin_curve(x: Vector, y: Vector, axis: Axis) -> tuple[Vector, Vector]:
-    """At most four points on each of some hundred places of `axis`: first, lowest, highest and last.
+    """Keep the first, lowest, highest and last point in each of a few hundred slices of `axis`.
 
-    A long curve looks the same. One that runs backwards is left as it is.
+    A long curve looks the same afterwards. A curve that runs backwards is returned unchanged.
     """
-    placed = ~np.isnan(x)
-    x, y = x[placed], y[placed]
+    defined = ~np.isnan(x)
+    x = x[defined]
+    y = y[defined]
     if len(x) <= 4 * _SPOTS or np.any(np.diff(x) < 0):
         return x, y
-    kept = np.isnan(y)
-    places = np.floor(axis.share(x) * _SPOTS)
-    for group in np.split(np.arange(len(x)), np.flatnonzero(np.diff(places)) + 1):
+    retained = np.isnan(y)
+    slices = np.floor(axis.share(x) * _SPOTS)
+    for group in np.split(np.arange(len(x)), np.flatnonzero(np.diff(slices)) + 1):
         drawn = group[~np.isnan(y[group])]
         if len(drawn):
-            kept[[drawn[0], drawn[-1], drawn[np.argmin(y[drawn])], drawn[np.argmax(y[drawn])]]] = True
-    return x[kept], y[kept]
+            retained[[drawn[0], drawn[-1], drawn[np.argmin(y[drawn])], drawn[np.argmax(y[drawn])]]] = True
+    return x[retained], y[retained]
 
 
 def thin_points(x: Vector, y: Vector, across: Axis, upward: Axis) -> tuple[Vector, Vector]:
-    """One of those points that would be drawn on the same spot."""
-    placed = ~(np.isnan(x) | np.isnan(y))
-    x, y = x[placed], y[placed]
+    """Keep one of the points that would be drawn on the same spot."""
+    defined = ~(np.isnan(x) | np.isnan(y))
+    x = x[defined]
+    y = y[defined]
     spots = np.round(np.stack([across.share(x), upward.share(y)]) * _SPOTS)
-    kept = np.sort(np.unique(spots, axis=1, return_index=True)[1])
-    return x[kept], y[kept]
+    retained = np.sort(np.unique(spots, axis=1, return_index=True)[1])
+    return x[retained], y[retained]

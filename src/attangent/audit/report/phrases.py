@@ -1,8 +1,11 @@
-"""Verdicts in words, the same in every output."""
+"""Verdicts in words, the same in every output, and the summary of a paper."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from attangent.audit.finding import Conclusion, Finding, Hypothesis, Verdict
 from attangent.audit.report.readable import power_of_ten, readable, told_apart
-from attangent.audit.results import Result
+from attangent.audit.results import Result, totals
 
 RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
 SIGNS = {
@@ -14,25 +17,41 @@ SIGNS = {
     Verdict.CRASHED: "!",
 }
 MEANINGS = {
-    Verdict.HOLDS: "Hypotheses met, every line measured to hold, and it could have failed.",
-    Verdict.MEASURED: "Measured to hold, but outside the hypotheses or in another setting.",
-    Verdict.VIOLATED: "A line fails with the hypotheses met, or in the limit that the statement speaks of.",
-    Verdict.NOT_REPRODUCED: "A line fails, but outside the hypotheses or in another setting.",
-    Verdict.OPEN: "Nothing could be decided at this size.",
-    Verdict.CRASHED: "The check raised, which says nothing about the claim.",
+    Verdict.HOLDS: "The hypotheses are met, every conclusion holds, and at least one could have failed.",
+    Verdict.MEASURED: "Every conclusion holds, but outside the hypotheses or in another setting.",
+    Verdict.VIOLATED: "A conclusion fails although the hypotheses are met, or in the limit of the statement.",
+    Verdict.NOT_REPRODUCED: "A conclusion fails, but outside the hypotheses or in another setting.",
+    Verdict.OPEN: "The measurements at this size decide nothing.",
+    Verdict.CRASHED: "The check raised an error, which says nothing about the claim.",
 }
 KINDS = {
     "theorem": "a statement with a proof",
     "identity": "an equation or a definition",
     "experiment": "a figure, a table or a remark on measurements",
-    "misprint": "an obvious slip of the pen",
+    "misprint": "an obvious misprint",
     "ours": "a statement of ours",
 }
+_NAMED = 6
+_WEIGHTIEST = ("theorem", "proposition", "corollary", "lemma")
+"""How the names of statements begin, the weightiest first."""
+_COUNTS = {
+    Verdict.HOLDS: ("holds", "hold"),
+    Verdict.MEASURED: (
+        "holds outside its hypotheses or in another setting",
+        "hold outside their hypotheses or in another setting",
+    ),
+    Verdict.VIOLATED: ("is violated", "are violated"),
+    Verdict.NOT_REPRODUCED: ("was not reproduced", "were not reproduced"),
+    Verdict.OPEN: ("is open", "are open"),
+    Verdict.CRASHED: ("crashed", "crashed"),
+}
+"""The verb for one statement, and for several."""
 
 
 def headline(result: Result) -> str:
-    """The verdict in words, with where it was found."""
-    verdict, finding = result.verdict, result.deciding.finding
+    """Return the verdict in words, and under which conditions it was reached."""
+    verdict = result.verdict
+    finding = result.deciding.finding
     if verdict is Verdict.VIOLATED:
         return f"Violated {_where_violated(finding)}"
     if verdict is Verdict.NOT_REPRODUCED:
@@ -43,35 +62,35 @@ def headline(result: Result) -> str:
 def _where_violated(finding: Finding) -> str:
     line = finding.deciding
     if line is not None and line.trend and not finding.hypotheses_met:
-        return "in the limit it speaks of"
+        return "in the limit of the statement"
     return "with its hypotheses met" if finding.hypotheses else "(it states no hypotheses)"
 
 
 def reason(result: Result) -> str:
-    """One line on what the verdict rests on."""
-    finding, verdict = result.deciding.finding, result.verdict
+    """Return one line on the evidence for the verdict."""
+    finding = result.deciding.finding
     line = finding.deciding
     if finding.crash:
-        return f"The check raised: {finding.crash}"
+        return f"The check raised an error: {finding.crash}"
     if line is None:
-        return "No line has a threshold of the statement's own."
-    if verdict.failed or line.kept is False:
+        return "The statement gives no threshold for any of the measured quantities."
+    if result.verdict.failed or line.kept is False:
         return _broken(line) + _few_seeds(result)
-    if verdict is Verdict.OPEN:
+    if result.verdict is Verdict.OPEN:
         return _undecided(line)
-    return f"{_premises(finding)}; {_kept(finding)}."
+    text = f"{_premises(finding)}; {_kept(finding)}."
+    return text[0].upper() + text[1:]
 
 
 def _broken(line: Conclusion) -> str:
     measured, limit = values(line)
-    when = "" if line.first_violation is None else f", first at step {line.first_violation}"
-    bound = f"{RELATIONS[line.relation]} {limit}"
+    step = "" if line.first_violation is None else f", first at step {line.first_violation}"
     over = f", the exponent over {len(line.trend.sizes)} sizes" if line.trend else ""
-    return f"“{line.name}” should be {bound}; measured {measured}{over}{when}."
+    return f"“{line.name}” should be {RELATIONS[line.relation]} {limit}; measured {measured}{over}{step}."
 
 
 def values(line: Conclusion) -> tuple[str, str]:
-    """What was measured and its bound, with as many digits as tell them apart."""
+    """Return the measured value and its bound, with enough digits to tell them apart."""
     return told_apart(line.measured, line.bound, line.log10)
 
 
@@ -79,33 +98,33 @@ def _few_seeds(result: Result) -> str:
     if result.verdict is not Verdict.OPEN:
         return ""
     failed = sum(record.finding.verdict is Verdict.VIOLATED for record in result.records)
-    return f" Seen with {failed} of {len(result.records)} seeds: a limit takes at least three, and all."
+    count = len(result.records)
+    return f" This fails with {failed} of {count} seeds; refuting a limit takes at least three, all failing."
 
 
 def _undecided(line: Conclusion) -> str:
     if line.kept is None:
         return f"“{line.name}” could not be measured."
-    return f"“{line.name}” is kept by {readable(line.slack, 3)} decades: it cannot fail at this size."
+    return f"“{line.name}” holds by {readable(line.slack, 3)} decades: it cannot fail at this size."
 
 
 def _premises(finding: Finding) -> str:
-    missed = sum(not hypothesis.met for hypothesis in finding.hypotheses)
+    unmet = sum(not hypothesis.met for hypothesis in finding.hypotheses)
     count = len(finding.hypotheses)
     if finding.differs:
         return f"the setting differs from the paper's ({'; '.join(finding.differs)})"
     if not count:
-        return "no hypotheses are stated"
-    if missed:
-        return f"{missed} of {count} hypotheses {'was' if missed == 1 else 'were'} not met"
+        return "the statement has no hypotheses"
+    if unmet:
+        return f"{unmet} of {count} hypotheses {'was' if unmet == 1 else 'were'} not met"
     return "its hypothesis was met" if count == 1 else f"{_all(count)} hypotheses were met"
 
 
 def _kept(finding: Finding) -> str:
     lines = [line for line in finding.conclusions if line.decides]
-    empty = sum(line.cannot_fail for line in lines)
-    but = f", {empty} of which cannot fail at this size" if empty else ""
-    what = "its conclusion was" if len(lines) == 1 else f"{_all(len(lines))} conclusions were"
-    return f"{what} measured to hold{but}"
+    trivial = sum(line.cannot_fail for line in lines)
+    but = f", {trivial} of which cannot fail at this size" if trivial else ""
+    return f"{'its conclusion holds' if len(lines) == 1 else f'{_all(len(lines))} conclusions hold'}{but}"
 
 
 def _all(count: int) -> str:
@@ -113,6 +132,85 @@ def _all(count: int) -> str:
 
 
 def missed(hypothesis: Hypothesis) -> str:
-    """By which factor a hypothesis is missed; empty where there is no such factor."""
+    """Return the factor by which a hypothesis is missed, or nothing if there is no such factor."""
     decades = hypothesis.missing_decades
     return f"missed by {power_of_ten(decades)}" if 0 < decades < float("inf") else ""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence with the claims it names; `more` counts further claims."""
+
+    text: str
+    named: tuple[Result, ...] = ()
+    more: int = 0
+
+    @classmethod
+    def naming(cls, text: str, results: Iterable[Result]) -> "Sentence":
+        """Return a sentence that names the weightiest of these results."""
+        ordered = sorted(results, key=_weight)
+        return cls(text, tuple(ordered[:_NAMED]), max(0, len(ordered) - _NAMED))
+
+    def __str__(self) -> str:
+        if not self.named:
+            return self.text
+        names = ", ".join(f"{result.origin.place} ({result.origin.title})" for result in self.named)
+        return f"{self.text}: {names}{f' and {self.more} more' if self.more else ''}."
+
+
+def _weight(result: Result) -> tuple[bool, int]:
+    """Sort statements with a proof before others, and theorems before lemmas."""
+    first_word = result.claim.partition("/")[2].partition("-")[0]
+    weight = _WEIGHTIEST.index(first_word) if first_word in _WEIGHTIEST else len(_WEIGHTIEST)
+    return result.origin.kind != "theorem", weight
+
+
+def summary(results: list[Result], repairs: dict[str, Result]) -> list[Sentence]:
+    """Summarise a paper in at most six sentences.
+
+    Args:
+        results: The results for the paper's own statements.
+        repairs: The results for repaired statements, by the id of the claim they repair.
+    """
+    groups = {verdict: [r for r in results if r.verdict is verdict] for verdict in Verdict}
+    sentences = [Sentence(_counted(results))]
+    if groups[Verdict.HOLDS]:
+        sentences.append(Sentence.naming("What holds", groups[Verdict.HOLDS]))
+    if groups[Verdict.VIOLATED]:
+        sentences.append(Sentence.naming("What fails", groups[Verdict.VIOLATED]))
+        sentences.append(_repaired(groups[Verdict.VIOLATED], repairs))
+    if groups[Verdict.NOT_REPRODUCED]:
+        text = "Not reproduced, which refutes nothing"
+        sentences.append(Sentence.naming(text, groups[Verdict.NOT_REPRODUCED]))
+    if groups[Verdict.OPEN]:
+        sentences.append(Sentence.naming("Undecided at this size", groups[Verdict.OPEN]))
+    if groups[Verdict.MEASURED]:
+        text = "Holds, but not under all hypotheses or not in the paper's setting"
+        sentences.append(Sentence.naming(text, groups[Verdict.MEASURED]))
+    return sentences[:6]
+
+
+def _counted(results: list[Result]) -> str:
+    counts = totals(results)
+    phrases = [
+        f"{counts[verdict]} {singular if counts[verdict] == 1 else plural}"
+        for verdict, (singular, plural) in _COUNTS.items()
+        if counts[verdict]
+    ]
+    listed = f"{', '.join(phrases[:-1])} and {phrases[-1]}" if len(phrases) > 1 else "".join(phrases)
+    statements = "statement" if len(results) == 1 else "statements"
+    return f"Of the {len(results)} {statements} of this paper that we checked, {listed}."
+
+
+def _repaired(violated: list[Result], repairs: dict[str, Result]) -> Sentence:
+    repaired = [result for result in violated if _holds(repairs.get(result.claim))]
+    if not repaired:
+        return Sentence("None of these has a repaired form yet.")
+    unrepaired = len(violated) - len(repaired)
+    text = "Repaired, and the repaired statement holds"
+    text += f" ({unrepaired} others have no known repair)" if unrepaired else ""
+    return Sentence.naming(text, repaired)
+
+
+def _holds(repair: Result | None) -> bool:
+    return repair is not None and repair.verdict in (Verdict.HOLDS, Verdict.MEASURED)

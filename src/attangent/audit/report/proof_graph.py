@@ -1,16 +1,20 @@
-"""The picture of a paper's statements: which rests on which, coloured by verdict."""
+"""The graph of a paper's statements: an arrow leads from each statement to those whose proof uses it."""
 
 from dataclasses import dataclass
 from itertools import pairwise
 
 from attangent.audit.results import Result
 
-WIDTH, HEIGHT, ACROSS, DOWN = 152, 26, 190, 38  # of a box, and from one box to the next
+# The size of a box, and the distance from one box to the next.
+WIDTH = 152
+HEIGHT = 26
+ACROSS = 190
+DOWN = 38
 
 
 @dataclass(frozen=True)
 class Box:
-    """A statement in the picture; what it rests on stands to its left."""
+    """A statement in the graph; the statements that its proof uses stand to its left."""
 
     result: Result
     x: int
@@ -25,8 +29,8 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Dependence:
-    """Boxes and the arrows between them, from what is used to what uses it."""
+class ProofGraph:
+    """Boxes and the arrows between them, each from a statement to one whose proof uses it."""
 
     boxes: tuple[Box, ...]
     arrows: tuple[str, ...]
@@ -34,8 +38,8 @@ class Dependence:
     height: int
 
 
-def dependence(results: list[Result]) -> Dependence | None:
-    """The picture of the results that rest on one another; None where none does."""
+def proof_graph(results: list[Result]) -> ProofGraph | None:
+    """Return the graph of the statements that use one another, or None if there are none."""
     known = {result.claim: result for result in results}
     uses = {
         id: [used for used in r.origin.rests_on if used in known and used != id] for id, r in known.items()
@@ -51,11 +55,11 @@ def dependence(results: list[Result]) -> Dependence | None:
     }
     arrows = tuple(_arrow(boxes[used], boxes[id]) for id in boxes for used in uses[id])
     height = DOWN * max(map(len, columns)) - (DOWN - HEIGHT)
-    return Dependence(tuple(boxes.values()), arrows, ACROSS * (len(columns) - 1) + WIDTH, height)
+    return ProofGraph(tuple(boxes.values()), arrows, ACROSS * (len(columns) - 1) + WIDTH, height)
 
 
 def _columns(uses: dict[str, list[str]]) -> list[list[str]]:
-    """Each statement right of all it rests on, near their height; a circle is cut where it is met first."""
+    """Put each statement to the right of all that its proof uses; a cycle is cut where it is first met."""
     depths: dict[str, int] = {}
 
     def depth(id: str, above: frozenset[str]) -> int:
@@ -66,24 +70,27 @@ def _columns(uses: dict[str, list[str]]) -> list[list[str]]:
 
     for id in uses:
         depth(id, frozenset())
-    for id in sorted(uses, key=lambda id: -depths[id]):  # as near to what uses it as it can stand
+    for id in sorted(uses, key=lambda id: -depths[id]):  # as close to its users as possible
         users = [depths[user] for user, used in uses.items() if id in used and depths[user] > depths[id]]
         depths[id] = min(users, default=depths[id] + 1) - 1
     columns: list[list[str]] = [[] for _ in range(1 + max(depths.values()))]
     for id in uses:
         columns[depths[id]].append(id)
     for left, column in pairwise(columns):
-        places = {id: place for place, id in enumerate(left)}
-        column.sort(key=lambda id: _middle([places[used] for used in uses[id] if used in places]))
+        rows = {id: row for row, id in enumerate(left)}
+        column.sort(key=lambda id: _mean([rows[used] for used in uses[id] if used in rows]))
     return columns
 
 
-def _middle(places: list[int]) -> float:
-    return sum(places) / len(places) if places else 0.0
+def _mean(rows: list[int]) -> float:
+    return sum(rows) / len(rows) if rows else 0.0
 
 
 def _arrow(start: Box, end: Box) -> str:
-    """A curve from the right edge of one box to the left edge of another."""
-    x1, y1, x2, y2 = start.x + WIDTH, start.y + HEIGHT // 2, end.x - 3, end.y + HEIGHT // 2
+    """Return a curve from the right edge of one box to the left edge of another."""
+    x1 = start.x + WIDTH
+    y1 = start.y + HEIGHT // 2
+    x2 = end.x - 3
+    y2 = end.y + HEIGHT // 2
     bend = max(20, (x2 - x1) // 2)
     return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"

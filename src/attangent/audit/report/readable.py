@@ -1,4 +1,4 @@
-"""Numbers and short formulas as people read them."""
+"""Numbers, times and short formulas as people read them."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def readable(value: float, digits: int = 4) -> str:
-    """`value` to a few significant digits: 0.1235, 65536, 1.2×10⁻⁵, ∞.
+    """Return `value` to a few significant digits: 0.1235, 65536, 1.2×10⁻⁵, ∞.
 
     >>> readable(0.000012), readable(-1 / 3), readable(1e-8)
     ('1.2×10⁻⁵', '−0.3333', '10⁻⁸')
@@ -34,7 +34,7 @@ def readable(value: float, digits: int = 4) -> str:
 
 
 def scientific(value: float, digits: int) -> str:
-    """`value` as a number below ten times a power of ten; the number is left out where it is 1."""
+    """Return `value` as a number below ten times a power of ten; a factor of 1 is left out."""
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
@@ -43,7 +43,7 @@ def scientific(value: float, digits: int) -> str:
 
 
 def power_of_ten(exponent: float) -> str:
-    """10^exponent, for constants that overflow.
+    """Return 10^exponent as text, for constants that overflow.
 
     >>> power_of_ten(23.47), power_of_ten(-4000), power_of_ten(-math.inf)
     ('10^23.5', '10^−4000', '0')
@@ -56,11 +56,11 @@ def power_of_ten(exponent: float) -> str:
 
 MOST_DIGITS = 16
 NEAR_ONE = 0.01
-"""Decades within which a power of ten is better read as a plain number."""
+"""Powers of ten with smaller exponents read better as plain numbers."""
 
 
 def told_apart(value: float, other: float, log10: bool = False) -> tuple[str, str]:
-    """Both as text, with as many digits as it takes to see which one is larger.
+    """Return both numbers as text, with enough digits to see which one is larger.
 
     >>> told_apart(1.000001, 1.0), told_apart(0.5, 0.25), told_apart(107.04, 107.0, log10=True)
     (('1.000001', '1'), ('0.5', '0.25'), ('10^107.04', '10^107'))
@@ -83,7 +83,7 @@ def _with_digits(value: float, digits: int, log10: bool) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time: < 0.1 s, 2.5 s, 41 s, 3 min 20 s, 2 h 5 min.
+    """Return a length of time: < 0.1 s, 2.5 s, 41 s, 3 min 20 s, 2 h 5 min.
 
     >>> duration(0.004), duration(2.46), duration(41.3), duration(200), duration(7500)
     ('< 0.1 s', '2.5 s', '41 s', '3 min 20 s', '2 h 5 min')
@@ -92,20 +92,21 @@ def duration(seconds: float) -> str:
         return f"{readable(seconds)} s"
     if seconds < 9.95:
         return f"{seconds:.1f} s" if seconds >= 0.05 else "< 0.1 s"
-    whole = round(seconds)
-    parts = {"h": whole // 3600, "min": whole // 60 % 60, "s": whole % 60}
+    rounded = round(seconds)
+    parts = {"h": rounded // 3600, "min": rounded // 60 % 60, "s": rounded % 60}
     shown = [f"{amount} {unit}" for unit, amount in parts.items() if amount]
     return " ".join(shown[:2])
 
 
 def formula(text: str) -> list[tuple[str, str]]:
-    """`text` in pieces, each marked "plain", "sup" or "sub"; Greek letters and relations in their own signs.
+    """Split `text` into pieces marked "plain", "sup" or "sub", with Greek letters and relations as signs.
 
     >>> formula("|F - Y|^2 <= e^(16B) lambda_min")
     [('plain', '|F − Y|'), ('sup', '2'), ('plain', ' ≤ e'), ('sup', '16B'), ('plain', ' λ'), ('sub', 'min')]
     """
     signed = _WORDS.sub(lambda word: _SIGNS[word[0]], text)
-    pieces, end = [], 0
+    pieces = []
+    end = 0
     for match in _RAISED_OR_LOWERED.finditer(signed):
         pieces.append(("plain", signed[end : match.start()]))
         kind = "sub" if match["sub"] else "sup"

@@ -1,1 +1,1 @@
-"""Runs claims: in this process, in workers, on a cluster."""
+"""Run claims in this process, in worker processes or on a cluster."""

@@ -1,4 +1,4 @@
-"""The version of the code behind a check: a digest of its module and of what that uses from its package."""
+"""The version of the code that a check runs: a digest of its module and of every module it uses."""
 
 import ast
 import hashlib
@@ -8,19 +8,17 @@ from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
 _ROOT = "attangent"
-_UNUSED = ("attangent.audit.registry",)
-"""How a claim is registered does not change what it measures."""
-_GUARDED = ("guard(globals())", "guard_arrays(globals())")
-_GATE = "attangent._core.gate"
-"""Refuses arguments of the wrong kind; what it lets through is what was given."""
+_IRRELEVANT = ("attangent.audit.registry", "attangent.audit.report")
+"""Registering a claim and showing a finding do not change what a check measures."""
+_HELPERS = ("attangent._core.lazy", "attangent._core.deprecation", "attangent._core.gate")
+"""Modules that help a package to re-export names; what it exports stays the same object."""
 
 
 def code_version(module: str) -> str:
-    """A digest of `module` and of every module it uses from attangent and its own package, however deep.
+    """Return a digest of `module` and of every module it uses from attangent and its own package.
 
-    A finding is computed anew when this changes, and only then. A name that a package merely passes on counts
-    as a use of the module that defines it, so that an edit of one room leaves the findings of the others as
-    they are.
+    A finding is recomputed if and only if this changes. A name that a package merely re-exports counts as a
+    use of the module that defines it, so an edit in one room leaves the findings of the others valid.
     """
     digest = hashlib.sha256()
     for name in sorted(_reachable(module)):
@@ -34,7 +32,7 @@ def _reachable(module: str) -> set[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in seen and name not in _UNUSED:
+        if name not in seen and not any(f"{name}.".startswith(f"{root}.") for root in _IRRELEVANT):
             seen.add(name)
             waiting.extend(_uses(name))
     return seen
@@ -42,30 +40,30 @@ def _reachable(module: str) -> set[str]:
 
 @cache
 def _uses(module: str) -> frozenset[str]:
-    """The modules of attangent and of its own package that `module` imports, at its top or in a function."""
+    """Return the modules of attangent and of its own package that `module` imports, functions included."""
     roots = (_ROOT, module.split(".")[0])
-    found: set[str] = set()
+    used: set[str] = set()
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            used.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = _base(node, module)
             if base.split(".")[0] in roots:
-                found.update(used for alias in node.names for used in _origin(base, alias.name))
-    return frozenset(name for name in found if name.split(".")[0] in roots and _source(name))
+                used.update(home for alias in node.names for home in _homes(base, alias.name))
+    return frozenset(name for name in used if name.split(".")[0] in roots and _source(name))
 
 
-def _origin(module: str, name: str) -> set[str]:
-    """The modules behind `from module import name`."""
+def _homes(module: str, name: str) -> set[str]:
+    """Return the modules that define what `from module import name` imports."""
     if _source(f"{module}.{name}"):
         return {f"{module}.{name}"}
     if not _only_passes_on(module):
         return {module}
-    return {used for base, passed in _passed_on(module, name) for used in _origin(base, passed)} or {module}
+    return {home for base, passed in _passed_on(module, name) for home in _homes(base, passed)} or {module}
 
 
 def _passed_on(module: str, name: str) -> Iterator[tuple[str, str]]:
-    """Where a package takes `name` from, at its top or when it is first asked for."""
+    """Yield where a package takes `name` from: at its top, in a function, or for type checkers."""
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -75,10 +73,10 @@ def _passed_on(module: str, name: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _only_passes_on(module: str) -> bool:
-    """Whether a module is a package that consists of re-exports: nothing in it runs but imports.
+    """Return whether a module is a package that consists of re-exports.
 
-    An import for its effect (`import a.b`, a name not in __all__) may fill a registry: such a package counts
-    as a whole.
+    An import for its effect (`import a.b`, a name not in __all__) may fill a registry; the whole package then
+    counts as used.
     """
     path = _source(module)
     if path is None or path.name != "__init__.py":
@@ -86,8 +84,10 @@ def _only_passes_on(module: str) -> bool:
     public: set[str] = set()
     passed: set[str] = set()
     for node in _tree(module).body:
-        if isinstance(node, ast.ImportFrom) and node.module != _GATE:
-            passed.update(alias.asname or alias.name for alias in node.names if _is_followed(node, module))
+        if isinstance(node, ast.ImportFrom):
+            base = _base(node, module)
+            if base.split(".")[0] == module.split(".")[0] and base not in _HELPERS:
+                passed.update(alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             public.update(ast.literal_eval(node.value))
         elif not _is_harmless(node):
@@ -95,19 +95,31 @@ def _only_passes_on(module: str) -> bool:
     return passed <= public
 
 
-def _is_followed(node: ast.ImportFrom, module: str) -> bool:
-    return _base(node, module).split(".")[0] == module.split(".")[0]
-
-
 def _is_harmless(node: ast.stmt) -> bool:
-    """A docstring, what only type checkers read, the gate before the names, or the hook for names that are
-    imported when asked for."""
+    """Return whether a statement neither computes nor registers anything.
+
+    These are docstrings, constants, imports for type checkers, and hooks that import names on first use.
+    """
     if isinstance(node, ast.If):
-        return ast.unparse(node.test) == "TYPE_CHECKING"
-    if isinstance(node, ast.ImportFrom) or ast.unparse(node) in _GUARDED:
-        return True
-    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return is_docstring or (isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__"))
+        return ast.unparse(node.test) in ("TYPE_CHECKING", "_TYPE_CHECKING")
+    if isinstance(node, ast.FunctionDef):
+        return node.name in ("__getattr__", "__dir__")
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
+        return node.value is None or _is_constant(node.value) or _is_helper_call(node.value)
+    return False
+
+
+def _is_constant(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_helper_call(node: ast.expr) -> bool:
+    helpers = ("lazy_names", "moved_names", "guard", "guard_arrays")
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in helpers
 
 
 def _base(node: ast.ImportFrom, module: str) -> str:
@@ -124,7 +136,7 @@ def _tree(module: str) -> ast.Module:
 
 @cache
 def _source(module: str) -> Path | None:
-    """The file of a module; None for names that are not modules, or not written in Python."""
+    """Return the file of a module, or None for names that are not modules or not written in Python."""
     try:
         spec = find_spec(module)
     except (ImportError, AttributeError, ValueError):

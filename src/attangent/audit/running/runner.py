@@ -1,34 +1,99 @@
-"""Runs claims: picks what is missing in the run folder, measures it, writes each finding as it comes."""
+"""Run claims: pick what is missing in the run folder, measure it, write each finding as it arrives.
 
+A check always runs on one thread. So N workers use N cores, and the order of every sum, hence every digit of
+a finding, is the same in this process, in worker processes and on a Dask cluster.
+"""
+
+import hashlib
 import platform
-from collections.abc import Iterable, Iterator
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import only_writer, real_folder
-from attangent.audit.claims import FIRST_SEEDS, PROFILES, Claim
-from attangent.audit.data import data_digests
+from attangent._core.processes import ATTEMPTS, in_processes
+from attangent._core.progress import Bars
+from attangent.audit.checks import is_outdated
+from attangent.audit.claims import FIRST_SEEDS, PROFILES, Check, Claim, Settings
+from attangent.audit.finding import Finding
 from attangent.audit.registry import select
 from attangent.audit.results import Run
 from attangent.audit.running.code import code_version
-from attangent.audit.running.extras import outdated
-from attangent.audit.running.progress import progress_bar
-from attangent.audit.running.workers import Outcome, Task, execute
-from attangent.audit.storing.record import Origin, Record
-from attangent.audit.storing.store import Store
+from attangent.audit.storing import FindingRecord, Origin, Store
+from attangent.data.places import data_file
 
+_DESCRIPTION = ("title", "place", "statement", "kind", "quote", "rests_on", "repairs", "derivation")
 MOST_SEEDS = 100_000
+ABSENT = "absent"
+"""The digest of a data file that is not there."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """One finding wanted: the claim, what identifies the finding, and the task that measures it."""
+class AuditRequest:
+    """Which claims to run, and how; see `run` for the fields."""
+
+    ids: tuple[str, ...] = ()
+    paper: str | None = None
+    profile: str = "quick"
+    seeds: int | None = None
+    first_seed: int | None = None
+    jobs: int = 1
+    dask: str | None = None
+    out: str | Path | None = None
+    force: bool = False
+    quiet: bool = True
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES:
+            raise AttangentError(f"unknown profile {self.profile!r}; expected one of {', '.join(PROFILES)}")
+        if self.seeds is not None and not 1 <= self.seeds <= MOST_SEEDS:
+            raise AttangentError(f"seeds must be between 1 and {MOST_SEEDS:,} (got {self.seeds:,})")
+        if self.first_seed is not None and self.first_seed < 0:
+            raise AttangentError(f"first_seed must be at least 0 (got {self.first_seed})")
+        if self.jobs < 1:
+            raise AttangentError(f"jobs must be at least 1 (got {self.jobs})")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.out if self.out is not None else f"audit-{self.profile}")
+
+    def seeds_for(self, claim: Claim) -> range:
+        start = FIRST_SEEDS[self.profile] if self.first_seed is None else self.first_seed
+        return range(start, start + (claim.seeds_of(self.profile) if self.seeds is None else self.seeds))
+
+
+@dataclass(frozen=True)
+class CheckTask:
+    """One check to run with one seed; `name` identifies it."""
+
+    name: str
+    check: Check
+    settings: Settings
+    seed: int
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """The outcome of a task: a finding, or the traceback of its crash."""
+
+    name: str
+    seconds: float
+    finding: Finding | None
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A finding to obtain: the claim, the finding's identity, and the task that measures it."""
 
     claim: Claim
     origin: Origin
-    task: Task
+    task: CheckTask
 
 
 def run(
@@ -44,160 +109,210 @@ def run(
     force: bool = False,
     quiet: bool = True,
 ) -> Run:
-    """Audit claims and give their findings; those already in the folder `out` are not computed again.
+    """Audit claims and return their findings. Findings that the folder already holds are not recomputed.
 
-    `ids` may hold patterns (`P2/lemma-*`). `seeds` is how many seeds each claim runs with, by default its own
-    number, and `first_seed` where they begin: at 0 in the quick profile and at 1000 in the full one, unless
-    said otherwise. `jobs` workers run at once, or those of the Dask cluster at the address `dask`. `force`
-    computes everything anew. The folder `out` is audit-PROFILE where none is named.
+    Args:
+        ids: Claim ids or patterns such as `P2/lemma-*`; all claims by default.
+        paper: Run only the claims of this paper, for example "P2".
+        profile: "quick" (minutes) or "full" (hours).
+        seeds: Number of seeds per claim; every claim has its own default.
+        first_seed: The first seed; by default 0 in the quick profile and 1000 in the full one.
+        jobs: Number of checks that run at once.
+        dask: Address of a Dask scheduler; its workers then run the checks.
+        out: Folder of the run; audit-PROFILE by default.
+        force: Recompute existing findings.
+        quiet: Show no progress bar.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = run(["P2/definition-3.6"], seeds=1, out=folder)
-    >>> [(result.claim, result.verdict.value) for result in found.results()]
-    [('P2/definition-3.6', 'holds')]
+    Returns:
+        The findings of the selected claims.
+
+    Raises:
+        AttangentError: If a claim is unknown, a number is out of range, or the folder cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result = run(["P2/definition-3.6"], seeds=1, out=folder)
+        >>> [(result.claim, result.verdict.value) for result in result.results()]
+        [('P2/definition-3.6', 'holds')]
     """
-    return run_in_folder(
-        ids,
-        paper=paper,
-        profile=profile,
-        seeds=seeds,
-        first_seed=first_seed,
-        jobs=jobs,
-        dask=dask,
-        out=out,
-        force=force,
-        quiet=quiet,
-    )[0]
+    request = AuditRequest(tuple(ids), paper, profile, seeds, first_seed, jobs, dask, out, force, quiet)
+    return run_in_folder(request)[0]
 
 
-def run_in_folder(
-    ids: Iterable[str],
-    *,
-    paper: str | None,
-    profile: str,
-    seeds: int | None,
-    first_seed: int | None,
-    jobs: int,
-    dask: str | None,
-    out: str | Path | None,
-    force: bool,
-    quiet: bool,
-) -> tuple[Run, Run]:
-    """As `run`, and beside what was asked for all that the folder holds. Each finding is read once."""
-    _check(profile, seeds, first_seed, jobs)
-    wanted = [
-        job
-        for claim in select(ids, paper)
-        for job in _jobs(claim, profile, _seeds(claim, profile, seeds, first_seed))
-    ]
-    folder = real_folder(Path(out if out is not None else f"audit-{profile}"))
+def run_in_folder(request: AuditRequest) -> tuple[Run, Run]:
+    """Return the requested findings, and all findings that the folder holds. Each is read once."""
+    wanted = [job for claim in select(request.ids, request.paper) for job in _jobs(claim, request)]
+    folder = real_folder(request.folder)
     store = Store(folder)
     with only_writer(folder, "audit"):
-        store.prepare(profile)
-        there, problems = _tidy(store, wanted)
-        missing = wanted if force else [job for job in wanted if not _is_current(there, job)]
-        there |= _measure(store, missing, jobs, dask, quiet)
+        store.prepare(request.profile)
+        present, problems = _tidy(store, wanted)
+        missing = wanted if request.force else [job for job in wanted if not _is_current(present, job)]
+        present |= _measure(store, missing, request)
         failures = tuple(store.read_failures())
-    whole = Run(folder, profile, tuple(there[stem] for stem in sorted(there)), failures, {})
-    return _part_of(whole, wanted, problems), whole
+    everything = Run(folder, request.profile, tuple(present[stem] for stem in sorted(present)), failures, {})
+    return _selection(everything, wanted, problems), everything
 
 
-def _part_of(whole: Run, wanted: list[Job], problems: dict[Path, str]) -> Run:
+def _selection(everything: Run, wanted: list[_Job], problems: dict[Path, str]) -> Run:
     names = {(job.origin.claim, job.origin.seed) for job in wanted}
     return replace(
-        whole,
-        records=tuple(r for r in whole.records if (r.origin.claim, r.origin.seed) in names),
-        failures=tuple(f for f in whole.failures if (f["claim"], f["seed"]) in names),
+        everything,
+        records=tuple(r for r in everything.records if (r.origin.claim, r.origin.seed) in names),
+        failures=tuple(f for f in everything.failures if (f["claim"], f["seed"]) in names),
         problems=problems,
     )
 
 
-def _check(profile: str, seeds: int | None, first_seed: int | None, jobs: int) -> None:
-    if profile not in PROFILES:
-        raise AttangentError(f"unknown profile {profile!r}, expected one of {', '.join(PROFILES)}")
-    if seeds is not None and seeds < 1:
-        raise AttangentError(f"seeds is {seeds}, expected at least 1")
-    if seeds is not None and seeds > MOST_SEEDS:
-        raise AttangentError(f"seeds is {seeds:,}, expected at most {MOST_SEEDS:,} of each claim")
-    if first_seed is not None and first_seed < 0:
-        raise AttangentError(f"first_seed is {first_seed}, expected at least 0")
-    if jobs < 1:
-        raise AttangentError(f"jobs is {jobs}, expected at least 1")
-
-
-def _seeds(claim: Claim, profile: str, count: int | None, first: int | None) -> range:
-    start = FIRST_SEEDS[profile] if first is None else first
-    return range(start, start + (claim.seeds_of(profile) if count is None else count))
-
-
-def _jobs(claim: Claim, profile: str, seeds: Iterable[int]) -> Iterator[Job]:
-    settings = claim.settings(profile)
+def _jobs(claim: Claim, request: AuditRequest) -> Iterator[_Job]:
+    settings = claim.settings(request.profile)
     if claim.data:
         settings |= {"data": data_digests(claim.data)}
     code = code_version(claim.module)
-    for seed in seeds:
+    for seed in request.seeds_for(claim):
         origin = Origin(
             claim=claim.id,
-            title=claim.title,
-            place=claim.place,
-            statement=claim.statement,
-            profile=profile,
+            profile=request.profile,
             settings=dict(settings),
             seed=seed,
             code=code,
-            kind=claim.kind,
-            quote=claim.quote,
-            rests_on=claim.rests_on,
-            repairs=claim.repairs,
-            derivation=claim.derivation,
+            **{name: getattr(claim, name) for name in _DESCRIPTION},
         )
-        yield Job(claim, origin, Task(f"{claim.id} seed {seed}", claim.check, settings, seed))
+        yield _Job(claim, origin, CheckTask(f"{claim.id} seed {seed}", claim.check, settings, seed))
 
 
-def _tidy(store: Store, wanted: list[Job]) -> tuple[dict[str, Record], dict[Path, str]]:
-    """The findings of the folder by name, and what was set aside: files that cannot be trusted, and findings
-    of these claims by other code that are not asked for."""
+def data_digests(names: Iterable[str]) -> dict[str, str]:
+    """Return a digest of each data file, or `absent`, so that findings on other data are told apart."""
+    return {name: _digest(data_file(name)) for name in names}
+
+
+def _digest(path: Path | None) -> str:
+    if path is None:
+        return ABSENT
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _tidy(store: Store, wanted: list[_Job]) -> tuple[dict[str, FindingRecord], dict[Path, str]]:
+    """Return the folder's findings by name, after setting aside those that cannot be used.
+
+    These are files that cannot be trusted, and findings of the wanted claims by other code with other seeds.
+    """
     records, problems = store.read_all()
     current = {job.origin.claim: job.origin.code for job in wanted}
-    asked = {job.origin.stem for job in wanted}
-    kept = {}
+    stems = {job.origin.stem for job in wanted}
+    retained = {}
     for record in records:
         code = current.get(record.origin.claim, record.origin.code)
-        if record.origin.stem not in asked and record.origin.code != code:
+        if record.origin.stem not in stems and record.origin.code != code:
             problems[store.findings / f"{record.origin.stem}.json"] = "it was made by other code"
         else:
-            kept[record.origin.stem] = record
-    return kept, {store.set_aside(path): f"{path.name}: {reason}" for path, reason in problems.items()}
+            retained[record.origin.stem] = record
+    return retained, {store.set_aside(path): f"{path.name}: {reason}" for path, reason in problems.items()}
 
 
-def _is_current(there: dict[str, Record], job: Job) -> bool:
-    record = there.get(job.origin.stem)
-    return record is not None and record.origin.key == job.origin.key and not outdated(record.finding)
+def _is_current(present: dict[str, FindingRecord], job: _Job) -> bool:
+    record = present.get(job.origin.stem)
+    return record is not None and record.origin.key == job.origin.key and not is_outdated(record.finding)
 
 
-def _measure(store: Store, missing: list[Job], jobs: int, dask: str | None, quiet: bool) -> dict[str, Record]:
-    """Run the missing jobs and write what they find; gives the new findings by name."""
+def _measure(store: Store, missing: list[_Job], request: AuditRequest) -> dict[str, FindingRecord]:
+    """Run the missing jobs, write their findings, and return the findings by name."""
     longest_first = sorted(missing, key=lambda job: -job.claim.seconds)
     by_name = {job.task.name: job for job in longest_first}
-    versions, found = _versions(), {}
-    with progress_bar({name: job.claim.seconds for name, job in by_name.items()}, quiet) as advance:
-        for outcome in execute([job.task for job in longest_first], jobs, dask):
+    versions = _versions()
+    records = {}
+    expected = {name: job.claim.seconds for name, job in by_name.items()}
+    with progress_bar(expected, request.quiet) as advance:
+        for outcome in execute([job.task for job in longest_first], request.jobs, request.dask):
             origin = by_name[outcome.name].origin
-            record = _keep(store, origin, outcome, versions)
-            if record is not None:
-                found[origin.stem] = record
+            if outcome.finding is None:
+                store.write_failure(origin, outcome.traceback)
+            else:
+                record = FindingRecord(origin, outcome.finding, outcome.seconds, versions)
+                records[origin.stem] = store.write(record)
             advance(outcome.name)
-    return found
-
-
-def _keep(store: Store, origin: Origin, outcome: Outcome, versions: dict[str, str]) -> Record | None:
-    if outcome.finding is None:
-        store.write_failure(origin, outcome.traceback)
-        return None
-    return store.write(Record(origin, outcome.finding, outcome.seconds, versions))
+    return records
 
 
 def _versions() -> dict[str, str]:
     packages = {name: version(name) for name in ("attangent", "torch", "numpy", "scipy")}
     return {"python": platform.python_version(), **packages}
+
+
+@contextmanager
+def progress_bar(expected: dict[str, float], quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show the progress of tasks with these expected seconds; call the yielded function when one is done."""
+    waiting = dict(expected)
+    total = sum(expected.values())
+
+    def show() -> None:
+        bars.show(
+            "audit",
+            done=total - sum(waiting.values()),
+            total=total,
+            label=next(iter(waiting), "done"),
+            note=f"{len(expected) - len(waiting)} of {len(expected)}",
+        )
+
+    def advance(name: str) -> None:
+        waiting.pop(name)
+        show()
+
+    with Bars(quiet or not expected) as bars:
+        show()
+        yield advance
+
+
+def execute(tasks: list[CheckTask], jobs: int = 1, dask: str | None = None) -> Iterator[CheckOutcome]:
+    """Run the tasks and yield each outcome as soon as it arrives, in no particular order."""
+    if dask is not None:
+        from attangent._core.cluster import on_cluster
+
+        yield from (outcome for _, outcome in on_cluster(measure, tasks, dask, _died))
+    elif jobs == 1:
+        yield from _in_this_process(tasks)
+    else:
+        yield from (outcome for _, outcome in in_processes(measure, tasks, jobs, _died))
+
+
+def measure(task: CheckTask) -> CheckOutcome:
+    """Run one check on one thread; a crash becomes a traceback."""
+    _use_one_thread()
+    start = time.perf_counter()
+    trace = ""
+    try:
+        finding = task.check(task.settings, task.seed)
+        if not isinstance(finding, Finding):
+            raise TypeError(f"the check of {task.name} returned {type(finding).__name__}; expected a Finding")
+    except Exception:
+        finding = None
+        trace = traceback.format_exc()
+    return CheckOutcome(task.name, time.perf_counter() - start, finding, trace)
+
+
+def _died(task: CheckTask) -> CheckOutcome:
+    """Return the outcome of a task whose worker died at every attempt."""
+    return CheckOutcome(task.name, 0.0, None, f"the process that ran this check died {ATTEMPTS} times")
+
+
+def _use_one_thread() -> None:
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    torch.set_num_threads(1)
+
+
+def _in_this_process(tasks: Iterable[CheckTask]) -> Iterator[CheckOutcome]:
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    threads = torch.get_num_threads()
+    with threadpool_limits(1):
+        try:
+            for task in tasks:
+                yield measure(task)
+        finally:
+            torch.set_num_threads(threads)

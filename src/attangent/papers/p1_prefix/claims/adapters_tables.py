@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attangent.audit.claims import Settings
-from attangent.audit.data import data_file
+from attangent.data.places import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.audit.running.extras import needs_adapters
+from attangent.audit.checks import needs_adapters
 from attangent.papers.p1_prefix.claims.small_tasks import (
     AUTHORS,
     EQUATION_7,

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from attangent.audit.claims import Settings
-from attangent.audit.data import data_file
+from attangent.data.places import data_file
 from attangent.audit.finding import Hypothesis
 from attangent.papers.p3_two_stage.facts.corpus import FactCorpus
 from attangent.papers.p3_two_stage.facts.counterfact import load_counterfact

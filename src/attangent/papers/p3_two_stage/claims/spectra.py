@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.audit.running.extras import needs_adapters
+from attangent.audit.checks import needs_adapters
 from attangent.papers.p3_two_stage.claims.language_setting import (
     differences,
     from_the_paper,

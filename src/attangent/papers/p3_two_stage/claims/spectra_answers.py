@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.audit.running.extras import needs_adapters
+from attangent.audit.checks import needs_adapters
 from attangent.papers.p3_two_stage.claims.language_setting import (
     COUNTERFACT,
     MADE_UP,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attangent.audit.claims import Settings
-from attangent.audit.data import data_file
+from attangent.data.places import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.data.catalogue import sample

@@ -9,7 +9,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
-from attangent.audit.running.extras import needs_adapters
+from attangent.audit.checks import needs_adapters
 from attangent.papers.p1_prefix.claims.adapters_tables import CB, cb_trial, finding_of_table, labels_of
 from attangent.papers.p1_prefix.claims.decoder.last_layers import (
     classifier_trial,

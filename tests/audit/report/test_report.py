@@ -2,13 +2,13 @@ import io
 
 import pandas as pd
 
-from attangent.audit.report.export import render_csv, write_csv
+from attangent.audit.report import render_csv, write_page
 from tests.audit.examples import bounded, make_record, make_run, showcase
 
 
 def test_every_line_of_every_seed_is_a_row(tmp_path):
     run = showcase()
-    path = write_csv(run, tmp_path / "all.csv")
+    path = write_page(run, tmp_path / "all.csv")
     found = pd.read_csv(path)
     assert len(found) == len(run.frame())
     assert set(found["verdict"]) == {"holds", "measured", "violated", "not reproduced", "open"}

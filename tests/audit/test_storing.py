@@ -2,6 +2,7 @@ import json
 import math
 import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.storing.record import Origin, Record
-from attangent.audit.storing.store import Damaged, Store
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Verdict, load
+from attangent.audit.report.markdown import render_markdown
+from attangent.audit.report.page import render
+from attangent.audit.storing import Damaged, FindingRecord, Origin, Store, _wrap
+from tests.audit import examples
 
 
-def make_record(claim="P2/lemma-1", seed=0, **changes) -> Record:
+def make_record(claim="P2/lemma-1", seed=0, **changes) -> FindingRecord:
     finding = Finding(
         conclusions=(Conclusion("c", "<=", math.inf, -math.inf, log10=True, first_violation=3),),
         hypotheses=(Hypothesis("h", ">=", 1.0, math.nan),),
@@ -28,7 +31,7 @@ def make_record(claim="P2/lemma-1", seed=0, **changes) -> Record:
         remark="ünïcode",
     )
     origin = Origin(claim, "t", "p", "s", "quick", {"n": 8, "list": [1, 2.5]}, seed, "code")
-    return Record(origin, finding, 0.25, {"python": "3"}, **changes)
+    return FindingRecord(origin, finding, 0.25, {"python": "3"}, **changes)
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def test_every_float_survives(tmp_path_factory, numbers):
     store = Store(tmp_path_factory.mktemp("run"))
     store.prepare("quick")
     plain = make_record()
-    record = Record(plain.origin, Finding(plain.finding.conclusions, numbers=numbers), 0.0, {})
+    record = FindingRecord(plain.origin, Finding(plain.finding.conclusions, numbers=numbers), 0.0, {})
     store.write(record)
     assert store.read(record.origin.stem).content() == record.content()
 
@@ -145,8 +148,6 @@ def reseal(store):
     """Make the checksums of a tampered finding fit, as an attacker would."""
     import hashlib
 
-    from attangent.audit.storing.store import _wrap
-
     path = store.findings / "P2--lemma-1--seed-0.json"
     body = json.loads(path.read_text())["body"]
     body["arrays"] = hashlib.sha256(path.with_suffix(".npz").read_bytes()).hexdigest()
@@ -186,7 +187,7 @@ def test_a_finding_replaces_the_failure_noted_before(store):
 
 def test_a_run_folder_belongs_to_one_profile(store):
     store.prepare("quick")
-    with pytest.raises(AttangentError, match="holds a run of the quick profile, not full"):
+    with pytest.raises(AttangentError, match="holds a quick run, not a full one"):
         store.prepare("full")
 
 
@@ -199,3 +200,84 @@ def test_run_folder_must_be_real(tmp_path):
     with pytest.raises(AttangentError, match="symbolic link"):
         Store(run).prepare("quick")
     assert os.listdir(outside) == []
+
+
+CHANGES = {
+    "a relation": ("finding", "conclusions", 0, "relation", "~"),
+    "a threshold": ("finding", "conclusions", 0, "threshold", "mine"),
+    "a name": ("finding", "conclusions", 0, "name", 7),
+    "a step": ("finding", "conclusions", 0, "first_violation", "soon"),
+    "a value": ("finding", "conclusions", 0, "measured", "much"),
+    "a trend": ("finding", "conclusions", 0, "trend", {"sizes": [1], "values": [1]}),
+    "an unknown field": ("finding", "conclusions", 0, "colour", "red"),
+    "a kind of series": ("finding", "figures", 0, "series", 0, "kind", "pie"),
+    "a logarithm": ("finding", "figures", 0, "log_y", "yes"),
+    "a remark": ("finding", "remark", ["x"]),
+    "a number": ("finding", "numbers", {"n": None}),
+    "a seed": ("origin", "seed", "0"),
+    "a claim": ("origin", "claim", "../../etc"),
+    "settings": ("origin", "settings", [1]),
+    "what it rests on": ("origin", "rests_on", [3]),
+    "versions": ("versions", ["x"]),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    store = Store(tmp_path / "run")
+    store.prepare("quick")
+    for claim in ("P2/lemma-1", "P2/lemma-2"):
+        store.write(examples.make_record(claim, examples.bounded(0.5, figures=(examples.curves(),))))
+    return store.folder
+
+
+def rewrite(path, change):
+    """Change one value of a file and give it the checksum that fits."""
+    body = json.loads(path.read_text())["body"]
+    place = body
+    for key in change[:-2]:
+        place = place[key]
+    place[change[-2]] = change[-1]
+    path.write_bytes(_wrap(body))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_one_unreadable_finding_is_named_and_the_rest_shown(folder, change):
+    rewrite(folder / "findings" / "P2--lemma-1--seed-0.json", change)
+    run = load(folder)
+    assert [path.name for path in run.problems] == ["P2--lemma-1--seed-0.json"]
+    assert [result.claim for result in run.results()] == ["P2/lemma-2"]
+    assert "P2--lemma-1--seed-0.json" in render(run)
+    assert "P2/lemma-2" in render_markdown(run)
+
+
+def test_letters_that_cannot_be_written_are_replaced(folder):
+    rewrite(folder / "findings" / "P2--lemma-1--seed-0.json", ("origin", "title", "odd \ud800 letter"))
+    run = load(folder)
+    assert run.problems == {}
+    render(run).encode()
+    render_markdown(run).encode()
+    assert run.results()[0].origin.title == "odd ? letter"
+
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "audit"
+
+
+def test_findings_written_before_are_read():
+    run = load(FOLDER)
+    assert run.problems == {}
+    kept, broken = run.results()
+    assert (kept.claim, kept.verdict) == ("P2/definition-3.6", Verdict.HOLDS)
+    assert (broken.claim, broken.verdict) == ("P3/proposition-3", Verdict.VIOLATED)
+    assert broken.deciding.finding.deciding.measured == broken.deciding.finding.conclusions[0].measured
+    assert [len(result.deciding.finding.figures) for result in (kept, broken)] == [1, 1]
+    assert kept.deciding.finding.lacks == ""
+
+
+def test_they_are_shown():
+    run = load(FOLDER)
+    html, page = render(run), render_markdown(run)
+    for result in run.results():
+        assert f'id="{result.claim}"' in html
+        assert f"| {result.claim} | {result.origin.kind} | {result.verdict} |" in page
+    assert html.count('class="plot"') == 2

@@ -1,1 +1,0 @@
-"""Findings on disk."""
