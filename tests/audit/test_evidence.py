@@ -32,11 +32,11 @@ def test_missing_decades():
 
 
 def test_other_relations_and_thresholds_are_refused():
-    with pytest.raises(AttangentError, match="must be <=, >= or == .got '<'"):
+    with pytest.raises(AttangentError, match=r"must be <=, >= or == \(got '<'"):
         Conclusion("c", "<", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(AttangentError, match="must be <=, >= or == .got '!'"):
+    with pytest.raises(AttangentError, match=r"must be <=, >= or == \(got '!'"):
         Hypothesis("h", "!", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(AttangentError, match="must be stated or ours .got 'mine'"):
+    with pytest.raises(AttangentError, match=r"must be stated or ours \(got 'mine'"):
         Conclusion("c", "<=", 1.0, 0.5, threshold="mine")  # pyright: ignore[reportArgumentType]
 
 

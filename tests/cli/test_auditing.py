@@ -128,7 +128,7 @@ def test_a_report_of_another_kind_is_refused(invoke, tmp_path):
 def test_a_profile_is_one_of_two(invoke):
     code, _, errors = invoke("audit", "--profile", "fast")
     assert code == 2
-    assert "'quick', 'full'" in errors
+    assert "quick" in errors
 
 
 def test_new_claims_writes_a_package_and_its_old_name_warns(invoke, tmp_path):
