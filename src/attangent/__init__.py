@@ -1,38 +1,47 @@
-"""attangent: softmax attention seen through its tangent kernel. Tune, predict, audit.
+"""attangent: softmax attention seen through its tangent kernel. Compress, tune, forecast, audit.
 
-Public names are loaded on first use, so that importing the package costs next to nothing.
+Public names are loaded on first use, so that importing the package is fast.
 """
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from attangent._core.deprecation import moved_names as _moved_names
 from attangent._core.errors import AttangentError
+from attangent._core.moved import forward_moved_modules as _forward_moved_modules
 from attangent._version import __version__
 
 if _TYPE_CHECKING:
-    from attangent.adapters import NTKConfig, attach, batch, detach, load_adapter, save_adapter
-    from attangent.adapters.sharing import push_to_hub
+    from attangent.adapters import (
+        NTKConfig,
+        attach,
+        batch,
+        detach,
+        load_adapter,
+        push_to_hub,
+        save_adapter,
+    )
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
     from attangent.compression.entry import compress
     from attangent.kernels import predict_training, tangent_kernel
     from attangent.tuning.folders.tuned import load_tuned
 
 _HOMES = {
-    "NTKConfig": "attangent.adapters",  # what an adapter is
-    "attach": "attangent.adapters",  # give a Hugging Face model a trainable prefix
-    "batch": "attangent.adapters",  # another prefix for each row of a batch
-    "compress": "attangent.compression.entry",  # a long prompt as a prefix of constant size
-    "detach": "attangent.adapters",  # and take it off again
-    "load_adapter": "attangent.adapters",  # attach what a folder holds
-    "load_tuned": "attangent.tuning.folders.tuned",  # the model and tokenizer that `attangent tune` saved
-    "push_to_hub": "attangent.adapters.sharing",  # share a folder of any of these
-    "save_adapter": "attangent.adapters",  # write an adapter to a folder
-    "PrefixState": "attangent.attention",  # a prefix of any length in constant size: Z and k
-    "ntk_attention": "attangent.attention",  # attention with such a prefix
-    "prefix_attention": "attangent.attention",  # attention with the prefix itself
-    "predict_training": "attangent.kernels",  # training curves and answers from the kernel at the start
-    "tangent_kernel": "attangent.kernels",  # the tangent kernel of any torch module
+    "NTKConfig": "attangent.adapters",
+    "PrefixState": "attangent.attention",
+    "attach": "attangent.adapters",
+    "batch": "attangent.adapters",
+    "compress": "attangent.compression.entry",
+    "detach": "attangent.adapters",
+    "load_adapter": "attangent.adapters",
+    "load_tuned": "attangent.tuning.folders.tuned",
+    "ntk_attention": "attangent.attention",
+    "predict_training": "attangent.kernels",
+    "prefix_attention": "attangent.attention",
+    "push_to_hub": "attangent.adapters",
+    "save_adapter": "attangent.adapters",
+    "tangent_kernel": "attangent.kernels",
 }
 
 __all__ = [
@@ -54,20 +63,28 @@ __all__ = [
     "tangent_kernel",
 ]
 
-
 _ROOMS = (
-    *("adapters", "attention", "audit", "compression", "data", "papers"),
-    *("forecast", "icl", "kernels", "stages", "tuning"),
+    *("adapters", "attention", "audit", "compression", "data", "forecast"),
+    *("icl", "kernels", "papers", "stages", "tuning"),
+)
+_PLANNING = (
+    "a plan cost as much as five runs and its interval missed on a fresh task; tune and compare two runs"
+)
+_look_up_moved = _moved_names(
+    __name__, "0.2", {}, removed={"KernelTuned": _PLANNING, "plan_tuning": _PLANNING}
 )
 
 
 def __getattr__(name: str) -> _Any:
     if name in _HOMES:
         return getattr(_import_module(_HOMES[name]), name)
-    if name in _ROOMS:
-        return _import_module(f"attangent.{name}")
-    raise AttributeError(f"module 'attangent' has no attribute {name!r}")
+    if name in _ROOMS or name == "diffusion":  # `diffusion` moved: importing it warns
+        return _import_module(f"{__name__}.{name}")
+    return _look_up_moved(name)
 
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *_ROOMS])
+
+
+_forward_moved_modules()

@@ -1,3 +1,4 @@
+import copy
 import warnings
 
 import pytest
@@ -7,13 +8,9 @@ from attangent import AttangentError, PrefixState
 from attangent.adapters import (
     CalibrationWarning,
     NTKConfig,
-    activate,
     attach,
-    batch,
-    calibrate,
-    delete,
-    load_adapter,
-    save_adapter,
+    detach,
+    disabled,
     states_of,
 )
 from attangent.attention.features import Anchors, Elu
@@ -23,16 +20,15 @@ from tests.adapters.models import inputs, logits, tiny
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"config": {"size": 3}}, "expected an NTKConfig"),
         ({"name": "../x"}, "name is '../x'"),
-        ({"name": "a.b"}, "expected letters"),
-        ({"prompt": {}}, "belong together"),
-        ({"config": NTKConfig(features="elu", init="text")}, "belong together"),
+        ({"name": "a.b"}, "expected at most 64 letters"),
+        ({"prompt": {}}, "need each other"),
+        ({"config": NTKConfig(features="elu", init="text")}, "need each other"),
         ({"states": {}}, "no layer"),
-        ({"states": {"nowhere": None}}, "states is dict, expected a mapping from a text to a Prefix"),
-        ({"config": NTKConfig(modules_to_save=("nothing",))}, "modules_to_save names 'nothing'"),
+        ({"states": {"nowhere": None}}, "states are given for ['nowhere'], expected some of"),
+        ({"config": NTKConfig(modules_to_save=("nothing",))}, "modules_to_save has 'nothing'"),
         ({"calibration": []}, "no batch"),
-        ({"calibration": [3]}, "calibration is list, expected a mapping from a text"),
+        ({"calibration": [3]}, "a batch is int, expected the model's inputs by name"),
     ],
 )
 def test_bad_arguments_leave_the_model_as_it_was(arguments, says):
@@ -87,25 +83,6 @@ def test_training_with_dropout_moves_only_the_adapter():
         assert torch.equal(p, before[n]) != ("attangent_prefix" in n or n.startswith("classifier"))
 
 
-@pytest.mark.parametrize("wrong", [None, 3, [1], {}, object()], ids=lambda wrong: type(wrong).__name__)
-def test_things_of_another_kind_are_refused(wrong):
-    model = attach(tiny("bert"))
-    entries = [
-        lambda: load_adapter(model, wrong, "other"),
-        lambda: save_adapter(model, wrong),
-        lambda: states_of(model, wrong),
-        lambda: activate(model, wrong),
-        lambda: delete(model, wrong),
-        lambda: calibrate(model, 3 if wrong == {} else wrong),
-        lambda: attach(wrong),
-        lambda: NTKConfig(features=wrong),
-        lambda: batch(wrong, [None]).__enter__(),
-    ]
-    for entry in entries:
-        with pytest.raises(AttangentError):
-            entry()
-
-
 def test_units_that_nobody_measured_are_warned_of_at_the_line_of_the_caller():
     with pytest.warns(CalibrationWarning, match="Pass calibration=BATCH") as seen:
         attach(tiny("llama"))
@@ -114,3 +91,37 @@ def test_units_that_nobody_measured_are_warned_of_at_the_line_of_the_caller():
         warnings.simplefilter("error")
         attach(tiny("llama"), calibration=inputs("llama"))
         attach(tiny("llama"), NTKConfig(features="elu", units="raw"))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_an_offset_moves_the_positions_of_the_tokens(name):
+    model, given = tiny(name), inputs(name)
+    given = {key: value[:1] for key, value in given.items()}
+    positions = torch.arange(9)[None]
+    with torch.no_grad():
+        moved = model(**given, position_ids=positions + 20).logits
+        plain = model(**given).logits
+    attach(model, NTKConfig(share=0, position_offset=20))
+    assert torch.equal(logits(model, given), moved)
+    with torch.no_grad():
+        assert torch.equal(model(**given, position_ids=positions).logits, moved)
+    options = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None}
+    assert torch.equal(
+        model.generate(**given, **options), model.generate(**given, **options, use_cache=False)
+    )
+    with disabled(model):
+        assert torch.equal(logits(model, given), plain)
+    assert torch.equal(logits(copy.deepcopy(model), given), moved)
+    twin = detach(copy.deepcopy(model))
+    assert torch.equal(logits(twin, given), plain)
+    assert torch.equal(logits(model, given), moved)
+
+
+def test_an_offset_is_refused_where_nothing_has_positions():
+    with pytest.raises(AttangentError, match="position_offset is 5"):
+        attach(tiny("t5"), NTKConfig(position_offset=5))
+
+
+def test_an_offset_beyond_the_table_of_positions_is_refused():
+    with pytest.raises(AttangentError, match="position_offset is 64, but the model's table has 64 positions"):
+        attach(tiny("gpt2"), NTKConfig(position_offset=64))

@@ -24,7 +24,7 @@ def test_layers_by_pattern_and_by_place():
 
 
 @pytest.mark.parametrize(
-    ("layers", "says"), [("nowhere", "matches no attention layer"), ((9,), "places [9]")]
+    ("layers", "says"), [("nowhere", "matches no attention layer"), ((9,), "indices [9]")]
 )
 def test_layers_that_are_not_there_are_refused(layers, says):
     with pytest.raises(AttangentError) as error:
@@ -42,7 +42,7 @@ def test_a_model_without_the_interface_is_refused_by_name(kind):
     model = getattr(transformers, f"{kind}ForCausalLM")(
         getattr(transformers, f"{kind}Config")(vocab_size=20, **sizes)
     )
-    with pytest.raises(AttangentError, match=f"no layer of {kind}ForCausalLM takes a prefix"):
+    with pytest.raises(AttangentError, match=f"no layer of {kind}ForCausalLM can take a prefix"):
         attach(model)
 
 
@@ -59,5 +59,5 @@ def test_a_pattern_that_takes_exponentially_long_is_given_up(pattern):
 
 
 def test_a_pattern_of_endless_length_is_refused():
-    with pytest.raises(AttangentError, match="layers has 5000 letters"):
+    with pytest.raises(AttangentError, match="layers has 5000 characters"):
         NTKConfig(layers="a" * 5000)

@@ -166,5 +166,5 @@ def test_states_for_layers_the_model_does_not_have_are_refused(model, tmp_path):
     model.save_pretrained(tmp_path)
     text = (tmp_path / "adapter_config.json").read_text().replace("layers.1.self_attn", "layers.7.self_attn")
     (tmp_path / "adapter_config.json").write_text(text)
-    with pytest.raises(AttangentError, match="layers the model does not have"):
+    with pytest.raises(AttangentError, match="layers that the model does not have"):
         peft.PeftModel.from_pretrained(tiny("llama"), tmp_path)

@@ -1,27 +1,35 @@
-"""Adapters on a model: attach, detach."""
+"""Attach adapters to a model and detach them."""
 
 import re
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError, CalibrationWarning
 from attangent.adapters import interface
-from attangent.adapters.calibration import Batch, calibrate
+from attangent.adapters.calibration import Batch, calibrate, start_from_prompt
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.layers import Layer, bare, chosen_layers
-from attangent.adapters.positions import check_offset, shift_positions
-from attangent.adapters.prompts import start_from_prompt
-from attangent.adapters.record import Record, drop_record, find_record, put_record, record_of
-from attangent.adapters.saved_modules import BASE, add_saved, modules_named, show_saved
+from attangent.adapters.layers import AttentionLayer, bare, chosen_layers
+from attangent.adapters.record import (
+    BASE,
+    Record,
+    add_saved,
+    drop_record,
+    find_record,
+    modules_named,
+    put_record,
+    record_of,
+    show_saved,
+)
 from attangent.adapters.slot import NAME, Slot, slot_of
 from attangent.adapters.states import new_state
 from attangent.adapters.switch import activate, delete
 from attangent.attention import Prefix
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_POSITION_TABLES = ("wpe", "position_embeddings", "embed_positions")
 
 
 def attach(
@@ -33,34 +41,51 @@ def attach(
     prompt: Batch | None = None,
     states: Mapping[str, Prefix] | None = None,
 ) -> Any:
-    """Give the model's attention layers a trainable prefix; the model itself is returned, changed in place.
+    """Give the attention layers of a model a trainable prefix, in place, and freeze the model.
 
-    All other parameters are frozen, except `config.modules_to_save`. The new adapter is the active one; see
-    `activate` for several. `calibration` is one batch of the model's inputs, or several: about 100 examples
-    of the data to come, on which calibrated units are measured. `prompt` holds the inputs of the prompt for
-    init `text`. `states` gives the state of some layers ready-made, by layer name; other layers get none.
+    In each chosen layer attention becomes (e^A v + phi(q) Z) / (e^A 1 + phi(q) k); Z, k and the weights of
+    phi are the adapter (P1 Algorithm 2). The new adapter is the active one; see `activate` for several.
 
-    In each chosen layer attention becomes (e^A v + phi(q) Z) / (e^A 1 + phi(q) k); Z, k and what phi learns
-    are the adapter (P1 Algorithm 2).
+    Args:
+        model: A transformers model.
+        config: Settings of the adapter; by default `NTKConfig()`.
+        name: A name for the adapter.
+        calibration: One batch of the model's inputs or several, about 100 examples, to measure the units of
+            calibrated states on.
+        prompt: Inputs of the prompt for init `text`.
+        states: Ready states by layer name; other layers get none.
 
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=2, n_head=2, vocab_size=20))
-    >>> batch = {"input_ids": torch.randint(20, (4, 6))}
-    >>> model = attach(model, NTKConfig(size=4), calibration=batch)
-    >>> sum(p.numel() for p in model.parameters() if p.requires_grad)
-    128
+    Returns:
+        The model. Only the adapter and `config.modules_to_save` are trainable.
+
+    Raises:
+        AttangentError: If the model has no suitable layer, the name is taken or the arguments do not fit.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=2, n_head=2, vocab_size=20))
+        >>> batch = {"input_ids": torch.randint(20, (4, 6))}
+        >>> model = attach(model, NTKConfig(size=4), calibration=batch)
+        >>> sum(p.numel() for p in model.parameters() if p.requires_grad)
+        128
     """
     config = NTKConfig() if config is None else config
     base = bare(model)
     _check_new(base, config, name, prompt, states)
     layers = chosen_layers(base, config)
-    made = _made(config, layers, states)
+    initial = _initial_states(config, layers, states)
     if calibration is None and states is None and config.resolved_units == "calibrated":
-        _warn_of_calibration()
-    kept = modules_named(base, config.modules_to_save)
-    install(base, config, name, made)
-    if kept:
-        add_saved(base, name, kept)
+        warnings.warn(
+            "attach was called without calibration: the units are 1 and training is slow. Pass "
+            "calibration=BATCH, about 100 examples of your data, or call "
+            "attangent.adapters.calibrate(model, BATCH) before training",
+            CalibrationWarning,
+            stacklevel=2,
+        )
+    saved = modules_named(base, config.modules_to_save)
+    install(base, config, name, initial)
+    if saved:
+        add_saved(base, name, saved)
     activate(model, name)
     try:
         if calibration is not None:
@@ -73,39 +98,44 @@ def attach(
     return model
 
 
-def _warn_of_calibration() -> None:
-    warnings.warn(
-        "attach was given no calibration: its units are 1 and training is slow. Pass calibration=BATCH, "
-        "about 100 examples of your data, or call attangent.adapters.calibrate(model, BATCH) before training",
-        CalibrationWarning,
-        stacklevel=4,  # attach, and the gate before it
-    )
-
-
 def install(
     base: nn.Module, config: NTKConfig, name: str, states: Mapping[str, Any], kind: type[Slot] = Slot
 ) -> None:
-    """Put ready states into slots of this kind and lead attention through them; nothing is activated."""
-    check_offset(base, config.position_offset)
-    record = find_record(base) or _prepared(base)
+    """Put states into slots of this kind and route attention through them; nothing is activated."""
+    _check_offset(base, config.position_offset)
+    record = find_record(base) or _prepare(base)
     modules = dict(base.named_modules())
     for layer, state in states.items():
-        _slot(modules[layer], kind).states[name] = _placed(state, modules[layer])
+        weight = next(iter(modules[layer].parameters()), None)
+        placed = state if weight is None else state.to(weight.device)  # the dtype stays at least float32
+        _slot(modules[layer], kind).states[name] = placed
     record.configs[name] = config
     if config.position_offset and not record.hooks:
-        record.hooks = shift_positions(base, record)
+        hook = _PositionShift(record)
+        takers = [module for path, module in base.named_modules() if takes_positions(path, module)]
+        record.hooks = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in takers]
 
 
 def detach(model: Any) -> Any:
-    """Take all adapters off: the model is as it was before the first `attach`, bit for bit.
+    """Remove all adapters; the model is as before the first `attach`, bit for bit.
 
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
-    >>> ids = torch.randint(20, (1, 6))
-    >>> before = model(ids).logits
-    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
-    >>> torch.equal(detach(model)(ids).logits, before)
-    True
+    Args:
+        model: A model with adapters; it is changed in place.
+
+    Returns:
+        The model.
+
+    Raises:
+        AttangentError: If the model has no adapter.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
+        >>> ids = torch.randint(20, (1, 6))
+        >>> before = model(ids).logits
+        >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
+        >>> torch.equal(detach(model)(ids).logits, before)
+        True
     """
     base = bare(model)
     record = record_of(base)
@@ -123,21 +153,21 @@ def detach(model: Any) -> Any:
     return model
 
 
-def _check_new(base: Any, config: Any, name: Any, prompt: Any, states: Any) -> None:
-    if not isinstance(config, NTKConfig):
-        raise AttangentError(f"config is {type(config).__name__}, expected an NTKConfig")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise AttangentError(f"name is {name!r}, expected letters, digits, _ and -, at most 64")
+def _check_new(base: Any, config: NTKConfig, name: str, prompt: Any, states: Any) -> None:
+    if not _NAME.fullmatch(name):
+        raise AttangentError(f"name is {name!r}, expected at most 64 letters, digits, _ and -")
     record = find_record(base)
     if record is not None and name in record.configs:
         raise AttangentError(f"there is an adapter {name!r} already: choose another name or delete it first")
     if states is None and (config.init == "text") != (prompt is not None):
-        raise AttangentError("a prompt and init='text' belong together, expected both or neither")
+        raise AttangentError("a prompt and init='text' need each other: pass both or neither")
 
 
-def _made(config: NTKConfig, layers: list[Layer], states: Mapping[str, Prefix] | None) -> dict[str, Any]:
+def _initial_states(
+    config: NTKConfig, layers: list[AttentionLayer], states: Mapping[str, Prefix] | None
+) -> dict[str, Any]:
     if states is None:
-        return {layer.name: new_state(config, layer, place) for place, layer in enumerate(layers)}
+        return {layer.name: new_state(config, layer, index) for index, layer in enumerate(layers)}
     by_name = {layer.name: layer for layer in layers}
     unknown = sorted(set(states) - set(by_name))
     if unknown or not states:
@@ -149,10 +179,11 @@ def _made(config: NTKConfig, layers: list[Layer], states: Mapping[str, Prefix] |
     return dict(states)
 
 
-def check_state_fits(layer: Layer, state: Any) -> None:
-    """A state of the layer's head and value sizes, as many heads as its query or kv heads."""
+def check_state_fits(layer: AttentionLayer, state: Any) -> None:
+    """Check the key and value sizes of a state, and that it has as many heads as queries or keys."""
     Z, _ = state.weights()
-    dim, (heads, _, value_size) = state.features.dim, Z.shape
+    dim = state.features.dim
+    heads, _, value_size = Z.shape
     fits = heads in (layer.heads, layer.kv_heads) and (dim, value_size) == (layer.key_size, layer.value_size)
     if not fits:
         raise AttangentError(
@@ -162,8 +193,8 @@ def check_state_fits(layer: Layer, state: Any) -> None:
         )
 
 
-def _prepared(base: nn.Module) -> Record:
-    """Freeze the model and lead its attention through ours; how it was is kept in the record."""
+def _prepare(base: nn.Module) -> Record:
+    """Freeze the model, route its attention through ours, and record how it was before."""
     interface.register()
     record = Record()
     record.trainable = [name for name, parameter in base.named_parameters() if parameter.requires_grad]
@@ -185,10 +216,10 @@ def _undo(model: Any, name: str) -> None:
 
 
 def _attention_configs(base: nn.Module) -> list[Any]:
-    """Every config from which some module reads its attention implementation, once."""
+    """Return every config from which a module reads its attention implementation, once."""
     configs = (getattr(module, "config", None) for module in base.modules())
-    found = {id(config): config for config in configs if hasattr(config, "_attn_implementation")}
-    return list(found.values())
+    unique = {id(config): config for config in configs if hasattr(config, "_attn_implementation")}
+    return list(unique.values())
 
 
 def _slot(module: nn.Module, kind: type[Slot]) -> Slot:
@@ -199,7 +230,55 @@ def _slot(module: nn.Module, kind: type[Slot]) -> Slot:
     return slot
 
 
-def _placed(state: Any, module: nn.Module) -> nn.Module:
-    """The state on the layer's device, in at least float32."""
-    weight = next(iter(module.parameters()), None)
-    return state if weight is None else state.to(weight.device)
+class _PositionShift:
+    """A forward pre-hook that adds the offset of the active adapters to positions.
+
+    Tokens after a prompt that became a state keep the positions that they would have after the prompt.
+    """
+
+    def __init__(self, record: Record):
+        self.record = record
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        positions = next((value for value in [*args, *kwargs.values()] if _are_positions(value)), None)
+        offset = 0 if positions is None else self.record.offset(positions.device)
+        if positions is None or (isinstance(offset, int) and offset == 0):
+            return None
+        if "position_ids" in kwargs:
+            return args, kwargs | {"position_ids": _shifted(kwargs["position_ids"], offset)}
+        return tuple(_shifted(value, offset) if _are_positions(value) else value for value in args), kwargs
+
+
+def _check_offset(base: nn.Module, offset: int) -> None:
+    """Check that the model has positions and room for the offset."""
+    takers = [module for path, module in base.named_modules() if takes_positions(path, module)]
+    if offset and not takers:
+        raise AttangentError(
+            f"position_offset is {offset}, but {type(base).__name__} has no rotary embedding and no table of "
+            "positions to shift: use position_offset=0"
+        )
+    room = min((m.num_embeddings for m in takers if isinstance(m, nn.Embedding)), default=offset + 1)
+    if offset >= room:
+        raise AttangentError(f"position_offset is {offset}, but the model's table has {room} positions")
+
+
+def takes_positions(path: str, module: nn.Module) -> bool:
+    """Return whether the module is a rotary embedding or a plain table of positions.
+
+    Subclasses of nn.Embedding take masks or tokens instead and are left alone.
+    """
+    table = type(module) is nn.Embedding and path.rpartition(".")[2] in _POSITION_TABLES
+    return table or "RotaryEmbedding" in type(module).__name__
+
+
+def _shifted(positions: Tensor, offset: int | Tensor) -> Tensor:
+    """Shift positions (..., L), (..., 1, L) or (..., B, L); per row if the offset is (B, 1)."""
+    if isinstance(offset, Tensor) and positions.ndim > 1 and positions.shape[-2] not in (1, len(offset)):
+        raise AttangentError(
+            f"the batch has {positions.shape[-2]} rows, but adapters are given for {len(offset)}"
+        )
+    return positions + offset
+
+
+def _are_positions(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.is_floating_point()

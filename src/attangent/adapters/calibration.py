@@ -1,35 +1,52 @@
-"""What the layers of a model do on a few batches: their units, and the keys and values of a prompt."""
+"""Record the attention calls of a model on a few batches: measure units, start states from a prompt."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
 from attangent.adapters.call import AttentionCall
-from attangent.adapters.layers import bare
+from attangent.adapters.layers import AttentionLayer, bare
 from attangent.adapters.record import slots, states_of
-from attangent.adapters.states import CalibratedState
+from attangent.adapters.states import CalibratedState, LayerUnits
 from attangent.adapters.switch import disabled
-from attangent.adapters.units import LayerUnits
+from attangent.attention import PrefixState
+from attangent.attention.features import Anchors
 from attangent.attention.prefix import by_state_head, query_gain
 
 Batch = Mapping[str, Any]
 """The inputs of a model by name."""
-
-
 Recorder = Callable[[AttentionCall], None]
-"""Called with every call of a layer's attention."""
+"""A function that is called with every attention call of a layer."""
 
 
 def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default") -> Any:
-    """Measure the units of the adapter's calibrated states on batches of the model's inputs.
+    """Measure the units of an adapter's calibrated states on batches of the model's inputs.
 
-    For each head: the mean and the standard deviation of the queries, the standard deviation of the values
-    and the mean logsumexp of the logits, over tokens that are not padding, in the model without adapters.
-    Call it before training: trained weights belong to the units they were trained in.
+    Measured per head, without adapters and padding: mean and covariance of the queries, standard deviation of
+    the values, and mean logsumexp of the logits. Call it before training, because weights depend on units.
+
+    Args:
+        model: A model with adapters; it is changed in place.
+        batches: The inputs of the model by name, or several of these; about 100 examples in total.
+        name: The adapter to calibrate.
+
+    Returns:
+        The model.
+
+    Raises:
+        AttangentError: If there is no batch, or if the batches never reach a layer of the adapter.
+
+    Example:
+        >>> from attangent import NTKConfig, attach
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+        >>> batch = {"input_ids": torch.randint(20, (4, 6))}
+        >>> model = calibrate(attach(model, NTKConfig(), calibration=batch), [batch, batch])
     """
     states = {at: state for at, state in states_of(model, name).items() if isinstance(state, CalibratedState)}
     if not states:
@@ -38,13 +55,13 @@ def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default
     run_recorded(model, batches, measures)
     for layer, state in states.items():
         if measures[layer].queries == 0:
-            raise AttangentError(f"the batches never reach layer {layer}: nothing to calibrate it on")
+            raise AttangentError(f"the batches never reach layer {layer}: there is no data to calibrate it")
         state.set_units(measures[layer].units())
     return model
 
 
 def run_recorded(model: Any, batches: Batch | Iterable[Batch], recorders: Mapping[str, Recorder]) -> None:
-    """Run the bare model on the batches and hand the attention calls of each layer to its recorder."""
+    """Run the model without adapters and pass the attention calls of each layer to its recorder."""
     base = bare(model)
     with torch.no_grad(), disabled(model), _recording(base, recorders), _evaluating(base):
         for batch in _each(batches):
@@ -53,14 +70,14 @@ def run_recorded(model: Any, batches: Batch | Iterable[Batch], recorders: Mappin
 
 @contextmanager
 def _recording(base: nn.Module, recorders: Mapping[str, Recorder]) -> Iterator[None]:
-    found = slots(base)
+    by_layer = slots(base)
     for layer, recorder in recorders.items():
-        found[layer].recorder = recorder
+        by_layer[layer].recorder = recorder
     try:
         yield
     finally:
         for layer in recorders:
-            found[layer].recorder = None
+            by_layer[layer].recorder = None
 
 
 @contextmanager
@@ -75,10 +92,6 @@ def _evaluating(base: nn.Module) -> Iterator[None]:
 
 
 def _each(batches: Batch | Iterable[Batch]) -> Iterator[Batch]:
-    if not isinstance(batches, Iterable):
-        raise AttangentError(
-            f"batches is {type(batches).__name__}, expected the model's inputs by name, or several of them"
-        )
     count = 0
     for batch in cast("Iterable[Batch]", [batches] if isinstance(batches, Mapping) else batches):
         if not isinstance(batch, Mapping):
@@ -95,7 +108,7 @@ def _on_device(batch: Batch, base: nn.Module) -> dict[str, Any]:
 
 
 class Measure:
-    """Sums over the calls of one layer, from which its units follow; all in float64."""
+    """Sums over the calls of one layer, in float64, from which its units follow."""
 
     def __init__(self, heads: int):
         self.heads = heads
@@ -104,7 +117,8 @@ class Measure:
         self.sums: dict[str, Tensor] = {}
 
     def __call__(self, call: AttentionCall) -> None:
-        q, (valid_q, valid_k) = call.q, call.real_tokens()
+        q = call.q
+        valid_q, valid_k = call.real_tokens()
         x = by_state_head(q.double() * query_gain(call.scale, q.shape[-1]), self.heads)
         groups = q.shape[1] // self.heads
         real = valid_q[:, None, :].expand(-1, q.shape[1], -1).reshape(*x.shape[:3], 1)
@@ -123,6 +137,7 @@ class Measure:
         self.sums[name] = self.sums[name] + term if name in self.sums else term
 
     def units(self) -> LayerUnits:
+        """Return mean and covariance of the queries, mean logsumexp and scale of the values per head."""
         mean = self.sums["q"] / self.queries
         covariance = self.sums["qq"] / self.queries - mean.unsqueeze(-1) * mean.unsqueeze(-2)
         values = _spread(self.sums["v"], self.sums["vv"], self.keys)
@@ -131,6 +146,67 @@ class Measure:
 
 
 def _spread(total: Tensor, squares: Tensor, count: int) -> Tensor:
-    """The standard deviation over tokens and coordinates about each coordinate's mean, (heads)."""
+    """Return the standard deviation over tokens and coordinates about each coordinate's mean, (heads)."""
     variance = (squares / count - (total / count).square()).clamp(min=0).mean(dim=-1)
     return variance.sqrt().clamp(min=1e-6)
+
+
+class KeysAndValues:
+    """Collects the keys and values (kv heads, m, size) of a layer's calls without padding."""
+
+    def __init__(self) -> None:
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
+
+    def __call__(self, call: AttentionCall) -> None:
+        _, valid = call.real_tokens()
+        for k, v, real in zip(call.k, call.v, valid, strict=True):
+            self.keys.append(k[:, real].float())
+            self.values.append(v[:, real].float())
+
+    def for_heads(self, heads: int) -> tuple[Tensor, Tensor]:
+        """Return keys and values repeated from kv heads to `heads`."""
+        keys = torch.cat(self.keys, dim=1)
+        values = torch.cat(self.values, dim=1)
+        groups = max(1, heads // len(keys))
+        return keys.repeat_interleave(groups, dim=0), values.repeat_interleave(groups, dim=0)
+
+
+def start_from_prompt(model: Any, layers: Sequence[AttentionLayer], prompt: Batch, name: str) -> None:
+    """Set the adapter's states to the prompt's keys and values (P1 Eq. 7), in place."""
+    recorded = {layer.name: KeysAndValues() for layer in layers}
+    run_recorded(model, prompt, recorded)
+    for layer, state in states_of(model, name).items():
+        if not recorded[layer].keys:
+            raise AttangentError(f"the prompt never reaches layer {layer}")
+        keys, values = recorded[layer].for_heads(state.heads)
+        with torch.no_grad():
+            _set_prefix(state, keys, values)
+
+
+def _set_prefix(state: Any, keys: Tensor, values: Tensor) -> None:
+    calibrated = isinstance(state, CalibratedState)
+    features = state.features.inner if calibrated else state.features
+    if isinstance(features, Anchors):
+        anchors = _evenly_spaced(keys, features.size)
+        summed = PrefixState.from_prefix(Anchors(anchors, features.softcap), keys, values)
+        if calibrated:
+            state.set_tokens(anchors, summed.k, summed.Z)
+            return
+        features.keys.copy_(anchors)
+    else:
+        summed = PrefixState.from_prefix(features, keys, values)
+    state.Z_full.copy_(summed.Z)
+    state.mass.copy_(summed.k)
+
+
+def _evenly_spaced(keys: Float[Tensor, "heads m dim"], size: int) -> Float[Tensor, "heads {size} dim"]:
+    """Return `size` of the keys, evenly spaced over the prompt."""
+    length = keys.shape[1]
+    if length < size:
+        raise AttangentError(
+            f"the prompt has {length} tokens, expected at least as many as anchors ({size}): "
+            "pass a longer prompt or a smaller size"
+        )
+    indices = torch.linspace(0, length - 1, size, dtype=torch.float64).round().long()
+    return keys[:, indices]

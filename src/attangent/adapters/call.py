@@ -1,4 +1,4 @@
-"""One call of a layer's attention, as transformers hands it over: read here once, used by all that listen."""
+"""One attention call of a layer, read from the arguments that transformers passes."""
 
 from typing import Any, NamedTuple
 
@@ -11,10 +11,19 @@ from attangent.attention.masks import Mask, resolve_mask
 
 
 class AttentionCall(NamedTuple):
-    """q (B, H, L, d), k (B, Hkv, Lk, d), v (B, Hkv, Lk, dv), and what a query may see.
+    """Queries, keys and values of one call, and what each query may see.
 
-    `mask` and `causal` are as transformers gave them, `visible` says what they mean. `bias` is added to the
-    logits (T5's positions). `layer` is the layer's name where whoever listens has asked for it.
+    Attributes:
+        layer: Name of the layer; empty unless the caller passes it.
+        q: Queries (B, H, L, d).
+        k: Keys (B, Hkv, Lk, d).
+        v: Values (B, Hkv, Lk, dv).
+        mask: The mask of transformers; `visible` says what it means.
+        causal: Whether the layer is causal.
+        scale: Factor of the logits.
+        softcap: Largest absolute logit, approached by tanh.
+        dropout: Probability of dropping an attention weight.
+        bias: Added to the logits (the positions of T5).
     """
 
     layer: str
@@ -39,7 +48,7 @@ class AttentionCall(NamedTuple):
         options: dict[str, Any],
         layer: str = "",
     ) -> "AttentionCall":
-        """The call with the arguments that transformers gives to an attention function."""
+        """Return the call for the arguments that transformers passes to an attention function."""
         get = options.get
         causal = get("is_causal")
         if causal is None:
@@ -49,12 +58,15 @@ class AttentionCall(NamedTuple):
         return cls(layer, q, k, v, mask, causal, scale, get("softcap"), dropout, get("position_bias"))
 
     def visible(self) -> tuple[Tensor | None, bool]:
-        """(mask, causal) as transformers' sdpa attention understands its arguments, the bias in the mask."""
-        mask, bias = self.mask, self.bias
-        rows, columns = self.q.shape[2], self.k.shape[2]
+        """Return (mask, causal) as transformers' sdpa attention reads them, with the bias in the mask."""
+        mask = self.mask
+        bias = self.bias
+        rows = self.q.shape[2]
+        columns = self.k.shape[2]
         causal = bool(self.causal) and rows > 1 and mask is None
         if causal and (rows != columns or bias is not None):
-            mask, causal = torch.ones(rows, columns, dtype=torch.bool, device=self.q.device).tril(), False
+            mask = torch.ones(rows, columns, dtype=torch.bool, device=self.q.device).tril()
+            causal = False
         if bias is None:
             return mask, causal
         if mask is None:
@@ -64,7 +76,7 @@ class AttentionCall(NamedTuple):
         return bias + mask, causal
 
     def within(self, seen: Tensor) -> "AttentionCall":
-        """The call with queries that see no more than `seen` (B, 1, L, Lk) says."""
+        """Return the call with its view restricted to `seen` (B, 1, L, Lk)."""
         mask, causal = self.visible()
         seen = seen.to(self.q.device)
         if causal:
@@ -78,7 +90,7 @@ class AttentionCall(NamedTuple):
         return self._replace(mask=mask, causal=False, bias=None)
 
     def with_prefix(self, prefix: Prefix) -> Tensor:
-        """Attention with the prefix in front of the tokens: (B, H, L, dv)."""
+        """Return attention with the prefix before the tokens, (B, H, L, dv)."""
         mask, causal = self.visible()
         out = ntk_attention(
             self.q,
@@ -94,10 +106,10 @@ class AttentionCall(NamedTuple):
         return self.without_blind(out)
 
     def without_blind(self, out: Tensor) -> Tensor:
-        """The output without gradients through queries that see no token.
+        """Return the output without gradients through queries that see no token.
 
-        These are padding in front of a text. What such a query gets is the prefix alone, whose gradient has
-        no bound where the prefix has next to no mass, and it says nothing of the text.
+        These are padding before a text. Such a query sees only the prefix, whose gradient is unbounded as the
+        mass of the prefix goes to 0, and tells nothing about the text.
         """
         mask = self.mask
         if mask is None or not out.requires_grad or mask.shape[-2] == 1:
@@ -109,25 +121,27 @@ class AttentionCall(NamedTuple):
         return torch.where(seen, out, out.detach())
 
     def tokens(self) -> tuple[Tensor, Tensor]:
-        """Attention over the tokens alone, without dropout: output (B, H, L, dv), logsumexp (B, H, L)."""
+        """Return attention over the tokens only, no dropout: output (B, H, L, dv), logsumexp (B, H, L)."""
         return token_part(self.q, self.k, self.v, self._resolved(), self.scale, softcap=self.softcap)
 
     def logsumexp(self) -> Tensor:
-        """The logarithm of each query's mass over the tokens, (B, H, L)."""
+        """Return the logarithm of each query's mass over the tokens, (B, H, L)."""
         return self._replace(v=self.v[..., :1]).tokens()[1]
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The logits of these queries on these keys, as the layer computes them."""
+        """Return the logits of these queries on these keys, as the layer computes them."""
         raw = (queries * self.scale) @ keys.mT
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
     def real_tokens(self) -> tuple[Tensor, Tensor]:
-        """Which queries (B, L) and keys (B, Lk) are not padding: a key is padding if no query may see it.
+        """Return which queries (B, L) and keys (B, Lk) are not padding; padding is what no query may see.
 
-        Queries of a layer that attends to itself are real with their keys; other queries are all taken.
+        In self-attention a query is real if its key is; in cross-attention all queries count as real.
         """
         seen, _ = self._replace(bias=None).visible()
-        batch, rows, columns, device = self.q.shape[0], self.q.shape[2], self.k.shape[2], self.q.device
+        batch, _, rows, _ = self.q.shape
+        columns = self.k.shape[2]
+        device = self.q.device
         keys = torch.ones(batch, columns, dtype=torch.bool, device=device)
         if seen is not None:
             seen = seen if seen.dtype == torch.bool else seen > torch.finfo(seen.dtype).min / 2

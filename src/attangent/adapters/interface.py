@@ -1,7 +1,7 @@
-"""The attention function that transformers calls: attention with the prefix of the layer's active adapters.
+"""The attention functions that transformers calls: attention with the prefix of the active adapters.
 
-It is registered under one name for each implementation it stands in for, with that implementation's masks:
-without a prefix it hands over to it, so that a model without active adapters answers bit for bit as before.
+One function per original implementation is registered, with its masks. Without a prefix the function calls
+the original, so that a model without active adapters answers bit for bit as before.
 """
 
 import sys
@@ -16,17 +16,17 @@ from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix
 from attangent.attention.backends.decode.fold import Folded, decode, is_plain
 
-Tokens = tuple[Tensor, Tensor, Tensor, Tensor | None]
-"""Queries, keys, values and mask, as transformers gives them."""
+CallTensors = tuple[Tensor, Tensor, Tensor, Tensor | None]
+"""Queries, keys, values and mask, as transformers passes them."""
 Answer = tuple[Tensor, Tensor | None]
-"""The output (B, L, H, dv), and the attention weights where there are some."""
-Attend = Callable[[nn.Module, Prefix | None, Tokens, dict[str, Any]], Answer]
+"""The output (B, L, H, dv), and the attention weights if the implementation computes them."""
+Attend = Callable[[nn.Module, Prefix | None, CallTensors, dict[str, Any]], Answer]
 
 _NAMES = {"sdpa": "attangent_sdpa", "eager": "attangent_eager"}
 
 
 def register() -> None:
-    """Make the functions known to transformers; done by `attach`, harmless when repeated."""
+    """Register the functions with transformers; `attach` calls this, repeated calls change nothing."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
@@ -36,7 +36,7 @@ def register() -> None:
 
 
 def name_for(original: str | None) -> str:
-    """The name that stands in for this implementation; fused ones without a logsumexp become sdpa."""
+    """Return our name for an implementation; fused ones, which return no logsumexp, become sdpa."""
     return _NAMES.get(original or "sdpa", _NAMES["sdpa"])
 
 
@@ -48,14 +48,15 @@ def _sdpa_with_prefix(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> Answer:
-    tokens, slot = (query, key, value, attention_mask), slot_of(module)
+    tokens = (query, key, value, attention_mask)
+    slot = slot_of(module)
     if slot is not None and slot.enabled and slot.recorder is None:
         out = _decoded(module, slot, AttentionCall.of(module, *tokens, options))
         if out is not None:
             return out.transpose(1, 2).contiguous(), None
         if slot.folded is not None and slot.folded.is_nothing:
             return _sdpa(module, None, tokens, options)
-    return _answered(_sdpa, module, slot, tokens, options)
+    return _attend(_sdpa, module, slot, tokens, options)
 
 
 def _eager_with_prefix(
@@ -66,13 +67,13 @@ def _eager_with_prefix(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> Answer:
-    return _answered(_eager, module, slot_of(module), (query, key, value, attention_mask), options)
+    return _attend(_eager, module, slot_of(module), (query, key, value, attention_mask), options)
 
 
-def _answered(
-    attend: Attend, module: nn.Module, slot: Slot | None, tokens: Tokens, options: dict[str, Any]
+def _attend(
+    attend: Attend, module: nn.Module, slot: Slot | None, tokens: CallTensors, options: dict[str, Any]
 ) -> Answer:
-    """Attention with what acts in the slot, by the general path."""
+    """Return attention with the prefix of the slot, by the general path."""
     if slot is None:
         return attend(module, None, tokens, options)
     if slot.recorder is not None:
@@ -82,15 +83,15 @@ def _answered(
     return attend(module, slot.current(), tokens, options)
 
 
-def _sdpa(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: dict[str, Any]) -> Answer:
+def _sdpa(module: nn.Module, prefix: Prefix | None, tokens: CallTensors, options: dict[str, Any]) -> Answer:
     if prefix is None:
         return _original("sdpa", module)(module, *tokens, **options)
     out = AttentionCall.of(module, *tokens, options).with_prefix(prefix)
     return out.transpose(1, 2).contiguous(), None
 
 
-def _eager(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: dict[str, Any]) -> Answer:
-    """The model's own eager attention, its output merged with the prefix by the logsumexp of its logits."""
+def _eager(module: nn.Module, prefix: Prefix | None, tokens: CallTensors, options: dict[str, Any]) -> Answer:
+    """Run the model's eager attention and merge its output with the prefix by the logsumexp of its logits."""
     out, weights = _original("eager", module)(module, *tokens, **options)
     if prefix is None:
         return out, weights
@@ -101,19 +102,20 @@ def _eager(module: nn.Module, prefix: Prefix | None, tokens: Tokens, options: di
 
 
 def _by_rows(
-    attend: Attend, module: nn.Module, slot: Slot, tokens: Tokens, options: dict[str, Any]
+    attend: Attend, module: nn.Module, slot: Slot, tokens: CallTensors, options: dict[str, Any]
 ) -> Answer:
-    """Rows with the same prefix together, put back in their order."""
+    """Compute rows with the same prefix together and restore their order."""
     groups = slot.row_groups()
-    parts = []
+    outputs = []
     for rows, prefix in groups:
         query, key, value, mask = (_rows_of(tensor, rows) for tensor in tokens)
-        own = options | {"position_bias": _rows_of(options.get("position_bias"), rows)}
-        own = own if options.get("position_bias") is not None else options
-        parts.append(attend(module, prefix, (query, key, value, mask), own))  # type: ignore[arg-type]
+        row_options = options
+        if options.get("position_bias") is not None:
+            row_options = options | {"position_bias": _rows_of(options["position_bias"], rows)}
+        outputs.append(attend(module, prefix, (query, key, value, mask), row_options))  # type: ignore[arg-type]
     order = [row for rows, _ in groups for row in rows]
     back = sorted(range(len(order)), key=order.__getitem__)
-    outs, weights = zip(*parts, strict=True)
+    outs, weights = zip(*outputs, strict=True)
     joined = None if weights[0] is None else torch.cat(weights)[back]
     return torch.cat(outs)[back], joined
 
@@ -123,9 +125,9 @@ def _rows_of(tensor: Tensor | None, rows: list[int]) -> Tensor | None:
 
 
 def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | None:
-    """The output for a prompt or one new query, by folded weights; None where the general path must do it.
+    """Return the output for a prompt or one new query by folded weights; None if the general path is needed.
 
-    What is folded is kept until the next text begins: layers that are not causal have no such beginning.
+    Folded weights are reused until the next text starts, which only causal layers can tell.
     """
     folded = slot.folded
     if folded is None or not folded.serves(call):
@@ -147,7 +149,7 @@ def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None
 
 
 def _is_prompt(call: AttentionCall) -> bool:
-    """Whether these are all tokens of texts of one length so far."""
+    """Return whether the call has all tokens so far of texts of equal length."""
     return call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
 
 

@@ -1,11 +1,11 @@
-"""The peft plug-in: NTK-Attention as a peft method, beside LoRA and the others.
+"""The peft plug-in: NTK-Attention as a peft method, like LoRA and the others.
 
-Importing this file imports peft, so nothing else does. After `register()`
+Importing this file imports peft, so no other file imports it. After `register()`, call
 
     get_peft_model(model, NTKPeftConfig(ntk=NTKConfig(...)))
 
-and all that peft does with an adapter works: from_pretrained, add, set, disable, delete, save. peft registers
-new methods only for members of its own enum, but its mappings take any key: ours is a string enum member.
+and use peft as usual: from_pretrained, add, set, disable, delete, save. peft registers new methods only for
+members of its enum, but its mappings accept any key: ours is a member of a string enum.
 """
 
 from dataclasses import dataclass, field
@@ -23,8 +23,13 @@ from attangent._core.errors import AttangentError
 from attangent._version import __version__
 from attangent.adapters.attaching import check_state_fits, detach, install
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.describe import blank_state, check_together, describe_state
-from attangent.adapters.files.format import FORMAT, PEFT_TYPE
+from attangent.adapters.files.format import (
+    FORMAT,
+    PEFT_TYPE,
+    blank_state,
+    check_total_size,
+    describe_state,
+)
 from attangent.adapters.layers import attention_layers, chosen_layers
 from attangent.adapters.record import find_record, record_of, states_of
 from attangent.adapters.slot import Slot
@@ -41,7 +46,7 @@ class NTKPeftType(str, Enum):  # noqa: UP042 (as peft's own)
 
 @dataclass
 class NTKPeftConfig(PeftConfig):
-    """An `NTKConfig` as peft wants it; `modules_to_save` is peft's own."""
+    """An `NTKConfig` as a peft config; `modules_to_save` is the field of peft."""
 
     ntk: Any = field(default_factory=dict, metadata={"help": "An NTKConfig, or its settings as a dict."})
     modules_to_save: list[str] | None = field(
@@ -62,12 +67,12 @@ class NTKPeftConfig(PeftConfig):
             self.modules_to_save = list(dict.fromkeys(names))
         if config.init == "text":
             raise AttangentError(
-                "init='text' needs a prompt: use attangent.attach, then peft loads what it saves"
+                "init='text' needs a prompt: use attangent.attach and save_adapter, then load it with peft"
             )
 
 
 class NTKSlot(Slot, BaseTunerLayer):
-    """A slot that answers to peft's questions."""
+    """A slot with the interface of a peft layer."""
 
     adapter_layer_names = ("states",)
 
@@ -81,7 +86,8 @@ class NTKSlot(Slot, BaseTunerLayer):
 
     def set_adapter(self, adapter_names: str | list[str], inference_mode: bool = False) -> None:
         super().set_adapter(adapter_names, inference_mode)
-        self.active, self.folded = tuple(self.active_adapters), None
+        self.active = tuple(self.active_adapters)
+        self.folded = None
 
     def enable_adapters(self, enabled: bool) -> None:
         super().enable_adapters(enabled)
@@ -89,7 +95,7 @@ class NTKSlot(Slot, BaseTunerLayer):
 
 
 class NTKTuner(BaseTuner):
-    """Puts prefix states into the attention layers of `model`."""
+    """A peft tuner that puts prefix states into attention layers."""
 
     prefix = _PREFIX
     tuner_layer_cls = NTKSlot
@@ -131,15 +137,15 @@ class NTKTuner(BaseTuner):
 
     def merge_and_unload(self, *_: Any, **__: Any) -> NoReturn:
         raise AttangentError(
-            "an NTK prefix cannot be merged: it adds phi(q) Z and phi(q) k, nonlinear in the query, to both "
-            "sides of a quotient, and no weight of the model can hold that. Keep the adapter or unload()"
+            "an NTK prefix cannot be merged: it adds phi(q) Z and phi(q) k, nonlinear in the query, "
+            "to numerator and denominator of attention. Keep the adapter or call unload()"
         )
 
     def merge_adapter(self, *_: Any, **__: Any) -> NoReturn:
         self.merge_and_unload()
 
     def unload(self) -> Any:
-        """The base model without the prefix."""
+        """Return the base model without the prefix."""
         model = super().unload()
         return detach(model) if find_record(model) is not None else model
 
@@ -155,11 +161,11 @@ class NTKTuner(BaseTuner):
         raise NotImplementedError("states are put into slots, nothing is replaced")
 
     def _cast_adapter_dtype(self, adapter_name: str, autocast_adapter_dtype: bool = True) -> None:
-        """States are float32 already, or as they were saved."""
+        """Leave the dtype: states are float32 or as saved."""
 
 
 def register() -> None:
-    """Make NTK-Attention known to peft; harmless when repeated."""
+    """Register NTK-Attention with peft; repeated calls change nothing."""
     kind: Any = NTKPeftType.ATTANGENT_NTK
     PEFT_TYPE_TO_CONFIG_MAPPING[kind] = NTKPeftConfig
     PEFT_TYPE_TO_TUNER_MAPPING[kind] = NTKTuner
@@ -167,7 +173,7 @@ def register() -> None:
 
 
 def _first_states(model: nn.Module, config: NTKConfig, peft_config: NTKPeftConfig) -> dict[str, Any]:
-    """New states; for an adapter that is being loaded blank ones of the saved kinds and shapes."""
+    """Return new states; for an adapter that is being loaded, blank ones of the saved kinds and shapes."""
     if peft_config.states is None:
         return {
             layer.name: new_state(config, layer, i) for i, layer in enumerate(chosen_layers(model, config))
@@ -176,9 +182,9 @@ def _first_states(model: nn.Module, config: NTKConfig, peft_config: NTKPeftConfi
     unknown = sorted(set(peft_config.states) - set(layers))
     if unknown:
         raise AttangentError(
-            f"the adapter has states for {', '.join(unknown)}, layers the model does not have"
+            f"the adapter has states for layers that the model does not have: {', '.join(unknown)}"
         )
-    check_together(peft_config.states.values())
+    check_total_size(peft_config.states.values())
     states = {name: blank_state(described) for name, described in peft_config.states.items()}
     for name, state in states.items():
         check_state_fits(layers[name], state)

@@ -1,5 +1,11 @@
-"""What a model remembers of its adapters, so that everything can be undone."""
+"""The record of a model's adapters, with which everything can be undone, and their saved modules.
 
+Saved modules, such as a classifier, are trained with a prefix; every adapter has its own and the base model
+keeps its old ones. The model's parameters stay the same objects; their data is exchanged. `Record.saved` has
+tensors by adapter and parameter name, those of the base model under BASE.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,29 +17,37 @@ from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import bare
 from attangent.adapters.slot import Slot, slot_of
 
+BASE = ""
 _ATTRIBUTE = "attangent_record"
 
 
 @dataclass
 class Record:
-    """The configs of the adapters by name, which of them act, and the model before the first of them."""
+    """What a model knows of its adapters, and what it was before the first of them.
+
+    Attributes:
+        configs: The config of each adapter.
+        active: The adapters that act.
+        enabled: Whether peft has adapters enabled.
+        pauses: Number of open `disabled` contexts.
+        rows: The adapter of each row of the batch inside `batch`, otherwise None.
+        implementations: Every config object of the model with its original attention implementation.
+        trainable: Names of the parameters that were trainable.
+        hooks: Hooks that shift positions.
+        saved: Tensors of saved modules, by adapter and parameter name.
+        shown: The adapter whose saved tensors the parameters hold now.
+    """
 
     configs: dict[str, NTKConfig] = field(default_factory=dict)
     active: tuple[str, ...] = ()
     enabled: bool = True
     pauses: int = 0
-    """How many `disabled` contexts are open."""
     rows: tuple[str | None, ...] | None = None
-    """The adapter of each row of the batch inside `batch`, None elsewhere."""
     implementations: list[tuple[Any, str | None]] = field(default_factory=list)
-    """Every config object of the model with the attention it named."""
     trainable: list[str] = field(default_factory=list)
-    """Names of the parameters that were trained."""
     hooks: list[Any] = field(default_factory=list)
     saved: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    """Tensors of the modules saved with an adapter, by adapter; see `saved_modules`."""
-    shown: str = ""
-    """The adapter whose saved tensors the model's parameters hold at the moment; "" for the base model's."""
+    shown: str = BASE
 
     @property
     def acting(self) -> bool:
@@ -41,48 +55,141 @@ class Record:
         return self.enabled and self.pauses == 0
 
     def offset(self, device: torch.device) -> int | Tensor:
-        """How many positions the tokens are moved by the adapters that act; (B, 1) where rows differ."""
+        """Return by how many positions the active adapters shift tokens; (B, 1) if rows differ."""
         if not self.acting:
             return 0
         if self.rows is None:
             return max((self.configs[name].position_offset for name in self.active), default=0)
-        each = [0 if name is None else self.configs[name].position_offset for name in self.rows]
-        return torch.tensor(each, device=device).unsqueeze(-1) if any(each) else 0
+        offsets = [0 if name is None else self.configs[name].position_offset for name in self.rows]
+        return torch.tensor(offsets, device=device).unsqueeze(-1) if any(offsets) else 0
 
 
 def find_record(model: Any) -> Record | None:
+    """Return the record of a model; None if it has no adapter."""
     return getattr(bare(model), _ATTRIBUTE, None)
 
 
 def record_of(model: Any) -> Record:
-    """The record of a model with adapters; refused where it has none."""
-    found = find_record(model)
-    if found is None:
+    """Return the record of a model with adapters."""
+    record = find_record(model)
+    if record is None:
         raise AttangentError(f"{type(model).__name__} has no adapter attached: call attangent.attach first")
-    return found
+    return record
 
 
 def put_record(model: nn.Module, record: Record) -> None:
+    """Store the record on the model."""
     setattr(bare(model), _ATTRIBUTE, record)
 
 
 def drop_record(model: nn.Module) -> None:
+    """Remove the record from the model."""
     delattr(bare(model), _ATTRIBUTE)
 
 
 def check_known(model: Any, name: str) -> None:
+    """Check that the model has an adapter of this name."""
     known = record_of(model).configs
-    if not isinstance(name, str) or name not in known:
+    if name not in known:
         raise AttangentError(f"there is no adapter {name!r}, expected one of {', '.join(map(repr, known))}")
 
 
 def slots(model: Any) -> dict[str, Slot]:
-    """The slots of the model by the name of their attention layer."""
-    found = {name: slot_of(module) for name, module in bare(model).named_modules()}
-    return {name: slot for name, slot in found.items() if slot is not None}
+    """Return the slots of the model by the name of their attention layer."""
+    by_name = {name: slot_of(module) for name, module in bare(model).named_modules()}
+    return {name: slot for name, slot in by_name.items() if slot is not None}
 
 
 def states_of(model: Any, name: str = "default") -> dict[str, Any]:
-    """The states of one adapter by the name of their attention layer."""
+    """Return the states of one adapter by the name of their attention layer.
+
+    Args:
+        model: A model with adapters.
+        name: The name of the adapter.
+
+    Returns:
+        The states, which are modules with `weights()` and `features`.
+
+    Raises:
+        AttangentError: If the model has no adapter of this name.
+
+    Example:
+        >>> from attangent import attach
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+        >>> _ = attach(model, NTKConfig(size=4), calibration={"input_ids": torch.randint(20, (2, 6))})
+        >>> {name: tuple(state.Z.shape) for name, state in states_of(model).items()}
+        {'transformer.h.0.attn': (2, 4, 4)}
+    """
     check_known(model, name)
     return {layer: slot.states[name] for layer, slot in slots(model).items() if name in slot.states}
+
+
+def modules_named(base: nn.Module, names: Iterable[str]) -> dict[str, nn.Module]:
+    """Return the modules whose path ends with one of the names, by path; every name must match one."""
+    paths = dict(base.named_modules())
+    modules: dict[str, nn.Module] = {}
+    for name in names:
+        matches = {path: module for path, module in paths.items() if f".{path}".endswith(f".{name}")}
+        if not matches:
+            raise AttangentError(f"modules_to_save has {name!r}, which ends the name of no module")
+        modules |= matches
+    return modules
+
+
+def add_saved(model: Any, name: str, modules: dict[str, nn.Module]) -> None:
+    """Give an adapter its own trainable copy of these modules, starting from the base model's."""
+    record = record_of(model)
+    show_saved(model, BASE)
+    tensors = {
+        f"{path}.{key}": tensor
+        for path, module in modules.items()
+        for key, tensor in module.state_dict(keep_vars=True).items()
+    }
+    record.saved.setdefault(BASE, {}).update({key: tensor.data for key, tensor in tensors.items()})
+    record.saved[name] = {key: tensor.data.clone() for key, tensor in tensors.items()}
+    for module in modules.values():
+        module.requires_grad_(True)
+
+
+def show_saved(model: Any, name: str) -> None:
+    """Let the parameters hold the tensors of this adapter, or of the base model if it has none."""
+    record = record_of(model)
+    if name == record.shown or not record.saved:
+        return
+    tensors = _tensors(bare(model))
+    for key in record.saved.get(record.shown, {}):
+        record.saved[record.shown][key] = tensors[key].data
+    for key, data in (record.saved[BASE] | record.saved.get(name, {})).items():
+        tensors[key].data = data.to(tensors[key].device, tensors[key].dtype)
+    record.shown = name
+
+
+def saved_of(model: Any, name: str) -> dict[str, Tensor]:
+    """Return the tensors of an adapter's saved modules by parameter name."""
+    record = record_of(model)
+    saved = record.saved.get(name, {})
+    if name != record.shown:
+        return dict(saved)
+    tensors = _tensors(bare(model))
+    return {key: tensors[key].data for key in saved}
+
+
+def fill_saved(model: Any, name: str, tensors: dict[str, Tensor]) -> None:
+    """Copy these tensors into an adapter's saved modules."""
+    for key, tensor in saved_of(model, name).items():
+        if key in tensors:
+            tensor.copy_(tensors[key])
+
+
+def saved_to_show(record: Record) -> str:
+    """Return the last active adapter that has saved modules; BASE if there is none."""
+    owners = [name for name in record.active if name in record.saved] if record.acting else []
+    return owners[-1] if owners else BASE
+
+
+def _tensors(base: nn.Module) -> dict[str, Tensor]:
+    return {
+        **dict(base.named_parameters(remove_duplicate=False)),
+        **dict(base.named_buffers(remove_duplicate=False)),
+    }

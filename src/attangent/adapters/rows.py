@@ -1,4 +1,4 @@
-"""Another prefix for each row of a batch: several tenants, prompts or tasks served at once."""
+"""One prefix per row of a batch: serve several tenants, prompts or tasks at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from attangent.attention import Prefix
 
 
 class Attachable(Protocol):
-    """What `attach` could put on a model, such as a compressed prompt."""
+    """Something that `attach` can put on a model, such as a compressed prompt."""
 
     @property
     def config(self) -> NTKConfig: ...
@@ -28,26 +28,43 @@ class Attachable(Protocol):
 
 @contextmanager
 def batch(model: Any, adapters: Sequence[str | Attachable | None], copies: int = 1) -> Iterator[Any]:
-    """Give each row of the batches inside its own prefix; the model is as before at the end.
+    """Give each row of the batches in a `with` block its own prefix; afterwards the model is as before.
 
-    adapters: for each row the name of an attached adapter, a compressed prompt, or None for the bare model.
-    copies: how many neighbouring rows each of them stands for, as `generate` makes them for num_beams or
-        num_return_sequences.
+    Every row is computed as if it were alone, with its own position offset. Forward passes, `generate`,
+    padding and caches work as usual, and the named adapters can be trained.
 
-    Every row is answered as if it were alone, at its own position offset; forward, `generate`, padding and
-    caches work as usual, and all adapters that are named can be trained. Adapters that train modules of
-    their own (a classifier) are refused: rows share the model's.
+    Args:
+        model: A transformers model.
+        adapters: Per row the name of an attached adapter, a compressed prompt, or None for the base model.
+        copies: Number of consecutive rows per entry, as `generate` makes them for num_beams or
+            num_return_sequences.
 
-        with attangent.batch(model, [guide, "tuned", None]):
-            model.generate(**tokenizer(three_texts, padding=True, return_tensors="pt"), max_new_tokens=50)
+    Yields:
+        The model.
+
+    Raises:
+        AttangentError: If an adapter is unknown or has saved modules, such as a classifier, which rows
+            cannot have of their own; or if a batch has another number of rows.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
+        >>> ids = torch.randint(20, (2, 6))
+        >>> before = model(ids).logits
+        >>> _ = attach(model, NTKConfig(features="elu", init="gaussian"), "mine")
+        >>> with batch(model, ["mine", None]):
+        ...     after = model(ids).logits
+        >>> [torch.allclose(a, b, atol=1e-6) for a, b in zip(before, after)]
+        [False, True]
     """
     _check_adapters(adapters)
     check_size("copies", copies)
-    base, before = bare(model), find_record(model)
+    base = bare(model)
+    before = find_record(model)
     attention_layers(base)
     active = () if before is None else before.active
     if before is not None and before.rows is not None:
-        raise AttangentError("the model is inside a batch already, expected the first to end before the next")
+        raise AttangentError("the model is inside another batch already: end that one first")
     added: list[str] = []
     try:
         names = _named(model, adapters, added)
@@ -67,7 +84,7 @@ def batch(model: Any, adapters: Sequence[str | Attachable | None], copies: int =
 def _check_adapters(adapters: Any) -> None:
     if not isinstance(adapters, Sequence) or isinstance(adapters, str) or len(adapters) == 0:
         raise AttangentError(
-            f"adapters is {adapters!r}, expected a list with a name, a compressed prompt or None for each row"
+            f"adapters is {adapters!r}, expected a list with a name, a compressed prompt or None per row"
         )
     for adapter in adapters:
         ready = hasattr(adapter, "config") and hasattr(adapter, "states")
@@ -78,28 +95,28 @@ def _check_adapters(adapters: Any) -> None:
 
 
 def _named(model: Any, adapters: Sequence[Any], added: list[str]) -> list[str | None] | None:
-    """The adapters by name, what is not attached yet attached; None where no row has one on a bare model."""
+    """Attach unattached adapters and return all by name; None if no row has one and the model is bare."""
     for name in adapters:
         if isinstance(name, str):
             check_known(model, name)
             _check_alone(record_of(model), name)
-    own: dict[int, str] = {}
+    attached: dict[int, str] = {}
     for adapter in adapters:
-        if adapter is not None and not isinstance(adapter, str) and id(adapter) not in own:
+        if adapter is not None and not isinstance(adapter, str) and id(adapter) not in attached:
             name = _free_name(find_record(model))
             attach(model, adapter.config, name, states=adapter.states)
             added.append(name)
-            own[id(adapter)] = name
+            attached[id(adapter)] = name
     if find_record(model) is None:
         return None
-    return [own.get(id(adapter)) if not isinstance(adapter, str) else adapter for adapter in adapters]
+    return [attached.get(id(adapter)) if not isinstance(adapter, str) else adapter for adapter in adapters]
 
 
 def _check_alone(record: Record, name: str) -> None:
     if record.saved.get(name):
         modules = ", ".join(record.configs[name].modules_to_save)
         raise AttangentError(
-            f"adapter {name!r} has modules of its own ({modules}), which all rows of a batch share: expected "
+            f"adapter {name!r} has saved modules ({modules}), but all rows of a batch share the model's: use "
             "adapters without modules_to_save"
         )
 
@@ -112,7 +129,8 @@ def _free_name(record: Record | None) -> str:
 def _set_rows(model: Any, record: Record, rows: tuple[str | None, ...] | None) -> None:
     record.rows = rows
     for slot in slots(model).values():
-        slot.rows, slot.folded = rows, None
+        slot.rows = rows
+        slot.folded = None
 
 
 def _restore(model: Any, before: Record | None, added: list[str], active: tuple[str, ...]) -> None:
@@ -129,16 +147,17 @@ def _restore(model: Any, before: Record | None, added: list[str], active: tuple[
 
 
 class _RowCheck:
-    """A hook before the model: refuses a batch of another number of rows."""
+    """A forward pre-hook that checks the number of rows of a batch."""
 
     def __init__(self, rows: int, copies: int):
-        self.rows, self.copies = rows, copies
+        self.rows = rows
+        self.copies = copies
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = [kwargs.get(name) for name in ("input_ids", "inputs_embeds", "decoder_input_ids")]
-        tensor = next((value for value in [*given, *args] if isinstance(value, Tensor)), None)
+        inputs = [kwargs.get(name) for name in ("input_ids", "inputs_embeds", "decoder_input_ids")]
+        tensor = next((value for value in [*inputs, *args] if isinstance(value, Tensor)), None)
         if tensor is not None and len(tensor) != self.rows:
             raise AttangentError(
-                f"the batch has {len(tensor)} rows, but adapters are given for {self.rows}: expected one for "
-                f"each row; beams and return sequences multiply rows, say so by copies (it is {self.copies})"
+                f"the batch has {len(tensor)} rows, but adapters are given for {self.rows}: pass one per "
+                f"row; if beams or return sequences multiply rows, pass their number as copies (now {self.copies})"
             )

@@ -1,20 +1,23 @@
-"""What sits in an attention layer: the states of its adapters, and which of them are active."""
+"""The slot in an attention layer: the states of its adapters, and the prefix that acts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
 from attangent.attention import Prefix
 from attangent.attention.backends.decode.fold import Folded
+from attangent.attention.features import FeatureMap
+from attangent.attention.prefix import Weights, by_state_head, reflected
 
 NAME = "attangent_prefix"
-"""The name under which an attention module holds its slot."""
+"""Attribute of an attention module that holds its slot."""
 
 
 class RowGroup(NamedTuple):
-    """Rows of a batch that have the same prefix, or none."""
+    """Rows of a batch with the same prefix; None for no prefix."""
 
     rows: list[int]
     prefix: Prefix | None
@@ -33,32 +36,27 @@ class Slot(nn.Module):
         self.folded: Folded | None = None
 
     def current(self) -> Prefix | None:
-        """The prefix that acts now: that of the active adapters together; None for none."""
+        """Return the prefix of the active adapters together; None if there is none."""
         if not self.enabled:
             return None
-        found = [self.states[name] for name in self.active if name in self.states]
-        if not found:
+        states: list[Any] = [self.states[name] for name in self.active if name in self.states]
+        if not states:
             return None
-        if len(found) == 1:
-            return found[0]  # type: ignore[return-value]
-        from attangent.adapters.stack import stacked
-
-        return stacked(found)  # type: ignore[arg-type]
+        return states[0] if len(states) == 1 else stacked(states)
 
     def row_groups(self) -> list[RowGroup]:
-        """The rows of the batch by the adapter they have, inside `batch`."""
+        """Group the rows of the batch by their adapter, inside `batch`."""
         assert self.rows is not None
         groups: dict[str | None, list[int]] = {}
         for row, name in enumerate(self.rows):
-            own = name if name is not None and name in self.states else None
-            groups.setdefault(own, []).append(row)
+            groups.setdefault(name if name in self.states else None, []).append(row)
         return [
             RowGroup(rows, None if name is None else self.states[name])  # type: ignore[arg-type]
             for name, rows in groups.items()
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies do not take folded weights along."""
+        """Leave the folded weights, a cache, out of copies."""
         return {**self.__dict__, "folded": None}
 
     def extra_repr(self) -> str:
@@ -66,5 +64,87 @@ class Slot(nn.Module):
 
 
 def slot_of(module: nn.Module) -> Slot | None:
-    """The slot of an attention module, None where nothing is attached."""
+    """Return the slot of an attention module; None if nothing is attached."""
     return module._modules.get(NAME)  # type: ignore[return-value]
+
+
+def stacked(prefixes: Sequence[Prefix]) -> Weights:
+    """Return one prefix that adds phi_1(q) Z_1 + phi_2(q) Z_2 + ... and the masses alike.
+
+    It has as many heads as the prefix with the most; states per kv head are repeated for their query heads.
+    """
+    pairs = [prefix.weights() for prefix in prefixes]
+    heads = max(len(Z) for Z, _ in pairs)
+    features = SideBySide([prefix.features for prefix in prefixes], [len(Z) for Z, _ in pairs])
+    Zs = [Z.repeat_interleave(heads // len(Z), dim=0) for Z, _ in pairs]
+    ks = [
+        reflected(k) if prefix.features.positive else k
+        for prefix, (_, k) in zip(prefixes, pairs, strict=True)
+    ]
+    ks = [k.repeat_interleave(heads // len(k), dim=0) for k in ks]
+    dtype = torch.promote_types(Zs[0].dtype, Zs[-1].dtype)
+    return Weights(features, torch.cat([Z.to(dtype) for Z in Zs], 1), torch.cat([k.to(dtype) for k in ks], 1))
+
+
+class SideBySide(FeatureMap):
+    """phi(x) = [phi_1(x), phi_2(x), ...]; `heads` is the number of heads for which each map has weights.
+
+    A map with fewer heads sees the queries of consecutive heads together.
+    """
+
+    name = "side-by-side"
+
+    def __init__(self, maps: Sequence[FeatureMap], heads: Sequence[int]):
+        super().__init__(maps[0].dim, sum(each.size for each in maps))
+        self.maps = tuple(maps)
+        self.heads = tuple(heads)
+        self.positive = all(each.positive for each in maps)
+
+    def trained(self) -> tuple[Tensor, ...]:
+        return tuple(tensor for each in self.maps for tensor in each.trained())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([_like_queries(each(y), x) for each, y in self._inputs(x)], dim=-1)
+
+    def evaluate(self, x: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        results = [each.evaluate(y, None) for each, y in self._inputs(x)]
+        weights = [_like_queries(w, x) for w, _ in results]
+        if all(shift is None for _, shift in results):
+            return torch.cat(weights, dim=-1), None
+        # each map has its own shift (w e^shift are its features): bring all to the largest one
+        shifts = _shifts(results, x)
+        top = shifts.amax(dim=-1, keepdim=True)
+        gains = (shifts - top).exp()
+        return torch.cat([w * gains[..., i : i + 1] for i, w in enumerate(weights)], dim=-1), top
+
+    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        grads = grad_w.split([each.size for each in self.maps], dim=-1)
+        results = [each.evaluate(y, None) for each, y in self._inputs(x)]
+        if any(shift is not None for _, shift in results):
+            shifts = _shifts(results, x)
+            gains = (shifts - shifts.amax(dim=-1, keepdim=True)).exp()
+            grads = [grad * gains[..., i : i + 1] for i, grad in enumerate(grads)]
+        total = torch.zeros_like(x)
+        grads_of_maps: list[Tensor] = []
+        for (each, y), (weights, _), grad in zip(self._inputs(x), results, grads, strict=True):
+            grad_y, grads_of_map = each.pullback(y, weights, grad.reshape(weights.shape))
+            total += grad_y.reshape(x.shape)
+            grads_of_maps.extend(grads_of_map)
+        return total, tuple(grads_of_maps)
+
+    def _inputs(self, x: Tensor) -> list[tuple[FeatureMap, Tensor]]:
+        """Return each map with the queries grouped by its heads."""
+        return [(each, by_state_head(x, heads)) for each, heads in zip(self.maps, self.heads, strict=True)]
+
+
+def _like_queries(w: Tensor, x: Tensor) -> Tensor:
+    return w.reshape(*x.shape[:-1], w.shape[-1])
+
+
+def _shifts(results: Sequence[tuple[Tensor, Tensor | None]], x: Tensor) -> Tensor:
+    """Return the shift of each map, (B, heads, rows, maps); 0 for maps without one."""
+    zero = x.new_zeros(*x.shape[:-1], 1)
+    shifts = [
+        zero if shift is None else shift.expand(*w.shape[:-1], 1).reshape(zero.shape) for w, shift in results
+    ]
+    return torch.cat(shifts, dim=-1)

@@ -1,7 +1,7 @@
-"""Parametrisations: what is trained, and how it becomes Z and k."""
+"""States of an adapter: what is trained, how it becomes Z and k, and the units of a layer."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +11,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.layers import Layer
-from attangent.adapters.units import LayerUnits, widest
+from attangent.adapters.layers import AttentionLayer
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import (
     Anchors,
@@ -27,18 +26,51 @@ from attangent.attention.features.taylor import Taylor
 from attangent.attention.prefix import reflected
 
 _FIRST_WEIGHTS = 0.3
-"""Size of the first weights of learned features, which keeps gelu near its bend."""
+"""Scale of the initial weights of learned features; it keeps gelu near its bend."""
 _LARGEST_SHIFT = 60.0
+_LEAST_SCALE = 1e-6
+_LEAST_REST = 1e-3
+"""Least variance of the undamped directions relative to the mean; with few examples some have variance 0."""
+
+
+class LayerUnits(NamedTuple):
+    """Measured units of a layer: mean (heads, d), covariance (heads, d, d), level and value_scale (heads)."""
+
+    mean: Tensor
+    covariance: Tensor
+    level: Tensor
+    value_scale: Tensor
+
+    @property
+    def scale(self) -> Tensor:
+        """Standard deviation of the queries over tokens and coordinates, (heads)."""
+        variance = self.covariance.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
+        return variance.clamp(min=_LEAST_SCALE**2).sqrt()
+
+
+def widest(covariance: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return R (heads, count, d) and scale (heads) that damp the `count` widest directions.
+
+    (I - R'R)(q - mean)/scale varies as much in these directions as in the others, and its mean variance over
+    the others is 1.
+    """
+    values, vectors = torch.linalg.eigh(covariance)
+    narrow = values.shape[-1] - count
+    rest = values[:, :narrow].mean(dim=-1, keepdim=True).clamp(min=_LEAST_SCALE**2)
+    rest = torch.maximum(rest, _LEAST_REST * values.mean(dim=-1, keepdim=True))
+    # I - R'R multiplies direction i by remaining_i, which turns its variance into that of the rest
+    remaining = (rest / values[:, narrow:].clamp(min=1e-30)).sqrt().clamp(max=1)
+    return vectors.mT[:, narrow:] * (1 - remaining).sqrt().unsqueeze(-1), rest.squeeze(-1).sqrt()
 
 
 class CalibratedState(nn.Module):
-    """num = e^c sigma_v phi(q~) Z and den = e^c phi(q~) k with q~ = (q - mu)/sigma: the layer's own units.
+    """num = e^c sigma_v phi(q~) Z and den = e^c phi(q~) k with q~ = (q - mu)/sigma, in units of the layer.
 
     mu, sigma, c (the mean logsumexp of the tokens) and sigma_v (the standard deviation of the values) are
-    buffers for each head, which `calibrate` measures. Learned features and anchors see q~ with its widest
-    directions damped, as a few directions often hold most of the variance. Trained are the map's own
-    weights, Z (heads, r, dv) and `mass` with k = |mass|; a `mass` of one column belongs to the first feature,
-    and the others have none.
+    buffers per head, which `calibrate` measures. Learned features and anchors see q~ with its widest
+    directions damped, because a few directions often have most of the variance. Trained are the weights of
+    the map, Z (heads, r, dv) and `mass` with k = |mass|. A `mass` of one column belongs to the first feature;
+    the others have mass 0.
     """
 
     features: Calibrated
@@ -58,34 +90,37 @@ class CalibratedState(nn.Module):
 
     @property
     def k(self) -> Tensor:
-        """The masses that are trained, never negative."""
+        """The trained masses, never negative."""
         return reflected(self.mass)
 
     def weights(self) -> tuple[Tensor, Tensor]:
-        """Z and masses, as `Prefix` wants them."""
+        """Return Z and the masses in raw units, as `Prefix` defines them."""
         return self.Z * self.value_scale[:, None, None], self._filled(self.k)
 
     def set_units(self, units: LayerUnits) -> None:
-        """Take over measured units."""
-        inner, scale = self.features.inner, units.scale
+        """Copy measured units into the buffers."""
+        inner = self.features.inner
+        scale = units.scale
         if isinstance(inner, Anchors | Learned) and inner.damping is not None:
             directions, scale = widest(units.covariance, inner.damping.shape[-2])
             inner.damping.copy_(directions)
         if isinstance(inner, Anchors):
-            scale = scale / math.sqrt(inner.dim)  # the anchors' scores are then q~.a, without 1/sqrt d
-        own = self.features.mean, self.features.scale, self.features.level, self.value_scale
-        for buffer, measured in zip(own, (units.mean, scale, units.level, units.value_scale), strict=True):
-            buffer.copy_(measured)
+            scale = scale / math.sqrt(inner.dim)  # anchors then score q~.a, without 1/sqrt(d)
+        self.features.mean.copy_(units.mean)
+        self.features.scale.copy_(scale)
+        self.features.level.copy_(units.level)
+        self.value_scale.copy_(units.value_scale)
 
     def set_tokens(self, keys: Tensor, masses: Tensor, Z: Tensor) -> None:
-        """Become the prefix of these anchors (heads, r, d) with these masses and sums Z in raw units."""
-        map_ = self.features
-        self.features.inner.keys.copy_(keys * map_.scale[:, None, None])  # type: ignore[union-attr]
-        shift = (keys @ map_.mean.unsqueeze(-1)).squeeze(-1) / math.sqrt(map_.dim) - map_.level[:, None]
-        shift = shift.clamp(-_LARGEST_SHIFT, _LARGEST_SHIFT)
-        self._take(masses * shift.exp(), Z * (shift.exp() / self.value_scale[:, None]).unsqueeze(-1))
+        """Set the state to anchors (heads, r, d) with masses and sums Z, all in raw units."""
+        features = self.features
+        features.inner.keys.copy_(keys * features.scale[:, None, None])  # type: ignore[union-attr]
+        # q.a/sqrt(d) = q~.(sigma a)/sqrt(d) + mu.a/sqrt(d): the last term and the level go into the masses
+        shift = (keys @ features.mean.unsqueeze(-1)).squeeze(-1) / math.sqrt(features.dim)
+        shift = (shift - features.level[:, None]).clamp(-_LARGEST_SHIFT, _LARGEST_SHIFT)
+        self._set(masses * shift.exp(), Z * (shift.exp() / self.value_scale[:, None]).unsqueeze(-1))
 
-    def _take(self, k: Tensor, Z: Tensor) -> None:
+    def _set(self, k: Tensor, Z: Tensor) -> None:
         self.mass.copy_(k)
         self.Z.copy_(Z)
 
@@ -94,7 +129,8 @@ class CalibratedState(nn.Module):
 
 
 def _check_parts(features: Calibrated, Z: Tensor, mass: Tensor, value_scale: Tensor) -> None:
-    heads, size = len(features.mean), features.size
+    heads = len(features.mean)
+    size = features.size
     fits = Z.ndim == 3 and Z.shape[:2] == (heads, size) and value_scale.shape == (heads,)
     if not fits or mass.shape not in ((heads, 1), (heads, size)):
         raise AttangentError(
@@ -103,34 +139,34 @@ def _check_parts(features: Calibrated, Z: Tensor, mass: Tensor, value_scale: Ten
         )
     tensors = Z, mass, value_scale, *features.state_dict().values()
     if not all(t.is_floating_point() and torch.isfinite(t).all() for t in tensors):
-        raise AttangentError("a tensor of the state is not of floating point or has NaN or infinite entries")
+        raise AttangentError("a tensor of the state has another type than floats, or NaN or infinite entries")
 
 
 class LogMassState(CalibratedState):
-    """A calibrated state with k = exp(mass): a step of the optimiser changes k by a factor."""
+    """A calibrated state with k = exp(mass), so that an optimiser step multiplies k."""
 
     @property
     def k(self) -> Tensor:
         return self.mass.exp()
 
-    def _take(self, k: Tensor, Z: Tensor) -> None:
+    def _set(self, k: Tensor, Z: Tensor) -> None:
         self.mass.copy_(k.clamp(min=1e-30).log())
         self.Z.copy_(Z)
 
 
 class AnchorState(LogMassState):
-    """A calibrated state with k = exp(mass) and Z = k U, U in the place of Z: values of virtual tokens."""
+    """A calibrated state with k = exp(mass) and Z = k U; `Z` stores U, the values of virtual tokens."""
 
     def weights(self) -> tuple[Tensor, Tensor]:
         k = self.k
         return self.Z * (k * self.value_scale[:, None]).unsqueeze(-1), k
 
-    def _take(self, k: Tensor, Z: Tensor) -> None:
-        super()._take(k, Z / k.clamp(min=1e-30).unsqueeze(-1))
+    def _set(self, k: Tensor, Z: Tensor) -> None:
+        super()._set(k, Z / k.clamp(min=1e-30).unsqueeze(-1))
 
 
 class AuthorsState(PrefixState):
-    """Raw Z and k = abs(mass) with the slope 0 at 0, as in the code of P1's authors: a k of 0 never moves."""
+    """Raw Z and k = abs(mass) as in the code of P1's authors: abs has slope 0 at 0, so k = 0 never moves."""
 
     def weights(self) -> tuple[Tensor, Tensor]:
         return self.Z, self.mass.abs()
@@ -139,9 +175,10 @@ class AuthorsState(PrefixState):
 State = PrefixState | CalibratedState | RaggedState
 
 
-def new_state(config: NTKConfig, layer: Layer, place: int) -> Any:
-    """The first state of a layer for `zero` and `gaussian` initialisation; `place` makes draws differ."""
-    heads, seed = layer.state_heads(config.per), config.seed * 100_003 + place
+def new_state(config: NTKConfig, layer: AttentionLayer, index: int) -> Any:
+    """Return the initial state of a layer for init `zero` or `gaussian`; `index` makes the draws differ."""
+    heads = layer.state_heads(config.per)
+    seed = config.seed * 100_003 + index
     if config.resolved_units == "calibrated":
         return _calibrated(config, layer, heads, seed)
     kind = AuthorsState if config.resolved_units == "authors" else PrefixState
@@ -157,8 +194,9 @@ def new_state(config: NTKConfig, layer: Layer, place: int) -> Any:
     return kind.zero(features, heads, layer.value_size)
 
 
-def _features(config: NTKConfig, layer: Layer, heads: int, seed: int) -> FeatureMap:
-    dim, size = layer.key_size, config.resolved_size
+def _features(config: NTKConfig, layer: AttentionLayer, heads: int, seed: int) -> FeatureMap:
+    dim = layer.key_size
+    size = config.resolved_size
     if config.features == "elu":
         return Elu(dim)
     if config.features == "printed":
@@ -168,30 +206,31 @@ def _features(config: NTKConfig, layer: Layer, heads: int, seed: int) -> Feature
         return Taylor(dim, size)
     if config.features == "positive-random":
         return PositiveRandom(dim, size, seed)
-    calibrated, damping = config.resolved_units == "calibrated", _damping(config, heads, dim)
+    damping = _damping(config, heads, dim)
     if config.features == "anchors":
         check_memory("anchors", 4, heads=heads, size=size, dim=dim)
         drawn = torch.randn(heads, size, dim, generator=generator(seed, "anchors"))
-        return Anchors(dim**-0.5 * drawn if calibrated else drawn, damping=damping)
+        return Anchors(dim**-0.5 * drawn if config.resolved_units == "calibrated" else drawn, damping=damping)
     learned = Learned.draw(dim, size, seed, heads=heads, gain=_FIRST_WEIGHTS, activation="gelu")
     return Learned(learned.weight, learned.bias, "gelu", damping)
 
 
 def _damping(config: NTKConfig, heads: int, dim: int) -> Tensor | None:
-    """Room for the directions that calibration finds; anchors that start as a prompt stay that prompt."""
+    """Return zeros for the directions that calibration will find; None if nothing is damped."""
     count = min(math.ceil(config.damped * dim), dim - 1)
     if config.resolved_units != "calibrated" or config.init == "text" or count == 0:
         return None
     return torch.zeros(heads, count, dim)
 
 
-def _calibrated(config: NTKConfig, layer: Layer, heads: int, seed: int) -> CalibratedState:
-    inner, share = _features(config, layer, heads, seed), config.resolved_share
-    zeros, ones = torch.zeros(heads), torch.ones(heads)
+def _calibrated(config: NTKConfig, layer: AttentionLayer, heads: int, seed: int) -> CalibratedState:
+    inner = _features(config, layer, heads, seed)
+    share = config.resolved_share
+    zeros = torch.zeros(heads)
+    ones = torch.ones(heads)
     features = Calibrated(inner, torch.zeros(heads, layer.key_size), ones, zeros)
-    Z, columns = torch.zeros(heads, inner.size, layer.value_size), inner.size
-    if config.features == "learned":
-        columns = 1
+    Z = torch.zeros(heads, inner.size, layer.value_size)
+    columns = 1 if config.features == "learned" else inner.size  # of learned features only the first has mass
     if share == 0:
         state = CalibratedState(features, Z, torch.zeros(heads, columns), ones)
     else:

@@ -34,7 +34,10 @@ def test_another_model_is_refused_with_the_layer(saved):
         (lambda d: d["ntk"].update(colour=1), "unknown settings colour"),
         (lambda d: d["ntk"].update(size="many"), "size is 'many'"),
         (lambda d: d["ntk"].update(modules_to_save=3), CONFIG),
-        (lambda d: d["states"].update({"../../etc": d["states"][LAYER]}), "layers the model does not have"),
+        (
+            lambda d: d["states"].update({"../../etc": d["states"][LAYER]}),
+            "layers that the model does not have",
+        ),
         (lambda d: d["states"][LAYER].update(kind="evil"), f"layer {LAYER}"),
         (lambda d: d["states"][LAYER].update(map="evil"), f"layer {LAYER}"),
         (lambda d: d["states"][LAYER].update(settings={"inner": "calibrated", "settings": {}}), "not known"),
@@ -106,10 +109,10 @@ def test_a_hub_id_that_cannot_be_had_is_refused(monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
-    assert "the hub could not be reached (no network)" in refused("someone/adapter")
+    assert "the Hub could not be reached (no network)" in refused("someone/adapter")
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **options: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
-    assert "could not be had from the hub: no network" in refused("someone/adapter")
+    assert "nor an adapter on the Hub: no network" in refused("someone/adapter")
 
 
 def test_a_hub_id_is_downloaded(saved, monkeypatch):
@@ -156,7 +159,7 @@ def test_random_features_of_any_size_take_no_memory_before_they_are_refused(rand
         random_folder,
         lambda t: t.pop(f"base_model.model.{FIRST}.attangent_prefix.states.features.projection"),
     )
-    assert "not whole" in refused(random_folder)
+    assert "incomplete" in refused(random_folder)
 
 
 def test_a_projection_of_another_height_is_refused(random_folder):

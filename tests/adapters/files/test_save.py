@@ -7,7 +7,7 @@ import attangent
 from attangent import AttangentError, PrefixState
 from attangent.adapters import NTKConfig, attach, load_adapter, save_adapter, states_of
 from attangent.adapters.files.format import CONFIG, WEIGHTS
-from attangent.adapters.files.save import write_adapter
+from attangent.adapters.files.save import may_write_card, model_card, write_adapter
 from attangent.attention.features import Anchors
 from tests.adapters.files.cases import LAYER, tensors
 from tests.adapters.models import inputs, logits, tiny
@@ -100,3 +100,27 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(AttangentError, match="cannot create the folder"):
         save_adapter(attach(tiny("bert")), tmp_path / "file" / "adapter")
+
+
+def test_the_card_says_what_the_adapter_is():
+    card = model_card("someone/model", "LlamaForCausalLM", NTKConfig(), 7, 12345)
+    for part in ("base_model: someone/model", "12,345 numbers in 7 attention layers", "features `learned`"):
+        assert part in card
+
+
+def test_our_own_card_is_known_again(tmp_path):
+    path = tmp_path / "README.md"
+    assert may_write_card(path)
+    path.write_text(model_card("", "GPT2LMHeadModel", NTKConfig(), 1, 1))
+    assert may_write_card(path)
+
+
+@pytest.mark.parametrize("text", ["", "# My adapter\n", "---\nlibrary_name: peft\n"])
+def test_other_cards_are_not_ours(text, tmp_path):
+    (tmp_path / "README.md").write_text(text)
+    assert not may_write_card(tmp_path / "README.md")
+
+
+def test_a_link_is_not_ours(tmp_path):
+    (tmp_path / "README.md").symlink_to(tmp_path / "elsewhere")
+    assert not may_write_card(tmp_path / "README.md")

@@ -1,4 +1,4 @@
-"""Adapters in the files people know: adapter_config.json, adapter_model.safetensors, README.md."""
+"""Save adapters as adapter_config.json, adapter_model.safetensors and README.md, and load them."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -12,31 +12,78 @@ from attangent._core.files import real_folder, write_json, write_whole
 from attangent._version import __version__
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.card import is_our_card, model_card
-from attangent.adapters.files.describe import describe_state
-from attangent.adapters.files.format import CARD, CONFIG, FORMAT, PEFT_TYPE, ROOT, TENSOR, WEIGHTS
+from attangent.adapters.files.format import (
+    CARD,
+    CONFIG,
+    FORMAT,
+    PEFT_TYPE,
+    ROOT,
+    TENSOR,
+    WEIGHTS,
+    describe_state,
+)
 from attangent.adapters.files.read import read_adapter
 from attangent.adapters.layers import attention_layers, bare
-from attangent.adapters.record import record_of, states_of
-from attangent.adapters.saved_modules import fill_saved, saved_of
+from attangent.adapters.record import fill_saved, record_of, saved_of, states_of
 from attangent.attention.files import check_path, save_tensors
+
+_MARK = "---\nlibrary_name: attangent\n"
+_TEXT = (
+    _MARK
+    + """\
+base_model: {base}
+tags:
+- ntk-attention
+- prefix-tuning
+- adapter
+---
+
+# NTK-Attention adapter for {base}
+
+A trained prefix of unbounded length at constant cost: {count} numbers in {layers} attention layers
+(features `{features}`, units `{units}`). It does not contain the weights of the base model.
+
+```python
+import attangent
+from transformers import {auto}
+
+model = {auto}.from_pretrained("{base}")
+attangent.load_adapter(model, "PATH_OR_HUB_ID")
+```
+
+Saved by attangent {version}. Add here what it was trained on and how well it performs.
+"""
+)
 
 
 def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Path:
-    """Write one adapter of the model to a folder, each file whole or not at all; the folder is returned.
+    """Write one adapter of a model to a folder, each file atomically.
 
-    The tensors keep their dtype; modules that `modules_to_save` names are written with them. A README.md
-    that attangent did not write stays as it is.
+    Tensors keep their dtype; the modules in `modules_to_save` are written too. A README.md that attangent did
+    not write is left unchanged.
 
-    >>> import tempfile
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
-    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": torch.randint(20, (1, 6))})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     sorted(path.name for path in save_adapter(model, folder).iterdir())
-    ['README.md', 'adapter_config.json', 'adapter_model.safetensors']
+    Args:
+        model: A model with adapters.
+        folder: Where to write; it is created if missing.
+        name: The adapter to save.
+
+    Returns:
+        The folder.
+
+    Raises:
+        AttangentError: If there is no such adapter or the folder cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+        >>> _ = attach(model, NTKConfig(), calibration={"input_ids": torch.randint(20, (1, 6))})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sorted(path.name for path in save_adapter(model, folder).iterdir())
+        ['README.md', 'adapter_config.json', 'adapter_model.safetensors']
     """
-    states, config = states_of(model, name), record_of(model).configs[name]
+    states = states_of(model, name)
+    config = record_of(model).configs[name]
     return write_adapter(folder, bare(model), config, states, saved_of(model, name))
 
 
@@ -49,7 +96,7 @@ def write_adapter(
 ) -> Path:
     """Write states by layer name, and tensors of saved modules by parameter name, as an adapter of `base`.
 
-    Nothing is attached: of `base` only its class and the name it was loaded by are written.
+    The adapter need not be attached: only the class and the name of `base` are used.
     """
     check_path("folder", folder)
     folder = Path(folder)
@@ -60,26 +107,36 @@ def write_adapter(
     real_folder(folder.resolve())
     save_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
     write_json(folder / CONFIG, described)
-    if is_our_card(folder / CARD):
+    if may_write_card(folder / CARD):
         write_whole(folder / CARD, card)
     return folder
 
 
 def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Any:
-    """Attach the adapter that `save_adapter` wrote to a folder, or that lies on the hub under this id.
+    """Attach an adapter that `save_adapter` wrote.
 
-    Everything in the files is checked against the model before the model is touched; a refusal names the
-    layer that differs.
+    Args:
+        model: A transformers model; it is changed in place.
+        folder: The folder, or a Hub id (`owner/name`).
+        name: A name for the adapter.
 
-    >>> import copy, tempfile
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
-    >>> bare_model, ids = copy.deepcopy(model), torch.randint(20, (1, 6))
-    >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = load_adapter(bare_model, save_adapter(model, folder))
-    >>> torch.equal(bare_model(ids).logits, model(ids).logits)
-    True
+    Returns:
+        The model.
+
+    Raises:
+        AttangentError: If the files are damaged or do not fit the model, which is then unchanged.
+
+    Example:
+        >>> import copy, tempfile
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20)).eval()
+        >>> other = copy.deepcopy(model)
+        >>> ids = torch.randint(20, (1, 6))
+        >>> _ = attach(model, NTKConfig(), calibration={"input_ids": ids})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = load_adapter(other, save_adapter(model, folder))
+        >>> torch.equal(other(ids).logits, model(ids).logits)
+        True
     """
     attention_layers(bare(model))
     adapter = read_adapter(bare(model), folder)
@@ -89,7 +146,7 @@ def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
 
 
 def _described(base: Any, config: NTKConfig, states: Mapping[str, Any]) -> dict[str, Any]:
-    """The contents of adapter_config.json."""
+    """Return the contents of adapter_config.json."""
     return {
         "peft_type": PEFT_TYPE,
         "format": FORMAT,
@@ -116,3 +173,24 @@ def _versions() -> dict[str, str]:
     import transformers
 
     return {"attangent": __version__, "torch": torch.__version__, "transformers": transformers.__version__}
+
+
+def model_card(base: str, auto: str, config: Any, layers: int, count: int) -> str:
+    """Return the card of an adapter with this base model and config, `layers` layers and `count` numbers."""
+    return _TEXT.format(
+        base=base or "unknown",
+        auto=auto,
+        features=config.features,
+        units=config.resolved_units,
+        layers=layers,
+        count=f"{count:,}",
+        version=__version__,
+    )
+
+
+def may_write_card(path: Path) -> bool:
+    """Return whether there is no card yet, or one that attangent wrote."""
+    if not path.is_file():
+        return not (path.exists() or path.is_symlink())
+    with path.open("rb") as file:
+        return file.read(len(_MARK)) == _MARK.encode()

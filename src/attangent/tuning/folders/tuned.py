@@ -12,7 +12,7 @@ from attangent._core.gate import checked
 from attangent._core.plots import bars, finished, in_style, one_panel
 from attangent._core.settings import read_json
 from attangent.adapters.files.format import CONFIG, WEIGHTS
-from attangent.adapters.sharing import fetch_folder
+from attangent.adapters.hub import fetch_folder
 from attangent.tuning.folders.description import FILE, Description, read_description
 from attangent.tuning.frozen_adapter import with_beside
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attangent.adapters.stack import stacked
+from attangent.adapters.slot import stacked
 from attangent.attention import ntk_attention
 from attangent.attention.features import Calibrated, Learned
 from attangent.attention.state import PrefixState

@@ -5,7 +5,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.adapters import NTKConfig, attention_layers
-from attangent.adapters.files.describe import blank_state, check_together, describe_state, rebuild_state
+from attangent.adapters.files.format import blank_state, check_total_size, describe_state, rebuild_state
 from attangent.adapters.states import new_state
 from attangent.attention import RaggedState
 from tests.adapters.models import tiny
@@ -55,7 +55,7 @@ def test_shapes_that_cannot_be_are_refused(shapes):
 
 
 def test_an_object_that_is_no_state_of_ours_is_refused():
-    with pytest.raises(AttangentError, match="a state is Linear"):
+    with pytest.raises(AttangentError, match="a state of type Linear"):
         describe_state(torch.nn.Linear(1, 1))
 
 
@@ -106,6 +106,6 @@ def test_unknown_or_missing_tensors_of_a_ragged_state_are_refused():
 
 def test_states_that_are_too_large_together_are_refused():
     one = {"shapes": {"Z": [1 << 14, 1 << 13]}}
-    check_together([one, one])
-    with pytest.raises(AttangentError, match="402,653,184 numbers together"):
-        check_together([one, one, one])
+    check_total_size([one, one])
+    with pytest.raises(AttangentError, match="402,653,184 numbers, expected"):
+        check_total_size([one, one, one])
