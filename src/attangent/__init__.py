@@ -68,7 +68,7 @@ _ROOMS = (
     *("icl", "kernels", "papers", "stages", "tuning"),
 )
 _PLANNING = (
-    "a plan cost as much as five runs and its interval missed on a fresh task; tune and compare two runs"
+    "a plan cost five runs and its interval missed on a fresh task; tune and compare two runs instead"
 )
 _look_up_moved = _moved_names(
     __name__, "0.2", {}, removed={"KernelTuned": _PLANNING, "plan_tuning": _PLANNING}

@@ -159,5 +159,5 @@ class _RowCheck:
         if tensor is not None and len(tensor) != self.rows:
             raise AttangentError(
                 f"the batch has {len(tensor)} rows, but adapters are given for {self.rows}: pass one per "
-                f"row; if beams or return sequences multiply rows, pass their number as copies (now {self.copies})"
+                f"row; if beams or sequences multiply rows, pass their number as copies (got {self.copies})"
             )
