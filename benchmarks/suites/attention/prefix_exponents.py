@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attangent.attention.features import Elu
-from attangent.papers.p1_prefix.claims.attention_counting import algorithm_3, algorithm_4
+from attangent.papers.p1_prefix.claims.attention_setting import algorithm_3, algorithm_4
 from benchmarks.harness.measure import fixed_threads
 
 D = 32

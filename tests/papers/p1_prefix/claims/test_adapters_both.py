@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/adapters_both.py`."""
-
 import torch
 
 from attangent.audit.registry import get

@@ -1,11 +1,11 @@
-"""The tests of `papers/p1/adapters_tables.py`."""
-
 import pytest
 
 from attangent.audit.registry import get
 from attangent.papers.p1_prefix.claims import adapters_tables
+from attangent.papers.p1_prefix.claims.adapters_tables import beyond_rounding
+from tests.papers.harness import ClaimSuite, check
 
-SMALL = {
+SMALLER = {
     "pretrain": 64,
     "pretrain_epochs": 1,
     "train": 32,
@@ -76,7 +76,7 @@ def test_table_1_on_real_weights_is_open_without_data(monkeypatch):
 @pytest.mark.parametrize("id", ["P1/table-1", "P1/table-2"])
 def test_the_whole_way(id):
     claim = get(id)
-    found = claim.check(claim.quick | SMALL | {"pretrain_epochs": 0.2}, 0)
+    found = claim.check(claim.quick | SMALLER | {"pretrain_epochs": 0.2}, 0)
     assert 0 <= found.numbers["accuracy of LoRA"] <= 1
     assert found.numbers["numbers trained by NTK, authors' code"] == 2 * 2 * (8 * 8 + 8)
     assert "Measured ranking" in found.remark
@@ -91,3 +91,25 @@ def test_where_no_method_beats_the_most_frequent_label_nothing_is_decided(monkey
         assert found.numbers["share of the most frequent label"] == 0.5
         assert found.verdict == verdict
         assert ("nothing can be compared" in found.remark) is (verdict == "open")
+
+
+class TestPrintedTables(ClaimSuite):
+    found = {
+        "P1/table-1-averages": "violated",
+        "P1/table-1-lengths": "violated",
+    }
+    benign = {
+        "P1/table-1-averages": {"printed": {"LoRA": (76.52, 90.23, 86.50, 65.09, 87.76, 81.22)}},
+        "P1/table-1-lengths": {"last": [70.0, 75.0, 65.0, 62.0, 77.0, 69.8]},
+    }
+
+
+def test_only_loras_average_is_off():
+    wrong = [line.name for line in check("P1/table-1-averages").conclusions if not line.kept]
+    assert wrong == ["LoRA: distance beyond rounding"]
+    assert check("P1/table-1-averages").numbers["average of the accuracies, LoRA"] == pytest.approx(81.22)
+
+
+def test_rounding_is_forgiven():
+    assert beyond_rounding((1.0, 1.01, 1.01)) == 0.0
+    assert beyond_rounding((1.0, 1.0, 1.03)) == pytest.approx(0.02)

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/attention_fast.py`."""
-
 from attangent.audit import Verdict
 from attangent.papers.p1_prefix.claims import attention_fast
 from tests.papers.harness import SteadySuite, check, measured

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/attention_lemma.py`."""
-
 import math
 
 from attangent.attention import features

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/attention_prefix.py`."""
-
 from attangent.attention.features import Taylor
 from attangent.audit import Verdict
 from attangent.papers.p1_prefix.claims import attention_prefix

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/kernel_decomposition.py`."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/kernel_identities.py`."""
-
 from attangent.audit import Verdict
 from attangent.kernels import Tangent
 from attangent.papers.p1_prefix.claims import kernel_identities

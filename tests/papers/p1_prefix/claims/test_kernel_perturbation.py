@@ -1,12 +1,10 @@
-"""The tests of `papers/p1/kernel_perturbation.py`."""
-
 import pytest
 import torch
 
 from attangent import AttangentError
 from attangent.audit import Verdict
 from attangent.papers.p1_prefix.claims import kernel_perturbation
-from tests.papers.harness import ClaimSuite, check
+from tests.papers.harness import ClaimSuite, check, line
 
 
 class TestClaims(ClaimSuite):
@@ -39,3 +37,26 @@ def test_part_1_of_lemma_3_1_fails_for_a_kernel_that_jumps(monkeypatch):
 def test_data_outside_the_unit_ball_are_refused_where_the_theorem_excludes_them():
     with pytest.raises(AttangentError, match="expected at most 1"):
         check("P1/claim-g.4", x_norm=2.0)
+
+
+class TestLemmasK(ClaimSuite):
+    found = {
+        "P1/lemma-k.1": "holds",
+        "P1/lemma-k.2": "holds",
+    }
+    broken = {
+        "P1/lemma-k.1": {"C": 0.0},
+        "P1/lemma-k.2": {"C": 0.0, "sigma": 3.0},
+    }
+
+    def examine(self, finding):
+        assert finding.figures
+
+
+def test_parts_that_cannot_fail_do_not_hold_by_themselves():
+    parts = check("P1/lemma-k.1").judgements
+    assert {name for name, part in parts.items() if part.trivial} >= {"4", "9", "12"}
+    assert not parts["3"].trivial
+    growth = line(check("P1/lemma-k.1", m=65536), "over log m")
+    assert growth.kept is False
+    assert not growth.claimed

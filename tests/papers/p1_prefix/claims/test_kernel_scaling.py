@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/kernel_scaling.py`."""
-
 import pytest
 import torch
 

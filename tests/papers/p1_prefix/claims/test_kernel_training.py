@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/kernel_training.py`."""
-
 import pytest
 
 from attangent.audit import Verdict

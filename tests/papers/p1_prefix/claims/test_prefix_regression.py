@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/prefix_regression.py`."""
-
 import math
 
 import pytest

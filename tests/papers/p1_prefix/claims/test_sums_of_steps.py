@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/sums_of_steps.py`."""
-
 import pytest
 import torch
 

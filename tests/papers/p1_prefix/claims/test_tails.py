@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/tails.py`."""
-
 import math
 
 import pytest

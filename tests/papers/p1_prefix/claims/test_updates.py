@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/updates.py`."""
-
 import torch
 
 from attangent.attention.features import Printed, Taylor

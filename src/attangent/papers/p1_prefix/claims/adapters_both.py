@@ -12,10 +12,10 @@ from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.record import states_of
 from attangent.adapters.switch import disabled
+from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
-from attangent.audit.checks import needs_adapters
 from attangent.papers.p1_prefix.claims.small_tasks import SMALL_LANGUAGE, best_runs, language_trial
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run
 from attangent.papers.p1_prefix.head_to_head.settings import Entrant

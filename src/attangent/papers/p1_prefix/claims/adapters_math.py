@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from attangent._core.random import generator
+from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.audit.checks import needs_adapters
 from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, EQUATION_7, OURS, RECIPE, entrants, gain
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import adapt

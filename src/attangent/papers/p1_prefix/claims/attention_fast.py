@@ -11,7 +11,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import NOISE, at_most
 from attangent.papers.p1_prefix.claims.attention_prefix import growing_map
-from attangent.papers.p1_prefix.claims.bounded_prefix import BoundedPrefix
+from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix
 from attangent.papers.p1_prefix.fast_attention import (
     FastAttention,
     HyperAttention,

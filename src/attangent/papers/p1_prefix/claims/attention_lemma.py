@@ -10,7 +10,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import at_most
-from attangent.papers.p1_prefix.claims.bounded_prefix import uniform
+from attangent.papers.p1_prefix.claims.attention_setting import uniform
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import at_most
-from attangent.papers.p1_prefix.claims.bounded_prefix import BoundedPrefix, error_from
+from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, error_from
 
 
 @claim(

@@ -1,13 +1,140 @@
 """Appendix C: prompts compressed into Z and k."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from attangent.attention import PrefixState
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attangent._core.errors import AttangentError
+from attangent._core.random import generator
+from attangent.adapters.call import AttentionCall
+from attangent.attention import PrefixState, merge_prefix
 from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.p1_prefix.claims.trained_reader import Compression, equivalents, trained_reader
+from attangent.compression.capture import prompt_part
+from attangent.compression.fit import fit_layer
+from attangent.papers.p1_prefix.fast_attention import merged
+
+
+class BigramReader(nn.Module):
+    """One layer of attention that learns in context which symbol follows which.
+
+    A token is the pair (symbol before, symbol): a query asks for tokens whose first part is its own symbol,
+    and the value tells their second. H heads of size d, all weights trained.
+    """
+
+    def __init__(self, symbols: int, heads: int, dim: int, seed: int):
+        super().__init__()
+        self.symbols, self.heads, self.dim = symbols, heads, dim
+        draw = generator(seed, "bigram reader")
+
+        def weights(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.randn(shape, generator=draw) / math.sqrt(dim))
+
+        self.query, self.key = weights(heads, symbols, dim), weights(heads, 2 * symbols, dim)
+        self.value, self.out = weights(heads, 2 * symbols, dim), weights(heads, dim, symbols)
+        self.skip = weights(symbols, symbols)
+
+    def call(self, text: Tensor) -> AttentionCall:
+        """Attention of text (B, L + 1) over its last L tokens."""
+        before, now = (F.one_hot(part, self.symbols).float() for part in (text[:, :-1], text[:, 1:]))
+        pair = torch.cat([before, now], dim=-1)
+        q = torch.einsum("bls,hsd->bhld", now, self.query)
+        k, v = (torch.einsum("blp,hpd->bhld", pair, weight) for weight in (self.key, self.value))
+        return AttentionCall("attention", q, k, v, None, True, self.dim**-0.5, None)
+
+    def logits(self, text: Tensor, attended: Tensor) -> Tensor:
+        """The next symbol's logits (B, L, symbols) from the output (B, H, L, d) of attention."""
+        now = F.one_hot(text[:, 1:], self.symbols).float()
+        return torch.einsum("bhld,hds->bls", attended, self.out) + now @ self.skip
+
+
+def draw_text(symbols: int, texts: int, length: int, tables: Tensor, seed: int, stream: str) -> Tensor:
+    """(texts, length) symbols that follow one another by the tables (texts or 1, symbols, symbols)."""
+    draw = generator(seed, stream)
+    rows = torch.arange(texts) % len(tables)
+    found = [torch.randint(0, symbols, (texts,), generator=draw)]
+    for _ in range(length - 1):
+        found.append(torch.multinomial(tables[rows, found[-1]], 1, generator=draw)[:, 0])
+    return torch.stack(found, dim=1)
+
+
+def draw_tables(symbols: int, count: int, seed: int, stream: str) -> Tensor:
+    """Chances (count, symbols, symbols) of what follows: a few likely symbols each."""
+    logits = torch.randn(count, symbols, symbols, generator=generator(seed, stream))
+    return (3 * logits).softmax(dim=-1)
+
+
+def trained_reader(symbols: int, heads: int, dim: int, steps: int, seed: int) -> BigramReader:
+    """The model after `steps` of Adam on fresh texts, each with a table of its own."""
+    model = BigramReader(symbols, heads, dim, seed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    tables = draw_tables(symbols, 32 * steps, seed, "training tables").split(32)
+    for step, table in enumerate(tables):
+        text = draw_text(symbols, 32, 98, table, seed, f"training text {step}")
+        call = model.call(text[:, :-1])
+        logits = model.logits(text[:, :-1], call.tokens()[0])
+        loss = F.cross_entropy(logits.flatten(0, 1), text[:, 2:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A prompt in front of texts: calibration text to fit on, other text to measure on."""
+
+    model: BigramReader
+    keys: Tensor
+    values: Tensor
+    calibration: Tensor
+    held_out: Tensor
+
+    @classmethod
+    def draw(cls, model: BigramReader, length: int, texts: int, seed: int) -> "Compression":
+        """A prompt of `length` tokens and 2 x `texts` texts of 32 tokens, all by one new table."""
+        table = draw_tables(model.symbols, 1, seed, "prompt's table")
+        prompt = model.call(draw_text(model.symbols, 1, length + 1, table, seed, "prompt"))
+        text = draw_text(model.symbols, 2 * texts, 33, table, seed, "text behind the prompt")
+        return cls(model, prompt.k[0], prompt.v[0], text[:texts], text[texts:])
+
+    def by_formula(self, features: FeatureMap) -> PrefixState:
+        """Z and k by Eq. (7)."""
+        return PrefixState.from_prefix(features, self.keys, self.values)
+
+    def fitted(self, method: str, size: int) -> PrefixState:
+        """Z and k fitted on the calibration text."""
+        call = self.model.call(self.calibration)
+        valid = torch.ones(call.q.shape[0], call.q.shape[2], dtype=torch.bool)
+        state = fit_layer(call, valid, self.keys, self.values, size, method)[0]
+        if not isinstance(state, PrefixState):
+            raise AttangentError(f"{method} gave its heads states of several sizes, expected one size")
+        return state
+
+    def ratio(self, state: PrefixState) -> float:
+        """KL(full prompt || state) / KL(full prompt || no prompt), means over the held-out text."""
+        call = self.model.call(self.held_out)
+        output, lse = call.tokens()
+        full = merged((output, lse), prompt_part(call, self.keys, self.values))[0]
+        with_state = merge_prefix(call.q, output, lse, state, call.scale)
+        said = [self.model.logits(self.held_out, x).log_softmax(-1) for x in (full, with_state, output)]
+        return _divergence(said[0], said[1]) / _divergence(said[0], said[2])
+
+
+def _divergence(full: Tensor, other: Tensor) -> float:
+    return (full.exp() * (full - other)).sum(dim=-1).mean().item()
+
+
+def equivalents(state: PrefixState) -> float:
+    """The state's size in tokens of a KV cache: its numbers over those of a key and a value."""
+    return state.number_of_floats / state.heads / (state.features.dim + state.Z.shape[-1])
+
 
 FORMULA: dict[str, Callable[[int], FeatureMap]] = {
     "elu, Eq. (7)": Elu,

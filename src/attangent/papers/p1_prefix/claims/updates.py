@@ -11,7 +11,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import at_most
-from attangent.papers.p1_prefix.claims.attention_counting import drawn
+from attangent.papers.p1_prefix.claims.attention_setting import drawn
 
 
 class PrefixMap:

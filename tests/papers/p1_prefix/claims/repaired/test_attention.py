@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/repaired/attention.py`."""
-
 from attangent.audit import Verdict
 from attangent.papers.p1_prefix.claims.repaired import attention
 from attangent.papers.p1_prefix.claims.updates import PrefixMap

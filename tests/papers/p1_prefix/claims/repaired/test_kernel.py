@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/repaired/kernel.py`."""
-
 import pytest
 
 from attangent.audit import Verdict

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/repaired/probability.py`."""
-
 from tests.papers.harness import ClaimSuite
 
 

@@ -1,5 +1,3 @@
-"""The tests of `papers/p1/repaired/training.py`."""
-
 import pytest
 
 from attangent.audit.registry import get

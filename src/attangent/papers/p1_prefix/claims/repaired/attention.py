@@ -10,9 +10,8 @@ from attangent.attention.features import Printed, Taylor, order_for
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p1_prefix.claims.attention_counting import algorithm_4, drawn
 from attangent.papers.p1_prefix.claims.attention_fast import error, even_order
-from attangent.papers.p1_prefix.claims.bounded_prefix import BoundedPrefix, uniform
+from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, algorithm_4, drawn, uniform
 from attangent.papers.p1_prefix.claims.updates import PrefixMap
 from attangent.papers.p1_prefix.fast_attention import PolynomialAttention
 

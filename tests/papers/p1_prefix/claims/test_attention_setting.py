@@ -1,18 +1,33 @@
-"""The tests of `papers/p1/attention_counting.py`."""
-
 import pytest
 import torch
 
 from attangent.attention import ntk_attention, prefix_attention
 from attangent.attention.features import Elu
 from attangent.attention.state import PrefixState
-from attangent.papers.p1_prefix.claims.attention_counting import (
+from attangent.papers.p1_prefix.claims.attention_setting import (
+    BoundedPrefix,
     algorithm_3,
     algorithm_4,
     count_3,
     count_4,
+    error_from,
     last_exponent,
 )
+
+
+def test_error_bound_from_a_relative_error_is_kept_by_the_worst_weights():
+    """Two tokens of values +-1: one weight too large, the other too small, as far as the error allows."""
+    e = 0.2
+    high, low = (1 + e), (1 - e)
+    assert abs((high - low) / (high + low)) <= error_from(e, 1.0)
+    assert error_from(1.5, 1.0) == 2.0
+
+
+def test_values_of_the_bounded_prefix_keep_the_bound_and_follow_the_keys():
+    prefix = BoundedPrefix.draw(50, 7, 3, 0.5, seed=0)
+    assert prefix.K_C.shape == (1, 50, 3)
+    assert max(t.abs().max().item() for t in (prefix.Q, prefix.K, prefix.V, prefix.K_C, prefix.V_C)) <= 0.5
+    assert torch.equal(prefix.V_C[..., 1], prefix.K_C[..., 0])
 
 
 @pytest.mark.parametrize(("L", "m", "d"), [(5, 7, 3), (8, 1, 4), (3, 20, 2)])
