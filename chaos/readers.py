@@ -103,33 +103,6 @@ def _load_audit(folder: Path) -> Any:
     return len(load(folder).frame())
 
 
-def _study(folder: Path) -> Path:
-    text = f"""model = "{small_encoder()}"
-seeds = 1
-
-[training]
-epochs = 1
-batch = 8
-
-[entrants.head]
-kind = "head"
-
-[tasks.cats]
-files = ["{rows()}"]
-train = 20
-validation = 8
-test = 8
-"""
-    (folder / "study.toml").write_text(text)
-    return folder / "study.toml"
-
-
-def _read_study(folder: Path) -> Any:
-    from attangent.papers.p1_prefix.head_to_head.settings import read_comparison
-
-    return read_comparison(folder / "study.toml") and None
-
-
 def _training_rows(folder: Path) -> Path:
     (folder / "rows.jsonl").write_bytes(rows().read_bytes())
     return folder / "rows.jsonl"
@@ -151,7 +124,6 @@ READERS = [
     Reader("metrics", _metrics, _read_metrics("metrics.csv")),
     Reader("trainer state", _trainer_state, _read_metrics("trainer_state.json")),
     Reader("finding", _audit_run, _load_audit),
-    Reader("study", _study, _read_study),
     Reader("rows to train on", _training_rows, _read_rows),
     Reader("tuned model", runs.of_tuned("model/tuned.json"), runs.load_tuned),
     Reader("tuned weights", runs.of_tuned("model/model.safetensors"), runs.load_tuned),

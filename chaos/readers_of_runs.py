@@ -12,14 +12,12 @@ from chaos.jobs import prompt, rows, small_decoder, small_encoder
 
 @cache
 def _tuned() -> Path:
-    from attangent.tuning.finetune import finetune
-    from attangent.tuning.methods import Method
-    from attangent.tuning.request import Tuning
-    from attangent.tuning.training import Training
+    from attangent.tuning import Method, TrainingSettings, TuningRequest, tune
 
     place = Path.cwd() / "inputs" / "tuned"
     if not place.is_dir():
-        finetune(Tuning(small_encoder(), rows(), method=Method("head"), training=Training(epochs=1)), place)
+        training = TrainingSettings(epochs=1)
+        tune(TuningRequest(small_encoder(), rows(), method=Method("head"), training=training), place)
     return place / "seed-0"
 
 
@@ -77,10 +75,9 @@ def of_settings(folder: Path) -> Path:
 
 
 def read_settings(folder: Path) -> Any:
-    from attangent._core.settings import read_toml
-    from attangent.papers.p1_prefix.head_to_head.settings import training_of
-    from attangent.tuning.methods import Method
+    from attangent._core.settings import read_toml, settings_of
+    from attangent.tuning import Method, TrainingSettings
 
     found = read_toml(folder / "tune.toml")
     Method.from_dict(found.get("method", {}))
-    training_of(found.get("training", {}))
+    settings_of(TrainingSettings, found.get("training", {}), "training")

@@ -1,7 +1,5 @@
 """Every result shows itself: a short text, a table of HTML, a picture that is also a file."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,12 +14,9 @@ from attangent.forecast.data.long_frames import read_long
 from attangent.forecast.pipeline.panels.evaluation import evaluate_models
 from attangent.icl import Dictionary, compare_to_ridge, predictor_of
 from attangent.kernels import SoftmaxNetwork, unit_data
-from attangent.papers.p1_prefix.head_to_head.standing import Standing
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.stages import StageDetector, find_stages
-from attangent.tuning.folders.tuned import Prediction
-from attangent.tuning.planning.plan import Plan, PlannedRun
-from attangent.tuning.runs import TuningRuns
+from attangent.tuning import LabelPrediction, TuningRuns
 from tests.audit.examples import make_record, make_run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -86,20 +81,6 @@ def curve():
     return report(goal={"met": True, "stopped": "", "attempts": tried})
 
 
-def standing():
-    row = {"accuracy": 0.8, "sd": 0.02, "seeds": 3, "rate": 0.1, "parameters": 9, "seconds": 2.0}
-    rows = [{"task": "t", "entrant": name, **row, "peak_megabytes": 3.0} for name in ("ntk", HOSTILE)]
-    return Standing(tuple(rows))
-
-
-def plan():
-    run = PlannedRun(
-        *(HOSTILE, 0.01, 4.0, 152, 0.4, (0.9, 0.3), 0.5, 0.8, 0.77, 0.83),
-        *(0.1, True, False, 0, 9.0, 300.0),
-    )
-    return Plan({}, "accuracy", 0.81, 300, (run, replace(run, learning_rate=0.02, loss_sure=False)), 0, 20.0)
-
-
 RESULTS = {
     "finding": lambda: finding(),
     "run": run,
@@ -115,9 +96,7 @@ RESULTS = {
     "compression": lambda: report(),
     "compression, curve": lambda: curve(),
     "tuning": lambda: TuningRuns([{"seed": 0, "method": HOSTILE, "eval_accuracy": 0.9}]),
-    "methods": lambda: standing(),
-    "plan": plan,
-    "label": lambda: Prediction(HOSTILE, {HOSTILE: 0.9, "no": 0.1}),
+    "label": lambda: LabelPrediction(HOSTILE, {HOSTILE: 0.9, "no": 0.1}),
 }
 
 

@@ -20,9 +20,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import attangent
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TuningRequest, tune
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 
 SMALL = "TUTORIAL_SMALL" in os.environ  # the tests run this page with a toy model
 model = os.environ.get("TUTORIAL_ENCODER", "sentence-transformers/all-MiniLM-L6-v2")
@@ -43,11 +43,11 @@ runs = Path("runs")
 shutil.rmtree(runs, ignore_errors=True)
 train.to_csv("train.csv", index=False)
 test.to_csv("test.csv", index=False)
-training = Training(epochs=1.0) if SMALL else Training()
+training = TrainingSettings(epochs=1.0) if SMALL else TrainingSettings()
 scores = {}
 for method in ("probe", "lora", "ntk"):
-    tuning = Tuning(model, Path("train.csv"), Path("test.csv"), method=Method(method), training=training)
-    scores[method] = finetune(tuning, runs / method)[0]
+    tuning = TuningRequest(model, Path("train.csv"), Path("test.csv"), method=Method(method), training=training)
+    scores[method] = tune(tuning, runs / method)[0]
 table = pd.DataFrame(scores).T[["eval_accuracy", "parameters", "seconds"]]
 table
 

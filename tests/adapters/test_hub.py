@@ -15,9 +15,7 @@ import attangent
 from attangent import AttangentError
 from attangent.adapters import NTKConfig, attach, load_adapter, save_adapter
 from attangent.adapters.hub import check_model_name, push_to_hub
-from attangent.tuning.finetune import Tuning, finetune
-from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning import Method, TrainingSettings, TuningRequest, tune
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 
@@ -149,8 +147,10 @@ def test_an_adapter_goes_up_with_its_card_and_comes_back(shared_hub, llama, tmp_
 def test_a_tuned_folder_goes_up_and_load_tuned_takes_its_name(shared_hub, tmp_path):
     bert = save_bert(tmp_path / "bert")
     write_rows(bert / "train.jsonl", 24)
-    given = Tuning(str(bert), bert / "train.jsonl", method=Method("ntk"), training=Training(epochs=1))
-    finetune(given, tmp_path / "run")
+    given = TuningRequest(
+        str(bert), bert / "train.jsonl", method=Method("ntk"), training=TrainingSettings(epochs=1)
+    )
+    tune(given, tmp_path / "run")
     push_to_hub(tmp_path / "run", "me/tuned", base_model="them/bert")
     assert json.loads((shared_hub / "me/tuned/tuned.json").read_text())["base_model"] == "them/bert"
     assert re.search(r'load_tuned\("me/tuned"\)', (shared_hub / "me/tuned/README.md").read_text())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from attangent.papers.p1_prefix.head_to_head.budget import parameter_count
-from attangent.tuning.methods import Method
+from attangent.tuning.methods import Method, adapt
+from attangent.tuning.tasks import trained_sizes
 from benchmarks.suites.tuning import plain_lora
 from benchmarks.suites.tuning.plain_lora import GRID, LORA, RATES, SETTINGS
 from tests.adapters.models import tiny
@@ -12,12 +12,13 @@ from tests.adapters.models import tiny
 @pytest.mark.parametrize("name", ["bert", "vit"])
 def test_it_has_the_numbers_of_ours(name):
     kind = "image-classification" if name == "vit" else "classification"
-    ours, theirs = (parameter_count(tiny(name), one, kind) for one in (Method("lora", rank=8), LORA))
+    methods = (Method("lora", rank=8), LORA)
+    ours, theirs = (trained_sizes(adapt(tiny(name), method, kind, 0))["parameters"] for method in methods)
     assert ours == theirs
 
 
 def test_it_starts_from_random_weights_and_reads_what_the_model_gives():
-    assert SETTINGS["recipe"].start == "random"
+    assert SETTINGS["start"] == "random"
     assert SETTINGS["pooling"] == "first"
 
 

@@ -15,10 +15,10 @@ def test_the_start_has_the_penalty_that_is_asked_for(strength, monkeypatch):
     used = []
 
     def run(*_):
-        used.append(start.fit_classifier(torch.nn.Linear(4, 2), x, y, to_train=True))
+        used.append(start.fit_classifier(torch.nn.Linear(4, 2), x, y, leave_error=True))
         return {"test": {"accuracy": 1.0, "loss": 0.0}}
 
     monkeypatch.setattr(start_penalties, "one_run", run)
     found = start_penalties.trained(None, "lora", strength)
-    assert used == [start.HeadFit(strength, strength, sure=False)]
+    assert used == [start.HeadFit(strength, strength, confident=False)]
     assert found == {"method": "lora", "strength": strength, "accuracy": 1.0, "loss": 0.0}

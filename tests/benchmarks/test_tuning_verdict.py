@@ -2,7 +2,7 @@
 
 import pytest
 
-from attangent.papers.p1_prefix.head_to_head.run import read_runs
+from benchmarks.suites.tuning.comparison import read_runs
 from benchmarks.suites.tuning.verdict import (
     DEFAULT,
     accuracies,

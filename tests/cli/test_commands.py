@@ -9,7 +9,7 @@ import pytest
 
 from attangent import __version__
 from attangent.cli import commands
-from attangent.tuning.data.blanks import BlankTextWarning
+from attangent.tuning.data.text import BlankTextWarning
 
 
 def test_version_and_help_do_without_torch():

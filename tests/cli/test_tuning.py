@@ -1,13 +1,17 @@
-"""The commands tune and compare, as a user types them."""
+"""The commands tune and predict, as a user types them."""
 
 import json
 import re
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
 
 from attangent import AttangentError
+from attangent.cli import tuning
 from attangent.cli.commands import app
+from attangent.tuning import loading, request
+from attangent.tuning.methods.registry import TECHNIQUES
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
 RUNNER = CliRunner()
@@ -76,58 +80,54 @@ def test_images_are_tuned_with_lora_unless_a_state_is_set_up(tmp_path):
     assert "ntk: accuracy" in state.output, state.output
 
 
-def test_compare_prints_a_table_of_equal_sizes(folder, tmp_path):
-    options = ("--methods", "ntk,lora", "--epochs", 1, "--seeds", 1, "--out", tmp_path, "--max-tokens", 8)
-    done = run("compare", *files(folder), *options, "--json")
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout)
-    assert [row["entrant"] for row in rows] == ["ntk", "lora"]
-    assert rows[0]["parameters"] == pytest.approx(rows[1]["parameters"], rel=0.1)
-    assert "| train | lora |" in (tmp_path / "table.md").read_text()
-    assert "| train | ntk |" in run("compare", *files(folder), *options, "--quiet").output
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("tune", "--method", "magic"), "method is 'magic'"),
-        (("tune", "--task", "chess"), "task is 'chess'"),
-        (("tune", "--config", "none.toml"), "there is no file none.toml"),
-        (("tune", "--layout", "glue"), "layout is 'glue'"),
-        (("compare", "--config", "none.toml"), "both --config and --model"),
-        (("compare", "--methods", "magic"), "method is 'magic'"),
+        (("--method", "magic"), "'magic' is not one of 'ntk', 'lora'"),
+        (("--task", "chess"), "'chess' is not one of 'classification'"),
+        (("--start", "warm"), "'warm' is not one of 'closed-form'"),
+        (("--validation", "random"), "No such option: --validation"),
     ],
 )
-def test_what_is_wrong_is_said(folder, tmp_path, arguments, message):
-    done = run(arguments[0], *files(folder), "--out", tmp_path / "out", *arguments[1:])
+def test_unknown_choices_are_usage_errors(folder, tmp_path, arguments, message):
+    done = run("tune", *files(folder), "--out", tmp_path / "out", *arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.output).split())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[plan]\n", "unknown settings plan"),
+        ('start = "warm"\n', "start is 'warm'"),
+        ("[training]\nepoch = 1\n", "unknown settings epoch"),
+        ("[method]\nrank = 0\n", "rank is 0"),
+    ],
+)
+def test_config_files_that_are_rejected(folder, tmp_path, content, message):
+    (tmp_path / "c.toml").write_text(content)
+    done = run("tune", *files(folder), "--out", tmp_path / "out", "--config", tmp_path / "c.toml")
     assert isinstance(done.exception, AttangentError)
     assert message in str(done.exception)
 
 
-def test_compare_needs_its_files(tmp_path):
-    for arguments, message in (
-        ((), "give --config, or all of"),
-        (("--config", "x.toml"), "there is no file x.toml"),
-    ):
-        done = run("compare", "--out", tmp_path, *arguments)
-        assert message in str(done.exception)
+def test_a_missing_config_file_is_named(folder, tmp_path):
+    done = run("tune", *files(folder), "--out", tmp_path / "out", "--config", "none.toml")
+    assert "there is no file none.toml" in str(done.exception)
 
 
-def test_solve_scores_what_tune_learnt(tmp_path):
-    model = save_llama(tmp_path / "llama")
-    problems = tmp_path / "math.jsonl"
-    problems.write_text('{"question": "1 2 ?", "answer": "the cat\\n#### 1"}\n' * 4)
-    common = ("--model", model, "--train", problems, "--eval", problems)
-    tuned = run("tune", *common, "--task", "causal-lm", "--epochs", 1, "--out", tmp_path / "out", "--quiet")
-    assert (tuned.exit_code, tuned.output) == (0, "")
-    asked = ("solve", "--model", model, "--problems", problems, "--max-new-tokens", 4)
-    asked += ("--adapter", tmp_path / "out/seed-0/adapter", "--out", tmp_path / "answers.jsonl")
-    done = run(*asked)
-    assert done.exit_code == 0, done.output
-    assert "4 answered" in done.stderr
-    assert "of 4; saved in" in done.stdout
-    assert json.loads(run(*asked, "--limit", 3, "--json").stdout)["problems"] == 3
-    assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3
+def test_the_choices_are_those_of_the_tool():
+    assert set(get_args(tuning.MethodName)) == set(TECHNIQUES)
+    assert (tuning.Task, tuning.Start) == (request.Task, request.Start)
+    assert tuning.Pooling == loading.Pooling
+
+
+def test_a_config_file_may_hold_pooling_and_start(folder, tmp_path):
+    (tmp_path / "c.toml").write_text('pooling = "mean"\nstart = "random"\n[method]\nname = "head"\n')
+    options = ("--epochs", 1, "--config", tmp_path / "c.toml", "--out", tmp_path / "out", "--quiet")
+    assert run("tune", *files(folder), *options).exit_code == 0
+    settings = json.loads((tmp_path / "out/seed-0/settings.json").read_text())
+    assert (settings["pooling"], settings["recipe"]["start"]) == ("mean", "random")
 
 
 def test_predict_answers_rows_and_lines(folder, tmp_path):
@@ -140,7 +140,7 @@ def test_predict_answers_rows_and_lines(folder, tmp_path):
     (tmp_path / "new.tsv").write_text("message\tnote\nthe old cat\tx\na dog runs\ty\n")
     asked = ("predict", "--adapter", tmp_path / "out", tmp_path / "new.tsv")
     done = run(*asked, "--out", tmp_path / "answers.csv")
-    assert "2 answers in" in done.output
+    assert "2 predictions in" in done.output
     lines = (tmp_path / "answers.csv").read_text().splitlines()
     assert lines[0] == "label,probability,probability of cat,probability of dog"
     assert [line.split(",")[0] for line in lines[1:]] == ["cat", "dog"]
@@ -156,13 +156,13 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     common = ("--model", model, "--train", tmp_path / "t.jsonl", "--task", "causal-lm")
     tuned = run("tune", *common, "--epochs", 20, "--learning-rate", 0.1, "--out", tmp_path / "out")
     assert tuned.exit_code == 0
-    assert "over 1 seed," in tuned.output
+    assert "over 1 seed;" in tuned.output
     assert f"next: attangent generate TEXT --model {model} --adapter {tmp_path}" in tuned.output
     asked = ("generate", "the cat", "--model", model, "--adapter", tmp_path / "out", "--tokens", 1)
     done = run(*asked)
     assert (done.exit_code, done.output) == (0, "sleeps\n")
     refused = run("predict", "--adapter", tmp_path / "out", tmp_path / "t.jsonl")
-    assert "goes on with texts" in str(refused.exception)
+    assert "generates text" in str(refused.exception)
     chat = ["chat", "--model", str(model), "--adapter", str(tmp_path / "out"), "--tokens", "1"]
     talked = RUNNER.invoke(app, chat, input="the cat\n\n")
     assert (talked.exit_code, len(talked.output.splitlines())) == (0, 1)
@@ -172,15 +172,8 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
 def test_auto_says_what_it_chose_and_why(folder, tmp_path):
     done = run("tune", *files(folder), "--method", "auto", "--epochs", 1, "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    assert re.search(r"chose (ntk\+)?lora: error on rows kept apart ntk\+lora \d\.\d+, lora \d", done.output)
-    assert re.search(r"chose the rate 0\.\d+ and .*run, then trained so on all rows", done.output)
-
-
-def test_a_search_says_what_it_tried_and_chose(folder, tmp_path):
-    done = run("tune", *files(folder), "--method", "lora", "--epochs", 2, "--search", "--out", tmp_path)
-    assert done.exit_code == 0, done.output
-    assert re.search(r"error on rows kept apart by rate: 0\.004: \d\.\d+, 0\.016: ", done.output)
-    assert re.search(r"chose the rate 0\.\d+ and .*run, then trained so on all rows", done.output)
+    assert re.search(r"chose (ntk\+)?lora: held-out error ntk\+lora \d\.\d+, lora \d", done.output)
+    assert re.search(r"then trained for .*run on all rows, at the rate 0\.\d+", done.output)
 
 
 def test_regression_from_the_command_line(folder, tmp_path):

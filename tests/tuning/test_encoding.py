@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.tuning.data.text import Example, TextTask
-from attangent.tuning.encoding import Completion, Padding, encode_completions, encode_task, stack
+from attangent.tuning.data.text import Completion, TextExample, TextTask
+from attangent.tuning.encoding import Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import load_tokenizer
 from tests.adapters.tiny import save_bert, save_llama
 
@@ -21,7 +21,7 @@ def llama(tmp_path_factory):
 
 
 def task(*features):
-    return TextTask((Example(features, 1), Example(features, 0)), ("no", "yes"))
+    return TextTask((TextExample(features, 1), TextExample(features, 0)), ("no", "yes"))
 
 
 def read(tokenizer, row):
@@ -41,7 +41,7 @@ def test_features_are_lines_where_there_is_no_separator(llama):
 
 
 def test_longer_than_the_model_takes_is_refused(bert):
-    with pytest.raises(AttangentError, match="example 1 has 9 tokens with 3 a feature, the model takes 8"):
+    with pytest.raises(AttangentError, match="example 1 has 9 tokens with 3 per feature, the model takes 8"):
         encode_task(task("the old cat sleeps", "a red dog runs"), bert, max_tokens=3, model_limit=8)
     with pytest.raises(AttangentError, match="max_tokens is 0"):
         encode_task(task("a"), bert, max_tokens=0)

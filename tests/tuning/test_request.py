@@ -6,7 +6,7 @@ import pytest
 
 from attangent import AttangentError
 from attangent.tuning.methods import Method
-from attangent.tuning.request import Tuning
+from attangent.tuning.request import TuningRequest
 from tests.adapters.tiny import save_bert, write_images, write_rows
 
 
@@ -20,7 +20,7 @@ def bert(tmp_path_factory):
 
 def tuning(folder, **own):
     files = {"train": folder / "train.jsonl", "evaluate": folder / "eval.jsonl"}
-    return Tuning(str(folder), **{**files, **own})
+    return TuningRequest(str(folder), **{**files, **own})
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,8 @@ def tuning(folder, **own):
     [
         ({"task": "ranking"}, "task is 'ranking'"),
         ({"max_tokens": 0}, "max_tokens"),
+        ({"pooling": "max"}, "pooling is 'max'"),
+        ({"start": "warm"}, "start is 'warm'"),
         ({"evaluate": "none.jsonl"}, "there is no"),
     ],
 )

@@ -53,13 +53,13 @@ def test_the_penalty_is_the_one_that_a_search_over_all_of_them_finds(signal, siz
     every = GridSearchCV(LogisticRegression(max_iter=1000), strengths, cv=folds, scoring="neg_log_loss")
     found = fit_classifier(torch.nn.Linear(8, 3), x, y)
     assert found.strength / 8 == every.fit(units, y).best_params_["C"]
-    assert found.sure is (signal == 3)
+    assert found.confident is (signal == 3)
     assert found.least <= found.strength
     layers = [torch.nn.Linear(8, 3) for _ in range(2)]
-    for layer, to_train in zip(layers, (False, True), strict=True):
-        assert fit_classifier(layer, x, y, to_train=to_train) == found
+    for layer, leave_error in zip(layers, (False, True), strict=True):
+        assert fit_classifier(layer, x, y, leave_error=leave_error) == found
     left = [_loss(layer, x, y) for layer in layers]
-    assert left[1] == left[0] if found.sure or found.least == found.strength else left[1] > left[0]
+    assert left[1] == left[0] if found.confident or found.least == found.strength else left[1] > left[0]
 
 
 def _loss(layer, x, y):

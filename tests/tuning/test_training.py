@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.tuning import checkpoints
-from attangent.tuning.checkpoints import put_tensors, trained_tensors
-from attangent.tuning.data.text import read_task
-from attangent.tuning.encoding import Completion, Padding, encode_completions, encode_task
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TrainingSettings, TuningRequest, tune
+from attangent.tuning import trainer as trainer_module
+from attangent.tuning.data.text import Completion, read_task
+from attangent.tuning.encoding import Padding, encode_completions, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method, adapt
-from attangent.tuning.recipe import Recipe
-from attangent.tuning.trainer import make_trainer, optimiser
-from attangent.tuning.training import Job, Training, row_errors, score, train, untrained
+from attangent.tuning.prepared import PreparedTask
+from attangent.tuning.running import start_method
+from attangent.tuning.trainer import make_trainer, optimiser, put_tensors, trained_tensors
+from attangent.tuning.training import row_errors, score, train
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
@@ -35,15 +35,20 @@ def data(tmp_path_factory):
     return load_model(folder, "classification", task.labels), rows
 
 
-def job(data, tmp_path, name="ntk", rate=0.03):
+def task(data, name="ntk"):
     model, rows = data
     adapted = adapt(copy.deepcopy(model), Method(name), "classification", 0, [PAD(rows[:16])])
-    return Job(adapted, "classification", rate, rows[:48], PAD, tmp_path)
+    return PreparedTask(adapted, "classification", rows[:48], PAD)
+
+
+def trainer_of(data, folder, name="ntk", rate=0.03, **settings):
+    return make_trainer(task(data, name), rate, TrainingSettings(**{"batch": 8, **settings}), folder)
 
 
 @pytest.mark.parametrize(("name", "rate"), [("ntk", 0.03), ("lora", 0.01), ("full", 3e-3)])
 def test_what_can_be_learnt_is_learnt(data, tmp_path, name, rate):
-    trainer, numbers = train(job(data, tmp_path, name, rate), Training(epochs=6, batch=8))
+    trainer = trainer_of(data, tmp_path, name, rate, epochs=6)
+    numbers = train(trainer)
     found = score(trainer, data[1][48:], "classification")
     assert found["accuracy"] >= 0.8
     assert numbers["steps"] == 36
@@ -53,7 +58,7 @@ def test_what_can_be_learnt_is_learnt(data, tmp_path, name, rate):
 
 def test_errors_of_rows_are_what_one_row_alone_gets(data, tmp_path):
     rows = data[1]
-    trainer, _ = untrained(job(data, tmp_path), Training())
+    trainer = trainer_of(data, tmp_path)
     found = row_errors(trainer, rows[48:], "classification")
     for row, error in zip(rows[48:], found, strict=True):
         loss = score(trainer, [row], "classification")["loss"]
@@ -66,7 +71,7 @@ def test_errors_of_texts_that_go_on(tmp_path):
     pairs = [Completion("the cat", "sleeps"), Completion("a dog", "runs and runs")]
     rows = encode_completions(pairs, tokenizer, 16)
     adapted = adapt(load_model(folder, "causal-lm"), Method("lora"), "causal-lm", 0)
-    trainer, _ = untrained(Job(adapted, "causal-lm", 0.1, rows, PAD, tmp_path), Training())
+    trainer = make_trainer(PreparedTask(adapted, "causal-lm", rows, PAD), 0.1, TrainingSettings(), tmp_path)
     losses = [score(trainer, [row], "causal-lm")["loss"] for row in rows]
     assert row_errors(trainer, rows, "causal-lm") == pytest.approx([1 - math.exp(-one) for one in losses])
 
@@ -76,51 +81,53 @@ def test_errors_of_numbers_are_squared(tmp_path):
     rows = encode_task(read_task(write_rows(folder / "rows.jsonl", 5)), load_tokenizer(folder), 8)
     rows = [{**row, "labels": float(n)} for n, row in enumerate(rows)]
     adapted = adapt(load_model(folder, "regression"), Method("head"), "regression", 0)
-    trainer, _ = untrained(Job(adapted, "regression", 0.1, rows, PAD, tmp_path), Training())
+    trainer = make_trainer(PreparedTask(adapted, "regression", rows, PAD), 0.1, TrainingSettings(), tmp_path)
     found = row_errors(trainer, rows, "regression")
     assert sum(found) / 5 == pytest.approx(score(trainer, rows, "regression")["loss"])
 
 
-def test_the_head_has_a_rate_of_its_own(data, tmp_path):
-    groups = optimiser(job(data, tmp_path).model, 0.03, Training(head_rate=0.004)).param_groups
+def test_the_head_has_a_rate_of_its_own(data):
+    groups = optimiser(task(data).model, 0.03, TrainingSettings(head_rate=0.004)).param_groups
     assert [group["lr"] for group in groups] == [0.03, 0.004]
-    (alone,) = optimiser(job(data, tmp_path, "head").model, 0.03, Training(head_rate=0.004)).param_groups
+    (alone,) = optimiser(task(data, "head").model, 0.03, TrainingSettings(head_rate=0.004)).param_groups
     assert alone["lr"] == 0.03
 
 
 @pytest.mark.parametrize(("start", "rate"), [("closed-form", 1e-3), ("random", 5e-3)])
-def test_a_head_in_closed_form_takes_a_fifth_of_its_rate(data, tmp_path, start, rate):
-    scale = Recipe(start).scale_of(Method("lora"), closed=True)
-    groups = optimiser(job(data, tmp_path).model, 0.03, Training(), scale).param_groups
+def test_a_head_in_closed_form_takes_a_fifth_of_its_rate(data, start, rate):
+    model, rows = data
+    plain = PreparedTask(copy.deepcopy(model), "classification", rows[:48], PAD)
+    started = start_method(plain, Method("lora"), start, 0)
+    groups = optimiser(started.task.model, 0.03, TrainingSettings(), started.rate_scale).param_groups
     assert [group["lr"] for group in groups] == pytest.approx([0.03, rate])
 
 
-def test_a_head_without_closed_form_keeps_its_rate(data, tmp_path):
-    scale = Recipe().scale_of(Method("ntk+lora"), closed=False)
+def test_a_head_without_closed_form_keeps_its_rate(data):
+    model, rows = data
+    plain = PreparedTask(copy.deepcopy(model), "classification", rows[:48], PAD)
+    scale = start_method(plain, Method("ntk+lora"), "random", 0).rate_scale
     assert (scale("classifier.weight"), scale("lora_A.weight")) == (1.0, 0.2)
 
 
 def test_accumulation_is_the_same_as_a_larger_batch(data, tmp_path):
     ends = []
     for batch, accumulate in ((8, 1), (4, 2)):
-        own = job(data, tmp_path / str(batch))
-        train(own, Training(epochs=2, batch=batch, accumulate=accumulate))
-        ends.append(trained_tensors(own.model))
+        trainer = trainer_of(data, tmp_path / str(batch), epochs=2, batch=batch, accumulate=accumulate)
+        train(trainer)
+        ends.append(trained_tensors(trainer.model))
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, rtol=1e-3, atol=1e-5)
 
 
 def test_batches_by_length_train_on_every_example(data, tmp_path):
-    own = job(data, tmp_path)
-    trainer, numbers = train(own, Training(epochs=2, batch=8, by_length=True))
-    assert numbers["steps"] == 2 * math.ceil(len(own.rows) / 8)
+    trainer = trainer_of(data, tmp_path, epochs=2, by_length=True)
+    assert train(trainer)["steps"] == 2 * 6
     sampler = trainer._get_train_sampler()
-    assert (sampler.group, len(sampler.lengths)) == (8, len(own.rows))
+    assert (sampler.group, len(sampler.lengths)) == (8, 48)
 
 
 def test_a_checkpoint_holds_what_trains_and_nothing_else(data, tmp_path):
-    own = job(data, tmp_path)
-    train(own, Training(epochs=1, batch=8, checkpoint_steps=3))
+    train(trainer_of(data, tmp_path, epochs=1, checkpoint_steps=3))
     files = {path.name for path in (tmp_path / "checkpoint-3").iterdir()}
     assert "trained.safetensors" in files
     assert "model.safetensors" not in files
@@ -135,12 +142,10 @@ class Killed(Exception):
 def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path, monkeypatch, every):
     """Also without a word about checkpoints: here one is due with every step."""
     for pause in ("EVERY_SECONDS", "LEAST_SHARE"):
-        monkeypatch.setattr(checkpoints, pause, 0.0)
-    training = Training(epochs=4, batch=8, checkpoint_steps=every)
-    whole = job(data, tmp_path / "whole")
-    _, expected = train(whole, training)
-    cut = job(data, tmp_path / "cut")
-    trainer = make_trainer(cut, training)
+        monkeypatch.setattr(trainer_module, pause, 0.0)
+    whole = trainer_of(data, tmp_path / "whole", checkpoint_steps=every)
+    expected = train(whole)
+    trainer = trainer_of(data, tmp_path / "cut", checkpoint_steps=every)
     step = trainer.training_step
 
     def fails(*arguments, **named):
@@ -155,8 +160,8 @@ def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path, monkeypatch, e
     assert len(kept) == 2
     assert every == 0 or [path.name for path in kept] == ["checkpoint-5", "checkpoint-10"]
     (kept[1] / "trainer_state.json").unlink()  # as a kill while it was written leaves it
-    resumed = job(data, tmp_path / "cut")
-    _, numbers = train(resumed, training)
+    resumed = trainer_of(data, tmp_path / "cut", checkpoint_steps=every)
+    numbers = train(resumed)
     assert numbers["steps"] == 24
     assert numbers["train_loss"] == expected["train_loss"]
     ends = trained_tensors(whole.model), trained_tensors(resumed.model)
@@ -167,28 +172,27 @@ def test_a_killed_run_resumes_to_the_same_weights(data, tmp_path, monkeypatch, e
 
 def test_the_order_hears_of_the_epoch_in_which_a_run_goes_on(data, tmp_path):
     """Loaders that skip batches of several processes do not pass it on."""
-    trainer = make_trainer(job(data, tmp_path), Training())
+    trainer = trainer_of(data, tmp_path)
     trainer.get_train_dataloader()
     trainer.state.epoch = 1.67
     trainer.callback_handler.on_epoch_begin(trainer.args, trainer.state, trainer.control)
-    assert trainer.epochs.order.epoch == 1
+    assert trainer.orders[-1].epoch == 1
 
 
-def test_a_checkpoint_of_another_method_is_refused(data, tmp_path):
-    ntk, lora = job(data, tmp_path), job(data, tmp_path, "lora")
+def test_a_checkpoint_of_another_method_is_refused(data):
+    ntk, lora = task(data), task(data, "lora")
     with pytest.raises(AttangentError, match="the checkpoint and the model differ in"):
         put_tensors(lora.model, trained_tensors(ntk.model))
 
 
 def test_a_loss_that_is_no_number_is_said(data, tmp_path):
-    own = job(data, tmp_path, "full", rate=1e30)
-    with pytest.raises(AttangentError, match="give a smaller learning rate"):
-        train(own, Training(epochs=1, batch=8))
+    trainer = trainer_of(data, tmp_path, "full", rate=1e30, epochs=1)
+    with pytest.raises(AttangentError, match="use a smaller learning rate"):
+        train(trainer)
 
 
 def test_bf16_trains(data, tmp_path):
-    _, numbers = train(job(data, tmp_path), Training(epochs=1, batch=16, bf16=True))
-    assert 0 < numbers["train_loss"] < 2
+    assert 0 < train(trainer_of(data, tmp_path, epochs=1, batch=16, bf16=True))["train_loss"] < 2
 
 
 @pytest.mark.parametrize(
@@ -204,7 +208,7 @@ def test_bf16_trains(data, tmp_path):
 )
 def test_settings_that_are_refused(settings):
     with pytest.raises(AttangentError):
-        Training(**settings)
+        TrainingSettings(**settings)
 
 
 PROCESSES = """
@@ -231,8 +235,8 @@ for task in sys.argv[2:]:
 def tune_tiny(folder, out, task, batch):
     torch.set_num_threads(1)
     rows = Path(folder) / "rows.jsonl"
-    training = Training(epochs=3, batch=batch)
-    finetune(Tuning(str(folder), rows, rows, task, method=Method("ntk"), training=training), Path(out))
+    training = TrainingSettings(epochs=3, batch=batch)
+    tune(TuningRequest(str(folder), rows, rows, task, method=Method("ntk"), training=training), Path(out))
 
 
 def test_two_processes_reach_the_loss_of_one(tmp_path):
@@ -277,4 +281,4 @@ def test_two_processes_reach_the_loss_of_one(tmp_path):
 )
 def test_settings_that_no_training_can_follow_are_refused(settings):
     with pytest.raises(AttangentError, match=f"{next(iter(settings))} is .*expected"):
-        Training(**settings)
+        TrainingSettings(**settings)

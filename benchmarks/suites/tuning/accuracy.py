@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from attangent.adapters.config import NTKConfig
-from attangent.papers.p1_prefix.head_to_head.run import Run, compare
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
-from attangent.papers.p1_prefix.head_to_head.table import paired, summary, table_text
+from attangent.papers.p1_prefix.head_to_head.run import Run
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
+from benchmarks.suites.tuning.comparison import compare, paired, summary, table_text
 from benchmarks.suites.tuning.data import (
     both,
     counterfact_answers,
@@ -49,79 +49,81 @@ NO_PREFIX = tuple(entrant for entrant in ENTRANTS if entrant.method.name != "pre
 """For vision models, for which peft has no prefix tuning."""
 SPLITS: dict[str, Any] = {"seeds": 5, "first_seed": 5, "top": 2}
 """The splits of seeds 0 to 4 were seen while the rates were being settled; those from 5 on were not."""
-SMALL = Training(epochs=4, batch=8, by_length=True)
+SMALL = TrainingSettings(epochs=4, batch=8, by_length=True)
 
 
-def multirc(data: Path, size: int) -> Trial:
+def multirc(data: Path, size: int) -> TaskSplit:
     """Answers to questions on passages; those of the test are of other passages."""
     train, held = both(data / "superglue/MultiRC")
-    return Trial(f"MultiRC {size}", (train,), size, 200, 600, (held,), max_tokens=64)
+    return TaskSplit(f"MultiRC {size}", (train,), size, 200, 600, (held,), max_tokens=64)
 
 
-def subject(data: Path, folder: Path, size: int) -> Trial:
+def subject(data: Path, folder: Path, size: int) -> TaskSplit:
     """The subject of a MATH problem."""
-    return Trial(f"MATH subject {size}", (math_subjects(data, folder),), size, 200, 600, max_tokens=96)
+    return TaskSplit(f"MATH subject {size}", (math_subjects(data, folder),), size, 200, 600, max_tokens=96)
 
 
-def small_comparison(data: Path, folder: Path) -> Comparison:
+def small_comparison(data: Path, folder: Path) -> MethodComparison:
     """CB, COPA, and 300 examples of MultiRC and of the subject of a MATH problem, on MiniLM."""
     glue = data / "superglue"
     trials = (
         subject(data, folder, 300),
-        Trial("CB", both(glue / "CB"), 200, 50, 56, max_tokens=96),
-        Trial("COPA", both(glue / "COPA"), 300, 50, 150, max_tokens=32),
+        TaskSplit("CB", both(glue / "CB"), 200, 50, 56, max_tokens=96),
+        TaskSplit("COPA", both(glue / "COPA"), 300, 50, 150, max_tokens=32),
         multirc(data, 300),
     )
-    return Comparison(minilm(), ENTRANTS, trials, SMALL, **SPLITS)
+    return MethodComparison(minilm(), ENTRANTS, trials, SMALL, **SPLITS)
 
 
-def medium_comparison(data: Path, folder: Path) -> Comparison:
+def medium_comparison(data: Path, folder: Path) -> MethodComparison:
     """1000 examples of a MATH problem's subject, of MultiRC, and of the steps a problem of GSM8K takes."""
-    steps = Trial("GSM8K steps 1000", (gsm8k_steps(data, folder),), 1000, 200, 600, max_tokens=96)
+    steps = TaskSplit("GSM8K steps 1000", (gsm8k_steps(data, folder),), 1000, 200, 600, max_tokens=96)
     trials = (subject(data, folder, 1000), multirc(data, 1000), steps)
-    return Comparison(minilm(), WITHOUT_HEAD, trials, SMALL, **SPLITS)
+    return MethodComparison(minilm(), WITHOUT_HEAD, trials, SMALL, **SPLITS)
 
 
-def large_comparison(data: Path, folder: Path) -> Comparison:
+def large_comparison(data: Path, folder: Path) -> MethodComparison:
     """MultiRC with 3000 answers: twice over them is more steps than four times over 1000."""
     training = replace(SMALL, epochs=2)
-    return Comparison(minilm(), WITHOUT_HEAD, (multirc(data, 3000),), training, **SPLITS)
+    return MethodComparison(minilm(), WITHOUT_HEAD, (multirc(data, 3000),), training, **SPLITS)
 
 
-def vision_comparison(data: Path, folder: Path) -> Comparison:
+def vision_comparison(data: Path, folder: Path) -> MethodComparison:
     """Five classes of CIFAR-10 on a small ViT that was trained on the other five."""
     images = unpacked(data / "cifar10/cifar10_jpeg_subset.zip", folder / "images")
     trials = tuple(
-        Trial(f"CIFAR-10 {size}", (images / "adapt/train",), size, 200, 400, (images / "adapt/test",))
+        TaskSplit(f"CIFAR-10 {size}", (images / "adapt/train",), size, 200, 400, (images / "adapt/test",))
         for size in (300, 1000)
     )
-    return Comparison(pretrained_vit(images, folder / "vit", 32), NO_PREFIX, trials, SMALL, **SPLITS)
+    return MethodComparison(pretrained_vit(images, folder / "vit", 32), NO_PREFIX, trials, SMALL, **SPLITS)
 
 
-def digits_comparison(data: Path, folder: Path) -> Comparison:
+def digits_comparison(data: Path, folder: Path) -> MethodComparison:
     """The digits 5 to 9 (scikit-learn's 8x8 images) on a small ViT that was trained on 0 to 4."""
     images = drawn_digits(folder / "digits")
-    trials = (Trial("digits 300", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",)),)
+    trials = (TaskSplit("digits 300", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",)),)
     model = pretrained_vit(images, folder / "vit-digits", 8, epochs=40)
-    return Comparison(model, NO_PREFIX, trials, SMALL, **SPLITS)
+    return MethodComparison(model, NO_PREFIX, trials, SMALL, **SPLITS)
 
 
 UNDAMPED = Entrant("ntk undamped", Method("ntk", ntk=NTKConfig(damped=0)), ENTRANTS[3].rates)
 
 
-def answers_comparison(data: Path, folder: Path) -> Comparison:
+def answers_comparison(data: Path, folder: Path) -> MethodComparison:
     """What follows a sentence of CounterFact, on MiniLM: a task on which recipes were chosen."""
     table = counterfact_answers(data, folder)
-    trials = tuple(Trial(f"answers {size}", (table,), size, 200, 800, max_tokens=32) for size in (300, 1000))
-    return Comparison(minilm(), (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
+    trials = tuple(
+        TaskSplit(f"answers {size}", (table,), size, 200, 800, max_tokens=32) for size in (300, 1000)
+    )
+    return MethodComparison(minilm(), (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
 
 
-def reversed_digits_comparison(data: Path, folder: Path) -> Comparison:
+def reversed_digits_comparison(data: Path, folder: Path) -> MethodComparison:
     """The digits 0 to 4 on a small ViT that was trained on 5 to 9: a task on which recipes were chosen."""
     images = drawn_digits(folder / "reversed", first=5)
-    trials = (Trial("digits 0 to 4", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",)),)
+    trials = (TaskSplit("digits 0 to 4", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",)),)
     model = pretrained_vit(images, folder / "vit-reversed", 8, epochs=40)
-    return Comparison(model, (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
+    return MethodComparison(model, (ENTRANTS[1], ENTRANTS[3], UNDAMPED), trials, SMALL, seeds=3, top=2)
 
 
 DESIGN = {
@@ -141,7 +143,7 @@ COMPARISONS = {
 }
 
 
-def overview(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
+def overview(comparisons: Iterable[MethodComparison], runs: Sequence[Run]) -> str:
     """A Markdown table with a line for each task and a column for each method."""
     comparisons = list(comparisons)
     labels = list(dict.fromkeys(entrant.label for part in comparisons for entrant in part.entrants))
@@ -156,7 +158,7 @@ def overview(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def gaps(comparisons: Iterable[Comparison], runs: Sequence[Run]) -> str:
+def gaps(comparisons: Iterable[MethodComparison], runs: Sequence[Run]) -> str:
     """How far ntk is ahead of each rival, mean over tasks with its standard error, by number of examples."""
     parts = list(comparisons)
     trials = tuple({trial.name: trial for part in parts for trial in part.trials}.values())

@@ -17,11 +17,12 @@ from typing import Any
 
 import torch
 
-from attangent.papers.p1_prefix.head_to_head.run import prepare_trial, read_runs
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison
+from attangent.papers.p1_prefix.head_to_head.run import prepare_trial
+from attangent.papers.p1_prefix.head_to_head.settings import MethodComparison
 from attangent.tuning.methods import Method
-from attangent.tuning.recipe import Recipe
-from attangent.tuning.running import Task, seek_best
+from attangent.tuning.prepared import PreparedTask
+from attangent.tuning.selection import choose_method
+from benchmarks.suites.tuning.comparison import read_runs
 from benchmarks.suites.tuning.recipes import CHOSEN, RECIPES
 from benchmarks.suites.tuning.verdict import RIVAL, accuracies, by_kind, differences, verdict
 
@@ -34,15 +35,15 @@ def labels_of(task: str, found: Accuracies) -> dict[str, str]:
     return {"ntk+lora": "ntk+lora", "lora": "rslora" if image else "lora r=8"}
 
 
-def choice(comparison: Comparison, seed: int) -> dict[str, Any]:
+def choice(comparison: MethodComparison, seed: int) -> dict[str, Any]:
     """The errors of the candidates on the rows kept apart, and which of them is taken."""
     (trial,) = comparison.trials
     prepared = prepare_trial(comparison, trial, seed)
-    task = Task(prepared.model, prepared.kind, prepared.train, prepared.collate)
+    task = PreparedTask(prepared.model, prepared.kind, prepared.train, prepared.collate)
     with tempfile.TemporaryDirectory() as folder:
         own = replace(comparison.training, seed=seed)
-        method, _, errors = seek_best(task, Method("auto"), own, Recipe(), Path(folder))
-    return {"task": trial.name, "seed": seed, "taken": method.name, "errors": errors}
+        trial_run, errors = choose_method(task, Method("auto"), own, "closed-form", Path(folder))
+    return {"task": trial.name, "seed": seed, "taken": trial_run.method.name, "errors": errors}
 
 
 def table(choices: list[dict[str, Any]], found: Accuracies) -> str:

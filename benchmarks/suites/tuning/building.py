@@ -25,9 +25,10 @@ from typing import Any
 import torch
 
 from attangent.adapters.config import NTKConfig
-from attangent.papers.p1_prefix.head_to_head.run import Run, compare
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.run import Run
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.methods import Method
+from benchmarks.suites.tuning.comparison import compare
 from benchmarks.suites.tuning.data import (
     OTHER_TINY,
     counterfact_answers,
@@ -144,29 +145,29 @@ def entrants_of(name: str) -> tuple[Entrant, ...]:
     return tuple(one for one in ENTRANTS if one.label in few)
 
 
-def digits(data: Path, folder: Path) -> tuple[str, Trial]:
+def digits(data: Path, folder: Path) -> tuple[str, TaskSplit]:
     images = drawn_digits(folder / "reversed", first=5)
-    trial = Trial("digits 0 to 4", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",))
+    trial = TaskSplit("digits 0 to 4", (images / "adapt/train",), 300, 100, 400, (images / "adapt/test",))
     return pretrained_vit(images, folder / "vit-reversed", 8, epochs=40), trial
 
 
-def images(data: Path, folder: Path) -> tuple[str, Trial]:
+def images(data: Path, folder: Path) -> tuple[str, TaskSplit]:
     return tiny_imagenet(data, folder, 300, "reversed-tiny", OTHER_TINY)
 
 
-def relations(data: Path, folder: Path, size: int = 300) -> tuple[str, Trial]:
+def relations(data: Path, folder: Path, size: int = 300) -> tuple[str, TaskSplit]:
     table = counterfact_other_relations(data, folder)
-    return minilm(), Trial(f"other relations {size}", (table,), size, 100, 2000, max_tokens=32)
+    return minilm(), TaskSplit(f"other relations {size}", (table,), size, 100, 2000, max_tokens=32)
 
 
-def answers(data: Path, folder: Path, size: int = 300) -> tuple[str, Trial]:
+def answers(data: Path, folder: Path, size: int = 300) -> tuple[str, TaskSplit]:
     table = counterfact_answers(data, folder)
-    return minilm(), Trial(f"answers {size}", (table,), size, 100, 700, max_tokens=32)
+    return minilm(), TaskSplit(f"answers {size}", (table,), size, 100, 700, max_tokens=32)
 
 
-def rarest(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
+def rarest(data: Path, folder: Path, size: int) -> tuple[str, TaskSplit]:
     table = counterfact_rarest_answers(data, folder)
-    return minilm(), Trial(f"rarest answers {size}", (table,), size, 100, 1000, max_tokens=32)
+    return minilm(), TaskSplit(f"rarest answers {size}", (table,), size, 100, 1000, max_tokens=32)
 
 
 TASKS = {
@@ -221,7 +222,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
         model, trial = TASKS[name](Path(os.environ["ATTANGENT_DATA"]), folder)
         training = replace(TRAINING, epochs=12) if name in _LONG else TRAINING
         training = _FAST_HEAD if name.startswith("fast-head-") else training
-        given = Comparison(
+        given = MethodComparison(
             model, entrants_of(name), (trial,), training, seeds=SPLITS.get(name, 3), **SETTINGS
         )
         print(table(compare(given, folder / name, lambda run: print(json.dumps(run), flush=True))))

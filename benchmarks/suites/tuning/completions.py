@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TuningRequest, tune
 from attangent.tuning.folders.tuned import load_tuned
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 from benchmarks.suites.compression.bench_compress import smollm2_folder
 from benchmarks.suites.tuning.data import counterfact_rarer_answers, read_table
 from benchmarks.suites.tuning.decoders import METHODS as OF_EQUAL_SIZE
@@ -105,14 +105,14 @@ def _tuned(
     folder: Path, task: str, method: str, seed: int, parts: list[Path]
 ) -> tuple[Any, Any, dict[str, float]]:
     out = folder / task / method
-    own = Tuning(
+    own = TuningRequest(
         str(smollm2_folder()),
         *parts,
         task="causal-lm",
         method=METHODS[method],
-        training=Training(seed=seed),
+        training=TrainingSettings(seed=seed),
     )
-    numbers = finetune(own, out)[0]
+    numbers = tune(own, out)[0]
     found = load_tuned(out / f"seed-{seed}")
     return found.model, found.tokenizer, {name: numbers[name] for name in ("parameters", "seconds")}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 
 PRETRAINED = ("airplane", "bird", "deer", "frog", "ship")
 """The classes of CIFAR-10 that the ViT is trained on; it is adapted to the others."""
@@ -214,7 +214,9 @@ def pretrained_vit(images: Path, place: Path, size: int, epochs: int = 12) -> st
 
     from attangent.tuning.data.images import EncodedImages, Pixels, read_images
     from attangent.tuning.encoding import stack
-    from attangent.tuning.training import Job, score, train
+    from attangent.tuning.prepared import PreparedTask
+    from attangent.tuning.trainer import make_trainer
+    from attangent.tuning.training import score, train
 
     if (place / "config.json").is_file():
         return str(place)
@@ -229,8 +231,10 @@ def pretrained_vit(images: Path, place: Path, size: int, epochs: int = 12) -> st
         EncodedImages(read_images(images / "pretrain" / part), Pixels(size)) for part in ("train", "test")
     ]
     rows, held = ([part[i] for i in range(len(part))] for part in parts)
-    job = Job(model, "image-classification", 1e-3, rows, stack, place / "training")
-    trainer, _ = train(job, Training(epochs=epochs, batch=64, head_rate=None, weight_decay=0.05))
+    task = PreparedTask(model, "image-classification", rows, stack)
+    settings = TrainingSettings(epochs=epochs, batch=64, head_rate=None, weight_decay=0.05)
+    trainer = make_trainer(task, 1e-3, settings, place / "training")
+    train(trainer)
     print("ViT on the classes it was trained on:", score(trainer, held, "image-classification"), flush=True)
     model.save_pretrained(place)
     return str(place)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from attangent.adapters.config import NTKConfig
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison
+from attangent.papers.p1_prefix.head_to_head.settings import MethodComparison
 from attangent.tuning.methods import Method
 from benchmarks.suites.compression.bench_compress import smollm2_folder
 from benchmarks.suites.tuning.recipes import FIRST, SETTINGS, TRAINING, AsTuned, texts
@@ -26,18 +26,18 @@ LABELS = {"lora": "lora r=8"}
 TASKS, SPLITS = ("CounterFact relations", "CounterFact rarer answers"), 3
 
 
-def compared(data: Path, folder: Path, name: str) -> Comparison:
+def compared(data: Path, folder: Path, name: str) -> MethodComparison:
     """300 examples on fresh splits; the classifier reads the last token."""
     entrants = (
         AsTuned("probe", Method("probe")),
         *(AsTuned(LABELS.get(key, key), method) for key, method in METHODS.items()),
     )
     trial = replace(texts(data, folder, 300)[name], name=f"SmolLM2 {name} 300")
-    return Comparison(
+    return MethodComparison(
         str(smollm2_folder()), entrants, (trial,), TRAINING, seeds=SPLITS, first_seed=FIRST, **SETTINGS
     )
 
 
-SMOLLM2: dict[str, Callable[[Path, Path], Comparison]] = {
+SMOLLM2: dict[str, Callable[[Path, Path], MethodComparison]] = {
     f"SmolLM2 {name}": partial(compared, name=name) for name in TASKS
 }

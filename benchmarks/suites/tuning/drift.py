@@ -22,26 +22,27 @@ import torch
 from attangent.adapters.calibration import run_recorded
 from attangent.adapters.record import states_of
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, prepare_trial
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.methods import Method, adapt
-from attangent.tuning.methods.classifier import trained_classifier
-from attangent.tuning.recipe import Recipe, Start
-from attangent.tuning.running import Task, run_method
+from attangent.tuning.prepared import PreparedTask
+from attangent.tuning.request import Start, TrainingSettings
+from attangent.tuning.running import run_method
 from attangent.tuning.start import features_of, fit_classifier
-from attangent.tuning.training import Training, score
+from attangent.tuning.tasks import trained_classifier
+from attangent.tuning.training import score
 from benchmarks.suites.tuning.data import counterfact_answers, minilm
 
 METHODS = ("ntk", "lora")
 STARTS: tuple[Start, ...] = ("cross-validated", "closed-form")
-TRAINING = Training(epochs=4, batch=16, by_length=True)
+TRAINING = TrainingSettings(epochs=4, batch=16, by_length=True)
 
 
 def prepared(data: Path, folder: Path) -> PreparedTrial:
-    trial = Trial("answers 300", (counterfact_answers(data, folder),), 300, 200, 500, max_tokens=32)
+    trial = TaskSplit("answers 300", (counterfact_answers(data, folder),), 300, 200, 500, max_tokens=32)
     entrant = Entrant("probe", Method("probe"), (1.0,))
-    own: dict[str, Any] = {"seeds": 1, "recipe": Recipe(), "pooling": "declared"}
-    return prepare_trial(Comparison(minilm(), (entrant,), (trial,), TRAINING, **own), trial, 0)
+    own: dict[str, Any] = {"seeds": 1, "start": "closed-form", "pooling": "declared"}
+    return prepare_trial(MethodComparison(minilm(), (entrant,), (trial,), TRAINING, **own), trial, 0)
 
 
 def effective_rank(change: np.ndarray) -> float:
@@ -69,7 +70,7 @@ def gradients(given: PreparedTrial, method: Method, start: Start) -> dict[str, f
     """The norm of the loss's gradient at the start, and its spread over heads (a state) or layers (LoRA)."""
     model = copy.deepcopy(given.model)
     found = features_of(model, model.classifier, given.train, given.collate)
-    fit_classifier(model.classifier, *found, to_train=start == "closed-form")
+    fit_classifier(model.classifier, *found, leave_error=start == "closed-form")
     adapted = adapt(model, method, given.kind, 0, calibration_batches(given.train, given.collate)).eval()
     for first in range(0, len(given.train), 50):
         adapted(**given.collate(given.train[first : first + 50])).loss.backward()
@@ -110,7 +111,7 @@ def measured(given: PreparedTrial, name: str, start: Start) -> dict[str, Any]:
         features_of(one.model, trained_classifier(one.model), given.test, given.collate)
         for one in (first, end)
     )
-    found: dict[str, Any] = {"method": name, "start": start, "rate": end.numbers["learning_rate"]}
+    found: dict[str, Any] = {"method": name, "start": start, "rate": end.metrics["learning_rate"]}
     found |= gradients(given, method, start)
     for when, outcome in (("before", first), ("after", end)):
         for part, rows in (("train", given.train), ("test", given.test)):
@@ -123,9 +124,9 @@ def measured(given: PreparedTrial, name: str, start: Start) -> dict[str, Any]:
 
 
 def _run(given: PreparedTrial, method: Method, start: Start, epochs: float = 4) -> Any:
-    task = Task(copy.deepcopy(given.model), given.kind, given.train, given.collate)
+    task = PreparedTask(copy.deepcopy(given.model), given.kind, given.train, given.collate)
     with tempfile.TemporaryDirectory() as folder:
-        return run_method(task, method, replace(TRAINING, epochs=epochs), Recipe(start), Path(folder))
+        return run_method(task, method, replace(TRAINING, epochs=epochs), start, Path(folder))
 
 
 def main(folder: Path) -> None:

@@ -14,46 +14,37 @@ from typing import Any
 
 import torch
 
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TuningRequest, tune
 from attangent.tuning.methods import Method
-from attangent.tuning.recipe import Recipe
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 from benchmarks.suites.tuning.data import minilm
 from benchmarks.suites.tuning.newcomers_data import tasks, write_task
 from benchmarks.suites.tuning.plain_lora import LORA, SETTINGS
 
 METHODS = ("probe", "ntk", "ntk+lora", "lora")
-RECIPES = {
-    "": Recipe(),
-    "searched": Recipe(search=True),
-    "unlike": Recipe(validation="unlike", search=True),
-}
 SEEDS = range(3)
 
 
 def tuned(folder: Path, task: str, method: str, seed: int) -> dict[str, Any]:
-    """The metrics of one run with defaults, or with the recipe behind the method, as in `ntk-searched`.
+    """The metrics of one run with defaults.
 
     `peft@RATE` is LoRA as peft's own examples train it, at this rate; see
     `benchmarks.suites.tuning.plain_lora`.
     """
     train, held = write_task(task, folder / "data", seed)
     name, _, rate = method.partition("@")
-    given = Tuning(minilm(), train, held, **(_as_peft(float(rate), seed) if rate else _defaults(name, seed)))
-    return finetune(given, folder / task / method)[0]
+    given = TuningRequest(
+        minilm(), train, held, **(_as_peft(float(rate), seed) if rate else _defaults(name, seed))
+    )
+    return tune(given, folder / task / method)[0]
 
 
 def _defaults(method: str, seed: int) -> dict[str, Any]:
-    name, _, recipe = method.partition("-")
-    return {
-        "method": Method.from_dict({"name": name}),
-        "training": Training(seed=seed),
-        "recipe": RECIPES[recipe],
-    }
+    return {"method": Method.from_dict({"name": method}), "training": TrainingSettings(seed=seed)}
 
 
 def _as_peft(rate: float, seed: int) -> dict[str, Any]:
-    training = Training(seed=seed, head_rate=None)
+    training = TrainingSettings(seed=seed, head_rate=None)
     return {"method": replace(LORA, learning_rate=rate), "training": training, **SETTINGS}
 
 

@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison
 from attangent.tuning.methods import Method
-from attangent.tuning.recipe import PLAIN
 from benchmarks.suites.tuning.recipes import (
     CHOSEN,
     FIRST,
@@ -31,7 +30,7 @@ LABEL = "lora as peft trains it"
 GRID = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 LENGTHS = {"": 4, "-long": 12}
 """Epochs: as many as every other method has, and three times as many."""
-SETTINGS: dict[str, Any] = {"pooling": "first", "recipe": PLAIN}
+SETTINGS: dict[str, Any] = {"pooling": "first", "start": "random"}
 RATES = {
     "CounterFact relations": 0.005,
     "CounterFact relations-long": 0.002,
@@ -45,13 +44,13 @@ RATES = {
 """The best rate of the tuning split for each task and length."""
 
 
-def tried(data: Path, folder: Path, name: str, long: str) -> Comparison:
+def tried(data: Path, folder: Path, name: str, long: str) -> MethodComparison:
     """Every rate on the tuning split."""
     entrants = tuple(Entrant(f"{LABEL} at {rate:g}", LORA, (rate,)) for rate in GRID)
     return _compared(data, folder, name, 300, long, entrants, **{**TUNING_SPLITS, **SETTINGS})
 
 
-def reported(data: Path, folder: Path, name: str, size: int, long: str) -> Comparison:
+def reported(data: Path, folder: Path, name: str, size: int, long: str) -> MethodComparison:
     """The best rate on fresh splits; on five of them where it is trained for longer."""
     label = LABEL + (f", {LENGTHS[long]} epochs" if long else "")
     entrant = Entrant(label, LORA, (RATES[name + long],))
@@ -61,13 +60,13 @@ def reported(data: Path, folder: Path, name: str, size: int, long: str) -> Compa
 
 def _compared(
     data: Path, folder: Path, name: str, size: int, long: str, entrants: tuple[Entrant, ...], **splits: Any
-) -> Comparison:
+) -> MethodComparison:
     model, trial = task_of(data, folder, name, size)
     training = replace(TRAINING, epochs=LENGTHS[long], head_rate=None)
-    return Comparison(model, entrants, (trial,), training, **splits)
+    return MethodComparison(model, entrants, (trial,), training, **splits)
 
 
-PLAIN_LORA: dict[str, Callable[[Path, Path], Comparison]] = {
+PLAIN_LORA: dict[str, Callable[[Path, Path], MethodComparison]] = {
     **{f"rates-{name}{long}": partial(tried, name=name, long=long) for name in CHOSEN for long in LENGTHS},
     **{
         f"{name}-{size}-peft{long}": partial(reported, name=name, size=size, long=long)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from attangent.adapters.config import NTKConfig
-from attangent.papers.p1_prefix.head_to_head.run import Run, read_runs, split_task
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.run import Run, split_task
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.data.images import ImageTask
-from attangent.tuning.methods import Method, default_for
-from attangent.tuning.recipe import Recipe
-from attangent.tuning.training import Training
+from attangent.tuning.methods import Method, default_settings
+from attangent.tuning.request import TrainingSettings
+from benchmarks.suites.tuning.comparison import read_runs
 from benchmarks.suites.tuning.data import (
     PRETRAINED_TINY,
     both,
@@ -36,8 +36,8 @@ from benchmarks.suites.tuning.data import (
     unpacked,
 )
 
-TRAINING = Training(epochs=4, batch=16, by_length=True)
-SETTINGS: dict[str, Any] = {"pooling": "declared", "recipe": Recipe()}
+TRAINING = TrainingSettings(epochs=4, batch=16, by_length=True)
+SETTINGS: dict[str, Any] = {"pooling": "declared", "start": "closed-form"}
 TUNING_SPLITS: dict[str, Any] = {"seeds": 1, "first_seed": 40, **SETTINGS}
 FIRST = 160
 """The first of the splits that are reported; those before were drawn for earlier comparisons."""
@@ -64,7 +64,7 @@ BOTH = AsTuned("ntk+lora", Method.from_dict({"name": "ntk+lora"}))
 SCREENED = (PROBE, LORA, NTK)
 CORE = (PROBE, LORA, BOTH, NTK)
 """The methods that are compared; all have as many numbers as LoRA of rank 8, within 5 %."""
-IMAGE_DEFAULT = AsTuned("rslora", default_for("image-classification").method)
+IMAGE_DEFAULT = AsTuned("rslora", Method.from_dict(default_settings("image-classification")))
 """What `tune` takes for images."""
 LINEAR = {
     "q": r"attention\.self\.query|q_proj",
@@ -118,7 +118,7 @@ CHOSEN = (
 """Tasks with signal."""
 
 
-def texts(data: Path, folder: Path, size: int) -> dict[str, Trial]:
+def texts(data: Path, folder: Path, size: int) -> dict[str, TaskSplit]:
     """Every task of texts at this size, the shortest texts first."""
     glue = data / "superglue"
     pools: dict[str, tuple[Path, ...]] = {
@@ -129,10 +129,12 @@ def texts(data: Path, folder: Path, size: int) -> dict[str, Trial]:
         "GSM8K steps": (gsm8k_steps(data, folder),),
         "BoolQ": (glue / "BoolQ/val.jsonl.gz",),
     }
-    trial = partial(Trial, train=size, validation=UNUSED, test=TESTED, max_tokens=TOKENS)
+    trial = partial(TaskSplit, train=size, validation=UNUSED, test=TESTED, max_tokens=TOKENS)
     found = {name: trial(f"{name} {size}", files) for name, files in pools.items()}
     if size <= 300:
-        found["CB"] = Trial(f"CB {size}", both(glue / "CB"), min(size, 200), UNUSED, 96, max_tokens=TOKENS)
+        found["CB"] = TaskSplit(
+            f"CB {size}", both(glue / "CB"), min(size, 200), UNUSED, 96, max_tokens=TOKENS
+        )
     return found
 
 
@@ -147,19 +149,19 @@ TEXTS = (
 )
 
 
-def digits(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
+def digits(data: Path, folder: Path, size: int) -> tuple[str, TaskSplit]:
     """The ViT that was trained on the digits 0 to 4, and 5 to 9 to adapt it to."""
     images = drawn_digits(folder / "digits")
     model = pretrained_vit(images, folder / "vit-digits", 8, epochs=40)
-    return model, Trial(
+    return model, TaskSplit(
         f"digits {size}", (images / "adapt/train",), size, UNUSED, 400, (images / "adapt/test",)
     )
 
 
-def cifar(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
+def cifar(data: Path, folder: Path, size: int) -> tuple[str, TaskSplit]:
     """The ViT that was trained on five classes of CIFAR-10, and the other five to adapt it to."""
     images = unpacked(data / "cifar10/cifar10_jpeg_subset.zip", folder / "images")
-    trial = Trial(
+    trial = TaskSplit(
         f"CIFAR-10 {size}", (images / "adapt/train",), size, UNUSED, TESTED, (images / "adapt/test",)
     )
     return pretrained_vit(images, folder / "vit", 32), trial
@@ -167,12 +169,12 @@ def cifar(data: Path, folder: Path, size: int) -> tuple[str, Trial]:
 
 def tiny_imagenet(
     data: Path, folder: Path, size: int, place: str = "tiny", pretrained: Sequence[str] = PRETRAINED_TINY
-) -> tuple[str, Trial]:
+) -> tuple[str, TaskSplit]:
     """The ViT that was trained on ten classes of Tiny ImageNet, and ten others to adapt it to."""
     archive = data / "tiny_imagenet/tiny_imagenet_20c_subset.zip"
     images = unpacked(archive, folder / place, pretrained)
     files = (images / "adapt/train",)
-    trial = Trial(f"Tiny ImageNet {size}", files, size, UNUSED, 500, (images / "adapt/test",))
+    trial = TaskSplit(f"Tiny ImageNet {size}", files, size, UNUSED, 500, (images / "adapt/test",))
     return pretrained_vit(images, folder / f"vit-{place}", 32), trial
 
 
@@ -181,10 +183,10 @@ LARGEST = {"digits": 300, "CB": 300}
 """The largest number of examples where there are not enough for all."""
 
 
-def screen(data: Path, folder: Path, name: str) -> Comparison:
+def screen(data: Path, folder: Path, name: str) -> MethodComparison:
     """One task on a tuning split."""
     model, trial = task_of(data, folder, name, 300)
-    return Comparison(model, SCREENED, (trial,), TRAINING, **TUNING_SPLITS)
+    return MethodComparison(model, SCREENED, (trial,), TRAINING, **TUNING_SPLITS)
 
 
 def has_signal(accuracies: Mapping[str, float], guessing: float) -> bool:
@@ -193,7 +195,7 @@ def has_signal(accuracies: Mapping[str, float], guessing: float) -> bool:
     return probe > guessing and max(accuracies.values()) - probe >= 0.03 - 1e-9
 
 
-def guessing_rate(trial: Trial) -> float:
+def guessing_rate(trial: TaskSplit) -> float:
     """The share of the most frequent class on the tuning split."""
     targets = Counter(target for part in split_task(trial, 40) for target in _targets(part))
     return max(targets.values()) / targets.total()
@@ -203,7 +205,7 @@ def _targets(part: Any) -> list[int]:
     return list(part.targets) if isinstance(part, ImageTask) else [one.label for one in part.examples]
 
 
-def screened(runs: Sequence[Run], trial: Trial) -> str | None:
+def screened(runs: Sequence[Run], trial: TaskSplit) -> str | None:
     """What the screen says of a task; None where it has not been run whole."""
     here = [run for run in runs if run["task"] == trial.name]
     if len(here) < sum(len(one.rates) for one in SCREENED):
@@ -216,7 +218,7 @@ def screened(runs: Sequence[Run], trial: Trial) -> str | None:
     return f"{trial.name}: {signal} (guessing {guessing_rate(trial):.3f}, {found})"
 
 
-def compared(data: Path, folder: Path, name: str, size: int) -> Comparison:
+def compared(data: Path, folder: Path, name: str, size: int) -> MethodComparison:
     """The methods of one size on one task, on fresh splits."""
     entrants = (*CORE, IMAGE_DEFAULT) if name in IMAGES else CORE
     return _on(data, folder, name, size, entrants, splits_of(name, size))
@@ -227,12 +229,12 @@ def splits_of(name: str, size: int) -> int:
     return IMAGE_SPLITS if name in IMAGES and size <= 300 else SPLITS[size]
 
 
-def quarter(data: Path, folder: Path, name: str) -> Comparison:
+def quarter(data: Path, folder: Path, name: str) -> MethodComparison:
     """A quarter of a state, on five of the splits."""
     return _on(data, folder, name, 300, (QUARTER,), 5)
 
 
-def stronger(data: Path, folder: Path, name: str) -> Comparison:
+def stronger(data: Path, folder: Path, name: str) -> MethodComparison:
     """Forms of LoRA with its numbers that may do better."""
     entrants = (everywhere(name),) if name in IMAGES else (RSLORA, everywhere(name))
     return _on(data, folder, name, 300, entrants, splits_of(name, 300))
@@ -243,7 +245,7 @@ def everywhere(name: str) -> Entrant:
     return AsTuned("lora everywhere", lora_on(ALL_LINEAR["images" if name in IMAGES else "texts"]))
 
 
-def rivals(data: Path, folder: Path, name: str) -> Comparison:
+def rivals(data: Path, folder: Path, name: str) -> MethodComparison:
     """Further methods on one task, on two of the same splits."""
     return _on(data, folder, name, 300, OTHERS, 2)
 
@@ -255,17 +257,17 @@ def _on(
     size: int,
     entrants: tuple[Entrant, ...],
     splits: int,
-) -> Comparison:
+) -> MethodComparison:
     model, trial = task_of(data, folder, name, size)
-    return Comparison(model, entrants, (trial,), TRAINING, seeds=splits, first_seed=FIRST, **SETTINGS)
+    return MethodComparison(model, entrants, (trial,), TRAINING, seeds=splits, first_seed=FIRST, **SETTINGS)
 
 
-def task_of(data: Path, folder: Path, name: str, size: int) -> tuple[str, Trial]:
+def task_of(data: Path, folder: Path, name: str, size: int) -> tuple[str, TaskSplit]:
     """A model and a task with this number of examples."""
     return IMAGES[name](data, folder, size) if name in IMAGES else (minilm(), texts(data, folder, size)[name])
 
 
-RECIPES: dict[str, Callable[[Path, Path], Comparison]] = {
+RECIPES: dict[str, Callable[[Path, Path], MethodComparison]] = {
     **{f"screen-{name}": partial(screen, name=name) for name in (*TEXTS, *IMAGES)},
     **{
         f"{name}-{size}": partial(compared, name=name, size=size)

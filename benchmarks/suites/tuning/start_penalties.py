@@ -20,7 +20,6 @@ from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, one_run
 from attangent.papers.p1_prefix.head_to_head.settings import Entrant
 from attangent.tuning import start
 from attangent.tuning.methods import Method
-from attangent.tuning.recipe import Recipe
 from benchmarks.suites.tuning.drift import METHODS, TRAINING, prepared
 
 STRENGTHS = (100.0, 10.0, 1.0, 0.1)
@@ -29,9 +28,9 @@ STRENGTHS = (100.0, 10.0, 1.0, 0.1)
 def trained(given: PreparedTrial, name: str, strength: float) -> dict[str, Any]:
     """One training from the classifier of this inverse penalty."""
     entrant = Entrant(name, Method(name))
-    fixed = start.HeadFit(strength, strength, sure=False)
+    fixed = start.HeadFit(strength, strength, confident=False)
     with patch.object(start, "_best_fit", lambda *_: fixed):
-        run = one_run("answers 300", given, entrant, entrant.rates[0], TRAINING, 0, Recipe())
+        run = one_run("answers 300", given, entrant, entrant.rates[0], TRAINING, 0, "closed-form")
     return {"method": name, "strength": strength, **run["test"]}
 
 

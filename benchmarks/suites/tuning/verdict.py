@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attangent._core.files import write_whole
-from attangent.papers.p1_prefix.head_to_head.run import Run, read_runs
+from attangent.papers.p1_prefix.head_to_head.run import Run
 from benchmarks.harness.folders import RESULTS
+from benchmarks.suites.tuning.comparison import read_runs
 from benchmarks.suites.tuning.recipes import IMAGES
 
 DEFAULT = "tune's default"

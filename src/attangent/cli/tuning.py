@@ -1,196 +1,227 @@
-"""The commands `tune`, `predict`, `compare` and `solve`. Heavy imports wait until one of them runs."""
+"""The commands `tune` and `predict`. Heavy imports wait until one of them runs."""
 
 import json
+import statistics
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from attangent._core.checks import check_names, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.files import check_file, write_whole
-from attangent.cli import tuning_options as options
-from attangent.cli.common_options import AsJson, Quiet, hint
+from attangent._core.settings import read_toml, settings_of
+from attangent.cli.common_options import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from attangent.tuning.methods import Method
-    from attangent.tuning.request import Tuning
+    from attangent.tuning import Method, TextColumns
+
+Task = Literal["classification", "regression", "causal-lm"]
+MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft", "auto"]
+Pooling = Literal["declared", "first", "mean"]
+Start = Literal["closed-form", "cross-validated", "random"]
+_WHY = {
+    "classification": "ntk, about level with LoRA on texts; --method auto tries LoRA on your rows, too",
+    "image-classification": "lora (as rsLoRA), which is ahead of states on images; see --method",
+}
+_TOP_LEVEL = ("pooling", "start", "quantised", "beside")
+"""Options that the config file may hold besides its tables."""
 
 
 def tune(
-    out: options.Out,
-    model: options.Model = None,
-    train: options.Rows = None,
-    eval_: options.Evaluation = None,
-    task: options.Task = "classification",
-    method: options.MethodName = None,
-    config: options.Config = None,
-    layout: options.Layout = None,
-    text_column: options.TextColumns = None,
-    label_column: options.LabelColumn = None,
-    max_tokens: options.MaxTokens = 128,
-    pooling: options.PoolingName = "declared",
-    start: options.StartName = "closed-form",
-    validation: options.ValidationName = "none",
-    search: options.Search = False,
-    class_weights: options.ClassWeights = False,
-    quantised: options.Quantised = None,
-    beside: options.Beside = None,
-    top: options.Top = None,
-    learning_rate: options.Rate = None,
-    epochs: options.Epochs = None,
-    batch: options.Batch = None,
-    seed: Annotated[int | None, typer.Option(help="The first seed; 0 by default.")] = None,
-    seeds: options.Seeds = 1,
+    model: Annotated[str, typer.Option(help="Model to tune: a folder or a Hugging Face id.")],
+    train: Annotated[
+        Path, typer.Option(help="Rows (.jsonl, .csv, .tsv, .parquet) or a folder with images by class.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for adapters, metrics and checkpoints.")],
+    eval_: Annotated[
+        Path | None,
+        typer.Option("--eval", help="Rows to score on.", show_default="a fifth of the training rows"),
+    ] = None,
+    task: Annotated[Task, typer.Option(help="What to learn; folders of images are classified.")] = (
+        "classification"
+    ),
+    method: Annotated[
+        MethodName | None,
+        typer.Option(help="What to train.", show_default="ntk, and lora for images"),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with the tables method, method.ntk and training.")
+    ] = None,
+    text_column: Annotated[
+        list[str] | None,
+        typer.Option(help="Column with text; may be repeated.", show_default="all with text"),
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of the label.", show_default="label")
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option(help="Maximum tokens per text column; per row for causal-lm.")
+    ] = 128,
+    class_weights: Annotated[
+        bool, typer.Option("--class-weights", help="Weigh all classes the same in the loss.")
+    ] = False,
+    quantised: Annotated[
+        Literal["int8"] | None, typer.Option(help="Hold the frozen weights in 8 bits (needs torchao).")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Learning rate.", show_default="depends on the method")
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the training rows.", show_default="4")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Rows per step and process.", show_default="16")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds to run.")] = 1,
+    pooling: Annotated[Pooling | None, typer.Option(hidden=True)] = None,
+    start: Annotated[Start | None, typer.Option(hidden=True)] = None,
+    beside: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    top: Annotated[int | None, typer.Option(hidden=True)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="First seed of all random draws.", show_default="0")
+    ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tune a model on files and save the adapter, its metrics and settings.
+    """Tune a model on your files; save the adapter, its metrics and its settings.
 
-    A run that was cut off goes on from its last checkpoint when the same command is given again. Under
-    `torchrun` or `accelerate launch` it uses all their processes.
+    Repeat the same command to resume an interrupted run. Under `torchrun` or `accelerate launch`, all
+    processes take part.
     """
-    shared = dict(locals())
-    if model is None or train is None:
-        raise AttangentError("give --model and --train")
-    from attangent.papers.p1_prefix.head_to_head.settings import training_of
-    from attangent.tuning.recipe import Recipe
-
-    given = _read_toml(config, {"method", "training"})
-    own = given.get("method", {}) | _set(name=method, top=top, learning_rate=learning_rate)
-    tuning = options.request_of(
-        shared,
-        method=_method(own, shared, quiet or json_),
-        training=training_of(given.get("training", {}) | _set(epochs=epochs, batch=batch, seed=seed)),
-        recipe=Recipe(start, validation, search),  # pyright: ignore[reportArgumentType]
-        quantised=quantised,
-        beside=beside,
-    )
-    _run(tuning, out, seeds, json_, quiet)
-
-
-def _method(own: dict[str, Any], given: dict[str, Any], quiet: bool) -> "Method":
-    """The method with these settings. Where they name none it is the default, which is then said; settings of
-    a state are meant for a state."""
-    from attangent.tuning.methods import Method, default_for
-
-    if {"name", "ntk"} & set(own) or given["beside"] is not None:
-        return Method.from_dict(own)
-    kind = "image-classification" if given["train"].is_dir() else given["task"]
-    default = default_for(kind)
-    if not quiet:
-        typer.echo(f"method: {default.why}")
-    return Method.from_dict({**default.settings, **own})
-
-
-def _run(tuning: "Tuning", out: Path, seeds: int, json_: bool, quiet: bool) -> None:
-    from attangent.tuning.finetune import finetune
-    from attangent.tuning.processes import is_first_process
+    from attangent.tuning.pipeline import tune_seeds
+    from attangent.tuning.request import TrainingSettings, TuningRequest
+    from attangent.tuning.trainer import is_first_process
 
     silent = quiet or json_ or not is_first_process()
-    found = finetune(tuning, out, (lambda metrics: None) if silent else _print_metrics, seeds, silent)
+    settings = _read_config(config)
+    options = _set(pooling=pooling, start=start, quantised=quantised, beside=beside)
+    chosen = settings.pop("method") | _set(name=method, top=top, learning_rate=learning_rate)
+    training = settings.pop("training") | _set(epochs=epochs, batch=batch, seed=seed)
+    has_adapter = "beside" in {**settings, **options}
+    request = TuningRequest(
+        model,
+        train,
+        eval_,
+        task,
+        max_tokens,
+        method=_method(chosen, "image-classification" if train.is_dir() else task, has_adapter, silent),
+        training=settings_of(TrainingSettings, training, "training"),
+        columns=_columns(text_column, label_column),
+        class_weights=class_weights,
+        **{**settings, **options},
+    )
+    runs = []
+    for metrics in tune_seeds(request, out, seeds, silent):
+        runs.append(metrics)
+        if not silent:
+            _print_metrics(metrics)
     if json_ and is_first_process():
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps(runs, indent=1))
     elif not silent:
-        _print_mean(found, out, tuning.model)
+        _print_summary(runs, out, model)
 
 
-def predict(
-    adapter: Annotated[Path, typer.Option(help="A folder that `attangent tune` wrote.")],
-    rows: Annotated[
-        Path | None, typer.Argument(help="New rows, .txt or images; without it lines from standard input.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="A .csv file; without it the answers are printed.")] = None,
-    model: Annotated[str | None, typer.Option(help="Where the base model is, if it has moved.")] = None,
-    batch: Annotated[int, typer.Option(help="Rows answered at once.")] = 32,
-    json_: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Label new rows with a tuned model: the label and the probability of each label, or a number, as CSV."""
-    from attangent._core.checks import check_size
-    from attangent.tuning.folders.predicting import answers_table, rows_to_predict
-    from attangent.tuning.folders.tuned import load_tuned
-
-    check_size("batch", batch)
-    if rows is not None and not rows.exists():
-        raise AttangentError(f"there is no {rows}; give a file of rows, or lines on standard input")
-    if out is not None:
-        check_file(out)
-    tuned = load_tuned(adapter, model)
-    given = rows_to_predict(tuned, rows or sys.stdin)
-    found = tuned.predict(given, batch)
-    if out is not None:
-        write_whole(out, answers_table(found, given))
-    if json_:
-        typer.echo(json.dumps([asdict(one) for one in found], indent=1))
-    elif out is None:
-        typer.echo(answers_table(found, given), nl=False)
-    elif not quiet:
-        typer.echo(f"{len(found)} answers in {out}")
-
-
-def _read_toml(path: Path | None, known: set[str]) -> dict[str, Any]:
-    from attangent._core.settings import read_toml
-
+def _read_config(path: Path | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {"method": {}, "training": {}}
     if path is None:
-        return {}
-    found = read_toml(path)
-    if set(found) - known:
-        raise AttangentError(
-            f"{path} has {', '.join(sorted(set(found) - known))}, expected {', '.join(sorted(known))}"
-        )
-    return found
+        return settings
+    settings |= read_toml(path)
+    check_names(settings, ("method", "training", *_TOP_LEVEL), str(path))
+    if "beside" in settings:
+        settings["beside"] = Path(settings["beside"])
+    return settings
 
 
 def _set(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def _method(settings: dict[str, Any], kind: Any, has_adapter: bool, silent: bool) -> "Method":
+    """Build the method; if the settings name none, use the default and say so."""
+    from attangent.tuning.methods import Method, default_settings
+
+    if {"name", "ntk"} & set(settings) or has_adapter:
+        return Method.from_dict(settings)
+    if not silent:
+        typer.echo(f"method: {_WHY.get(kind, 'ntk; --method auto tries LoRA on your rows, too')}")
+    return Method.from_dict({**default_settings(kind), **settings})
+
+
+def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
+    from attangent.tuning.data.text import TextColumns
+
+    return TextColumns(tuple(text or ()), label or "label") if text or label else None
+
+
 def _print_metrics(metrics: dict[str, Any]) -> None:
     scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
     typer.echo(f"seed {metrics['seed']}: {scores}; {metrics['seconds']:.1f} s")
-    if "tried" in metrics:
-        errors = ", ".join(f"{name} {error:.3f}" for name, error in metrics["tried"].items())
-        typer.echo(
-            f"chose {metrics['method']}: error on rows kept apart {errors}; "
-            f"it is {next(iter(metrics['tried']))} unless another is clearly better"
-        )
-    if "rates" in metrics:
-        _print_search(metrics)
-    if "kept" in metrics:
-        typer.echo(
-            f"kept {metrics['kept']:g} of what was learnt: loss on rows kept apart "
-            f"{metrics['validation_loss']:.4f}, before training {metrics['validation_loss_at_start']:.4f}"
-        )
-
-
-def _print_search(metrics: dict[str, Any]) -> None:
-    """What was tried on rows kept apart, what was chosen, and why."""
-    tried = ", ".join(f"{rate}: {error:.3f}" for rate, error in metrics["rates"].items())
-    before = metrics["validation_error_at_start"]
-    typer.echo(f"error on rows kept apart by rate: {tried}; before training {before:.3f}")
+    if "tried" not in metrics:
+        return
+    errors = ", ".join(f"{name} {error:.3f}" for name, error in metrics["tried"].items())
+    typer.echo(
+        f"chose {metrics['method']}: held-out error {errors}; it is {next(iter(metrics['tried']))} unless "
+        "another is clearly better"
+    )
     share = metrics["trained_share"]
-    length = "the whole run" if share == 1 else f"{share:.3g} of the run"
-    typer.echo(f"chose the rate {metrics['learning_rate']:g} and {length}, then trained so on all rows")
-    if metrics["method"] == "ntk" and "tried" not in metrics:
-        typer.echo("whether LoRA would do better on these rows: --method auto --search tries it too")
     if share == 0:
-        typer.echo("training did not help on rows kept apart: the classifier alone is kept, as `probe` gives")
+        typer.echo("training did not help on held-out rows: the classifier alone was fitted, as by `probe`")
+    else:
+        length = "the entire run" if share == 1 else f"{share:.3g} of the run"
+        typer.echo(f"then trained for {length} on all rows, at the rate {metrics['learning_rate']:g}")
 
 
-def _print_mean(found: list[dict[str, Any]], out: Path, model: str) -> None:
-    import statistics
-
-    name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in found[0])
-    values = [metrics[name] for metrics in found]
+def _print_summary(runs: list[dict[str, Any]], out: Path, model: str) -> None:
+    first = runs[0]
+    name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in first)
+    values = [metrics[name] for metrics in runs]
     spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
     seeds = f"{len(values)} seeds" if len(values) > 1 else "1 seed"
     typer.echo(
-        f"{found[0]['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {seeds}, "
-        f"{found[0]['parameters']:,.0f} parameters and {found[0]['head_parameters']:,.0f} of a head; "
-        f"saved in {out}"
+        f"{first['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {seeds}; "
+        f"{first['parameters']:,.0f} trained parameters, {first['head_parameters']:,.0f} more in the "
+        f"classifier; saved in {out}"
     )
-    place = out / f"seed-{found[0]['seed']}"
     use = f"generate TEXT --model {model}" if name == "eval_loss" else "predict ROWS"
-    hint(f"attangent {use} --adapter {place}")
+    folder = out / f"seed-{first['seed']}"
+    typer.echo(f"next: attangent {use} --adapter {folder}")
+
+
+def predict(
+    adapter: Annotated[Path, typer.Option(help="Folder that `attangent tune` wrote.")],
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            help="New rows, a .txt file with one text per line, or images.", show_default="standard input"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file for the predictions.", show_default="print them")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="New location of the base model, if it has moved.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Rows per forward pass.")] = 32,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict labels with their probabilities, or numbers, for new rows with a tuned model."""
+    from attangent.tuning.folders.tuned import load_tuned, predictions_csv, rows_to_predict
+
+    check_size("batch", batch)
+    if rows is not None and not rows.exists():
+        raise AttangentError(f"there is no {rows}; pass a file of rows, or lines on standard input.")
+    if out is not None:
+        check_file(out)
+    tuned = load_tuned(adapter, model)
+    inputs = rows_to_predict(tuned, rows or sys.stdin)
+    predictions = tuned.predict(inputs, batch)
+    if out is not None:
+        write_whole(out, predictions_csv(predictions, inputs))
+    if json_:
+        typer.echo(json.dumps([asdict(prediction) for prediction in predictions], indent=1))
+    elif out is None:
+        typer.echo(predictions_csv(predictions, inputs), nl=False)
+    elif not quiet:
+        typer.echo(f"{len(predictions)} predictions in {out}")

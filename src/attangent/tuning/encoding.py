@@ -1,4 +1,4 @@
-"""From texts to the tensors a model trains on, and the collators that pad them to a batch."""
+"""Tokenised examples, and the collators that pad them to a batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,44 +7,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.text import TextTask
-from attangent.tuning.data.values import ValueTask
+from attangent.tuning.data.text import Completion, TextTask
 
 Encoded = dict[str, Any]
+Collate = Callable[[Sequence[Encoded]], dict[str, Tensor]]
 _CALIBRATION = 96
-"""Examples on which units are measured."""
+"""Number of examples on which units are measured."""
 
 
 def encode_task(
-    task: TextTask | ValueTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None
+    task: TextTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None
 ) -> list[Encoded]:
-    """Token ids and labels: the first `max_tokens` tokens of each feature, joined (P1 Appendix B.1)."""
-    if max_tokens < 1:
-        raise AttangentError(f"max_tokens is {max_tokens}, expected at least 1")
-    pieces = [[_cut(text, tokenizer, max_tokens) for text in example.features] for example in task.examples]
+    """Tokenise examples: the first `max_tokens` tokens of each feature, joined (P1 Appendix B.1)."""
+    check_size("max_tokens", max_tokens)
+    pieces = [
+        [_truncated(text, tokenizer, max_tokens) for text in example.features] for example in task.examples
+    ]
     rows = [tokenizer(*_joined(texts, tokenizer)) for texts in pieces]
     for number, row in enumerate(rows, 1):
         if model_limit is not None and len(row["input_ids"]) > model_limit:
             raise AttangentError(
-                f"example {number} has {len(row['input_ids'])} tokens with {max_tokens} a feature, the model "
-                f"takes {model_limit}; give a smaller max_tokens"
+                f"example {number} has {len(row['input_ids'])} tokens with {max_tokens} per feature, the "
+                f"model takes {model_limit}; use a smaller max_tokens."
             )
     return [{**row, "labels": example.label} for row, example in zip(rows, task.examples, strict=True)]
 
 
-def _cut(text: str, tokenizer: Any, max_tokens: int) -> str:
-    """The text up to the end of its `max_tokens`-th token."""
+def _truncated(text: str, tokenizer: Any, max_tokens: int) -> str:
+    """Return the text up to the end of its `max_tokens`-th token."""
     if not tokenizer.is_fast:
-        raise AttangentError(f"{type(tokenizer).__name__} has no offsets; give a model with a tokenizer.json")
-    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
-        "offset_mapping"
-    ]
+        raise AttangentError(f"{type(tokenizer).__name__} has no offsets; use a model with a tokenizer.json.")
+    options = {"add_special_tokens": False, "return_offsets_mapping": True, "verbose": False}
+    offsets = tokenizer(text, **options)["offset_mapping"]
     return text if len(offsets) <= max_tokens else text[: offsets[max_tokens - 1][1]]
 
 
 def _joined(texts: Sequence[str], tokenizer: Any) -> tuple[str, ...]:
-    """The features as the tokenizer's text and text pair; lines of one text where it knows no separator."""
+    """Return the features as the tokenizer's text and text pair, or as lines if it has no separator."""
     if len(texts) == 1:
         return (texts[0],)
     if tokenizer.sep_token is None:
@@ -52,35 +53,25 @@ def _joined(texts: Sequence[str], tokenizer: Any) -> tuple[str, ...]:
     return texts[0], f" {tokenizer.sep_token} ".join(texts[1:])
 
 
-def calibration_batches(
-    rows: Any, collate: Callable[[Sequence[Encoded]], dict[str, Tensor]], batch: int = 32
-) -> list[dict[str, Tensor]]:
-    """The first examples as inputs of the model, without labels: what units are measured on."""
+def calibration_batches(rows: Any, collate: Collate, batch: int = 32) -> list[dict[str, Tensor]]:
+    """Return the first examples as model inputs without labels, to measure units on."""
     count = min(_CALIBRATION, len(rows))
-    parts = [range(start, min(start + batch, count)) for start in range(0, count, batch)]
-    batches = [collate([rows[i] for i in part]) for part in parts]
-    return [{name: value for name, value in given.items() if name != "labels"} for given in batches]
-
-
-@dataclass(frozen=True)
-class Completion:
-    """A prompt and the text that should follow; with an empty prompt the whole text is learnt."""
-
-    prompt: str
-    text: str
+    ranges = [range(start, min(start + batch, count)) for start in range(0, count, batch)]
+    batches = [collate([rows[i] for i in indices]) for indices in ranges]
+    return [{name: value for name, value in inputs.items() if name != "labels"} for inputs in batches]
 
 
 def encode_completions(
     pairs: Sequence[Completion], tokenizer: Any, max_tokens: int, model_limit: int | None = None
 ) -> list[Encoded]:
-    """Token ids of prompt + text + end; labels are -100 on the prompt, so that only the text is learnt."""
+    """Tokenise prompt + text + end; labels are -100 on the prompt, so that the model learns only the text."""
     limit = min(max_tokens, model_limit or max_tokens)
     rows = [_completion(pair, tokenizer) for pair in pairs]
     for number, row in enumerate(rows, 1):
         if len(row["input_ids"]) > limit:
             raise AttangentError(
-                f"example {number} has {len(row['input_ids'])} tokens, at most {limit} are allowed; "
-                "leave it out or give a larger max_tokens"
+                f"example {number} has {len(row['input_ids'])} tokens, at most {limit} are allowed; remove "
+                "it or use a larger max_tokens."
             )
     return rows
 
@@ -89,19 +80,16 @@ def _completion(pair: Completion, tokenizer: Any) -> Encoded:
     prompt = tokenizer(pair.prompt)["input_ids"] if pair.prompt else tokenizer("")["input_ids"][:1]
     answer = tokenizer(pair.text, add_special_tokens=False)["input_ids"]
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    if prompt and end and prompt[-1:] == end and len(prompt) > 1:
+    if end and len(prompt) > 1 and prompt[-1:] == end:  # some tokenizers end every text
         prompt = prompt[:-1]
     ids = [*prompt, *answer, *end]
-    return {
-        "input_ids": ids,
-        "attention_mask": [1] * len(ids),
-        "labels": [-100] * len(prompt) + [*answer, *end],
-    }
+    labels = [-100] * len(prompt) + [*answer, *end]
+    return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels}
 
 
 @dataclass(frozen=True)
 class Padding:
-    """Pads each field of a batch on the right to the longest row, rounded up to `multiple`."""
+    """Pad each field of a batch on the right to the longest row, rounded up to `multiple`."""
 
     token: int
     multiple: int = 8
@@ -125,12 +113,12 @@ class Padding:
 
 
 def stack(rows: Sequence[Encoded]) -> dict[str, Tensor]:
-    """A batch of rows that all have one shape, as images have."""
+    """Collate rows that all have the same shape, such as images."""
     return {name: torch.stack([torch.as_tensor(row[name]) for row in rows]) for name in rows[0]}
 
 
 def token_counts(rows: Any) -> list[int] | None:
-    """How many tokens each row has; None for images, which all have the same."""
+    """Count the tokens of each row; None for images."""
     if not len(rows) or "attention_mask" not in rows[0]:
         return None
     return [len(rows[i]["attention_mask"]) for i in range(len(rows))]

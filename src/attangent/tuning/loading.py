@@ -1,20 +1,33 @@
-"""Models and tokenizers by hub id or folder, with a head for the task."""
+"""Load base models and tokenizers: classifier, pooling, 8-bit weights and a frozen peft adapter."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
+from attangent._core.checks import check_choice
 from attangent._core.errors import AttangentError, loading
 from attangent._core.settings import read_json
+from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
+from attangent.adapters.files.read import read_description
 from attangent.adapters.hub import check_model_name, load_pretrained
-from attangent.tuning.methods import is_head
-from attangent.tuning.methods.classifier import classifier_names
-from attangent.tuning.precision import hold_head_in_float32
-from attangent.tuning.tasks import NEEDS, TaskKind
+from attangent.tuning.methods.peft_methods import with_peft_adapter
+from attangent.tuning.tasks import NEEDS, TaskKind, classifier_names, is_head
 
+Quantised = Literal["int8"]
+Pooling = Literal["declared", "first", "mean"]
+"""`declared`: the mean if the model's sentence-transformers config says so, else the model's default."""
 _SAVED = ("config.json", "tokenizer_config.json")
+_POOLING_FILE = "1_Pooling/config.json"
+_PROMPT_ADAPTERS = (
+    *("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING"),
+    *("MULTITASK_PROMPT_TUNING", "CARTRIDGE", "CPT"),
+)
 
 
 def load_model(
@@ -24,91 +37,242 @@ def load_model(
     seed: int = 0,
     revision: str | None = None,
 ) -> Any:
-    """The model with a head for these labels or for one number, its first weights drawn by the seed."""
+    """Load a model with a classifier for these labels or for one number, initialised by the seed."""
     import transformers
 
     needs = NEEDS[kind]
-    named: dict[str, Any] = {} if revision is None else {"revision": revision}
+    options: dict[str, Any] = {} if revision is None else {"revision": revision}
     if needs.values:
-        named |= {"num_labels": 1, "problem_type": "regression", "ignore_mismatched_sizes": True}
+        options |= {"num_labels": 1, "problem_type": "regression"}
     elif needs.classifier:
-        named["id2label"] = dict(enumerate(labels))
-        named["label2id"] = {name: number for number, name in enumerate(labels)}
-        named["ignore_mismatched_sizes"] = True
+        options["id2label"] = dict(enumerate(labels))
+        options["label2id"] = {name: number for number, name in enumerate(labels)}
+    if needs.classifier:
+        options["ignore_mismatched_sizes"] = True
     with torch.random.fork_rng(devices=[]), _quiet():
         torch.manual_seed(seed)
-        loaded, report = _given(
-            getattr(transformers, needs.auto_class), model, "model", {**named, "output_loading_info": True}
-        )
+        options["output_loading_info"] = True
+        loaded, report = _from_pretrained(getattr(transformers, needs.auto_class), model, "model", options)
     _check_complete(model, report["missing_keys"])
     if loaded.dtype == torch.bfloat16 and needs.classifier:
-        hold_head_in_float32(loaded, classifier_names(loaded, kind))
+        _keep_classifier_in_float32(loaded, classifier_names(loaded, kind))
     return loaded.float() if loaded.dtype == torch.float16 else loaded
 
 
 def load_tokenizer(model: str | Path) -> Any:
-    """The model's tokenizer; one without a padding token pads with its end token."""
+    """Load the model's tokenizer; without a padding token it pads with its end token."""
     import transformers
 
-    tokenizer = _given(transformers.AutoTokenizer, model, "tokenizer", {})
+    tokenizer = _from_pretrained(transformers.AutoTokenizer, model, "tokenizer", {})
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:
-        raise AttangentError(
-            f"the tokenizer of {model} has neither a padding nor an end token; add one to it"
-        )
+        raise AttangentError(f"the tokenizer of {model} has neither a padding nor an end token; add one.")
     return tokenizer
 
 
 def pad_with(model: Any, tokenizer: Any) -> None:
-    """Tell the model the padding token, so that it can find the last token of a row."""
+    """Set the model's padding token, which it needs to find the last token of a row."""
     if getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def preprocessor_of(model: str | Path) -> dict[str, Any]:
-    """The settings in a folder's preprocessor_config.json; none where there is no such file."""
+    """Read the settings in a folder's preprocessor_config.json, if it exists."""
     path = Path(model) / "preprocessor_config.json"
     return read_json(path) if path.is_file() else {}
 
 
 def model_limit(model: Any) -> int | None:
-    """How many tokens the model takes at most, where its positions are a table."""
+    """Return the maximum number of tokens, if the model has a table of positions."""
     return getattr(model.config, "max_position_embeddings", None)
 
 
-def _given(auto_class: Any, model: str | Path, what: str, named: dict[str, Any]) -> Any:
+def _from_pretrained(auto_class: Any, model: str | Path, what: str, options: dict[str, Any]) -> Any:
     folder = Path(model)
     if folder.is_dir() and not any((folder / name).is_file() for name in _SAVED):
-        raise AttangentError(f"{folder} has no config.json; give the folder of a saved model or a hub id")
+        raise AttangentError(f"{folder} has no config.json; use the folder of a saved model or a Hub id.")
     check_model_name(model)
     with loading(f"no {what} can be loaded from {model}"):
-        return load_pretrained(auto_class, model, **named)
+        return load_pretrained(auto_class, model, **options)
 
 
 def _check_complete(model: str | Path, missing: Iterable[str]) -> None:
-    """Only a head may be new: anything else would stay random, frozen and unsaved."""
-    odd = sorted(name for name in missing if not is_head(name))
-    if odd:
+    """Only a classifier may be new: any other missing weight would stay random, frozen and unsaved."""
+    unexpected = sorted(name for name in missing if not is_head(name))
+    if unexpected:
         raise AttangentError(
-            f"{model} has no weights for {', '.join(odd[:4])}: they would stay random; "
-            "give a checkpoint that has them"
+            f"{model} has no weights for {', '.join(unexpected[:4])}: they would stay random; use a "
+            "checkpoint that has them."
         )
 
 
-class _quiet:
-    """No report that a new head is new, and no bar for weights that are read in a moment."""
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence transformers' report on the new classifier and its progress bar."""
+    from transformers.utils import logging
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self._before, self._bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self._before)
-        if self._bar:
+    verbosity = logging.get_verbosity()
+    bar = logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bar:
             logging.enable_progress_bar()
+
+
+def _keep_classifier_in_float32(model: nn.Module, names: list[str]) -> None:
+    """Train the classifier of a bfloat16 model in float32, as rounding would lose small steps."""
+    for name in names:
+        head = getattr(model, name)
+        head.float()
+        for module in head.modules():
+            if isinstance(module, nn.Linear):
+                module.register_forward_pre_hook(_cast_inputs)
+
+
+def _cast_inputs(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(tensor.to(module.weight.dtype) for tensor in inputs)
+
+
+def check_quantised(quantised: str | None) -> None:
+    """Raise if the precision is unknown."""
+    if quantised is not None:
+        check_choice("quantised", quantised, get_args(Quantised))
+
+
+def quantise(model: Any, quantised: str | None) -> Any:
+    """Hold the weights of the linear layers below the classifier in 8 bits; None changes nothing.
+
+    Activations keep their precision, so that gradients can pass.
+    """
+    if quantised is None:
+        return model
+    try:
+        from torchao.quantization import (  # pyright: ignore[reportMissingImports]
+            Int8WeightOnlyConfig,
+            quantize_,
+        )
+    except ImportError:
+        raise AttangentError("quantised weights need torchao: pip install attangent[quantised]") from None
+    quantize_(model, Int8WeightOnlyConfig(), filter_fn=_is_below_head)
+    return model
+
+
+def _is_below_head(module: nn.Module, name: str) -> bool:
+    return isinstance(module, nn.Linear) and not is_head(f"{name}.weight") and "lm_head" not in name
+
+
+def check_gradients(model: nn.Module, batch: dict[str, Tensor]) -> None:
+    """Raise if no gradient passes through a quantised model.
+
+    The classifier on top may get a gradient nevertheless; the trained weights below it must get one.
+    """
+    if all(type(parameter.data) is Tensor for parameter in model.parameters()):
+        return
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    trained = [p for name, p in model.named_parameters() if p.requires_grad and not is_head(name)]
+    with torch.enable_grad():
+        logits = model(**inputs).logits
+        reached = logits.requires_grad
+        if reached and trained:
+            reached = None not in torch.autograd.grad(logits.float().sum(), trained, allow_unused=True)
+    if not reached:
+        raise AttangentError(
+            "no gradient passes through this quantised model: its activations are quantised too; use a "
+            "model of which only the weights are quantised, or the original one."
+        )
+
+
+def check_frozen_adapter(folder: Path) -> None:
+    """Raise unless the folder holds a peft adapter that changes layers and nothing else."""
+    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
+        raise AttangentError(f"{folder} has no {CONFIG} and {WEIGHTS}; use the folder of a peft adapter.")
+    description = read_description(folder / CONFIG)
+    kind = description.get("peft_type")
+    if kind == PEFT_TYPE:
+        raise AttangentError(f"{folder} holds a prefix state of attangent, expected a peft adapter")
+    if kind in _PROMPT_ADAPTERS:
+        raise AttangentError(f"{folder} is {kind}, which adds tokens; use an adapter that changes layers.")
+    if description.get("modules_to_save"):
+        raise AttangentError(
+            f"{folder} has its own {', '.join(description['modules_to_save'])}, which tuning trains too; "
+            "use an adapter without modules_to_save."
+        )
+
+
+def with_frozen_adapter(model: Any, folder: str | Path | None) -> Any:
+    """Return the model with the layers of a frozen peft adapter; None changes nothing."""
+    if folder is None:
+        return model
+    check_frozen_adapter(Path(folder))
+    try:
+        return with_peft_adapter(model, Path(folder)).get_base_model()
+    except (ValueError, RuntimeError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise AttangentError(f"{folder} does not fit the model: {reason}") from error
+
+
+def resolved_pooling(pooling: Pooling, model: str | Path) -> Literal["first", "mean"]:
+    """Resolve `declared` by the model's sentence-transformers config."""
+    if pooling != "declared":
+        return pooling
+    path = Path(model) / _POOLING_FILE if Path(model).is_dir() else _hub_file(str(model))
+    if path is None or not path.is_file():
+        return "first"
+    try:
+        content = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise AttangentError(f"{path} is not JSON; mend it, or set the pooling to first or mean.") from None
+    declared = isinstance(content, dict) and content.get("pooling_mode_mean_tokens") is True
+    return "mean" if declared else "first"
+
+
+def _hub_file(model: str) -> Path | None:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(model, _POOLING_FILE))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError):
+        return None
+
+
+def use_mean_pooling(model: Any) -> Any:
+    """Let the classifier of an encoder read the mean of the last hidden states, padding excluded.
+
+    A forward hook puts the mean in place of the pooled output and of the first token, one of which every
+    classifier reads. The weights and files of the model do not change.
+    """
+    base = getattr(model, "base_model", None)
+    if not isinstance(base, nn.Module) or base is model or getattr(model, "score", None) is not None:
+        raise AttangentError(
+            f"{type(model).__name__} has no encoder whose tokens can be averaged; use pooling 'first'."
+        )
+    base.register_forward_hook(_put_mean, with_kwargs=True)
+    model.attangent_pooling = "mean"  # checked when an adapter is loaded that was tuned this way
+    return model
+
+
+def _put_mean(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
+    states: Tensor = output.last_hidden_state
+    mask = named.get("attention_mask", args[1] if len(args) > 1 else None)
+    pooled = mean_over_tokens(states, mask)
+    output.last_hidden_state = torch.cat([pooled.unsqueeze(1), states[:, 1:]], dim=1)
+    if getattr(output, "pooler_output", None) is not None:
+        output.pooler_output = pooled
+    return output
+
+
+def mean_over_tokens(
+    states: Float[Tensor, "batch tokens dim"], mask: Tensor | None
+) -> Float[Tensor, "batch dim"]:
+    """Return sum_t m_t h_t / sum_t m_t over the tokens t of each row."""
+    if mask is None:
+        return states.mean(dim=1)
+    # A prefix of peft extends the mask on the left, but not the hidden states.
+    weights = mask[:, -states.shape[1] :].to(states.dtype).unsqueeze(-1)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)

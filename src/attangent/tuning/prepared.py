@@ -1,140 +1,179 @@
-"""From the settings of a run to a model with its method and encoded data."""
+"""Turn a request into a loaded model and encoded rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.completions import read_completions
 from attangent.tuning.data.images import EncodedImages, Pixels, read_images
-from attangent.tuning.data.splitting import held_out
-from attangent.tuning.data.text import read_task, text_columns
-from attangent.tuning.data.values import ValueUnits, read_values
-from attangent.tuning.encoding import Padding, encode_completions, encode_task, stack
-from attangent.tuning.frozen_adapter import with_beside
-from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with, preprocessor_of
-from attangent.tuning.pooling import resolved_pooling, use_mean_pooling
-from attangent.tuning.precision import quantise
-from attangent.tuning.request import Tuning
-from attangent.tuning.training import Collate
+from attangent.tuning.data.text import (
+    TextTask,
+    ValueUnits,
+    held_out,
+    read_completions,
+    read_task,
+    read_values,
+    text_columns,
+)
+from attangent.tuning.encoding import Collate, Padding, encode_completions, encode_task, stack
+from attangent.tuning.loading import (
+    load_model,
+    load_tokenizer,
+    model_limit,
+    pad_with,
+    preprocessor_of,
+    quantise,
+    resolved_pooling,
+    use_mean_pooling,
+    with_frozen_adapter,
+)
+from attangent.tuning.request import TuningRequest
+from attangent.tuning.tasks import TaskKind
 
-_KEPT = 0.2
-"""The share of the training rows to score on where no other rows are given."""
+_HELD_OUT = 0.2
+"""Fraction of the training rows to score on if the request has no other rows."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """A model as it is loaded, with encoded data: what any method starts from."""
+class PreparedTask:
+    """A loaded model with encoded rows, from which any method can start.
+
+    Attributes:
+        model: The transformers model.
+        kind: The kind of task.
+        train: Encoded rows to train on.
+        collate: Turns rows into a batch.
+        class_weights: One weight per class in the loss; None weighs all rows the same.
+        evaluate: Encoded rows to score on.
+        tokenizer: The tokenizer; None for images.
+        labels: Names of the classes.
+        text_columns: Columns that the texts were read from.
+        pooling: What the classifier reads.
+        units: Units of the numbers to predict.
+    """
 
     model: Any
-    tokenizer: Any
-    collate: Collate
+    kind: TaskKind
     train: Any
-    evaluate: Any
+    collate: Collate
+    class_weights: Float[Tensor, " classes"] | None = None
+    evaluate: Any = ()
+    tokenizer: Any = None
     labels: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
     pooling: str = "first"
     units: ValueUnits = field(default_factory=ValueUnits)
 
 
-def prepare(tuning: Tuning) -> Ground:
-    """Read and check everything, load the model, encode."""
-    readers = {
-        "classification": _texts,
-        "regression": _values,
-        "causal-lm": _completions,
-        "image-classification": _images,
-    }
-    return readers[tuning.kind](tuning)
-
-
-def _texts(tuning: Tuning) -> Ground:
-    data = read_task(tuning.train, layout=tuning.layout, columns=tuning.columns)
-    if tuning.evaluate is None:
-        data, held = _parted(tuning, data, [example.label for example in data.examples])
+def prepare(request: TuningRequest) -> PreparedTask:
+    """Read and check the data, load the model, and encode the rows."""
+    if request.kind == "image-classification":
+        task = _prepare_images(request)
+    elif request.kind == "causal-lm":
+        task = _prepare_completions(request)
     else:
-        held = read_task(tuning.evaluate, layout=tuning.layout, labels=data.labels, columns=tuning.columns)
-    return _encoded(tuning, data, held, data.labels)
+        task = _prepare_texts(request)
+    return replace(task, class_weights=_class_weights(task)) if request.class_weights else task
 
 
-def _values(tuning: Tuning) -> Ground:
-    data = read_values(tuning.train, tuning.columns)
-    if tuning.evaluate is None:
-        data, held = _parted(tuning, data, [0] * len(data))
-    else:
-        held = read_values(tuning.evaluate, tuning.columns)
-    units = ValueUnits.of(data.values)
-    ground = _encoded(tuning, data.in_units(units), held.in_units(units))
-    return replace(ground, units=units)
-
-
-def _encoded(tuning: Tuning, data: Any, held: Any, labels: tuple[str, ...] = ()) -> Ground:
-    """The model with its pooling, and texts to train and to score on as tokens."""
-    tokenizer = load_tokenizer(tuning.model)
-    model = _loaded(tuning, labels)
-    pooling = resolved_pooling(tuning.pooling, tuning.model)
+def _prepare_texts(request: TuningRequest) -> PreparedTask:
+    data, held = _read_texts(request)
+    units = ValueUnits()
+    if request.kind == "regression":
+        units = ValueUnits.of(data.targets)
+        data = units.scaled(data)
+        held = units.scaled(held)
+    tokenizer = load_tokenizer(request.model)
+    model = _load_base(request, data.labels)
+    pooling = resolved_pooling(request.pooling, request.model)
     if pooling == "mean":
         use_mean_pooling(model)
     pad_with(model, tokenizer)
     rows, others = (
-        encode_task(task, tokenizer, tuning.max_tokens, model_limit(model)) for task in (data, held)
+        encode_task(part, tokenizer, request.max_tokens, model_limit(model)) for part in (data, held)
     )
-    columns = text_columns(tuning.train, tuning.layout, tuning.columns)
-    pad = Padding(tokenizer.pad_token_id)
-    return Ground(model, tokenizer, pad, rows, others, labels, columns, pooling)
+    return PreparedTask(
+        model,
+        request.kind,
+        rows,
+        Padding(tokenizer.pad_token_id),
+        evaluate=others,
+        tokenizer=tokenizer,
+        labels=data.labels,
+        text_columns=text_columns(request.train, request.columns),
+        pooling=pooling,
+        units=units,
+    )
 
 
-def _completions(tuning: Tuning) -> Ground:
-    pairs = read_completions(tuning.train)
-    if tuning.evaluate is None:
-        chosen, kept = _kept_to_score(tuning, [0] * len(pairs))
-        pairs, held = [pairs[i] for i in chosen], [pairs[i] for i in kept]
+def _read_texts(request: TuningRequest) -> tuple[TextTask, TextTask]:
+    if request.kind == "regression":
+        data = read_values(request.train, request.columns)
+        if request.evaluate is None:
+            return _split(request, data, [0] * len(data))
+        return data, read_values(request.evaluate, request.columns)
+    data = read_task(request.train, columns=request.columns)
+    if request.evaluate is None:
+        return _split(request, data, data.targets)
+    return data, read_task(request.evaluate, labels=data.labels, columns=request.columns)
+
+
+def _prepare_completions(request: TuningRequest) -> PreparedTask:
+    pairs = read_completions(request.train)
+    if request.evaluate is None:
+        chosen, scored = _split_indices(request, [0] * len(pairs))
+        held = [pairs[i] for i in scored]
+        pairs = [pairs[i] for i in chosen]
     else:
-        held = read_completions(tuning.evaluate)
-    tokenizer = load_tokenizer(tuning.model)
-    model = _loaded(tuning)
+        held = read_completions(request.evaluate)
+    tokenizer = load_tokenizer(request.model)
+    model = _load_base(request)
     rows, others = (
-        encode_completions(part, tokenizer, tuning.max_tokens, model_limit(model)) for part in (pairs, held)
+        encode_completions(part, tokenizer, request.max_tokens, model_limit(model)) for part in (pairs, held)
     )
-    return Ground(model, tokenizer, Padding(tokenizer.pad_token_id), rows, others)
+    collate = Padding(tokenizer.pad_token_id)
+    return PreparedTask(model, request.kind, rows, collate, evaluate=others, tokenizer=tokenizer)
 
 
-def _images(tuning: Tuning) -> Ground:
-    data = read_images(tuning.train)
-    if tuning.evaluate is None:
-        data, held = _parted(tuning, data, list(data.targets))
+def _prepare_images(request: TuningRequest) -> PreparedTask:
+    data = read_images(request.train)
+    if request.evaluate is None:
+        data, held = _split(request, data, data.targets)
     else:
-        held = read_images(tuning.evaluate, labels=data.labels)
-    model = _loaded(tuning, data.labels)
-    pixels = Pixels.of(model.config, preprocessor_of(tuning.model))
-    return Ground(model, None, stack, EncodedImages(data, pixels), EncodedImages(held, pixels), data.labels)
+        held = read_images(request.evaluate, labels=data.labels)
+    model = _load_base(request, data.labels)
+    pixels = Pixels.of(model.config, preprocessor_of(request.model))
+    rows, others = (EncodedImages(part, pixels) for part in (data, held))
+    return PreparedTask(model, request.kind, rows, stack, evaluate=others, labels=data.labels)
 
 
-def _loaded(tuning: Tuning, labels: tuple[str, ...] = ()) -> Any:
-    model = load_model(tuning.model, tuning.kind, labels, tuning.training.seed)
-    return with_beside(quantise(model, tuning.quantised), tuning.beside)
+def _load_base(request: TuningRequest, labels: tuple[str, ...] = ()) -> Any:
+    model = load_model(request.model, request.kind, labels, request.training.seed)
+    return with_frozen_adapter(quantise(model, request.quantised), request.beside)
 
 
-def _parted(tuning: Tuning, data: Any, targets: list[int]) -> tuple[Any, Any]:
-    train, kept = _kept_to_score(tuning, targets)
-    return data.take(train), data.take(kept)
+def _split(request: TuningRequest, data: Any, targets: Sequence[float]) -> tuple[Any, Any]:
+    train, held = _split_indices(request, targets)
+    return data.take(train), data.take(held)
 
 
-def _kept_to_score(tuning: Tuning, targets: list[int]) -> tuple[list[int], list[int]]:
-    """The places of the rows to train on and of those to score on; refused where there is none to spare."""
-    train, kept = held_out(targets, _KEPT, 0, "rows to score on")
-    if not kept:
+def _split_indices(request: TuningRequest, targets: Sequence[float]) -> tuple[list[int], list[int]]:
+    """Return the indices of the rows to train on and of those to score on."""
+    train, held = held_out(targets, _HELD_OUT, 0, "rows to score on")
+    if not held:
         raise AttangentError(
-            f"{tuning.train} has one row for each label, and none can be kept to score on; "
-            "give at least two rows of a label, or other rows to score on (--eval)"
+            f"{request.train} has one row per label, so none can be held out to score on; add rows, or "
+            "pass other rows with --eval."
         )
-    return train, kept
+    return train, held
 
 
-def class_weights(ground: Ground) -> Tensor:
-    """n / (classes n_c) for each class c of n_c rows: every class then counts the same in the loss."""
-    targets = torch.tensor([int(ground.train[i]["labels"]) for i in range(len(ground.train))])
-    counts = torch.bincount(targets, minlength=len(ground.labels)).clamp(min=1)
-    return len(targets) / (len(ground.labels) * counts.float())
+def _class_weights(task: PreparedTask) -> Float[Tensor, " classes"]:
+    """Return n / (classes n_c) for each class c of n_c rows, so that all classes weigh the same."""
+    targets = torch.tensor([int(task.train[i]["labels"]) for i in range(len(task.train))])
+    counts = torch.bincount(targets, minlength=len(task.labels)).clamp(min=1)
+    return len(targets) / (len(task.labels) * counts.float())

@@ -1,133 +1,204 @@
-"""What a run of `tune` was asked for."""
+"""The request of a tuning run, from the command to the result."""
 
 import hashlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from attangent._core.checks import check_choice, check_size
+from attangent._core.checks import check_choice, check_not_negative, check_positive, check_size
+from attangent._core.deprecation import moved_names
 from attangent._core.errors import AttangentError
 from attangent.adapters.files.format import WEIGHTS
-from attangent.tuning.data.columns import Columns
-from attangent.tuning.data.records import KINDS
-from attangent.tuning.frozen_adapter import check_beside
-from attangent.tuning.methods import DEFAULT, Method, default_for
-from attangent.tuning.pooling import Pooling, check_pooling
-from attangent.tuning.precision import check_quantised
-from attangent.tuning.recipe import Recipe
+from attangent.tuning.data.records import SUFFIXES
+from attangent.tuning.data.text import TextColumns
+from attangent.tuning.loading import Pooling, Quantised, check_frozen_adapter, check_quantised
+from attangent.tuning.methods import DEFAULT, Method, default_settings
 from attangent.tuning.tasks import TaskKind
-from attangent.tuning.training import Training
 
-_GIVE = f"give a file ({', '.join(KINDS)}), or a folder of images"
+Start = Literal["closed-form", "cross-validated", "random"]
+Task = Literal["classification", "regression", "causal-lm"]
 
 
 @dataclass(frozen=True)
-class Tuning:
+class TrainingSettings:
+    """Length and speed of a training run; the same for every method but the learning rate.
+
+    Args:
+        epochs: Passes over the training data.
+        batch: Examples per step and process.
+        accumulate: Steps per optimiser step.
+        head_rate: Learning rate of the classifier; None is that of the method. A classifier that starts in
+            closed form uses a fifth of it.
+        weight_decay: Weight decay of AdamW.
+        warmup: Fraction of the steps over which the learning rate rises.
+        bf16: Train in mixed bfloat16 precision.
+        by_length: Put examples of similar length into one batch, which saves padding.
+        checkpoint_steps: Steps between checkpoints; 0 writes one about every minute, or ten per run of
+            several processes.
+        seed: Seed of all random draws.
+
+    Raises:
+        AttangentError: If a value is out of range.
+
+    Example:
+        >>> TrainingSettings(epochs=2).batch
+        16
+    """
+
+    epochs: float = 4.0
+    batch: int = 16
+    accumulate: int = 1
+    head_rate: float | None = 5e-3
+    weight_decay: float = 0.0
+    warmup: float = 0.1
+    bf16: bool = False
+    by_length: bool = False
+    checkpoint_steps: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_size("batch", self.batch)
+        check_size("accumulate", self.accumulate)
+        check_size("checkpoint_steps", self.checkpoint_steps, least=0)
+        check_positive("epochs", self.epochs)
+        if self.head_rate is not None:
+            check_positive("head_rate", self.head_rate)
+        check_not_negative("weight_decay", self.weight_decay)
+        if not 0 <= self.warmup < 1:
+            raise AttangentError(f"warmup is {self.warmup}, expected a fraction of at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class TuningRequest:
     """A model, its data, the method and the training.
 
-    train, evaluate: files of rows, or folders with one folder of images for each class. Without `evaluate` a
-        fifth of the training rows is kept to score on.
-    task: `classification`, `regression` (the label column holds numbers) or `causal-lm`; images are always
-        classified.
-    max_tokens: of each text feature (classification, cut there) or of the whole (causal-lm, more is refused).
-    method: by default what `attangent.tuning.methods.defaults` names: a state, and LoRA for images.
-    columns: the columns that hold the texts and the label; None finds them.
-    pooling: what the classifier reads; see `attangent.tuning.pooling`.
-    recipe: how the classifier starts and what is chosen on rows kept apart.
-    class_weights: every class counts the same in the loss, however many rows it has.
-    beside: the folder of a peft adapter that acts, frozen, while a state is trained (method ntk).
-    quantised: `int8` holds the weights of the frozen base in 8 bits (torchao); None leaves them as they are.
+    Args:
+        model: A folder or a Hub id.
+        train: A file of rows, or a folder with one subfolder of images per class.
+        evaluate: The same, to score on; None holds out a fifth of the training rows.
+        task: `classification`, `regression` (the label column holds numbers) or `causal-lm`. Folders of
+            images are always classified.
+        max_tokens: Maximum number of tokens: per text feature, which is truncated, or for causal-lm per
+            row, beyond which a row is an error.
+        method: The method; by default a prefix state, and LoRA for images.
+        training: Length and speed of the training.
+        columns: Columns of the texts and the label; None finds them.
+        pooling: What the classifier reads: the `first` token, the `mean`, or what the model `declared`.
+        class_weights: Give every class the same weight in the loss.
+        start: Initial classifier. `cross-validated` fits it to the frozen model's features with the best
+            penalty; `closed-form` uses a stronger penalty that leaves an error to learn from, unless the
+            classifier is already confident; `random` draws it.
+        quantised: `int8` holds the frozen weights in 8 bits (needs torchao).
+        beside: Folder of a peft adapter that stays active, frozen, while a state is trained (method ntk).
+
+    Raises:
+        AttangentError: If a file does not exist or two settings contradict each other.
+
+    Example:
+        >>> TuningRequest("bert-base-uncased", Path("missing.csv"))
+        Traceback (most recent call last):
+        attangent._core.errors.AttangentError: there is no missing.csv; ...
     """
 
     model: str
     train: Path
     evaluate: Path | None = None
-    task: TaskKind = "classification"
-    layout: str | None = None
+    task: Task = "classification"
     max_tokens: int = 128
     method: Method = DEFAULT
-    training: Training = field(default_factory=Training)
-    columns: Columns | None = None
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    columns: TextColumns | None = None
     pooling: Pooling = "declared"
     class_weights: bool = False
-    recipe: Recipe = field(default_factory=Recipe)
-    quantised: str | None = None
+    start: Start = "closed-form"
+    quantised: Quantised | None = None
     beside: Path | None = None
 
     def __post_init__(self) -> None:
         if self.method is DEFAULT and self.beside is None:
-            object.__setattr__(self, "method", default_for(self.kind).method)
-        check_choice("task", self.task, ("classification", "regression", "causal-lm"))
+            object.__setattr__(self, "method", Method.from_dict(default_settings(self.kind)))
+        check_choice("task", self.task, get_args(Task))
         check_size("max_tokens", self.max_tokens)
-        check_pooling(self.pooling)
+        check_choice("pooling", self.pooling, get_args(Pooling))
+        check_choice("start", self.start, get_args(Start))
         check_quantised(self.quantised)
-        if self.quantised is not None and self.method.technique.place == "model":
+        if self.quantised is not None and self.method.technique.folder == "model":
             raise AttangentError(
-                f"quantised is given for {self.method.name}, which saves the model itself; choose a method "
-                "that adds to it, such as ntk or lora"
+                f"quantised does not work with {self.method.name}, which saves the model itself; choose a "
+                "method that adds to it, such as ntk or lora."
             )
         if self.beside is not None:
-            check_beside(self.beside)
+            check_frozen_adapter(self.beside)
             if self.method.name != "ntk":
-                raise AttangentError(f"beside is given for {self.method.name}, expected the method ntk")
+                raise AttangentError(f"beside is set for {self.method.name}, expected the method ntk")
+        self._check_files()
+        if self.class_weights and self.kind in ("causal-lm", "regression"):
+            raise AttangentError(f"class_weights is set for {self.kind}, which has no classes")
+
+    def _check_files(self) -> None:
         for path in self.files:
             if not path.exists():
-                raise AttangentError(f"there is no {path}; {_GIVE}")
+                raise AttangentError(
+                    f"there is no {path}; use a file ({', '.join(SUFFIXES)}) or a folder of images."
+                )
         if self.evaluate is not None and self.train.is_dir() != self.evaluate.is_dir():
             raise AttangentError(
-                f"{self.train} and {self.evaluate} are a folder and a file, expected two alike"
+                f"{self.train} and {self.evaluate} are a folder and a file, expected two of one kind"
             )
-        if self.class_weights and self.kind in ("causal-lm", "regression"):
-            raise AttangentError(f"class_weights is given for {self.kind}, which has no classes")
-        if self.kind == "regression" and self.layout not in (None, "columns"):
-            raise AttangentError(f"layout is {self.layout!r}, but regression reads columns; leave it out")
 
     @property
     def kind(self) -> TaskKind:
+        """The kind of task: `task`, or image-classification if `train` is a folder."""
         return "image-classification" if self.train.is_dir() else self.task
 
     @property
     def files(self) -> list[Path]:
+        """The data: `train`, and `evaluate` if set."""
         return [self.train] if self.evaluate is None else [self.train, self.evaluate]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values with digests of the data, as settings.json holds them."""
+        values = asdict(self)
+        values |= {
+            "train": str(self.train),
+            "evaluate": None if self.evaluate is None else str(self.evaluate),
+            # `layout` and the last two of the recipe are settings of version 0.2 at their defaults
+            "layout": None,
+            "recipe": {"start": values.pop("start"), "validation": "none", "search": False},
+            "columns": None if self.columns is None else [*self.columns.text, self.columns.label],
+            "digests": [_digest(path) for path in self.files],
+            "beside": None if self.beside is None else _digest(self.beside / WEIGHTS),
+        }
+        values["method"] |= {"ntk": self.method.ntk.as_dict(), "learning_rate": self.method.rate}
+        values["method"]["peft"] = dict(self.method.peft)
+        return values
 
-def settings_of(tuning: Tuning) -> dict[str, Any]:
-    """Plain values that say what was done, with digests of the data; they stand beside the metrics."""
-    found = asdict(tuning)
-    found |= {
-        "train": str(tuning.train),
-        "evaluate": None if tuning.evaluate is None else str(tuning.evaluate),
-    }
-    found["method"] |= {"ntk": tuning.method.ntk.as_dict(), "learning_rate": tuning.method.rate}
-    found["method"]["peft"] = dict(tuning.method.peft)
-    found["columns"] = None if tuning.columns is None else [*tuning.columns.text, tuning.columns.label]
-    found["digests"] = [digest_of(path) for path in tuning.files]
-    found["beside"] = None if tuning.beside is None else digest_of(tuning.beside / WEIGHTS)
-    return found
 
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file, or of the names and sizes of the files below a folder."""
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and sizes of the files in a folder."""
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    listed = sorted(
-        (str(one.relative_to(path)), one.stat().st_size) for one in path.rglob("*") if one.is_file()
+    files = sorted(
+        (str(file.relative_to(path)), file.stat().st_size) for file in path.rglob("*") if file.is_file()
     )
-    return hashlib.sha256(repr(listed).encode()).hexdigest()
+    return hashlib.sha256(repr(files).encode()).hexdigest()
 
 
-def differences(written: dict[str, Any], asked: dict[str, Any], place: str = "") -> list[str]:
-    """The settings of a run's file that are not as asked, as `name: written, now asked`.
+def differences(written: dict[str, Any], current: dict[str, Any], prefix: str = "") -> list[str]:
+    """List the settings in a run's file that differ, as `name: written, now current`.
 
-    Settings that the file does not have are passed over: they came with a later version.
+    Settings that the file lacks are ignored: a later version added them.
     """
-    found = []
+    changes = []
     for name in written:
-        if name not in asked:
-            found.append(f"{place}{name}: {written[name]!r}, now unknown")
-        elif isinstance(written[name], dict) and isinstance(asked[name], dict):
-            found += differences(written[name], asked[name], f"{place}{name}.")
-        elif written[name] != asked[name]:
-            found.append(f"{place}{name}: {written[name]!r}, now {asked[name]!r}")
-    return found
+        if name not in current:
+            changes.append(f"{prefix}{name}: {written[name]!r}, now unknown")
+        elif isinstance(written[name], dict) and isinstance(current[name], dict):
+            changes += differences(written[name], current[name], f"{prefix}{name}.")
+        elif written[name] != current[name]:
+            changes.append(f"{prefix}{name}: {written[name]!r}, now {current[name]!r}")
+    return changes
+
+
+__getattr__ = moved_names(__name__, "0.3", {"Tuning": "attangent.tuning:TuningRequest"})

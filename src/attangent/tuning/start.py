@@ -1,4 +1,4 @@
-"""The classifier's first weights: the logistic or ridge solution on the frozen model's features."""
+"""The initial classifier: the logistic or ridge solution on the frozen model's features."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,33 +10,38 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attangent.tuning.encoding import Encoded
+from attangent.tuning.encoding import Collate, Encoded
 from attangent.tuning.tasks import NEEDS, TaskKind
 
 _AT_ONCE = 32
 _STRENGTHS = tuple(10.0**power for power in range(-3, 3))
-"""Inverse penalties tried by cross-validation, in units of 1 / size of the features."""
-_SURE = 0.9
-"""From this mean probability of the right label, on rows it was not fitted to, a classifier is sure."""
+"""Inverse penalties tried by cross-validation, in units of 1 / number of features."""
+_CONFIDENT = 0.9
+"""Mean probability of the right label, on held-out rows, from which a classifier counts as confident."""
 
 
 @dataclass(frozen=True)
 class HeadFit:
-    """The best inverse penalty, the least that answers as well, and whether the classifier is sure.
+    """Outcome of the fit of a classifier.
 
-    The best one often leaves no error on the rows it was fitted to. Then nothing is left to learn for what is
-    trained with it, and an optimiser that takes steps of full size however small the gradient does harm.
+    The best penalty often leaves no error on the fitted rows. Then nothing is left to learn, and an
+    optimiser that takes steps of full size however small the gradient does harm.
+
+    Attributes:
+        strength: The best inverse penalty.
+        least: The smallest inverse penalty that answers as well.
+        confident: Whether the classifier is confident on held-out rows.
     """
 
     strength: float
     least: float
-    sure: bool
+    confident: bool
 
 
 def linear_classifier(model: Any, classifier: Sequence[str]) -> nn.Linear | None:
-    """The classifier, where it is one linear layer: only that has a closed form. Of peft's two the first."""
+    """Return the classifier if it is one linear layer, as only that has a closed form."""
     layer = getattr(model, classifier[0]) if len(classifier) == 1 else None
-    layer = getattr(layer, "original_module", layer)
+    layer = getattr(layer, "original_module", layer)  # peft keeps the original next to its copy
     return layer if isinstance(layer, nn.Linear) else None
 
 
@@ -47,24 +52,23 @@ def fit_head(
     targets: np.ndarray,
     seed: int = 0,
     weights: Tensor | None = None,
-    to_train: bool = False,
+    leave_error: bool = False,
 ) -> HeadFit:
-    """Put the solution on these features into the layer; with `to_train` it leaves an error to learn from."""
+    """Put the ridge or logistic solution on these features into the layer."""
     if NEEDS[kind].values:
         penalty = fit_values(layer, features, targets)
-        return HeadFit(penalty, penalty, sure=True)
-    return fit_classifier(layer, features, targets, seed, weights, to_train)
+        return HeadFit(penalty, penalty, confident=True)
+    return fit_classifier(layer, features, targets, seed, weights, leave_error)
 
 
 def fit_values(layer: nn.Linear, features: np.ndarray, targets: np.ndarray) -> float:
-    """Put the ridge solution into a layer of one output; the penalty, by leave-one-out errors."""
+    """Put the ridge solution into a layer of one output; return its penalty, by leave-one-out errors."""
     from sklearn.linear_model import RidgeCV
 
-    centre, scale = _units(features, layer.bias is not None)
+    centre, scale = _standardisation(features, layer.bias is not None)
     penalties = [features.shape[1] / strength for strength in _STRENGTHS]
-    fit: Any = RidgeCV(penalties, fit_intercept=layer.bias is not None).fit(
-        (features - centre) / scale, targets
-    )
+    ridge: Any = RidgeCV(penalties, fit_intercept=layer.bias is not None)
+    fit = ridge.fit((features - centre) / scale, targets)
     weight = np.asarray(fit.coef_).reshape(1, -1) / scale
     _put(layer, weight, np.asarray(fit.intercept_).reshape(1) - weight @ centre)
     return float(fit.alpha_)
@@ -76,27 +80,30 @@ def fit_classifier(
     targets: np.ndarray,
     seed: int = 0,
     weights: Tensor | None = None,
-    to_train: bool = False,
+    leave_error: bool = False,
 ) -> HeadFit:
-    """Put the logistic solution on these features into the layer, its penalty chosen by cross-validation.
+    """Put the logistic solution into the layer, its penalty chosen by cross-validation.
 
-    With `to_train`, and unless the classifier is sure, it is the strongest penalty that answers as well.
+    With `leave_error`, and unless the classifier is confident, the penalty is the strongest one that answers
+    as well.
     """
-    own = None if weights is None else {label: float(weights[label]) for label in np.unique(targets)}
-    centre, scale = _units(features, layer.bias is not None)
-    x = (features - centre) / scale
     from sklearn.linear_model import LogisticRegression
 
-    made = partial(LogisticRegression, max_iter=1000, class_weight=own, fit_intercept=layer.bias is not None)
-    fit = _best_fit(made, x, targets, seed)
-    strength = fit.least if to_train and not fit.sure else fit.strength
-    found = made(C=strength / x.shape[1]).fit(x, targets)
-    _put(layer, *_in_own_units(found, layer, centre, scale))
+    class_weight = None if weights is None else {label: float(weights[label]) for label in np.unique(targets)}
+    centre, scale = _standardisation(features, layer.bias is not None)
+    x = (features - centre) / scale
+    build = partial(
+        LogisticRegression, max_iter=1000, class_weight=class_weight, fit_intercept=layer.bias is not None
+    )
+    fit = _best_fit(build, x, targets, seed)
+    strength = fit.least if leave_error and not fit.confident else fit.strength
+    solution = build(C=strength / x.shape[1]).fit(x, targets)
+    _put(layer, *_unstandardised(solution, layer, centre, scale))
     return fit
 
 
-def _units(features: np.ndarray, centred: bool) -> tuple[np.ndarray, float]:
-    """What is taken off the features (nothing for a layer without a bias to make up for it), and a scale."""
+def _standardisation(features: np.ndarray, centred: bool) -> tuple[np.ndarray, float]:
+    """Return the centre (0 for a layer without a bias to absorb it) and the scale of the features."""
     centre = features.mean(axis=0) if centred else np.zeros(features.shape[1])
     return centre, max(float(np.sqrt(np.square(features - centre).mean())), 1e-12)
 
@@ -109,81 +116,80 @@ def _put(layer: nn.Linear, weight: np.ndarray, bias: np.ndarray) -> None:
 
 
 def features_of(
-    model: Any,
-    layer: nn.Module,
-    rows: Sequence[Encoded],
-    collate: Callable[[Sequence[Encoded]], dict[str, Tensor]],
+    model: Any, layer: nn.Module, rows: Sequence[Encoded], collate: Collate
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the layer reads for each row, (n, d) in float64, and the rows' labels.
-
-    With the layer out of the way the model's output is its input, at the token that a decoder picks.
-    """
-    seen, labels, training = [], [], model.training
+    """Return the inputs of the layer, (rows, dim) in float64, and the labels."""
+    features = []
+    labels = []
+    training = model.training
     device = next(model.parameters()).device
+    # With the layer as the identity, the logits are its input, at the token that a decoder picks.
     layer.forward = lambda states: states
     model.eval()
     try:
         with torch.no_grad():
             for start in range(0, len(rows), _AT_ONCE):
-                part = [rows[i] for i in range(start, min(start + _AT_ONCE, len(rows)))]
-                batch = {name: value.to(device) for name, value in collate(part).items()}
+                chosen = [rows[i] for i in range(start, min(start + _AT_ONCE, len(rows)))]
+                batch = {name: value.to(device) for name, value in collate(chosen).items()}
                 labels.append(batch.pop("labels").cpu())
-                seen.append(model(**batch).logits.detach().double().cpu())
+                features.append(model(**batch).logits.detach().double().cpu())
     finally:
         del layer.forward
         model.train(training)
-    return torch.cat(seen).numpy(), torch.cat(labels).numpy()
+    return torch.cat(features).numpy(), torch.cat(labels).numpy()
 
 
-def _in_own_units(
+def _unstandardised(
     fit: Any, layer: nn.Linear, centre: np.ndarray, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W and b of argmin sum_i -log softmax(W x_i + b)[y_i] + |W|^2 / 2C, for features as they are.
+    """Return W and b of argmin sum_i -log softmax(W x_i + b)[y_i] + |W|^2 / 2C for the raw features.
 
-    The fit is to features x less `centre`, over `scale`. A class without rows gets the least score any has.
+    The fit is to (x - centre) / scale. A class without rows gets the smallest bias of all.
     """
     present = np.asarray(fit.classes_)
-    coefficients, intercepts = np.asarray(fit.coef_), np.asarray(fit.intercept_)
-    if len(present) == 2:  # scikit-learn gives one row for two classes
+    coefficients = np.asarray(fit.coef_)
+    intercepts = np.asarray(fit.intercept_)
+    if len(present) == 2:  # scikit-learn returns one row for two classes
         coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
         intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
     weight = np.zeros((layer.out_features, len(centre)))
     bias = np.full(layer.out_features, intercepts.min())
-    weight[present], bias[present] = coefficients / scale, intercepts
+    weight[present] = coefficients / scale
+    bias[present] = intercepts
     return weight, bias - weight @ centre
 
 
-def _best_fit(made: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int) -> HeadFit:
-    """The inverse penalty of least cross-validated loss, and the least one that answers as well.
+def _best_fit(build: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int) -> HeadFit:
+    """Find the inverse penalty of least cross-validated loss, and the least one that answers as well.
 
-    That is: as many rows right as the best, but for a standard error. Penalties are tried from the strongest
-    on until the loss rises, each fit from the one before; what comes after the rise is what takes longest.
+    As well means: as many right answers as the best, up to one standard error.
     """
     from sklearn.model_selection import StratifiedKFold
 
     rows = int(np.unique(y, return_counts=True)[1].min())
     if rows < 2:
-        return HeadFit(1.0, 1.0, sure=False)
-    parts = list(StratifiedKFold(min(5, rows), shuffle=True, random_state=seed).split(x, y))
-    fits = [made(warm_start=True) for _ in parts]
+        return HeadFit(1.0, 1.0, confident=False)
+    folds = list(StratifiedKFold(min(5, rows), shuffle=True, random_state=seed).split(x, y))
+    fits = [build(warm_start=True) for _ in folds]
     losses: dict[float, float] = {}
     right: dict[float, float] = {}
+    # From the strongest penalty on, each fit warm-started, until the loss rises: weak penalties take longest.
     for strength in _STRENGTHS:
-        scores = [_scored(fit, strength, x, y, part) for fit, part in zip(fits, parts, strict=True)]
+        scores = [_score_fold(fit, strength, x, y, fold) for fit, fold in zip(fits, folds, strict=True)]
         losses[strength], right[strength] = np.mean(scores, axis=0).tolist()
         if losses[strength] > min(losses.values()):
             break
     best = min(losses, key=lambda strength: losses[strength])
     enough = right[best] - math.sqrt(right[best] * (1 - right[best]) / len(y))
     least = next(strength for strength in right if right[strength] >= enough)
-    return HeadFit(best, min(least, best), sure=losses[best] < -math.log(_SURE))
+    return HeadFit(best, min(least, best), confident=losses[best] < -math.log(_CONFIDENT))
 
 
-def _scored(fit: Any, strength: float, x: np.ndarray, y: np.ndarray, part: Any) -> tuple[float, float]:
-    """Loss and accuracy on the rows kept apart of the fit to the others."""
+def _score_fold(fit: Any, strength: float, x: np.ndarray, y: np.ndarray, fold: Any) -> tuple[float, float]:
+    """Return loss and accuracy on the held-out rows of a fold."""
     from sklearn.metrics import log_loss
 
-    train, test = part
+    train, test = fold
     fit.set_params(C=strength / x.shape[1]).fit(x[train], y[train])
-    answers = fit.predict_proba(x[test])
-    return log_loss(y[test], answers, labels=fit.classes_), float(fit.score(x[test], y[test]))
+    probabilities = fit.predict_proba(x[test])
+    return log_loss(y[test], probabilities, labels=fit.classes_), float(fit.score(x[test], y[test]))

@@ -16,7 +16,10 @@ from attangent.papers.p1_prefix.math_data import (
     read_problems,
     same_answer,
     score_answers,
+    solve,
 )
+from attangent.tuning import TrainingSettings, TuningRequest, load_tuned, tune
+from tests.adapters.tiny import save_llama
 
 GSM8K = {"question": "How many?", "answer": "2+3=<<2+3=5>>5 apples.\n#### 1,005"}
 MATH = {"problem": "Find $x$.", "solution": "So $x=\\boxed{\\frac{1}{2}}$.", "level": "Level 1"}
@@ -123,3 +126,22 @@ def test_files(tmp_path):
     path.write_text("")
     with pytest.raises(AttangentError, match="has no rows"):
         read_problems(path)
+
+
+def test_problems_are_tuned_on_and_answered(tmp_path):
+    folder = save_llama(tmp_path / "llama")
+    rows = [{"question": f"{a} {b} ?", "answer": f"{a} .\n#### {a}"} for a in range(4) for b in range(5)]
+    (tmp_path / "math.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = [problem.completion("{question}") for problem in read_problems(tmp_path / "math.jsonl")]
+    lines = [json.dumps({"prompt": pair.prompt, "completion": pair.text}) + "\n" for pair in pairs]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    training = TrainingSettings(epochs=1, batch=8)
+    request = TuningRequest(str(folder), tmp_path / "rows.jsonl", task="causal-lm", training=training)
+    (metrics,) = tune(request, tmp_path / "run")
+    assert "eval_accuracy" not in metrics
+    tuned = load_tuned(tmp_path / "run")
+    problems = [Problem("1 2 ?", "", "1"), Problem("the old cat 3 4 ?", "", "3")]
+    texts = solve(tuned.model, tuned.tokenizer, problems, max_new_tokens=4, batch=2)
+    alone = [solve(tuned.model, tuned.tokenizer, [problem], max_new_tokens=4)[0] for problem in problems]
+    assert texts == alone  # padding on the left changes nothing
+    assert 0 <= score_answers(texts, problems).accuracy <= 1

@@ -40,7 +40,7 @@ def test_every_kind_gives_the_same_rows(tmp_path, kind):
         ("x.csv", b"text,label\na,b,c\n", "row 1 has more cells than the header"),
         ("x.csv", b"text,label\n\xff\xfe,b\n", "cannot be read as UTF-8"),
         ("x.jsonl", b"[1]\n", "row 1 is list"),
-        ("x.json", b"{}", "does not hold a list of objects"),
+        ("x.json", b"{}", "is not a list of objects"),
         ("x.json", b"[" * 100_000, "is not JSON"),
         ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 500, mtime=0)[:-9], "cannot be read"),
         ("x.parquet", b"PAR1junk", "cannot be read as parquet"),
@@ -78,5 +78,5 @@ def test_half_a_letter_is_refused_and_a_whole_one_is_not(tmp_path, kind):
     assert list(read_records(path)) == [row]
     row["text"] = "a \udcff"
     path.write_text(json.dumps([row] if kind == ".json" else row))
-    with pytest.raises(AttangentError, match="holds half a letter"):
+    with pytest.raises(AttangentError, match="holds half a character"):
         list(read_records(path))

@@ -1,30 +1,30 @@
-"""Labelled texts from files, in every layout."""
+"""Examples from files: labelled texts, numbers, completions, columns, rows without a text."""
 
 import csv
 import gzip
 import json
+import warnings
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.papers.p1_prefix.superglue import LAYOUTS, layout_of
 from attangent.tuning.data.records import read_records
-from attangent.tuning.data.text import read_task
+from attangent.tuning.data.text import (
+    BlankTextWarning,
+    TextColumns,
+    ValueUnits,
+    label_in,
+    read_completions,
+    read_features,
+    read_task,
+    read_values,
+    text_columns,
+)
 
 CB = {"premise": "It rained.", "hypothesis": "It was wet.", "label": "entailment", "idx": 0}
-COPA = {"premise": "P", "choice1": "A", "choice2": "B", "question": "cause", "label": 1, "idx": 3}
 BOOLQ = {"question": "is it so", "passage": "It is so.", "label": True}
-MULTIRC = {
-    "passage": {
-        "text": "A passage.",
-        "questions": [
-            {"question": "Q1?", "answers": [{"text": "a", "label": 1}, {"text": "b", "label": 0}]},
-            {"question": "Q2?", "answers": [{"text": "c", "label": 0}]},
-        ],
-    }
-}
 
 
 def write(path, rows):
@@ -39,42 +39,10 @@ def test_cb_has_two_features_and_its_own_label_names(tmp_path):
     assert [example.label for example in task.examples] == [0, 1]
 
 
-def test_copa_asks_the_question_in_words(tmp_path):
-    task = read_task(write(tmp_path / "copa.jsonl", [COPA, {**COPA, "question": "effect", "label": 0}]))
-    assert task.examples[0].features == ("P", "What was the cause of this?", "A", "B")
-    assert task.examples[1].features[1] == "What happened as a result?"
-    assert [task.labels[example.label] for example in task.examples] == ["1", "0"]
-
-
 def test_boolq_labels_are_zero_and_one(tmp_path):
     task = read_task(write(tmp_path / "b.jsonl", [BOOLQ, {**BOOLQ, "label": False}]))
     assert task.examples[0].features == ("is it so", "It is so.")
     assert [task.labels[example.label] for example in task.examples] == ["1", "0"]
-
-
-def test_multirc_is_one_example_an_answer(tmp_path):
-    task = read_task(write(tmp_path / "m.jsonl", [MULTIRC]))
-    assert [example.features for example in task.examples] == [
-        ("Q1?", "a", "A passage."),
-        ("Q1?", "b", "A passage."),
-        ("Q2?", "c", "A passage."),
-    ]
-    assert task.counts == {"0": 2, "1": 1}
-
-
-def test_rte_is_read_by_name(tmp_path):
-    rows = [{**CB, "label": "not_entailment"}, CB]
-    assert read_task(write(tmp_path / "r.jsonl", rows), layout="rte").labels == (
-        "entailment",
-        "not_entailment",
-    )
-
-
-@pytest.mark.parametrize(
-    ("row", "name"), [(CB, "cb"), (COPA, "copa"), (BOOLQ, "boolq"), (MULTIRC, "multirc")]
-)
-def test_layouts_are_known_by_their_keys(row, name):
-    assert layout_of(row) == name
 
 
 def test_columns_of_a_csv_in_their_order(tmp_path):
@@ -112,7 +80,7 @@ def test_any_text_survives_jsonl(tmp_path_factory, rows):
     ("rows", "message"),
     [
         ([CB, {**CB, "label": None}], "row 2: no label"),
-        ([COPA, {"premise": "x", "label": 1}], "row 2: no text in question, choice1, choice2"),
+        ([CB, {"premise": 3, "label": 1}], "row 2: no text column among premise, label"),
         ([{"label": 1}], "no text column"),
         ([CB, CB], "at least two labels"),
     ],
@@ -142,11 +110,136 @@ def test_files_that_cannot_be_read(tmp_path):
         ("x.txt", "ends in .txt"),
         ("bad.jsonl", "row 2 is not JSON"),
         ("list.jsonl", "row 1 is list"),
-        ("one.json", "does not hold a list"),
+        ("one.json", "is not a list"),
     ]:
         with pytest.raises(AttangentError, match=message):
             list(read_records(tmp_path / name))
     with pytest.raises(AttangentError, match="has no rows"):
         read_task(tmp_path / "empty.jsonl")
-    with pytest.raises(AttangentError, match=f"expected one of {', '.join(LAYOUTS)}"):
-        read_task(tmp_path / "empty.jsonl", layout="glue")
+
+
+TABLE = "id,subject,body,intent,agent\n1,Hello,where is it,late,Ann\n2,Hi,it broke,damaged,Bob\n"
+
+
+def test_texts_in_the_order_they_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    columns = TextColumns(("body", "subject"), "intent")
+    task = read_task(tmp_path / "t.csv", columns=columns)
+    assert task.examples[0].features == ("where is it", "Hello")
+    assert task.labels == ("damaged", "late")
+    assert text_columns(tmp_path / "t.csv", columns) == ("body", "subject")
+
+
+def test_without_names_all_texts_but_the_label(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    assert text_columns(tmp_path / "t.csv", TextColumns(label="intent")) == ("subject", "body", "agent")
+    (tmp_path / "new.csv").write_text("note,body,subject\nx,it is late,Hi\n")
+    assert read_features(tmp_path / "new.csv", TextColumns(("subject", "body"))) == [("Hi", "it is late")]
+
+
+def test_missing_columns_and_labels_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    with pytest.raises(AttangentError, match=r"row 1: no text in the column message; the columns are id"):
+        read_task(tmp_path / "t.csv", columns=TextColumns(("message",), "intent"))
+    with pytest.raises(AttangentError, match=r"row 1: no label in the column 'label'"):
+        read_task(tmp_path / "t.csv", columns=TextColumns(("body",)))
+    with pytest.raises(
+        AttangentError, match=r"'intnt'.*did you mean 'intent'\? the columns are .*--label-column"
+    ):
+        read_task(tmp_path / "t.csv", columns=TextColumns(label="intnt"))
+
+
+def test_a_row_without_a_label_is_not_taken_for_a_missing_column(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\na,b\nc,\n")
+    with pytest.raises(AttangentError, match="row 2: no label in the column 'label'; add one"):
+        read_task(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, "1"), (2, "2"), ("x", "x"), ("", None), (-1, None)])
+def test_labels_as_texts(value, expected):
+    assert label_in({"label": value}) == expected
+
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20).filter(lambda x: max(x) - min(x) > 1e-3)
+
+
+def file(tmp_path, rows):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_numbers_and_their_texts(tmp_path):
+    rows = [{"title": "a", "body": "b", "stars": 4}, {"title": "c", "body": "d", "stars": "-1"}]
+    found = read_values(file(tmp_path, rows), TextColumns(("title", "body"), "stars"))
+    assert found.targets == [4.0, -1.0]
+    assert found.examples[1].features == ("c", "d")
+    assert found.take([1]).targets == [-1.0]
+
+
+def test_minus_one_is_a_number_here(tmp_path):
+    assert read_values(file(tmp_path, [{"text": "a", "label": -1}])).targets == [-1.0]
+
+
+@pytest.mark.parametrize("label", ["many", "", None, "nan", "inf", [1]])
+def test_what_is_no_number_is_refused_with_its_row(tmp_path, label):
+    rows = [{"text": "a", "label": 1}, {"text": "b", "label": label}]
+    with pytest.raises(AttangentError, match=r"row 2: the column 'label' holds .*expected a number"):
+        read_values(file(tmp_path, rows))
+
+
+def test_values_that_are_all_the_same_are_refused():
+    with pytest.raises(AttangentError, match="every value is 2"):
+        ValueUnits.of([2.0, 2.0])
+
+
+@given(NUMBERS)
+def test_units_have_mean_0_and_deviation_1_and_go_back(values):
+    units = ValueUnits.of(values)
+    inside = [units.inside(value) for value in values]
+    assert sum(inside) / len(inside) == pytest.approx(0, abs=1e-6)
+    assert sum(x * x for x in inside) / len(inside) == pytest.approx(1, rel=1e-6)
+    assert [units.outside(x) for x in inside] == pytest.approx(values, rel=1e-6, abs=1e-6)
+
+
+def write_in(folder, rows):
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def labelled(*texts):
+    return [{"text": text, "label": number % 2} for number, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("read", [read_task, read_values, read_completions])
+def test_rows_without_a_text_are_counted_and_named(tmp_path, read):
+    path = write_in(tmp_path, labelled("a", "", "b", " \n", "c"))
+    with pytest.warns(BlankTextWarning, match=r"2 of the 5 rows of .* have no text \(row 2, 4\)"):
+        assert len(read(path)) == 5
+
+
+@pytest.mark.parametrize("read", [read_task, read_values, read_completions])
+def test_a_file_without_any_text_is_refused(tmp_path, read):
+    with pytest.raises(AttangentError, match=r"no row of .* has a text \(3 rows\)"):
+        read(write_in(tmp_path, labelled("", " ", "\t")))
+
+
+def test_only_the_first_rows_are_named(tmp_path):
+    with pytest.warns(BlankTextWarning, match=r"row 2, 3, 4, 5, 6, \.\.\.\)"):
+        read_task(write_in(tmp_path, labelled("a", *[""] * 8)))
+
+
+def test_a_row_with_one_of_two_texts_is_no_blank_one(tmp_path):
+    rows = [{"title": "", "body": "b", "label": 0}, {"title": "t", "body": "", "label": 1}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read_task(write_in(tmp_path, rows))) == 2
+
+
+def test_texts_and_prompts(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"prompt": "b", "completion": "c"}\n')
+    assert [(pair.prompt, pair.text) for pair in read_completions(tmp_path / "x.jsonl")] == [
+        ("", "a"),
+        ("b", "c"),
+    ]

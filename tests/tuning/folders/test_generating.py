@@ -5,11 +5,11 @@ import json
 import pytest
 
 from attangent import AttangentError
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TuningRequest, tune
 from attangent.tuning.folders.generating import TunedChat, continue_text
 from attangent.tuning.folders.tuned import load_tuned
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
@@ -21,15 +21,15 @@ def tuned(tmp_path_factory, request):
     save_llama(folder)
     rows = [{"prompt": "the cat", "completion": "sleeps"}, {"prompt": "sleeps dog", "completion": "runs"}] * 8
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    given = Tuning(
+    given = TuningRequest(
         str(folder),
         folder / "rows.jsonl",
         folder / "rows.jsonl",
         "causal-lm",
         method=Method(request.param, learning_rate=0.1 if request.param == "ntk" else 0.03),
-        training=Training(epochs=20, batch=8),
+        training=TrainingSettings(epochs=20, batch=8),
     )
-    finetune(given, folder / "run")
+    tune(given, folder / "run")
     return folder / "run"
 
 
@@ -57,7 +57,7 @@ def test_a_pipeline_writes_as_we_do(tuned):
 def test_a_classifier_does_not_chat(tmp_path):
     folder = save_bert(tmp_path / "bert")
     rows = write_rows(folder / "rows.jsonl", 8)
-    finetune(Tuning(str(folder), rows, rows, method=Method("probe")), tmp_path / "run")
+    tune(TuningRequest(str(folder), rows, rows, method=Method("probe")), tmp_path / "run")
     with pytest.raises(AttangentError, match="tuned for classification; use `attangent predict`"):
         TunedChat.load(tmp_path / "run")
     with pytest.raises(AttangentError, match="tuned for classification"):

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from attangent.adapters import load_adapter
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TuningRequest, tune
 from attangent.tuning.loading import load_model
 from attangent.tuning.prepared import prepare
-from attangent.tuning.recipe import PLAIN
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, write_rows
 
 RUN = Path(__file__).parents[2] / "fixtures/tuning/old-run"
@@ -27,12 +26,14 @@ def old(tmp_path, monkeypatch):
     write_rows(tmp_path / "eval.jsonl", 16, seed=1)
     shutil.copytree(RUN, tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    return Tuning("bert", Path("train.jsonl"), Path("eval.jsonl"), training=Training(epochs=3.0, batch=8))
+    return TuningRequest(
+        "bert", Path("train.jsonl"), Path("eval.jsonl"), training=TrainingSettings(epochs=3.0, batch=8)
+    )
 
 
 def test_the_same_command_returns_its_metrics(old):
     written = json.loads((RUN / "seed-0/metrics.json").read_text())
-    assert finetune(old, Path("run")) == [written]
+    assert tune(old, Path("run")) == [written]
 
 
 def test_its_adapter_gives_its_scores(old):
@@ -50,7 +51,7 @@ def test_its_adapter_gives_its_scores(old):
 
 def test_the_same_settings_still_train_to_the_same_numbers(old, tmp_path):
     written = json.loads((RUN / "seed-0/metrics.json").read_text())
-    (found,) = finetune(replace(old, recipe=PLAIN), tmp_path / "anew")
+    (found,) = tune(replace(old, start="random"), tmp_path / "anew")
     for name in ("eval_loss", "train_loss"):
         assert found[name] == pytest.approx(written[name], rel=1e-5)
     assert (found["eval_accuracy"], found["steps"]) == (written["eval_accuracy"], written["steps"])

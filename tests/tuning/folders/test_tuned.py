@@ -11,12 +11,11 @@ import torch
 
 import attangent
 from attangent import AttangentError
-from attangent.tuning.finetune import Tuning, finetune
-from attangent.tuning.folders.card import card_text
-from attangent.tuning.folders.description import Description
-from attangent.tuning.folders.tuned import is_tuned, load_tuned, place_of
+from attangent.tuning import TuningRequest, tune
+from attangent.tuning.folders.export import TunedDescription, card_text
+from attangent.tuning.folders.tuned import is_tuned, load_tuned, weights_folder
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
 
 OLD = Path(__file__).parents[2] / "fixtures/tuning/old-run"
@@ -31,8 +30,8 @@ def bert(tmp_path_factory):
 
 
 def tuned_run(folder, out, method="ntk", **own):
-    given = {"training": Training(epochs=1, batch=8), "method": Method(method), **own}
-    (metrics,) = finetune(Tuning(str(folder), folder / "train.jsonl", folder / "eval.jsonl", **given), out)
+    given = {"training": TrainingSettings(epochs=1, batch=8), "method": Method(method), **own}
+    (metrics,) = tune(TuningRequest(str(folder), folder / "train.jsonl", folder / "eval.jsonl", **given), out)
     return metrics
 
 
@@ -95,8 +94,8 @@ def test_a_pipeline_by_path_takes_a_whole_model_that_reads_one_token(bert, tmp_p
 def test_there_is_no_pipeline_for_numbers(bert, tmp_path):
     rows = [{"text": text, "label": place} for place, text in enumerate(texts_of(bert)[0])]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    given = Tuning(str(bert), tmp_path / "rows.jsonl", task="regression", method=Method("probe"))
-    finetune(given, tmp_path / "out")
+    given = TuningRequest(str(bert), tmp_path / "rows.jsonl", task="regression", method=Method("probe"))
+    tune(given, tmp_path / "out")
     with pytest.raises(AttangentError, match="no pipeline for regression"):
         load_tuned(tmp_path / "out").pipeline()
     card = (tmp_path / "out/seed-0/model/README.md").read_text()
@@ -118,7 +117,7 @@ def test_peft_loads_it(bert, tmp_path):
         found = load_tuned(tmp_path / method)
         inputs = found.tokenizer(texts, padding=True, return_tensors="pt")
         base = AutoModelForSequenceClassification.from_pretrained(bert)
-        theirs = PeftModel.from_pretrained(base, place_of(tmp_path / method)).eval()
+        theirs = PeftModel.from_pretrained(base, weights_folder(tmp_path / method)).eval()
         with torch.no_grad():
             torch.testing.assert_close(theirs(**inputs).logits, found.model(**inputs).logits)
 
@@ -145,8 +144,10 @@ def test_the_base_model_may_have_moved(bert, tmp_path):
 def test_images(tmp_path):
     folder = save_vit(tmp_path / "vit")
     data = [write_images(tmp_path / part, 6, seed) for seed, part in enumerate(("train", "eval"))]
-    given = Tuning(str(folder), *data, method=Method("ntk", top=1), training=Training(epochs=1, batch=4))
-    (metrics,) = finetune(given, tmp_path / "out")
+    given = TuningRequest(
+        str(folder), *data, method=Method("ntk", top=1), training=TrainingSettings(epochs=1, batch=4)
+    )
+    (metrics,) = tune(given, tmp_path / "out")
     files = sorted((tmp_path / "eval").rglob("*.png"))
     answers = load_tuned(tmp_path / "out").predict(files)
     hits = [answer.label == file.parent.name for answer, file in zip(answers, files, strict=True)]
@@ -173,7 +174,7 @@ def test_folders_written_before_load(tmp_path, monkeypatch):
         ({"labels": [1]}, r"Expected `str`, got `int` - at `\$.labels"),
         ({"pooling": "max"}, "pooling is 'max'"),
         ({"script": "x"}, "unknown settings script"),
-        ({"max_tokens": 0}, "not whole"),
+        ({"max_tokens": 0}, "incomplete"),
     ],
 )
 def test_descriptions_that_are_refused(run, tmp_path, change, message):
@@ -204,7 +205,7 @@ def test_peft_alone_says_that_it_does_not_know_of_means(bert, tmp_path):
     base = AutoModelForSequenceClassification.from_pretrained(bert)
     quiet = warnings.catch_warnings(action="ignore", category=FutureWarning)  # of transformers' older names
     with pytest.warns(UserWarning, match="pooling"), quiet:
-        PeftModel.from_pretrained(base, place_of(tmp_path))
+        PeftModel.from_pretrained(base, weights_folder(tmp_path))
 
 
 def test_a_base_in_bfloat16(bert, tmp_path):
@@ -213,8 +214,10 @@ def test_a_base_in_bfloat16(bert, tmp_path):
     AutoModel.from_pretrained(bert).to(torch.bfloat16).save_pretrained(tmp_path / "model")
     AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path / "model")
     files = {name: bert / f"{name}.jsonl" for name in ("train", "eval")}
-    given = Tuning(str(tmp_path / "model"), *files.values(), training=Training(epochs=1, batch=8))
-    (metrics,) = finetune(given, tmp_path / "run")
+    given = TuningRequest(
+        str(tmp_path / "model"), *files.values(), training=TrainingSettings(epochs=1, batch=8)
+    )
+    (metrics,) = tune(given, tmp_path / "run")
     found = load_tuned(tmp_path / "run")
     assert next(found.model.parameters()).dtype == torch.bfloat16
     texts, labels = texts_of(bert)
@@ -223,8 +226,8 @@ def test_a_base_in_bfloat16(bert, tmp_path):
 
 
 def test_a_label_with_a_comma_is_quoted_on_the_card(tmp_path):
-    described = Description("base", "classification", "ntk", ("price, tax", "size"))
-    assert 'Tells apart "price, tax", size.' in card_text(tmp_path, described, {})
+    described = TunedDescription("base", "classification", "ntk", ("price, tax", "size"))
+    assert 'Classifies into "price, tax", size.' in card_text(tmp_path, described, {})
 
 
 def test_one_text_is_no_list_of_texts(run):

@@ -5,8 +5,9 @@ import torch
 
 from attangent import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.methods import Method, adapt, trained_sizes
+from attangent.tuning.methods import Method, adapt
 from attangent.tuning.methods.ntk import NtkAndLora
+from attangent.tuning.tasks import trained_sizes
 from tests.adapters.models import inputs, tiny
 
 ON_VALUES = {"peft_type": "LORA", "r": 4, "target_modules": ["value"]}
@@ -50,5 +51,5 @@ def test_such_a_model_is_saved_and_loaded(tmp_path):
 
 
 def test_a_config_that_peft_does_not_know_is_refused():
-    with pytest.raises(AttangentError, match="peft_type 'NONE'"):
+    with pytest.raises(AttangentError, match="peft_type is 'NONE'"):
         adapted(peft={"peft_type": "NONE"})

@@ -1,11 +1,12 @@
-"""What each method adds, trains and leaves alone."""
+"""Methods and their settings: what each adds, trains and leaves alone."""
 
 import pytest
 import torch
 
 from attangent import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.methods import Method, adapt, trained_sizes
+from attangent.tuning.methods import Method, adapt, default_settings
+from attangent.tuning.tasks import trained_sizes
 from tests.adapters.models import inputs, tiny
 
 HEAD = 32 * 3 + 3
@@ -71,7 +72,7 @@ def test_the_seed_decides_the_start():
         ({"name": "adapter"}, "method is 'adapter'"),
         ({"rank": 0}, "rank"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
-        ({"top": 1, "ntk": {"layers": [-1]}}, "both top and ntk.layers"),
+        ({"top": 1, "ntk": {"layers": [-1]}}, "top and ntk.layers are both set"),
         ({"size": 3}, "unknown settings size"),
         ({"ntk": {"sise": 3}}, "unknown settings sise"),
     ],
@@ -84,8 +85,8 @@ def test_settings_that_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("model", "kind", "method", "message"),
     [
-        ("llama", "causal-lm", Method("head"), "no head of its own"),
-        ("llama", "classification", Method("lora"), "no head called"),
+        ("llama", "causal-lm", Method("head"), "no classifier to train"),
+        ("llama", "classification", Method("lora"), "no module called"),
         ("vit", "image-classification", Method("prefix"), "no prefix tuning for vision"),
         ("bert", "classification", Method("prefix", top=1), "goes into all 2 layers"),
     ],
@@ -113,3 +114,14 @@ def test_auto_tries_two_methods_of_one_budget():
     assert (second.name, second.rank, second.peft) == ("ntk+lora", 4, {})
     fixed = Method("auto", rank=1, ntk=NTKConfig(features="elu"))
     assert fixed.technique.candidates(fixed)[0].rank == 1
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression", "causal-lm"])
+def test_texts_get_a_state(kind):
+    method = Method.from_dict(default_settings(kind))
+    assert (method.name, method.ntk.resolved_size) == ("ntk", 16)
+
+
+def test_images_get_rslora_of_rank_8():
+    method = Method.from_dict(default_settings("image-classification"))
+    assert (method.name, method.rank, method.peft) == ("lora", 8, {"use_rslora": True})

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.text import parsed_records
-from attangent.tuning.encoding import Completion
+from attangent.tuning.data.text import Completion, parsed_records
 
 PROMPT = (
     "Solve this problem. Show the steps, then end with 'The answer is:' and the answer.\n\n"

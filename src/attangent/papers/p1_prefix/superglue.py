@@ -1,28 +1,39 @@
-"""The layouts of labelled text files: SuperGLUE's, and plain columns."""
+"""Read the SuperGLUE tasks of P1 Table 1 as labelled texts."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from attangent._core.checks import check_choice
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.columns import Columns, label_in
+from attangent.tuning.data.records import read_records
+from attangent.tuning.data.text import LabelledText, TextColumns, TextTask, label_in, read_task
 
 _COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 
 
-@dataclass(frozen=True)
-class Row:
-    """One example as it stands in a file: text features and the name of the label, None where it has none."""
+def read_superglue(
+    paths: Sequence[Path], *, layout: str | None = None, labels: Sequence[str] | None = None
+) -> TextTask:
+    """Read the examples of SuperGLUE files, or of plain tables, as one task.
 
-    features: tuple[str, ...]
-    label: str | None
+    Args:
+        paths: The files.
+        layout: One of `LAYOUTS`; None recognises it by the keys of the first row.
+        labels: Label names of the training data.
+    """
+    if layout is not None:
+        check_choice("layout", layout, tuple(LAYOUTS))
+    first = next(iter(read_records(paths[0])), {})
+    return read_task(paths, labels=labels, parse=LAYOUTS[layout or layout_of(first)])
 
 
 def layout_of(record: dict[str, Any]) -> str:
-    """The layout that has these keys.
+    """Return the layout that has these keys.
 
-    >>> layout_of({"premise": "", "choice1": "", "choice2": "", "question": "cause", "label": 0})
-    'copa'
+    Example:
+        >>> layout_of({"premise": "", "choice1": "", "choice2": "", "question": "cause", "label": 0})
+        'copa'
     """
     keys = set(record)
     if isinstance(record.get("passage"), dict):
@@ -43,21 +54,22 @@ def _fields(record: dict[str, Any], *names: str) -> tuple[str, ...]:
     return tuple(record[name] for name in names)
 
 
-def _boolq(record: dict[str, Any]) -> list[Row]:
-    return [Row(_fields(record, "question", "passage"), label_in(record))]
+def _boolq(record: dict[str, Any]) -> list[LabelledText]:
+    return [LabelledText(_fields(record, "question", "passage"), label_in(record))]
 
 
-def _entailment(record: dict[str, Any]) -> list[Row]:
-    return [Row(_fields(record, "premise", "hypothesis"), label_in(record))]
+def _entailment(record: dict[str, Any]) -> list[LabelledText]:
+    return [LabelledText(_fields(record, "premise", "hypothesis"), label_in(record))]
 
 
-def _copa(record: dict[str, Any]) -> list[Row]:
+def _copa(record: dict[str, Any]) -> list[LabelledText]:
     premise, question, first, second = _fields(record, "premise", "question", "choice1", "choice2")
-    return [Row((premise, _COPA_QUESTIONS.get(question, question), first, second), label_in(record))]
+    features = (premise, _COPA_QUESTIONS.get(question, question), first, second)
+    return [LabelledText(features, label_in(record))]
 
 
-def _multirc(record: dict[str, Any]) -> list[Row]:
-    """One row for each answer: question, answer and passage, labelled 1 where the answer is right."""
+def _multirc(record: dict[str, Any]) -> list[LabelledText]:
+    """One example per answer: question, answer and passage; the label is 1 if the answer is right."""
     passage = record.get("passage")
     if not isinstance(passage, dict) or not isinstance(passage.get("questions"), list):
         raise AttangentError("no passage with questions; this layout has them nested in `passage`")
@@ -66,20 +78,15 @@ def _multirc(record: dict[str, Any]) -> list[Row]:
     for question in passage["questions"]:
         (asked,) = _fields(question, "question")
         for answer in question.get("answers", []):
-            rows.append(Row((asked, *_fields(answer, "text"), text), label_in(answer)))
+            rows.append(LabelledText((asked, *_fields(answer, "text"), text), label_in(answer)))
     return rows
 
 
-def _columns(record: dict[str, Any]) -> list[Row]:
-    return rows_in_columns(record, Columns())
+def _columns(record: dict[str, Any]) -> list[LabelledText]:
+    return [LabelledText(TextColumns().features(record), label_in(record))]
 
 
-def rows_in_columns(record: dict[str, Any], columns: Columns) -> list[Row]:
-    """The row of a plain table."""
-    return [Row(columns.features(record), label_in(record, columns.label))]
-
-
-LAYOUTS: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
+LAYOUTS: dict[str, Callable[[dict[str, Any]], list[LabelledText]]] = {
     "boolq": _boolq,
     "cb": _entailment,
     "copa": _copa,

@@ -1,1 +1,1 @@
-"""Examples from files: texts, images, public layouts, math problems."""
+"""Examples from files: labelled texts, texts with numbers, completions and images."""

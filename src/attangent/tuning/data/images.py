@@ -1,4 +1,4 @@
-"""Labelled images: a folder with one folder a class, as image data sets are usually laid out."""
+"""Labelled images: a folder with one subfolder per class."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from attangent._core.errors import AttangentError
 
-_KINDS = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
 
 
 @dataclass(frozen=True)
 class ImageTask:
-    """Image files, the index of each one's class, and the classes' names."""
+    """Image files, the index of the class of each, and the names of the classes."""
 
     files: tuple[Path, ...]
     targets: tuple[int, ...]
@@ -27,19 +28,17 @@ class ImageTask:
         return len(self.files)
 
     def take(self, indices: Iterable[int]) -> "ImageTask":
-        """The same task with these images only, in this order."""
+        """Return the task with these images only, in this order."""
         chosen = list(indices)
-        files, targets = tuple(self.files[i] for i in chosen), tuple(self.targets[i] for i in chosen)
-        return ImageTask(files, targets, self.labels)
+        files = tuple(self.files[i] for i in chosen)
+        return ImageTask(files, tuple(self.targets[i] for i in chosen), self.labels)
 
 
 def read_images(folder: Path, *, labels: Sequence[str] | None = None) -> ImageTask:
-    """The images below `folder`/CLASS/. Where `labels` (those of the training data) are given, no others."""
+    """List the images in `folder`/CLASS/; with `labels`, those of the training data, no other class."""
     if not folder.is_dir():
-        raise AttangentError(f"there is no folder {folder}; give one that holds a folder of images a class")
-    classes = sorted(
-        path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
-    )
+        raise AttangentError(f"there is no folder {folder}; use one with a subfolder of images per class.")
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
     names = tuple(labels) if labels is not None else tuple(classes)
     unknown = sorted(set(classes) - set(names))
     if unknown:
@@ -47,24 +46,24 @@ def read_images(folder: Path, *, labels: Sequence[str] | None = None) -> ImageTa
             f"{folder} has the classes {', '.join(unknown)}, expected only those of the training data: "
             f"{', '.join(names)}"
         )
-    found = [(path, names.index(name)) for name in classes for path in _images(folder / name)]
-    if len(classes) < 2 or not found:
+    images = [(path, names.index(name)) for name in classes for path in _images(folder / name)]
+    if len(classes) < 2 or not images:
         raise AttangentError(
-            f"{folder} has {len(found)} images in {len(classes)} classes, expected two classes"
+            f"{folder} has {len(images)} images in {len(classes)} classes, expected two classes"
         )
-    return ImageTask(tuple(path for path, _ in found), tuple(target for _, target in found), names)
+    return ImageTask(tuple(path for path, _ in images), tuple(target for _, target in images), names)
 
 
 def _images(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in _KINDS)
-    if not found:
-        raise AttangentError(f"{folder} holds no image ({', '.join(sorted(_KINDS))})")
-    return found
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    if not paths:
+        raise AttangentError(f"{folder} holds no image ({', '.join(sorted(_SUFFIXES))})")
+    return paths
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """How an image becomes pixel values: (x/255 - mean) / std at `size` x `size`."""
+    """Preprocessing of an image: (x/255 - mean) / std at `size` x `size`."""
 
     size: int
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
@@ -72,13 +71,13 @@ class Pixels:
 
     @classmethod
     def of(cls, config: Any, preprocessor: Mapping[str, Any]) -> "Pixels":
-        """What a model's config and its preprocessor_config.json say."""
+        """Build it from a model's config and its preprocessor_config.json."""
         size = config.image_size[0] if isinstance(config.image_size, list | tuple) else config.image_size
-        found = {"mean": preprocessor.get("image_mean"), "std": preprocessor.get("image_std")}
-        return cls(int(size), **{name: tuple(value) for name, value in found.items() if value})
+        settings = {"mean": preprocessor.get("image_mean"), "std": preprocessor.get("image_std")}
+        return cls(int(size), **{name: tuple(value) for name, value in settings.items() if value})
 
-    def read(self, path: Path) -> Tensor:
-        """The pixel values of a file, (3, size, size)."""
+    def read(self, path: Path) -> Float[Tensor, "3 size size"]:
+        """Read the pixel values of a file."""
         from PIL import Image, UnidentifiedImageError
 
         try:
@@ -91,10 +90,11 @@ class Pixels:
 
 
 class EncodedImages(Dataset[dict[str, Any]]):
-    """Images read when they are asked for."""
+    """Images that are read on access."""
 
     def __init__(self, task: ImageTask, pixels: Pixels):
-        self._task, self._pixels = task, pixels
+        self._task = task
+        self._pixels = pixels
 
     def __len__(self) -> int:
         return len(self._task)

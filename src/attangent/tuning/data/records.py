@@ -1,4 +1,8 @@
-"""Rows with named fields from files: .jsonl, .json, .csv and .tsv, plain or gzipped, and .parquet."""
+"""Read rows with named fields from .jsonl, .json, .csv and .tsv files, plain or gzipped, and .parquet.
+
+pandas and datasets are not used: they change values on the way ("01" and "NA" as labels), pad or drop ragged
+rows silently, and their errors do not name the row.
+"""
 
 import csv
 import gzip
@@ -7,28 +11,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from attangent._core.checks import is_whole
 from attangent._core.errors import AttangentError
 from attangent._core.tables import check_columns
 
-_HALF = "\\ud"
-"""How a surrogate begins where JSON spells it."""
-KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file, its kind known by its name; a name ending in .gz is unpacked."""
+    """Yield the rows of a file; its suffix gives the format, and .gz is unpacked."""
     path = Path(path)
     if not path.is_file():
-        raise AttangentError(f"there is no file {path}; give one that ends in {', '.join(KINDS)}")
+        raise AttangentError(f"there is no file {path}; use a file that ends in {', '.join(SUFFIXES)}.")
     kind = Path(path.name.removesuffix(".gz")).suffix
-    if kind not in KINDS:
-        raise AttangentError(f"{path.name} ends in {kind or 'nothing'}, expected one of {', '.join(KINDS)}")
+    if kind not in SUFFIXES:
+        raise AttangentError(
+            f"{path.name} ends in {kind or 'nothing'}, expected one of {', '.join(SUFFIXES)}"
+        )
     if kind == ".parquet":
-        yield from _parquet(path)
+        yield from _parquet_rows(path)
         return
-    opened = gzip.open if path.suffix == ".gz" else open
+    open_file = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with open_file(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield from _text_rows(file, kind, path)  # pyright: ignore[reportArgumentType]
     except (UnicodeDecodeError, EOFError, OSError) as error:
         raise AttangentError(f"{path} cannot be read as UTF-8 text: {error}") from None
@@ -36,15 +41,21 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
 def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
     if kind in (".csv", ".tsv"):
-        yield from _table(file, "," if kind == ".csv" else "\t", path)
+        yield from _table_rows(file, "," if kind == ".csv" else "\t", path)
     elif kind == ".json":
-        yield from _listed(file, path)
+        rows = _parsed(file.read(), str(path))
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise AttangentError(
+                f"{path} is not a list of objects; write one, or one object per line as .jsonl."
+            )
+        yield from rows
     else:
-        yield from (_parsed(line, path, number) for number, line in enumerate(file, 1) if line.strip())
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _object(_parsed(line, f"{path}, row {number}"), f"{path}, row {number}")
 
 
-def _table(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a table; cells beyond the header are refused."""
+def _table_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
     try:
         rows = csv.DictReader(file, delimiter=delimiter)
         check_columns(rows.fieldnames or (), path)
@@ -56,46 +67,26 @@ def _table(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]
         raise AttangentError(f"{path} is not a table: {error}") from None
 
 
-def _listed(file: TextIO, path: Path) -> list[dict[str, Any]]:
-    text = file.read()
+def _parsed(text: str, where: str) -> Any:
+    """Parse JSON; reject half a character (a lone surrogate), which JSON can spell and no tokenizer takes."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise AttangentError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise AttangentError(f"{where} is not JSON: {error}") from None
+    if "\\ud" in text.lower() and not is_whole(json.dumps(value, ensure_ascii=False)):
         raise AttangentError(
-            f"{path} does not hold a list of objects; give one, or one object on each line as .jsonl"
+            f"{where} holds half a character (a surrogate, \\ud800 to \\udfff, without the other); remove it."
         )
-    _check_letters(text, found, str(path))
-    return found
+    return value
 
 
-def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise AttangentError(f"{path}, row {number} is not JSON: {error}") from None
+def _object(row: Any, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise AttangentError(
-            f"{path}, row {number} is {type(row).__name__}, expected an object with named fields"
-        )
-    _check_letters(line, row, f"{path}, row {number}")
+        raise AttangentError(f"{where} is {type(row).__name__}, expected an object with named fields")
     return row
 
 
-def _check_letters(text: str, found: Any, where: str) -> None:
-    """Refuse half a letter, which JSON can spell and no tokenizer takes."""
-    if _HALF not in text.lower():
-        return
-    try:
-        json.dumps(found, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise AttangentError(
-            f"{where} holds half a letter (a surrogate, \\ud800 to \\udfff, without the other): take it out"
-        ) from None
-
-
-def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile

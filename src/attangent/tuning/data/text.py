@@ -1,186 +1,368 @@
-"""Labelled texts from files of rows, in a SuperGLUE layout or with any columns.
+"""Examples from files of rows: labelled texts, texts with a number, and texts to complete.
 
-An example has one or more text features, as the data set has them (P1 Appendix B.1): BoolQ has a question and
-a passage, COPA a premise, a question and two choices. Encoding cuts each by itself; see `encoding`.
+An example has one or more text features, one per text column. Encoding truncates each feature separately.
 """
 
 import difflib
+import math
+import statistics
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import torch
 
 from attangent._core.errors import AttangentError
-from attangent.papers.p1_prefix.superglue import LAYOUTS, Row, layout_of, rows_in_columns
-from attangent.tuning.data.blanks import check_texts
-from attangent.tuning.data.columns import Columns
+from attangent._core.random import generator
 from attangent.tuning.data.records import read_records
 
 T = TypeVar("T")
+_NOT_TEXT = {"idx", "id", "index", "label", "version"}
+_MAX_LISTED = 5
+_NumberedRow = tuple[Path, int, tuple[str, ...], str]
+"""File, row number, text features and label of an example."""
 
 
-class LabelledRow(NamedTuple):
-    """A row of a file that has a label."""
-
-    features: tuple[str, ...]
-    label: str
+class BlankTextWarning(UserWarning):
+    """Some rows of a file have no text."""
 
 
 @dataclass(frozen=True)
-class Example:
-    """The text features of one example and the index of its label."""
+class TextColumns:
+    """Columns that hold the texts and the label.
+
+    Args:
+        text: Text columns in the order of the features; empty selects every column with text.
+        label: The column of the label.
+
+    Example:
+        >>> TextColumns(label="intent").features({"message": "Where is it?", "intent": "late"})
+        ('Where is it?',)
+    """
+
+    text: tuple[str, ...] = ()
+    label: str = "label"
+
+    def features(self, record: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the texts of a row.
+
+        Args:
+            record: Values of the row by column.
+
+        Returns:
+            One text per text column.
+
+        Raises:
+            AttangentError: If the row has no text in one of the columns.
+        """
+        names = self.text or self.names(record)
+        missing = [name for name in names if not isinstance(record.get(name), str)]
+        if missing:
+            raise AttangentError(
+                f"no text in the column {', '.join(missing)}; the columns are {', '.join(map(str, record))}"
+            )
+        return tuple(record[name] for name in names)
+
+    def names(self, record: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the text columns of a row: all with text but the label and the row number.
+
+        Args:
+            record: Values of the row by column.
+
+        Returns:
+            The names in the order of the file.
+
+        Raises:
+            AttangentError: If the row has no text.
+        """
+        if self.text:
+            return self.text
+        excluded = _NOT_TEXT | {self.label}
+        names = tuple(
+            name for name, value in record.items() if isinstance(value, str) and name not in excluded
+        )
+        if not names:
+            raise AttangentError(
+                f"no text column among {', '.join(map(str, record)) or 'none'}; call one `text`."
+            )
+        return names
+
+
+@dataclass(frozen=True)
+class TextExample:
+    """Text features of one example, with the index of its label or its number."""
 
     features: tuple[str, ...]
-    label: int
+    label: float
 
 
 @dataclass(frozen=True)
 class TextTask:
-    """Examples and the names of their labels: `labels[example.label]` is what the file said.
+    """Examples with the names of their labels; a task with numbers has no label names.
 
-    >>> TextTask((Example(("a cat",), 1), Example(("a car",), 0)), ("thing", "animal")).counts
-    {'thing': 1, 'animal': 1}
+    Example:
+        >>> TextTask((TextExample(("a cat",), 1), TextExample(("a car",), 0)), ("thing", "animal")).counts
+        {'thing': 1, 'animal': 1}
     """
 
-    examples: tuple[Example, ...]
-    labels: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.examples:
-            raise AttangentError("a task has no examples, expected at least one")
-        if len(self.labels) < 2:
-            raise AttangentError(
-                f"the labels are {', '.join(self.labels) or 'none'}, expected at least two labels"
-            )
+    examples: tuple[TextExample, ...]
+    labels: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.examples)
 
     @property
+    def targets(self) -> list[float]:
+        """The index of the label, or the number, of each example."""
+        return [example.label for example in self.examples]
+
+    @property
     def counts(self) -> dict[str, int]:
-        """How many examples each label has."""
-        found = [example.label for example in self.examples]
-        return {name: found.count(index) for index, name in enumerate(self.labels)}
+        """Number of examples per label."""
+        return {name: self.targets.count(index) for index, name in enumerate(self.labels)}
 
     def take(self, indices: Iterable[int]) -> "TextTask":
-        """The same task with these examples only, in this order."""
-        return TextTask(tuple(self.examples[i] for i in indices), self.labels)
+        """Return the task with these examples only, in this order."""
+        return replace(self, examples=tuple(self.examples[i] for i in indices))
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """Text features of a row and the name of its label; None if the row has no label."""
+
+    features: tuple[str, ...]
+    label: str | None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A prompt and the text that should follow; with an empty prompt the model learns the entire text."""
+
+    prompt: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ValueUnits:
+    """Units in which a model predicts: value = centre + scale * output.
+
+    Example:
+        >>> ValueUnits.of([1.0, 3.0]).inside(3.0)
+        1.0
+    """
+
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "ValueUnits":
+        """Return units in which these values have mean 0 and standard deviation 1."""
+        values = list(values)
+        scale = statistics.pstdev(values)
+        if not scale > 0:
+            raise AttangentError(f"every value is {values[0]:g}: there is nothing to learn")
+        return cls(statistics.fmean(values), scale)
+
+    def inside(self, value: float) -> float:
+        """Convert a value of the file to a model output."""
+        return (value - self.centre) / self.scale
+
+    def outside(self, output: float) -> float:
+        """Convert a model output to a value of the file."""
+        return self.centre + self.scale * output
+
+    def scaled(self, task: TextTask) -> TextTask:
+        """Return the task with its numbers as model outputs."""
+        return replace(task, examples=tuple(replace(e, label=self.inside(e.label)) for e in task.examples))
 
 
 def read_task(
     paths: Path | Sequence[Path],
     *,
-    layout: str | None = None,
     labels: Sequence[str] | None = None,
-    columns: Columns | None = None,
+    columns: TextColumns | None = None,
+    parse: Callable[[dict[str, Any]], list[LabelledText]] | None = None,
 ) -> TextTask:
-    """The examples of a file, or of several read as one.
+    """Read labelled texts from one file, or from several as one.
 
-    `layout` is boolq, cb, copa, multirc, rte or columns; by default it is known by the keys of the first row,
-    and it is columns where `columns` are given. With `labels` given (those of the training file), a row with
-    another label is refused.
+    Args:
+        paths: The files.
+        labels: Label names of the training data; a row with another label is an error.
+        columns: The columns to read; by default all text columns and `label`.
+        parse: Turns a row into examples, for files that are not plain tables.
+
+    Returns:
+        The examples; labels that are numbers are sorted by size, the others by name.
+
+    Raises:
+        AttangentError: If a file cannot be read, or a row has no text, no label or an unknown label.
     """
-    check_layout(layout)
-    files = [paths] if isinstance(paths, Path) else list(paths)
-    rows = [row for path in files for row in _labelled(path, layout, columns)]
-    names = tuple(labels) if labels is not None else _names([row.label for _, _, row in rows])
+    columns = columns or TextColumns()
+    parse = parse or (
+        lambda record: [LabelledText(columns.features(record), label_in(record, columns.label))]
+    )
+    rows = []
+    for path in [paths] if isinstance(paths, Path) else paths:
+        rows += _labelled_rows(path, parse, columns.label)
+    names = tuple(labels) if labels is not None else _sorted_names({label for *_, label in rows})
+    if len(names) < 2:
+        raise AttangentError(f"the labels are {', '.join(names) or 'none'}, expected at least two labels")
     index = {name: position for position, name in enumerate(names)}
     _check_known(rows, index)
-    return TextTask(tuple(Example(row.features, index[row.label]) for _, _, row in rows), names)
+    return TextTask(tuple(TextExample(features, index[label]) for _, _, features, label in rows), names)
 
 
-def check_layout(layout: str | None) -> None:
-    if layout is not None and layout not in LAYOUTS:
-        raise AttangentError(f"layout is {layout!r}, expected one of {', '.join(LAYOUTS)}")
+def label_in(record: Mapping[str, Any], column: str = "label") -> str | None:
+    """Return the label of a row as text; None if the row has none."""
+    label = record.get(column)
+    if label is None or label == "" or label == -1:
+        return None
+    return str(int(label)) if isinstance(label, bool) else str(label)
 
 
-def text_columns(path: Path, layout: str | None, columns: Columns | None) -> tuple[str, ...]:
-    """The names of the text columns of a table; none where the layout is another."""
-    first = next(iter(read_records(path)))
-    if columns is None and (layout or layout_of(first)) != "columns":
-        return ()
-    columns = columns or Columns()
-    return columns.text or columns.found(first)
+def _labelled_rows(
+    path: Path, parse: Callable[[dict[str, Any]], list[LabelledText]], column: str
+) -> list[_NumberedRow]:
+    rows = []
+    for number, examples in enumerate(parsed_records(path, parse, "at least one example"), 1):
+        for example in examples:
+            if example.label is None:
+                raise AttangentError(f"{path}, row {number}: {_why_unlabelled(path, column)}")
+            rows.append((path, number, example.features, example.label))
+    _check_texts(path, [(number, features) for _, number, features, _ in rows])
+    return rows
 
 
-def read_features(
-    path: Path, layout: str | None = None, columns: Columns | None = None
-) -> list[tuple[str, ...]]:
-    """The texts of a file's rows, with or without labels."""
-    check_layout(layout)
-    return [row.features for _, row in _rows(path, layout, columns)]
+def _why_unlabelled(path: Path, column: str) -> str:
+    """Tell a missing label column from an empty cell."""
+    names = [str(name) for name in next(iter(read_records(path)))]
+    if column in names:
+        return f"no label in the column {column!r}; add one, or remove the row."
+    near = difflib.get_close_matches(column, names, 1)
+    suggestion = f"did you mean {near[0]!r}? " if near else ""
+    return (
+        f"no label in the column {column!r}, which does not exist; {suggestion}the columns are "
+        f"{', '.join(names)}; select one with --label-column."
+    )
 
 
-def _check_known(rows: Sequence[tuple[Path, int, LabelledRow]], known: Mapping[str, int]) -> None:
-    """Refuse labels that are not known, with the rows they stand in."""
-    odd: dict[str, list[str]] = {}
-    for path, number, row in rows:
-        if row.label not in known:
-            odd.setdefault(row.label, []).append(f"{path.name} row {number}")
-    if odd:
-        shown = sorted(f"{label} ({_listed(at)})" for label, at in odd.items())
+def _check_known(rows: Sequence[_NumberedRow], known: Mapping[str, int]) -> None:
+    unknown: dict[str, list[str]] = {}
+    for path, number, _, label in rows:
+        if label not in known:
+            unknown.setdefault(label, []).append(f"{path.name} row {number}")
+    if unknown:
+        shown = sorted(f"{label} ({_listed(where, 3)})" for label, where in unknown.items())
         raise AttangentError(
-            f"{rows[0][0]} has the labels {', '.join(shown[:5])}, expected only those of the training data: "
-            f"{', '.join(known)}"
+            f"{rows[0][0]} has the labels {', '.join(shown[:_MAX_LISTED])}, expected only those of the "
+            f"training data: {', '.join(known)}"
         )
 
 
-def _listed(places: list[str]) -> str:
-    return ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+def _listed(items: Sequence[Any], most: int = _MAX_LISTED) -> str:
+    return ", ".join(map(str, items[:most])) + (", ..." if len(items) > most else "")
 
 
-def _names(found: Iterable[str]) -> tuple[str, ...]:
+def _sorted_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(
-        sorted(set(found), key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+        sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
     )
 
 
-def _labelled(path: Path, layout: str | None, columns: Columns | None) -> list[tuple[Path, int, LabelledRow]]:
-    found = []
-    for number, row in _rows(path, layout, columns):
-        if row.label is None:
-            raise AttangentError(f"{path}, row {number}: {_why_unlabelled(path, columns)}")
-        found.append((path, number, LabelledRow(row.features, row.label)))
-    check_texts(path, [(number, row.features) for _, number, row in found])
-    return found
+def read_values(path: Path, columns: TextColumns | None = None) -> TextTask:
+    """Read texts with a number in the label column."""
+    columns = columns or TextColumns()
+
+    def parse(record: dict[str, Any]) -> TextExample:
+        return TextExample(columns.features(record), _number(record.get(columns.label), columns.label))
+
+    examples = parsed_records(path, parse, "at least one example")
+    _check_texts(path, [(number, example.features) for number, example in enumerate(examples, 1)])
+    return TextTask(tuple(examples))
 
 
-def _why_unlabelled(path: Path, columns: Columns | None) -> str:
-    """What is wrong with a row without a label: the column is not there, or it is empty in this row."""
-    there = [str(name) for name in next(iter(read_records(path)))]
-    wanted = "label" if columns is None else columns.label
-    if wanted in there:
-        return f"no label in the column {wanted!r}; give rows with one, or leave this row out"
-    near = difflib.get_close_matches(wanted, there, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    return (
-        f"no label in the column {wanted!r}, which is not there; {meant}the columns are {', '.join(there)}; "
-        "name the one with the labels by --label-column"
+def _number(cell: Any, column: str) -> float:
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise AttangentError(f"the column {column!r} holds {cell!r}, expected a number for regression")
+    return value
+
+
+def read_completions(path: Path) -> list[Completion]:
+    """Read rows with `prompt` and `completion`, or with `text` alone."""
+    pairs = parsed_records(path, _completion, "at least one text")
+    _check_texts(path, [(number, (pair.text,)) for number, pair in enumerate(pairs, 1)])
+    return pairs
+
+
+def _completion(row: dict[str, Any]) -> Completion:
+    if isinstance(row.get("prompt"), str) and isinstance(row.get("completion"), str):
+        return Completion(row["prompt"], row["completion"])
+    if isinstance(row.get("text"), str):
+        return Completion("", row["text"])
+    raise AttangentError(
+        f"the columns are {', '.join(map(str, row)) or 'none'}, expected prompt and completion, or text"
     )
 
 
-def _rows(path: Path, layout: str | None, columns: Columns | None) -> list[tuple[int, Row]]:
-    """Every example with the number of the row it stands in."""
+def read_features(path: Path, columns: TextColumns | None = None) -> list[tuple[str, ...]]:
+    """Read the texts of a file's rows, with or without labels."""
+    return parsed_records(path, (columns or TextColumns()).features, "at least one example")
 
-    def read(record: dict[str, Any]) -> list[Row]:
-        nonlocal layout
-        if columns is not None:
-            return rows_in_columns(record, columns)
-        layout = layout or layout_of(record)
-        return LAYOUTS[layout](record)
 
-    parsed = parsed_records(path, read, "at least one example")
-    return [(number, row) for number, rows in enumerate(parsed, 1) for row in rows]
+def text_columns(path: Path, columns: TextColumns | None) -> tuple[str, ...]:
+    """Return the names of the text columns of a file."""
+    return (columns or TextColumns()).names(next(iter(read_records(path))))
 
 
 def parsed_records(path: Path, parse: Callable[[dict[str, Any]], T], expected: str) -> list[T]:
-    """Every row of the file as `parse` reads it; an error names the row. No rows are refused."""
-    found = []
+    """Parse every row of a file; an error names the row, and a file without rows is an error."""
+    results = []
     for number, row in enumerate(read_records(path), 1):
         try:
-            found.append(parse(row))
+            results.append(parse(row))
         except AttangentError as error:
             raise AttangentError(f"{path}, row {number}: {error}") from None
-    if not found:
+    if not results:
         raise AttangentError(f"{path} has no rows, expected {expected}")
-    return found
+    return results
+
+
+def _check_texts(path: Path, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
+    """Warn about numbered rows without text; raise if no row has one."""
+    blank = [number for number, texts in rows if not any(text.strip() for text in texts)]
+    if not blank:
+        return
+    if len(blank) == len(rows):
+        raise AttangentError(
+            f"no row of {path} has a text ({len(rows)} rows); select the text column with --text-column."
+        )
+    warnings.warn(
+        f"{len(blank)} of the {len(rows)} rows of {path} have no text (row {_listed(blank)}); they are used "
+        "unchanged: remove them if that is not intended.",
+        BlankTextWarning,
+        stacklevel=4,
+    )
+
+
+def held_out(targets: Sequence[float], share: float, seed: int, stream: str) -> tuple[list[int], list[int]]:
+    """Split indices into training and held-out ones: about `share` of each label, at least one of two.
+
+    Example:
+        >>> train, held = held_out([0] * 10 + [1] * 5, 0.2, 0, "validation")
+        >>> len(held), sum(index >= 10 for index in held)
+        (3, 1)
+    """
+    draw = generator(seed, stream)
+    held: set[int] = set()
+    for label in sorted(set(targets)):
+        indices = [index for index, target in enumerate(targets) if target == label]
+        order = torch.randperm(len(indices), generator=draw).tolist()
+        count = min(max(round(share * len(indices)), 1), len(indices) - 1)
+        held |= {indices[position] for position in order[:count]}
+    return [i for i in range(len(targets)) if i not in held], sorted(held)

@@ -1,1 +1,1 @@
-"""Folders of tuned models: made complete, loaded, put to use."""
+"""Folders that `attangent tune` writes: export, loading and predictions."""

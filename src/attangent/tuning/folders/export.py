@@ -1,51 +1,196 @@
-"""A tuned folder made complete: weights, labels, tokenizer, how inputs are read, a card."""
+"""Write a tuned folder: weights, tokenizer, a description of how to load them, and a model card."""
 
 import json
+import shutil
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from attangent._core.files import write_json
+from attangent._core.checks import check_between, check_positive
+from attangent._core.errors import AttangentError
+from attangent._core.files import write_json, write_whole
+from attangent._core.settings import read_json, settings_of
+from attangent._version import __version__
 from attangent.adapters.files.format import CONFIG
-from attangent.tuning.folders.card import write_card
-from attangent.tuning.folders.description import Description
+from attangent.tuning.data.text import TextColumns, ValueUnits
+from attangent.tuning.loading import check_quantised
 from attangent.tuning.methods.ntk import LORA
-from attangent.tuning.prepared import Ground
-from attangent.tuning.request import Tuning
+from attangent.tuning.methods.registry import TECHNIQUES
+from attangent.tuning.tasks import TaskKind
+
+if TYPE_CHECKING:
+    from attangent.tuning.prepared import PreparedTask
+    from attangent.tuning.request import TuningRequest
+
+FILE = "tuned.json"
+FORMAT = "attangent tuned 1"
+_LARGEST = 1 << 20
 
 
-def complete(folder: Path, model: Any, ground: Ground, tuning: Tuning, metrics: dict[str, Any]) -> None:
-    """Write the weights below a run's folder, with all that loading them needs."""
-    place = folder / tuning.method.technique.place
-    tuning.method.technique.save(model, place)
-    if ground.tokenizer is not None:
-        ground.tokenizer.save_pretrained(place)
-    described = _described(model, ground, tuning)
-    _mark_pooling(place, described)
-    write_card(place, described, metrics)
-    described.write(place)
+@dataclass(frozen=True)
+class TunedDescription:
+    """Content of tuned.json: everything needed to load a tuned folder.
+
+    Attributes:
+        base_model: Folder or Hub id of the base model.
+        kind: The kind of task.
+        method: Name of the method.
+        labels: Names of the classes.
+        revision: Revision of the base model on the Hub.
+        pooling: `mean` if the classifier reads the mean over tokens.
+        max_tokens: Maximum number of tokens per text feature or row.
+        layout: Row format of earlier versions.
+        text_columns: Columns that the texts were read from.
+        centre: Added to the scaled model output (regression).
+        scale: Factor on the model output (regression).
+        quantised: Precision of the frozen weights.
+        beside: Folder of the peft adapter that is active with it.
+    """
+
+    base_model: str
+    kind: TaskKind
+    method: str
+    labels: tuple[str, ...] = ()
+    revision: str | None = None
+    pooling: str = "first"
+    max_tokens: int = 128
+    layout: str | None = None
+    text_columns: tuple[str, ...] = ()
+    centre: float = 0.0
+    scale: float = 1.0
+    quantised: str | None = None
+    beside: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.base_model or self.max_tokens < 1:
+            raise AttangentError(f"the description of a tuned model is incomplete: {asdict(self)}")
+        if self.kind not in get_args(TaskKind) or self.method not in TECHNIQUES:
+            raise AttangentError(f"unknown kind {self.kind!r} or method {self.method!r} of a tuned model")
+        check_positive("scale of the values", self.scale)
+        check_between("centre of the values", self.centre, -sys.float_info.max, sys.float_info.max)
+        check_quantised(self.quantised)
+        if not isinstance(self.beside, str | None):
+            raise AttangentError(f"beside is {self.beside!r}, expected a folder")
+        if self.pooling not in ("first", "mean"):
+            raise AttangentError(f"the tuned model's pooling is {self.pooling!r}, expected first or mean")
+
+    @property
+    def units(self) -> ValueUnits:
+        """Units of the predicted numbers."""
+        return ValueUnits(self.centre, self.scale)
+
+    @property
+    def columns(self) -> TextColumns | None:
+        """The columns to read texts from; None finds them."""
+        return TextColumns(self.text_columns) if self.text_columns else None
 
 
-def _described(model: Any, ground: Ground, tuning: Tuning) -> Description:
-    base = tuning.model
-    return Description(
+def read_tuned_description(folder: Path) -> TunedDescription:
+    """Read and check the tuned.json of a folder."""
+    path = folder / FILE
+    content = read_json(path, _LARGEST)
+    if content.pop("format", None) != FORMAT:
+        raise AttangentError(
+            f"{path} does not say {FORMAT!r}; a newer version of attangent may have written it."
+        )
+    return settings_of(TunedDescription, content, str(path))
+
+
+def export_model(
+    run: Path, model: Any, task: "PreparedTask", request: "TuningRequest", metrics: dict[str, Any]
+) -> None:
+    """Write the trained weights into a run's folder, with all that loading them needs."""
+    technique = request.method.technique
+    folder = run / technique.folder
+    technique.save(model, folder)
+    if task.tokenizer is not None:
+        task.tokenizer.save_pretrained(folder)
+    description = _describe(model, task, request)
+    for path in (
+        folder / CONFIG,
+        folder / LORA / CONFIG,
+    ):  # so that nobody loads the adapter without the mean
+        if description.pooling == "mean" and path.is_file():
+            write_json(path, json.loads(path.read_text()) | {"pooling": "mean"})
+    write_whole(folder / "README.md", card_text(folder, description, metrics))
+    write_json(folder / FILE, {"format": FORMAT, **asdict(description)})
+
+
+def _describe(model: Any, task: "PreparedTask", request: "TuningRequest") -> TunedDescription:
+    base = request.model
+    return TunedDescription(
         base_model=str(Path(base).resolve()) if Path(base).is_dir() else base,
-        kind=tuning.kind,
-        method=tuning.method.name,
-        labels=ground.labels,
+        kind=request.kind,
+        method=request.method.name,
+        labels=task.labels,
         revision=getattr(model.config, "_commit_hash", None),
-        pooling=ground.pooling,
-        max_tokens=tuning.max_tokens,
-        layout=tuning.layout,
-        text_columns=ground.text_columns,
-        centre=ground.units.centre,
-        scale=ground.units.scale,
-        quantised=tuning.quantised,
-        beside=None if tuning.beside is None else str(tuning.beside.resolve()),
+        pooling=task.pooling,
+        max_tokens=request.max_tokens,
+        text_columns=task.text_columns,
+        centre=task.units.centre,
+        scale=task.units.scale,
+        quantised=request.quantised,
+        beside=None if request.beside is None else str(request.beside.resolve()),
     )
 
 
-def _mark_pooling(place: Path, described: Description) -> None:
-    """Say in the adapter's config that means are read, so that nobody loads it unawares."""
-    for path in (place / CONFIG, place / LORA / CONFIG):
-        if described.pooling == "mean" and path.is_file():
-            write_json(path, json.loads(path.read_text()) | {"pooling": "mean"})
+def remove_checkpoints(run: Path) -> None:
+    """Remove the files that only an interrupted run needs."""
+    for pattern in ("checkpoint-*", "trying-*"):
+        for path in run.glob(pattern):
+            shutil.rmtree(path)
+
+
+_CARD = """\
+---
+library_name: attangent
+base_model: {base}
+tags:
+- ntk-attention
+- adapter
+---
+
+# {base}, tuned with attangent ({method})
+
+{task}. {scores}
+
+```python
+import attangent
+
+tuned = attangent.load_tuned("{folder}")
+{use}
+```
+
+`tuned.model` and `tuned.tokenizer` are transformers' own{pipeline}.{warning}
+
+Saved by attangent {version}. Tell readers here what it was trained on.
+"""
+_PREDICT = 'print(tuned.predict(["{example}"]))'
+_GENERATE = """inputs = tuned.tokenizer("{example}", return_tensors="pt")
+print(tuned.tokenizer.decode(tuned.model.generate(**inputs, max_new_tokens=32)[0]))"""
+_MEAN = """
+
+The classifier reads the mean over tokens, like the base model's sentence vectors. Load it with `load_tuned`:
+loading the weights alone (peft, `from_pretrained`) gives other answers."""
+
+
+def card_text(folder: Path, description: TunedDescription, metrics: dict[str, Any]) -> str:
+    """Return the model card, with the scores; its snippet runs once the folder's name is filled in."""
+    kind = description.kind
+    labels = ", ".join(f'"{label}"' if "," in label else label for label in description.labels)
+    tasks = {"regression": "Predicts a number", "causal-lm": "Continues texts"}
+    use = _GENERATE if kind == "causal-lm" else _PREDICT
+    scores = [f"{name[5:]} {value:.4f}" for name, value in metrics.items() if name.startswith("eval_")]
+    pipeline = "; `tuned.pipeline()` is a pipeline of transformers with them"
+    return _CARD.format(
+        base=description.base_model,
+        method=description.method,
+        task=tasks.get(kind, f"Classifies into {labels}"),
+        scores=f"On the rows it was scored on: {', '.join(scores)}." if scores else "",
+        folder=folder,
+        use=use.format(example="IMAGE.png" if kind == "image-classification" else "Where is my order?"),
+        pipeline=pipeline if kind in ("classification", "causal-lm") else "",
+        warning=_MEAN if description.pooling == "mean" else "",
+        version=__version__,
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from attangent._core.errors import AttangentError
-from attangent.tuning.folders.tuned import Tuned, description_of, load_tuned
+from attangent.tuning.folders.tuned import TunedModel, description_of, load_tuned
 
 
 def continue_text(
@@ -25,7 +25,7 @@ class TunedChat:
     Turns are written as the tokenizer's chat template has them; where it has none, each on a line of its own.
     """
 
-    tuned: Tuned
+    tuned: TunedModel
     turns: list[dict[str, str]] = field(default_factory=list)
 
     @classmethod
@@ -48,14 +48,14 @@ class TunedChat:
         )
 
 
-def _writer(folder: Path, model: str | None) -> Tuned:
+def _writer(folder: Path, model: str | None) -> TunedModel:
     kind = description_of(folder).kind
     if kind != "causal-lm":
         raise AttangentError(f"{folder} was tuned for {kind}; use `attangent predict`")
     return load_tuned(folder, model)
 
 
-def _written(tuned: Tuned, inputs: Any, tokens: int, temperature: float = 0.0, seed: int = 0) -> str:
+def _written(tuned: TunedModel, inputs: Any, tokens: int, temperature: float = 0.0, seed: int = 0) -> str:
     inputs = inputs.to(tuned.model.device)
     drawn = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
     with torch.random.fork_rng(devices=[]), torch.no_grad():

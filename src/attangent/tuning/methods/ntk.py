@@ -1,108 +1,130 @@
-"""A prefix state: NTK-Attention, alone or on a model that has LoRA."""
+"""Methods with a prefix state (NTK-Attention): alone, with LoRA, and the automatic choice."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attangent._core.errors import AttangentError
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
-from attangent.tuning.methods.any_peft import AnyPeft
-from attangent.tuning.methods.from_peft import with_peft_adapter
-from attangent.tuning.methods.lora import RSLORA, Lora, value_targets
-from attangent.tuning.methods.technique import Site, Technique
+from attangent.tuning.methods.peft_methods import RSLORA, AnyPeft, Lora, value_targets, with_peft_adapter
+from attangent.tuning.methods.technique import MethodContext, Technique
+from attangent.tuning.tasks import TaskKind
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
 
 LORA = "lora"
-_TRAINED_FEATURES = ("learned", "anchors")
 _LORA_RATE = 0.2
-"""LoRA's default rate over that of learned features."""
+"""Learning rate of LoRA relative to that of learned features."""
 
 
 class Ntk(Technique):
+    """Train a prefix state in every layer (NTK-Attention, Algorithm 2 of P1)."""
+
     name = "ntk"
     bold = 2.0
-    smallest = 2
 
     def default_rate(self, method: "Method") -> float:
         if method.ntk.resolved_units != "calibrated":
             return 1e-3  # P1 Appendix B.1
         return 1e-2 if method.ntk.features == "learned" else 0.03
 
-    def has_size(self, method: "Method") -> bool:
-        return method.ntk.features in _TRAINED_FEATURES
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        return attach(
+            model, _config(method, context.classifier, context.seed), calibration=context.calibration
+        )
 
-    def resized(self, method: "Method", size: int) -> "Method":
-        return replace(method, ntk=NTKConfig.from_dict(method.ntk.as_dict() | {"size": size}))
+    def save(self, model: Any, folder: Path) -> None:
+        save_adapter(model, folder)
 
-    def added(self, model: Any, method: "Method", site: Site) -> Any:
-        return attach(model, _config(method, site.classifier, site.seed), calibration=site.calibration)
-
-    def save(self, model: Any, place: Path) -> None:
-        save_adapter(model, place)
-
-    def load(self, model: Any, place: Path) -> Any:
-        return load_adapter(model, place)
+    def load(self, model: Any, folder: Path) -> Any:
+        return load_adapter(model, folder)
 
 
 class NtkAndLora(Ntk):
-    """Both at once, by default at half the size that each has alone; peft keeps the classifier.
+    """Train a state and LoRA at once, by default each at half its usual size; peft holds the classifier.
 
-    The rate is the state's; LoRA's part is trained at a fifth of it, as the two methods' own rates are. Where
-    `Method.peft` is given, that config takes the place of LoRA on queries and values. On images LoRA's part
-    is rsLoRA of twice the rank on values alone: a state cannot change what tokens tell each other.
-    LoRA's part is saved in a folder below that of the state.
+    The learning rate is that of the state; LoRA trains at a fifth of it. If `Method.peft` is set, that
+    config replaces LoRA on queries and values. LoRA is saved in a folder below that of the state.
     """
 
     name = "ntk+lora"
-    smallest = 1
     defaults: Mapping[str, Any] = {"rank": 4, "ntk": {"size": 8}}
 
     def rate_scale(self, parameter: str) -> float:
         return _LORA_RATE if "lora_" in parameter else 1.0
 
-    def resized(self, method: "Method", size: int) -> "Method":
-        return super().resized(replace(method, rank=size), 2 * size)
-
-    def halves_of(self, method: "Method") -> "Method":
-        """LoRA of half the rank, beside a state of half the size where it has one."""
-        size, rank = method.ntk.resolved_size, max(1, method.rank // 2)
-        half = replace(method, name=self.name, rank=rank)
-        return super().resized(half, max(2, size // 2)) if size and self.has_size(method) else half
-
-    def added(self, model: Any, method: "Method", site: Site) -> Any:
-        part = AnyPeft() if method.peft else Lora()
-        adapted = part.added(model, _beside_state(model, method, site), site)
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        technique = AnyPeft() if method.peft else Lora()
+        adapted = technique.added(model, _lora_part(model, method, context), context)
         trained = {name for name, parameter in adapted.named_parameters() if parameter.requires_grad}
-        attach(adapted, _config(method, [], site.seed), calibration=site.calibration)
+        attach(adapted, _config(method, [], context.seed), calibration=context.calibration)
+        # `attach` freezes everything but its states: LoRA has to be unfrozen again.
         for name, parameter in adapted.named_parameters():
             if name in trained:
                 parameter.requires_grad_(True)
         return adapted
 
-    def save(self, model: Any, place: Path) -> None:
-        super().save(model, place)
-        model.save_pretrained(place / LORA)
-        (place / LORA / "README.md").unlink(missing_ok=True)  # peft's form of a card, not filled in
+    def save(self, model: Any, folder: Path) -> None:
+        super().save(model, folder)
+        model.save_pretrained(folder / LORA)
+        (folder / LORA / "README.md").unlink(missing_ok=True)  # peft's card template, not filled in
 
-    def load(self, model: Any, place: Path) -> Any:
-        return super().load(with_peft_adapter(model, lora_of(place)), place)
+    def load(self, model: Any, folder: Path) -> Any:
+        # Version 0.1 saved LoRA next to the state instead of below it.
+        lora = folder / LORA if (folder / LORA).is_dir() else folder.with_name(LORA)
+        return super().load(with_peft_adapter(model, lora), folder)
 
 
-def _beside_state(model: Any, method: "Method", site: Site) -> "Method":
-    """What LoRA's part is asked with."""
-    values = value_targets(model, method.top) if site.kind == "image-classification" else []
+class Auto(Technique):
+    """Try LoRA, and a state with half of LoRA, on held-out rows; the result names the one it chose.
+
+    The preferred candidate is rsLoRA on images and the state with LoRA elsewhere.
+    """
+
+    name = "auto"
+
+    def candidates(self, method: "Method", kind: TaskKind = "classification") -> "list[Method]":
+        lora = replace(method, name="lora")
+        if kind == "image-classification":
+            return [replace(lora, peft={**lora.peft, **RSLORA}), _halves(method)]
+        return [_halves(method), lora]
+
+    def default_rate(self, method: "Method") -> float:
+        return self.candidates(method)[0].rate
+
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        raise AttangentError("auto works in `attangent tune` only; here use ntk, ntk+lora or lora.")
+
+    def save(self, model: Any, folder: Path) -> None:
+        raise AttangentError("auto is saved as the method that it chose")
+
+    def load(self, model: Any, folder: Path) -> Any:
+        raise AttangentError("auto is loaded as the method that it chose")
+
+
+def _halves(method: "Method") -> "Method":
+    """Return LoRA of half the rank with a state of half the size, if the state has a size."""
+    half = replace(method, name=NtkAndLora.name, rank=max(1, method.rank // 2))
+    size = method.ntk.resolved_size
+    if not size or method.ntk.features not in ("learned", "anchors"):
+        return half
+    return replace(half, ntk=NTKConfig.from_dict(half.ntk.as_dict() | {"size": max(2, size // 2)}))
+
+
+def _lora_part(model: Any, method: "Method", context: MethodContext) -> "Method":
+    """Return the settings of the LoRA part.
+
+    On images it is rsLoRA of twice the rank on values alone: a state cannot change what tokens tell each
+    other.
+    """
+    values = value_targets(model, method.top) if context.kind == "image-classification" else []
     if method.peft or not values:
         return method
     return replace(method, rank=2 * method.rank, peft={**RSLORA, "target_modules": values})
-
-
-def lora_of(place: Path) -> Path:
-    """The folder of LoRA's part: below that of the state, or beside it where 0.1 saved it."""
-    return place / LORA if (place / LORA).is_dir() else place.with_name(LORA)
 
 
 def _config(method: "Method", classifier: list[str], seed: int) -> NTKConfig:

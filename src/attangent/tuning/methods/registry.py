@@ -1,25 +1,8 @@
-"""Every method by name."""
+"""All tuning methods by name. A new method is a subclass of `Technique` and an entry here."""
 
-from attangent.tuning.methods.any_peft import AnyPeft
-from attangent.tuning.methods.auto import Auto
-from attangent.tuning.methods.full import Full
-from attangent.tuning.methods.head import Head, Probe
-from attangent.tuning.methods.lora import Lora
-from attangent.tuning.methods.ntk import Ntk, NtkAndLora
-from attangent.tuning.methods.prefix import PrefixTokens
-from attangent.tuning.methods.technique import Technique
+from attangent.tuning.methods.ntk import Auto, Ntk, NtkAndLora
+from attangent.tuning.methods.peft_methods import AnyPeft, Lora, PrefixTokens
+from attangent.tuning.methods.technique import Full, Head, Probe, Technique
 
-TECHNIQUES: dict[str, Technique] = {
-    technique.name: technique
-    for technique in (
-        Ntk(),
-        Lora(),
-        PrefixTokens(),
-        Head(),
-        Probe(),
-        Full(),
-        NtkAndLora(),
-        AnyPeft(),
-        Auto(),
-    )
-}
+_ALL = (Ntk(), Lora(), PrefixTokens(), Head(), Probe(), Full(), NtkAndLora(), AnyPeft(), Auto())
+TECHNIQUES: dict[str, Technique] = {technique.name: technique for technique in _ALL}

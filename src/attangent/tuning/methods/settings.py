@@ -1,4 +1,4 @@
-"""A method with its numbers, as files and commands name it."""
+"""A method with its settings, as files and commands name it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -6,27 +6,38 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent._core.checks import check_names, check_size
+from attangent._core.checks import check_choice, check_names, check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent.adapters.config import NTKConfig
-from attangent.tuning.methods.classifier import classifier_names
+from attangent.tuning.methods.peft_methods import RSLORA
 from attangent.tuning.methods.registry import TECHNIQUES
-from attangent.tuning.methods.technique import Site, Technique
-from attangent.tuning.tasks import TaskKind
+from attangent.tuning.methods.technique import MethodContext, Technique
+from attangent.tuning.tasks import TaskKind, classifier_names
 
 
 @dataclass(frozen=True)
 class Method:
-    """What is trained beside the classifier.
+    """What to train besides the classifier.
 
-    name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained keys
-        and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier in closed
-        form), `full` (every weight), `ntk+lora`, `peft` (any config of peft's), or `auto` (lora,
-        or half of it beside half a state, whichever is better on rows kept apart).
-    top: only the last so many layers; None is all of them. peft's `prefix` knows only all.
-    learning_rate: None is the method's own default.
-    peft: for the method `peft`, the config's `peft_type` (such as "IA3") and its settings; for `ntk+lora`
-        those of its LoRA, which otherwise has rank `rank`; for `lora` further settings of peft's LoraConfig.
+    Args:
+        name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained
+            keys and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier
+            in closed form), `full` (every weight), `ntk+lora`, `peft` (any peft config) or `auto` (LoRA, or
+            half of it with half a state, whichever is better on held-out rows).
+        ntk: Settings of the prefix state.
+        rank: Rank of LoRA.
+        tokens: Number of trained prefix tokens.
+        top: Adapt only this many of the last layers; None adapts all of them.
+        learning_rate: Learning rate; None is the default of the method.
+        peft: For `peft`, the `peft_type` (such as "IA3") and the settings of the config; for `lora`, more
+            settings of peft's LoraConfig; for `ntk+lora`, the config that replaces its LoRA.
+
+    Raises:
+        AttangentError: If a setting is out of range or two settings contradict each other.
+
+    Example:
+        >>> Method("lora", rank=4).rate
+        0.002
     """
 
     name: str = "ntk"
@@ -38,29 +49,43 @@ class Method:
     peft: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.name not in TECHNIQUES:
-            raise AttangentError(f"method is {self.name!r}, expected one of {', '.join(TECHNIQUES)}")
-        for size in ("rank", "tokens"):
-            check_size(size, getattr(self, size))
+        check_choice("method", self.name, tuple(TECHNIQUES))
+        check_size("rank", self.rank)
+        check_size("tokens", self.tokens)
         if self.top is not None:
             check_size("top", self.top)
-        if self.top is not None and self.ntk.layers is not None:
-            raise AttangentError("both top and ntk.layers are given, expected one of them")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise AttangentError(f"learning_rate is {self.learning_rate}, expected a number above 0")
+            if self.ntk.layers is not None:
+                raise AttangentError("top and ntk.layers are both set; set one of them.")
+        if self.learning_rate is not None:
+            check_positive("learning_rate", self.learning_rate)
 
     @property
     def technique(self) -> Technique:
+        """The object that implements the method."""
         return TECHNIQUES[self.name]
 
     @property
     def rate(self) -> float:
-        """The learning rate: that given, or the one found best for the method (see docs/tuning.md)."""
+        """The learning rate: the one that was set, or the default of the method."""
         return self.technique.default_rate(self) if self.learning_rate is None else self.learning_rate
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Method":
-        """The method with these settings; `ntk` holds those of NTKConfig. An unknown one is refused."""
+        """Build a method from plain values, as a TOML file holds them.
+
+        Args:
+            settings: Values by field name; `ntk` is a table of NTKConfig settings.
+
+        Returns:
+            The method, with the method's own defaults filled in.
+
+        Raises:
+            AttangentError: If a name is unknown or a value is out of range.
+
+        Example:
+            >>> Method.from_dict({"name": "ntk+lora"}).ntk.size
+            8
+        """
         check_names(settings, (setting.name for setting in fields(cls)), "a method")
         technique = TECHNIQUES.get(settings.get("name", cls.name))
         defaults = {} if technique is None else technique.defaults
@@ -69,7 +94,14 @@ class Method:
 
 
 DEFAULT = Method()
-"""Stands for the default of the task in hand."""
+"""Stands for the default method of the task at hand."""
+
+
+def default_settings(kind: TaskKind) -> dict[str, Any]:
+    """Return the settings of the default method for a kind of task: LoRA for images, else a state."""
+    if kind == "image-classification":
+        return {"name": "lora", "peft": dict(RSLORA)}
+    return {"name": "ntk"}
 
 
 def adapt(
@@ -79,9 +111,17 @@ def adapt(
     seed: int,
     calibration: Iterable[Mapping[str, Tensor]] | None = None,
 ) -> Any:
-    """The model with what the method trains added and unfrozen, its classifier too, and all else frozen.
+    """Add the trainable parts of a method to a model and freeze everything else but the classifier.
 
-    `calibration` holds batches of the model's inputs; NTK-Attention in calibrated units needs them.
+    Args:
+        model: A transformers model; it is changed.
+        method: The method to add.
+        kind: The kind of task.
+        seed: Seed of the initial weights.
+        calibration: Batches of model inputs; NTK-Attention in calibrated units needs them.
+
+    Returns:
+        The adapted model, which may be a wrapper of the given one.
     """
-    site = Site(kind, classifier_names(model, kind), seed, calibration)
-    return method.technique.apply(model, method, site)
+    context = MethodContext(kind, classifier_names(model, kind), seed, calibration)
+    return method.technique.apply(model, method, context)

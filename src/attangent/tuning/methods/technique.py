@@ -1,4 +1,4 @@
-"""What every method knows of itself."""
+"""The interface of a tuning method, and the methods that train the model's own weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attangent.tuning.methods.classifier import train_classifier
-from attangent.tuning.tasks import TaskKind
+from attangent._core.errors import AttangentError
+from attangent.tuning.tasks import TaskKind, unfreeze_classifier
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
 
 
 @dataclass(frozen=True)
-class Site:
-    """What a method needs to know of the run: task, modules of the classifier, seed, calibration batches."""
+class MethodContext:
+    """What a method needs to know about a run.
+
+    Attributes:
+        kind: The kind of task.
+        classifier: Names of the modules that form the classifier.
+        seed: Seed of the initial weights.
+        calibration: Batches of model inputs, for methods that measure activations.
+    """
 
     kind: TaskKind
     classifier: list[str]
@@ -27,78 +34,109 @@ class Site:
 
 
 class Technique(ABC):
-    """A method as an object; `Method` holds the numbers it is asked with."""
+    """Base class of the tuning methods. `Method` holds the settings that each call receives.
+
+    Attributes:
+        name: The name users select the method by.
+        trains: Whether the method takes optimiser steps; False if it has a closed form.
+        bold: Factor on the default learning rate if the closed-form classifier leaves much to learn.
+        folder: Subfolder of a run into which `save` writes.
+        defaults: Settings of `Method` that differ from its own defaults.
+    """
 
     name: str
-    smallest = 1
-    """The least size `resized` takes."""
     trains = True
-    """Whether there is anything to train; False where closed forms are all there is."""
     bold = 1.0
-    """How many times its own rate it takes where a classifier in closed form leaves much to learn."""
-    place = "adapter"
-    """The folder below that of a run into which `save` writes."""
+    folder = "adapter"
     defaults: Mapping[str, Any] = {}
-    """Settings of `Method` that are others than its own where they are not given."""
 
     def candidates(self, method: "Method", kind: TaskKind = "classification") -> "list[Method]":
-        """The methods that are tried on a task of this kind; the first unless a later one is clearly better
-        on rows kept apart."""
+        """Return the methods to try on a task of this kind, the preferred one first."""
         return [method]
 
     @abstractmethod
     def default_rate(self, method: "Method") -> float:
-        """The learning rate where none is given."""
+        """Return the learning rate to use if the user gives none."""
 
     @abstractmethod
-    def added(self, model: Any, method: "Method", site: Site) -> Any:
-        """The frozen model with what this method trains added and unfrozen."""
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        """Return the frozen model with the trainable parts of this method added."""
 
     def rate_scale(self, parameter: str) -> float:
-        """The rate of the parameter of this name relative to the method's own."""
+        """Return the learning rate of a parameter relative to that of the method."""
         return 1.0
 
-    def has_size(self, method: "Method") -> bool:
-        """Whether one number decides how much is trained, so that it can be fitted to a budget."""
-        return False
-
-    def resized(self, method: "Method", size: int) -> "Method":
-        """The method at this size."""
-        raise NotImplementedError(f"{self.name} has no size")
+    @abstractmethod
+    def save(self, model: Any, folder: Path) -> None:
+        """Write the trained parts into `folder`."""
 
     @abstractmethod
-    def save(self, model: Any, place: Path) -> None:
-        """Write what was trained into the folder `place`."""
+    def load(self, model: Any, folder: Path) -> Any:
+        """Return the base model with the parts that `save` wrote."""
 
-    @abstractmethod
-    def load(self, model: Any, place: Path) -> Any:
-        """The base model with what `save` wrote."""
-
-    def source(self, base: str, place: Path) -> str:
-        """Where the weights of the base model are: `base`, unless they were trained themselves."""
+    def source(self, base: str, folder: Path) -> str:
+        """Return where the weights of the base model are: `base`, unless the method trained them."""
         return base
 
-    def apply(self, model: Any, method: "Method", site: Site) -> Any:
-        """The model with this method's part and its classifier trainable, everything else frozen."""
+    def apply(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        """Freeze the model, then add the trainable parts of this method and unfreeze the classifier."""
         model.requires_grad_(False)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(site.seed)
-            adapted = self.added(model, method, site)
-        if site.classifier:
-            train_classifier(adapted)
+            torch.manual_seed(context.seed)
+            adapted = self.added(model, method, context)
+        if context.classifier:
+            unfreeze_classifier(adapted)
         return adapted
 
 
 class WholeModel(Technique):
-    """A method that changes the model's own weights, so that the model itself is saved."""
+    """A method that changes the model's own weights, so that the whole model is saved."""
 
-    place = "model"
+    folder = "model"
 
-    def save(self, model: Any, place: Path) -> None:
-        model.save_pretrained(place)
+    def save(self, model: Any, folder: Path) -> None:
+        model.save_pretrained(folder)
 
-    def load(self, model: Any, place: Path) -> Any:
+    def load(self, model: Any, folder: Path) -> Any:
         return model
 
-    def source(self, base: str, place: Path) -> str:
-        return str(place)
+    def source(self, base: str, folder: Path) -> str:
+        return str(folder)
+
+
+class Full(WholeModel):
+    """Train every weight."""
+
+    name = "full"
+
+    def default_rate(self, method: "Method") -> float:
+        return 5e-5
+
+    def apply(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        return self.added(model, method, context)
+
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        return model.requires_grad_(True)
+
+
+class Head(WholeModel):
+    """Train the classifier alone."""
+
+    name = "head"
+
+    def default_rate(self, method: "Method") -> float:
+        return 1e-2
+
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        if not context.classifier:
+            raise AttangentError(
+                f"{type(model).__name__} has no classifier to train; choose another method than {self.name}."
+            )
+        return model
+
+
+class Probe(Head):
+    """Logistic regression on the frozen model's features: the classifier in closed form."""
+
+    name = "probe"
+    trains = False

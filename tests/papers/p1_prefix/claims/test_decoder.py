@@ -6,7 +6,7 @@ from attangent.audit.registry import get
 from attangent.papers.p1_prefix.claims import decoder
 from attangent.papers.p1_prefix.claims.decoder import classifier_trial, encoded, made_up_decoder
 from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, EQUATION_7, OURS
-from attangent.tuning.data.text import Example, TextTask
+from attangent.tuning.data.text import TextExample, TextTask
 
 VOCABULARY = 20
 
@@ -77,7 +77,7 @@ def test_the_last_tokens_are_kept_and_short_examples_left_out():
     def tokenizer(text):
         return {"input_ids": [ord(sign) for sign in text]}
 
-    task = TextTask((Example(("abc", "def"), 1), Example(("a",), 0)), ("no", "yes"))
+    task = TextTask((TextExample(("abc", "def"), 1), TextExample(("a",), 0)), ("no", "yes"))
     (row,) = decoder._last_tokens(task, tokenizer, 4)
     assert "".join(map(chr, row["input_ids"])) == "\ndef"
     assert row["labels"] == 1

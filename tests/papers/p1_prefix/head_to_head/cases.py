@@ -1,8 +1,8 @@
 """A small comparison on a tiny BERT, and runs made up by hand."""
 
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, write_rows
 
 
@@ -14,19 +14,19 @@ def write_model_and_rows(folder):
 
 
 def trial(folder, **own):
-    return Trial("cats", (folder / "rows.jsonl",), **{"train": 20, "validation": 8, "test": 12, **own})
+    return TaskSplit("cats", (folder / "rows.jsonl",), **{"train": 20, "validation": 8, "test": 12, **own})
 
 
 def comparison(folder, **own):
     entrants = (Entrant("head", Method("head")), Entrant("ntk", Method("ntk"), (0.01, 0.03)))
     given = {
         "trials": (trial(folder),),
-        "training": Training(epochs=1, batch=10),
+        "training": TrainingSettings(epochs=1, batch=10),
         "seeds": 2,
         "top": 1,
         **own,
     }
-    return Comparison(str(folder), entrants, **given)
+    return MethodComparison(str(folder), entrants, **given)
 
 
 def run(entrant, rate, seed, validation, test, task="cats"):

@@ -1,10 +1,13 @@
-"""Comparisons from TOML files, and what is refused."""
+"""Settings of a comparison that are rejected."""
+
+from pathlib import Path
 
 import pytest
 
 from attangent import AttangentError
-from attangent.papers.p1_prefix.head_to_head.settings import comparison_of, read_comparison
-from tests.papers.p1_prefix.head_to_head.cases import write_model_and_rows
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, TaskSplit
+from attangent.tuning.methods import Method
+from tests.papers.p1_prefix.head_to_head.cases import comparison, trial, write_model_and_rows
 
 
 @pytest.fixture(scope="module")
@@ -12,59 +15,30 @@ def folder(tmp_path_factory):
     return write_model_and_rows(tmp_path_factory.mktemp("bert"))
 
 
-def test_toml(folder):
-    (folder / "c.toml").write_text(
-        """
-        model = "."
-        seeds = 3
-        first_seed = 7
-        top = 1
-        [training]
-        epochs = 2
-        [entrants.lora]
-        name = "lora"
-        rank = 4
-        rates = [0.001, 0.01]
-        [entrants.published]
-        name = "ntk"
-        ntk = { features = "elu", units = "authors" }
-        [tasks.cats]
-        files = ["rows.jsonl"]
-        train = 20
-        validation = 8
-        test = 12
-        """
-    )
-    found = read_comparison(folder / "c.toml")
-    assert (found.seeds, found.first_seed, found.top, found.training.epochs) == (3, 7, 1, 2)
-    assert found.entrants[0].rates == (0.001, 0.01)
-    assert found.entrants[1].rates == (0.001,)
-    assert found.trials[0].files == (folder / "rows.jsonl",)
+def test_an_entrant_has_the_rate_of_its_method_by_default():
+    assert Entrant("a", Method("lora")).rates == (0.002,)
+    assert Entrant("a", Method("lora")).at(0.1).learning_rate == 0.1
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("build", "message"),
     [
-        ({"modl": "x"}, "unknown settings modl"),
-        ({"model": None}, "names no model"),
-        ({"entrants": {}}, "the entrants are"),
-        ({"tasks": {"t": {"files": ["rows.jsonl"]}}}, "task t lacks test, train, validation"),
-        ({"tasks": {"t": {"files": ["no.jsonl"], "train": 1, "validation": 1, "test": 1}}}, "there is no"),
-        ({"training": {"epoch": 1}}, "unknown settings epoch"),
-        ({"entrants": {"a": {"name": "lora", "top": 1}}, "top": 1}, "for the comparison and for an entrant"),
-        ({"entrants": {"a": {"name": "lora", "rates": [0]}}}, "expected numbers above 0"),
+        (lambda folder: comparison(folder, trials=()), "the tasks are"),
+        (lambda folder: comparison(folder, trials=(trial(folder),) * 2), "each only once"),
+        (lambda folder: comparison(folder, pooling="max"), "pooling is 'max'"),
+        (lambda folder: TaskSplit("t", (Path("no.jsonl"),), 1, 1, 1), "task t: there is no no.jsonl"),
+        (lambda folder: trial(folder, train=0), "train is 0"),
+        (lambda folder: Entrant("a", Method("lora"), (0.0,)), "expected numbers above 0"),
+        (lambda folder: Entrant("", Method("lora")), "no label"),
     ],
 )
-def test_settings_that_are_refused(folder, change, message):
-    task = {"files": ["rows.jsonl"], "train": 20, "validation": 8, "test": 12}
-    content = {"model": ".", "entrants": {"a": {"name": "head"}}, "tasks": {"t": task}}
+def test_settings_that_are_rejected(folder, build, message):
     with pytest.raises(AttangentError, match=message):
-        comparison_of({**content, **change}, folder)
+        build(folder)
 
 
-def test_files_that_are_no_toml(folder, tmp_path):
-    (tmp_path / "x.toml").write_text("= 3")
-    with pytest.raises(AttangentError, match="is not TOML"):
-        read_comparison(tmp_path / "x.toml")
-    with pytest.raises(AttangentError, match="there is no file"):
-        read_comparison(tmp_path / "y.toml")
+def test_top_is_set_once(folder):
+    given = comparison(folder)
+    entrants = (Entrant("a", Method("lora", top=1)),)
+    with pytest.raises(AttangentError, match="for the comparison and for an entrant"):
+        type(given)(given.model, entrants, given.trials, top=1)

@@ -20,7 +20,7 @@ from attangent.papers.p1_prefix.claims.small_tasks import SMALL_LANGUAGE, best_r
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run
 from attangent.papers.p1_prefix.head_to_head.settings import Entrant
 from attangent.tuning.methods import Method, adapt
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 
 
 @claim(
@@ -52,7 +52,7 @@ def together(settings: Settings, seed: int) -> Finding:
         Entrant("NTK", Method("ntk", ntk=state), (settings.ntk_rate,)),
         Entrant("both", Method("ntk+lora", ntk=state, rank=settings.rank), (settings.both_rate,)),
     )
-    runs = best_runs(trial, entrants, Training(epochs=settings.epochs, batch=settings.batch), seed)
+    runs = best_runs(trial, entrants, TrainingSettings(epochs=settings.epochs, batch=settings.batch), seed)
     zero, off = differences(trial, settings, seed)
     return Finding(
         conclusions=(

@@ -15,7 +15,10 @@ from attangent.audit.registry import claim
 from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, EQUATION_7, OURS, RECIPE, entrants, gain
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import adapt
-from attangent.tuning.training import Job, Training, train
+from attangent.tuning.prepared import PreparedTask
+from attangent.tuning.request import TrainingSettings
+from attangent.tuning.trainer import make_trainer
+from attangent.tuning.training import train
 
 SIZE = 10
 PLUS, EQUALS, ASKS, SAYS, FIRST = range(SIZE, SIZE + 5)
@@ -78,8 +81,9 @@ def base_model(settings: Settings, seed: int) -> Any:
 
 def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(model, "causal-lm", rate, _rows(tokens), stack, Path(folder))
-        train(job, Training(epochs=epochs, batch=32, seed=seed))
+        settings = TrainingSettings(epochs=epochs, batch=32, seed=seed)
+        task = PreparedTask(model, "causal-lm", _rows(tokens), stack)
+        train(make_trainer(task, rate, settings, Path(folder)))
     return model
 
 

@@ -24,16 +24,16 @@ from attangent.papers.p1_prefix.claims.small_tasks import (
     minilm,
 )
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run, prepare_trial
-from attangent.papers.p1_prefix.head_to_head.settings import Comparison, Entrant, Trial
+from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 
 CB = tuple(f"superglue/CB/{part}.jsonl.gz" for part in ("train", "val"))
 """The task of Table 1 that a small model learns from few examples; its two files are one pool."""
 
 
-def _training(settings: Settings) -> Training:
-    return Training(epochs=settings.epochs, batch=settings.batch)
+def _training(settings: Settings) -> TrainingSettings:
+    return TrainingSettings(epochs=settings.epochs, batch=settings.batch)
 
 
 def _gains(runs: dict[str, Run], rivals: Sequence[str], tests: int, learnt: bool) -> list[Conclusion]:
@@ -129,16 +129,16 @@ def _cb(settings: Settings, running: tuple[Entrant, ...], seed: int) -> Prepared
     folder, trial = minilm(), cb_trial(settings)
     if folder is None or trial is None:
         return None
-    return prepare_trial(Comparison(folder, running, (trial,), top=1), trial, seed)
+    return prepare_trial(MethodComparison(folder, running, (trial,), top=1), trial, seed)
 
 
-def cb_trial(settings: Settings) -> Trial | None:
+def cb_trial(settings: Settings) -> TaskSplit | None:
     """CommitmentBank with splits of these sizes; None where its files are not there."""
     files = [data_file(name) for name in CB]
     if None in files:
         return None
     sizes = (settings.train, settings.validation, settings.test)
-    return Trial("CB", tuple(Path(str(path)) for path in files), *sizes, max_tokens=settings.max_tokens)
+    return TaskSplit("CB", tuple(Path(str(path)) for path in files), *sizes, max_tokens=settings.max_tokens)
 
 
 def _open(name: str) -> Finding:

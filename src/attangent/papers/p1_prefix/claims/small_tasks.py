@@ -16,7 +16,10 @@ from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run, one_
 from attangent.papers.p1_prefix.head_to_head.settings import Entrant
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method
-from attangent.tuning.training import Job, Training, train
+from attangent.tuning.prepared import PreparedTask
+from attangent.tuning.request import TrainingSettings
+from attangent.tuning.trainer import make_trainer
+from attangent.tuning.training import train
 
 PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
 """The authors' code: elu features, k = abs of a mass that starts at zero."""
@@ -53,7 +56,7 @@ def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
 
 
 def best_runs(
-    trial: PreparedTrial, entrants: Sequence[Entrant], training: Training, seed: int
+    trial: PreparedTrial, entrants: Sequence[Entrant], training: TrainingSettings, seed: int
 ) -> dict[str, Run]:
     """The run of each entrant at the learning rate that is best on the trial's validation rows."""
     found = {}
@@ -78,8 +81,9 @@ def _split(rows: list[dict[str, Any]], train: int, validation: int) -> tuple[Any
 
 def _pretrain(model: Any, rows: list[dict[str, Any]], epochs: float, seed: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(model, "classification", 3e-3, rows, stack, Path(folder))
-        train(job, Training(epochs=epochs, batch=32, head_rate=None, seed=seed))
+        settings = TrainingSettings(epochs=epochs, batch=32, head_rate=None, seed=seed)
+        task = PreparedTask(model, "classification", rows, stack)
+        train(make_trainer(task, 3e-3, settings, Path(folder)))
     return model
 
 

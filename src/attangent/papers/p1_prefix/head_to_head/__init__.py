@@ -1,1 +1,1 @@
-"""Tuning methods side by side: settings, budgets, runs, the table."""
+"""Tuning methods on the same splits of small data sets."""

@@ -8,18 +8,16 @@ import torch
 from attangent import AttangentError
 from attangent._core.files import only_writer
 from attangent.adapters import load_adapter
-from attangent.papers.p1_prefix.math_data import Problem, score_answers, solve
-from attangent.tuning.finetune import Tuning, finetune
+from attangent.tuning import TunedModel, TuningRequest, tune
 from attangent.tuning.folders.tuned import load_tuned
-from attangent.tuning.loading import load_model, load_tokenizer
+from attangent.tuning.loading import load_model
 from attangent.tuning.methods import Method
-from attangent.tuning.prepared import class_weights, prepare
-from attangent.tuning.recipe import Recipe
-from attangent.tuning.stopping import LEAST_GAIN
-from attangent.tuning.training import Training
+from attangent.tuning.prepared import prepare
+from attangent.tuning.request import TrainingSettings
+from attangent.tuning.selection import LEAST_GAIN
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
-SHORT = Training(epochs=1, batch=8)
+SHORT = TrainingSettings(epochs=1, batch=8)
 
 
 @pytest.fixture(scope="module")
@@ -33,30 +31,30 @@ def bert(tmp_path_factory):
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
     folder = save_llama(tmp_path_factory.mktemp("llama"))
-    rows = [{"question": f"{a} {b} ?", "answer": f"{a} .\n#### {a}"} for a in range(4) for b in range(5)]
+    rows = [{"prompt": f"{a} {b} ?", "completion": f" {a} ."} for a in range(4) for b in range(5)]
     (folder / "math.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
 
 def tuning(folder, **own):
     files = {"train": folder / "train.jsonl", "evaluate": folder / "eval.jsonl"}
-    return Tuning(str(folder), **{**files, "training": SHORT, **own})
+    return TuningRequest(str(folder), **{**files, "training": SHORT, **own})
 
 
 def test_a_run_writes_adapter_metrics_and_settings_once(bert, tmp_path, monkeypatch):
-    (found,) = finetune(tuning(bert), tmp_path)
+    (found,) = tune(tuning(bert), tmp_path)
     folder = tmp_path / "seed-0"
     assert {path.name for path in folder.iterdir()} == {"adapter", "metrics.json", "settings.json"}
     assert json.loads((folder / "metrics.json").read_text()) == found
     assert json.loads((folder / "settings.json").read_text())["method"]["name"] == "ntk"
-    monkeypatch.setattr("attangent.tuning.finetune.prepare", None)
-    assert finetune(tuning(bert), tmp_path) == [found]
+    monkeypatch.setattr("attangent.tuning.pipeline.prepare", None)
+    assert tune(tuning(bert), tmp_path) == [found]
     with pytest.raises(AttangentError, match="holds a run with other settings"):
-        finetune(tuning(bert, max_tokens=5), tmp_path)
+        tune(tuning(bert, max_tokens=5), tmp_path)
 
 
 def test_the_saved_adapter_gives_the_scores_back(bert, tmp_path):
-    (found,) = finetune(tuning(bert, training=Training(epochs=3, batch=8)), tmp_path)
+    (found,) = tune(tuning(bert, training=TrainingSettings(epochs=3, batch=8)), tmp_path)
     model = load_model(bert, "classification", ("cat", "dog"), seed=7)
     load_adapter(model, tmp_path / "seed-0/adapter")
     prepared = prepare(tuning(bert))
@@ -68,7 +66,7 @@ def test_the_saved_adapter_gives_the_scores_back(bert, tmp_path):
 
 
 def test_seeds_differ(bert, tmp_path):
-    first, second = finetune(tuning(bert), tmp_path, seeds=2)
+    first, second = tune(tuning(bert), tmp_path, seeds=2)
     assert (first["seed"], second["seed"]) == (0, 1)
     assert first["eval_loss"] != second["eval_loss"]
 
@@ -77,7 +75,7 @@ def test_seeds_differ(bert, tmp_path):
     ("name", "place"), [("lora", "adapter"), ("head", "model"), ("ntk+lora", "adapter/lora")]
 )
 def test_other_methods_save_what_their_libraries_read(bert, tmp_path, name, place):
-    finetune(tuning(bert, method=Method(name)), tmp_path)
+    tune(tuning(bert, method=Method(name)), tmp_path)
     files = {path.name for path in (tmp_path / "seed-0" / place).iterdir()}
     assert files & {"adapter_model.safetensors", "model.safetensors"}
 
@@ -85,56 +83,41 @@ def test_other_methods_save_what_their_libraries_read(bert, tmp_path, name, plac
 def test_images(tmp_path):
     folder = save_vit(tmp_path / "vit")
     data = [write_images(tmp_path / part, 6, seed) for seed, part in enumerate(("train", "eval"))]
-    given = Tuning(str(folder), *data, method=Method("ntk", top=1), training=SHORT)
-    (found,) = finetune(given, tmp_path / "out")
+    given = TuningRequest(str(folder), *data, method=Method("ntk", top=1), training=SHORT)
+    (found,) = tune(given, tmp_path / "out")
     assert given.kind == "image-classification"
     assert found["head_parameters"] == 34
-
-
-def test_math_end_to_end(llama, tmp_path):
-    given = Tuning(
-        str(llama), llama / "math.jsonl", llama / "math.jsonl", "causal-lm", max_tokens=40, training=SHORT
-    )
-    (found,) = finetune(given, tmp_path)
-    assert found["eval_loss"] > 0
-    assert "eval_accuracy" not in found
-    model, tokenizer = load_model(llama, "causal-lm"), load_tokenizer(llama)
-    load_adapter(model, tmp_path / "seed-0/adapter")
-    problems = [Problem("1 2 ?", "", "1"), Problem("the old cat 3 4 ?", "", "3")]
-    texts = solve(model, tokenizer, problems, max_new_tokens=4, batch=2)
-    alone = [solve(model, tokenizer, [problem], max_new_tokens=4)[0] for problem in problems]
-    assert texts == alone  # padding on the left changes nothing
-    assert 0 <= score_answers(texts, problems).accuracy <= 1
 
 
 def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     (tmp_path / "odd.jsonl").write_text('{"text": "a", "label": "bird"}\n{"text": "b", "label": "cat"}\n')
     with pytest.raises(AttangentError, match="has the labels bird"):
-        finetune(tuning(bert, evaluate=tmp_path / "odd.jsonl"), tmp_path / "out")
+        tune(tuning(bert, evaluate=tmp_path / "odd.jsonl"), tmp_path / "out")
     (tmp_path / "long.jsonl").write_text(json.dumps({"text": "the cat " * 60, "label": "cat"}) + "\n")
     with pytest.raises(AttangentError, match="the model takes 48"):
-        finetune(tuning(bert, evaluate=tmp_path / "long.jsonl"), tmp_path / "out")
+        tune(tuning(bert, evaluate=tmp_path / "long.jsonl"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_changed_data_and_settings_are_named(bert, tmp_path):
     train = tmp_path / "train.jsonl"
     train.write_text((bert / "train.jsonl").read_text())
-    finetune(tuning(bert, train=train), tmp_path / "out")
+    tune(tuning(bert, train=train), tmp_path / "out")
     with pytest.raises(AttangentError, match=r"\(max_tokens: 128, now 5; training.batch: 8, now 4\)"):
-        finetune(
-            tuning(bert, train=train, max_tokens=5, training=Training(epochs=1, batch=4)), tmp_path / "out"
+        tune(
+            tuning(bert, train=train, max_tokens=5, training=TrainingSettings(epochs=1, batch=4)),
+            tmp_path / "out",
         )
     train.write_text(train.read_text() + '{"text": "the cat", "label": "cat"}\n')
     with pytest.raises(AttangentError, match=r"other settings \(digests: "):
-        finetune(tuning(bert, train=train), tmp_path / "out")
+        tune(tuning(bert, train=train), tmp_path / "out")
 
 
 def test_only_one_process_tunes_into_a_folder(bert, tmp_path):
     folder = tmp_path / "seed-0"
     folder.mkdir()
     with only_writer(folder, "tune"), pytest.raises(AttangentError, match="another tune is writing to"):
-        finetune(tuning(bert), tmp_path)
+        tune(tuning(bert), tmp_path)
     assert list(folder.iterdir()) == []
 
 
@@ -143,11 +126,11 @@ def test_rows_to_score_on_are_kept_apart_where_none_are_given(bert, tmp_path):
     ground = prepare(given)
     assert (len(ground.train), len(ground.evaluate)) == (20, 4)
     assert [row["labels"] for row in ground.evaluate].count(0) == 2
-    assert 0 <= finetune(given, tmp_path)[0]["eval_accuracy"] <= 1
+    assert 0 <= tune(given, tmp_path)[0]["eval_accuracy"] <= 1
 
 
 def test_auto_leaves_its_first_for_a_lesser_error_only_and_says_so(bert, tmp_path):
-    (found,) = finetune(tuning(bert, method=Method("auto")), tmp_path)
+    (found,) = tune(tuning(bert, method=Method("auto")), tmp_path)
     tried = found["tried"]
     assert set(tried) == {"ntk+lora", "lora"}
     assert found["method"] == "ntk+lora" or tried["lora"] < tried["ntk+lora"] - LEAST_GAIN
@@ -161,25 +144,25 @@ def test_class_weights_count_every_class_the_same(bert, tmp_path):
     lines = (bert / "train.jsonl").read_text().splitlines()
     cats = [line for line in lines if '"label": "cat"' in line]
     (tmp_path / "odd.jsonl").write_text("\n".join([*cats, *lines[:4]]) + "\n")
-    ground = prepare(tuning(bert, train=tmp_path / "odd.jsonl"))
+    ground = prepare(tuning(bert, train=tmp_path / "odd.jsonl", class_weights=True))
     targets = torch.tensor([row["labels"] for row in ground.train])
-    weights = class_weights(ground)
+    weights = ground.class_weights
     assert weights[targets].sum().item() == pytest.approx(len(targets))
     assert weights[0] * (targets == 0).sum() == pytest.approx(float(weights[1] * (targets == 1).sum()))
     given = [tuning(bert, train=tmp_path / "odd.jsonl", class_weights=on) for on in (False, True)]
-    first, second = (finetune(one, tmp_path / str(one.class_weights))[0]["train_loss"] for one in given)
+    first, second = (tune(one, tmp_path / str(one.class_weights))[0]["train_loss"] for one in given)
     assert first != second
 
 
 def test_decoders_classify_too(llama, bert, tmp_path):
-    given = Tuning(
+    given = TuningRequest(
         str(llama),
         bert / "train.jsonl",
         bert / "eval.jsonl",
         training=SHORT,
-        recipe=Recipe("cross-validated"),
+        start="cross-validated",
     )
-    (found,) = finetune(given, tmp_path)
+    (found,) = tune(given, tmp_path)
     answers = load_tuned(tmp_path).predict(["the cat", "a dog"])
     assert found["learning_rate"] == 2.5e-3  # their classifier starts in closed form too
     assert {answer.label for answer in answers} <= {"cat", "dog"}
@@ -196,10 +179,14 @@ def numbered(path, count, seed):
 @pytest.mark.parametrize("method", ["ntk", "lora", "probe"])
 def test_regression_predicts_numbers_in_the_units_of_the_file(bert, tmp_path, method):
     files = [numbered(tmp_path / f"{n}.jsonl", 48, n) for n in range(2)]
-    given = Tuning(
-        str(bert), *files, task="regression", method=Method(method), training=Training(epochs=4, batch=8)
+    given = TuningRequest(
+        str(bert),
+        *files,
+        task="regression",
+        method=Method(method),
+        training=TrainingSettings(epochs=4, batch=8),
     )
-    (found,) = finetune(given, tmp_path / "out")
+    (found,) = tune(given, tmp_path / "out")
     answers = load_tuned(tmp_path / "out").predict(
         [json.loads(line)["text"] for line in files[1].read_text().splitlines()]
     )
@@ -210,27 +197,17 @@ def test_regression_predicts_numbers_in_the_units_of_the_file(bert, tmp_path, me
     assert found["eval_rmse"] < 50
 
 
-def test_a_search_and_auto_on_numbers(bert, tmp_path):
+def test_auto_on_numbers(bert, tmp_path):
     files = [numbered(tmp_path / f"{n}.jsonl", 32, n) for n in range(2)]
-    given = Tuning(
-        str(bert),
-        *files,
-        task="regression",
-        method=Method("auto"),
-        training=SHORT,
-        recipe=Recipe(search=True),
-    )
-    (found,) = finetune(given, tmp_path / "out")
+    given = TuningRequest(str(bert), *files, task="regression", method=Method("auto"), training=SHORT)
+    (found,) = tune(given, tmp_path / "out")
     assert found["validation_error"] == found["tried"][found["method"]]
-    assert {path.name for path in (tmp_path / "out/seed-0").iterdir()} == {
-        "adapter",
-        "metrics.json",
-        "settings.json",
-    }
+    written = {path.name for path in (tmp_path / "out/seed-0").iterdir()}
+    assert written == {"adapter", "metrics.json", "settings.json"}
 
 
 def test_auto_chooses_on_validation_where_there_is_no_classifier(llama, tmp_path):
-    given = Tuning(
+    given = TuningRequest(
         str(llama),
         llama / "math.jsonl",
         llama / "math.jsonl",
@@ -239,7 +216,7 @@ def test_auto_chooses_on_validation_where_there_is_no_classifier(llama, tmp_path
         training=SHORT,
         method=Method("auto"),
     )
-    (found,) = finetune(given, tmp_path)
+    (found,) = tune(given, tmp_path)
     assert all(0 < error < 1 for error in found["tried"].values())
     assert found["tried"]["ntk+lora"] != found["tried"]["lora"]
 
@@ -255,15 +232,27 @@ def test_too_few_rows_to_keep_some_are_refused_before_the_model_is_loaded(tmp_pa
     rows = [{"text": "a", "label": 1}, {"text": "b", "label": 2}][: 2 if task == "classification" else 1]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(AttangentError, match=r"one row for each label.*--eval"):
-        prepare(Tuning("nothing", path, task=task))
+    with pytest.raises(AttangentError, match=r"one row per label.*--eval"):
+        prepare(TuningRequest("nothing", path, task=task))
 
 
 def test_one_row_for_each_label_trains_with_rows_to_score_on_and_has_none_to_choose_by(bert, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"text": one, "label": one}) + "\n" for one in ("cat", "dog")))
     given = {"train": path, "evaluate": path}
-    (found,) = finetune(tuning(bert, **given), tmp_path / "run")
+    (found,) = tune(tuning(bert, **given), tmp_path / "run")
     assert found["steps"] == 1
-    with pytest.raises(AttangentError, match="none can be kept apart to choose by"):
-        finetune(tuning(bert, **given, recipe=Recipe(search=True)), tmp_path / "searched")
+    with pytest.raises(AttangentError, match="leave none to choose a method by"):
+        tune(tuning(bert, **given, method=Method("auto")), tmp_path / "auto")
+
+
+def test_old_names_still_work_with_a_warning():
+    with pytest.warns(FutureWarning, match="attangent.tuning.tune"):
+        from attangent.tuning.finetune import finetune
+    with pytest.warns(FutureWarning, match="TuningRequest"):
+        from attangent.tuning.finetune import Tuning
+    with pytest.warns(FutureWarning, match="TrainingSettings"):
+        from attangent.tuning.training import Training
+    with pytest.warns(FutureWarning, match="TunedModel"):
+        from attangent.tuning.folders.tuned import Tuned
+    assert (finetune, Tuning, Training, Tuned) == (tune, TuningRequest, TrainingSettings, TunedModel)

@@ -1,6 +1,6 @@
 """Which parameters are a classifier's."""
 
-from attangent.tuning.methods import is_head
+from attangent.tuning.tasks import is_head
 
 
 def test_heads_are_known_by_name():

@@ -1,0 +1,156 @@
+"""Methods that peft provides: LoRA, prefix tuning (P-tuning v2) and any other peft config."""
+
+import contextlib
+import inspect
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from attangent._core.errors import AttangentError, loading
+from attangent.adapters.files.format import WEIGHTS
+from attangent.tuning.methods.technique import MethodContext, Technique
+from attangent.tuning.tasks import NEEDS
+
+if TYPE_CHECKING:
+    from attangent.tuning.methods.settings import Method
+
+_VALUE = {"value", "v_proj", "v_lin", "v"}
+_QUERY_AND_VALUE = _VALUE | {"query", "q_proj", "q_lin", "q", "c_attn", "query_key_value"}
+RSLORA: Mapping[str, Any] = {"use_rslora": True}
+"""peft setting: scale the matrices by alpha / sqrt(rank) instead of alpha / rank."""
+
+
+class AnyPeft(Technique):
+    """Any peft config: `Method.peft` holds its `peft_type` and its settings."""
+
+    name = "peft"
+    bold = 2.0
+
+    def default_rate(self, method: "Method") -> float:
+        return 2e-3
+
+    def settings(self, model: Any, method: "Method", context: MethodContext) -> dict[str, Any]:
+        """Return `peft_type` and the settings of the config."""
+        return dict(method.peft)
+
+    def config(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        """Build peft's config for this model."""
+        from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+
+        settings = self.settings(model, method, context)
+        kind = settings.pop("peft_type", None)
+        known = {
+            str(getattr(key, "value", key)): config for key, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()
+        }
+        if kind not in known:
+            raise AttangentError(
+                f"peft_type is {kind!r}, expected one of {', '.join(sorted(known))}; set it in [method.peft]."
+            )
+        accepted = inspect.signature(known[kind]).parameters
+        filled = {
+            "task_type": NEEDS[context.kind].peft_task,
+            "modules_to_save": [*context.classifier] or None,
+        }
+        if kind not in ("LN_TUNING", "IA3") and "target_modules" in accepted:
+            filled["target_modules"] = lora_targets(model, method.top)
+        filled = {name: value for name, value in filled.items() if name in accepted}
+        return known[kind](**{**filled, **settings})
+
+    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
+        from peft import get_peft_model
+
+        try:
+            with _no_merge_warning():
+                return get_peft_model(model, self.config(model, method, context))
+        except AttangentError:
+            raise
+        except (TypeError, ValueError, KeyError) as error:
+            raise AttangentError(f"peft cannot add {dict(method.peft)} to this model: {error}") from error
+
+    def save(self, model: Any, folder: Path) -> None:
+        model.save_pretrained(folder)
+
+    def load(self, model: Any, folder: Path) -> Any:
+        return with_peft_adapter(model, folder)
+
+
+class Lora(AnyPeft):
+    """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft's LoraConfig."""
+
+    name = "lora"
+
+    def settings(self, model: Any, method: "Method", context: MethodContext) -> dict[str, Any]:
+        return {"peft_type": "LORA", "r": method.rank, "lora_alpha": 2 * method.rank, **method.peft}
+
+
+class PrefixTokens(AnyPeft):
+    """Train keys and values in front of the tokens (P-tuning v2)."""
+
+    name = "prefix"
+    bold = 1.0
+
+    def default_rate(self, method: "Method") -> float:
+        return 1e-2
+
+    def settings(self, model: Any, method: "Method", context: MethodContext) -> dict[str, Any]:
+        if context.kind == "image-classification":
+            raise AttangentError(
+                "peft has no prefix tuning for vision models; choose ntk, lora, head or full."
+            )
+        layers = getattr(model.config, "num_hidden_layers", None)
+        if None not in (method.top, layers) and method.top < layers:
+            raise AttangentError(
+                f"top is {method.top}, but peft's prefix goes into all {layers} layers; leave top out."
+            )
+        settings = {"peft_type": "PREFIX_TUNING", "num_virtual_tokens": method.tokens}
+        return {**settings, "modules_to_save": None}  # peft itself keeps the classifier of a prefix
+
+
+def lora_targets(model: nn.Module, top: int | None = None) -> list[str]:
+    """Return the names of the query and value projections in the last `top` layers, or in all."""
+    names = [
+        name
+        for name, module in model.named_modules()
+        if name.rpartition(".")[2] in _QUERY_AND_VALUE and getattr(module, "weight", None) is not None
+    ]
+    if not names:
+        raise AttangentError(
+            f"{type(model).__name__} has no projection called {', '.join(sorted(_QUERY_AND_VALUE))}; "
+            "name its layers as target_modules in [method.peft]."
+        )
+    layers = sorted({_layer_number(name) for name in names})
+    chosen = set(layers if top is None else layers[-top:])
+    return [name for name in names if _layer_number(name) in chosen]
+
+
+def value_targets(model: nn.Module, top: int | None = None) -> list[str]:
+    """Return those of `lora_targets` that project values only."""
+    return [name for name in lora_targets(model, top) if name.rpartition(".")[2] in _VALUE]
+
+
+def _layer_number(name: str) -> int:
+    number = re.search(r"\.(\d+)\.", name)
+    return int(number[1]) if number else 0
+
+
+def with_peft_adapter(model: Any, folder: Path) -> Any:
+    """Return the model with the adapter that peft saved; only safetensors weights are read."""
+    from peft import PeftModel
+
+    if not (folder / WEIGHTS).is_file():
+        raise AttangentError(f"{folder} has no {WEIGHTS}; save the adapter as safetensors.")
+    with _no_merge_warning(), loading(f"no peft adapter can be loaded from {folder}"):
+        warnings.filterwarnings("ignore", message=".*Unexpected keyword arguments.*pooling")
+        return PeftModel.from_pretrained(model, str(folder))
+
+
+@contextlib.contextmanager
+def _no_merge_warning() -> Iterator[None]:
+    """Silence the warning that LoRA cannot be merged into quantised weights: nothing is merged here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*without `get_apply_tensor_subclass`")
+        yield
