@@ -123,7 +123,7 @@ def test_learners_of_others_are_told_apart(name):
 def test_representations_that_the_tokens_do_not_tell_are_warned_of():
     apart = Dictionary.random(K=14, d=6, m=4, N=8, tau=0.05, seed=2, representation="independent")
     learner = sklearn_predictor(LEARNERS["least squares"])
-    with pytest.warns(RepresentationWarning, match="drawn apart from its tokens"):
+    with pytest.warns(RepresentationWarning, match="drawn independently of the tokens"):
         compare_to_ridge(learner, apart, prompts=5)
     with warnings.catch_warnings(record=True) as untold:
         compare_to_ridge(predictor_of(OneLayerAttention(apart, heads=16)), apart, prompts=5)

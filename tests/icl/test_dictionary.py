@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent._core.errors import AttangentError
-from attangent.icl import Dictionary, Tasks
+from attangent.icl import OUT_OF_DOMAIN, Dictionary, Tasks
+from attangent.icl.dictionary import as_labels
 
 SIZES = {"K": 10, "d": 6, "m": 4, "N": 5, "tau": 0.3}
 
@@ -97,7 +98,7 @@ def test_changed_copies():
         ({"tau": float("nan")}, "tau is nan"),
         ({"d": 0}, "d is 0"),
         ({"tokens": "round"}, "tokens is 'round', expected one of unit, gaussian"),
-        ({"representation": "round"}, "representation is 'round', expected .* one of linear, independent"),
+        ({"representation": "round"}, "representation is 'round', expected one of linear, independent"),
         ({"representation": torch.ones(4, 5)}, "representation has shape"),
         ({"representation": lambda v: v[:3]}, "10 tokens but 3 features"),
     ],
@@ -105,3 +106,23 @@ def test_changed_copies():
 def test_what_cannot_be_used_is_refused(changes, message):
     with pytest.raises(AttangentError, match=message):
         Dictionary.random(**(SIZES | changes))
+
+
+def test_out_of_domain_tasks_are_those_of_the_paper():
+    drawn = Dictionary.random(K=10, d=6, m=4, N=5, tau=0.3).prompts(20_000, OUT_OF_DOMAIN)
+    assert drawn.tasks.mean().item() == pytest.approx(1, abs=0.05)
+    assert drawn.tasks.var().item() == pytest.approx(4, rel=0.05)
+
+
+def test_tasks_refuse_what_is_unknown():
+    with pytest.raises(AttangentError, match="shape is 'uniform'"):
+        Tasks("uniform")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AttangentError, match="std is -1"):
+        Tasks(std=-1)
+    with pytest.raises(AttangentError, match="m is -1"):
+        Tasks().second_moment(-1)
+
+
+def test_labels_of_another_length_are_refused():
+    with pytest.raises(AttangentError, match=r"cut longer ones with labels\[..., :2\]"):
+        as_labels([1.0, 2.0, 3.0], 2)

@@ -98,7 +98,5 @@ def test_refusals():
         RidgeLimit(dictionary).predict(torch.ones(3, 12))
     with pytest.raises(AttangentError, match="NaN"):
         RidgeLimit(dictionary).predict(torch.full((6,), float("nan")))
-    with pytest.raises(AttangentError, match="dictionary is 3, expected a Dictionary"):
-        RidgeLimit(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(AttangentError, match="K = N leaves none"):
         clean_risk(dictionary.with_prompt_length(12), torch.ones(12, 12))

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from attangent._core.gate import guard_arrays
+from attangent._core.deprecation import moved_names
 from attangent.icl.compare import Comparison, RepresentationWarning, compare_to_ridge, predictor_of
-from attangent.icl.dictionary import Dictionary, Prompts
+from attangent.icl.dictionary import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, Prompts, Tasks
 from attangent.icl.learners import sklearn_predictor, text_predictor
 from attangent.icl.ridge import RidgeLimit, clean_risk, expected_distance
-from attangent.icl.tasks import IN_DOMAIN, OUT_OF_DOMAIN, Tasks
 
 if TYPE_CHECKING:
     from attangent.icl.estimator import InContextRidge
@@ -30,7 +29,15 @@ __all__ = [
     "text_predictor",
 ]
 
-guard_arrays(globals())
+_P4 = "attangent.papers.p4_in_context"
+_moved_name = moved_names(
+    __name__,
+    "0.2",
+    {"Training": f"{_P4}:TrainingRun"}
+    | {name: f"{_P4}:{name}" for name in ("Certificate", "Health", "InitialisationWarning")}
+    | {name: f"{_P4}:{name}" for name in ("InContextTransformer", "OneLayerAttention")}
+    | {name: f"{_P4}:{name}" for name in ("TransformerConfig", "TransformerTrainer")},
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -38,4 +45,4 @@ def __getattr__(name: str) -> Any:
         from attangent.icl.estimator import InContextRidge
 
         return InContextRidge
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _moved_name(name)

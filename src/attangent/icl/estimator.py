@@ -8,32 +8,23 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from attangent._core.arrays import has_numbers
 from attangent._core.checks import check_not_negative
 from attangent._core.errors import AttangentError
-from attangent._core.kinds import describe
-from attangent._core.memory import check_memory
-
-
-class _WrongKind(AttangentError, TypeError):
-    """What scikit-learn's conventions want to be a TypeError."""
-
-
-def _check_tensor(tensor: torch.Tensor) -> None:
-    if not has_numbers(tensor):
-        raise _WrongKind(f"a tensor is {describe(tensor)}, expected a dense one with ordinary numbers in it")
-    check_memory("the data", numbers=tensor.numel())
 
 
 class InContextRidge(RegressorMixin, BaseEstimator):
-    """What trained attention answers outside its prompt: ridge regression with alpha = m tau, no intercept.
+    """Ridge regression with alpha = m tau and no intercept: the answers of trained attention to queries.
 
-    `X` holds tokens, one a row; `representation` maps them to features (rows, m), and is the identity unless
-    given. Equal to `sklearn.linear_model.Ridge(alpha=m * tau, fit_intercept=False)` on the features.
+    Equal to `sklearn.linear_model.Ridge(alpha=m * tau, fit_intercept=False)` on the features.
 
-    >>> features = np.eye(3)
-    >>> InContextRidge(tau=0.1).fit(features, [1.0, 2.0, 3.0]).predict(features).round(2)
-    array([0.77, 1.54, 2.31])
+    Args:
+        tau: Variance of the noise per coordinate of a representation.
+        representation: Maps tokens (rows, d) to features (rows, m); by default the identity.
+
+    Example:
+        >>> features = np.eye(3)
+        >>> InContextRidge(tau=0.1).fit(features, [1.0, 2.0, 3.0]).predict(features).round(2)
+        array([0.77, 1.54, 2.31])
     """
 
     def __init__(self, tau: float = 0.01, representation: Callable[[Any], Any] | None = None):
@@ -41,32 +32,45 @@ class InContextRidge(RegressorMixin, BaseEstimator):
         self.representation = representation
 
     def fit(self, X: Any, y: Any) -> "InContextRidge":
-        """Learn lambda_hat = (m tau I + Z Z')^-1 Z y from a prompt (Eq. 67)."""
+        """Learn lambda_hat = (m tau I + Z Z')^-1 Z y from a prompt (Eq. 67).
+
+        Args:
+            X: Tokens, one per row.
+            y: Labels.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            AttangentError: If the data are not finite numbers, or tau is negative.
+        """
         check_not_negative("tau", self.tau)
         X, y = self._validated(X, y, dtype=np.float64, y_numeric=True)
         U, s, Vh = np.linalg.svd(self._features(X), full_matrices=False)
         alpha = Vh.shape[1] * self.tau
-        kept = s > s[0] * max(len(U), Vh.shape[1]) * np.finfo(np.float64).eps
-        inverse = np.divide(s, s**2 + alpha, out=np.zeros_like(s), where=kept)
+        nonzero = s > s[0] * max(len(U), Vh.shape[1]) * np.finfo(np.float64).eps
+        inverse = np.divide(s, s**2 + alpha, out=np.zeros_like(s), where=nonzero)
         self.coef_ = Vh.T @ (inverse * (U.T @ y))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """lambda_hat'f(x) for each row."""
+        """Compute lambda_hat'f(x).
+
+        Args:
+            X: Tokens, one per row.
+
+        Returns:
+            One answer per row.
+        """
         check_is_fitted(self)
         X = self._validated(X, dtype=np.float64, reset=False)
         return self._features(X) @ self.coef_
 
     def _validated(self, *data: Any, **options: Any) -> Any:
-        """The data as scikit-learn wants them."""
-        for one in data:
-            if isinstance(one, torch.Tensor):
-                _check_tensor(one)
-        plain: list[Any] = [one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in data]
+        """Check the data by scikit-learn's rules."""
+        arrays: list[Any] = [item.detach().cpu() if isinstance(item, torch.Tensor) else item for item in data]
         try:
-            return validate_data(self, *plain, **options)
-        except TypeError as error:
-            raise _WrongKind(str(error)) from error
+            return validate_data(self, *arrays, **options)
         except (ValueError, OverflowError) as error:
             raise AttangentError(str(error)) from error
 

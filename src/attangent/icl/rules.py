@@ -18,20 +18,18 @@ def ridge(dictionary: Dictionary, labels: Tensor) -> Tensor:
 
 
 def ridge_on_tokens(dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """Ridge regression on the tokens, by who does not know the representations but how far labels spread.
-
-    Labels of variance |v|^2 s^2 with s^2 = mean |z|^2 / mean |v|^2 and noise of variance m tau imply the
-    ridge m tau / s^2; it is `ridge` where the representations are the tokens.
-    """
-    tokens, features = dictionary.tokens, dictionary.features
-    alpha = dictionary.ridge * float(tokens.square().sum() / features.square().sum())
+    """Ridge regression on the tokens with the ridge that the variance of the labels implies."""
+    tokens = dictionary.tokens
+    # Labels of variance |v|^2 s^2 with s^2 = mean |z|^2 / mean |v|^2 and noise of variance m tau imply the
+    # ridge m tau / s^2. If the representations are the tokens, this is `ridge`.
+    alpha = dictionary.ridge * float(tokens.square().sum() / dictionary.features.square().sum())
     on_tokens = replace(dictionary, features=tokens)
     return RidgeLimit(on_tokens, alpha=alpha).predict(labels)[:, dictionary.N :]
 
 
 def least_squares(dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """Least squares on the tokens themselves, of least norm where there are more coordinates than tokens."""
-    shown, queries = _parts(dictionary)
+    """Least squares on the tokens, of minimum norm if there are more coordinates than tokens."""
+    shown, queries = _shown_and_queries(dictionary)
     return labels @ torch.linalg.pinv(shown).T @ queries.T
 
 
@@ -39,14 +37,13 @@ def descent(steps: int) -> Rule:
     """Gradient descent on |V w - y|^2 / 2 over the tokens from w = 0, at the rate 1 / lambda_max(V V')."""
 
     def rule(dictionary: Dictionary, labels: Tensor) -> Tensor:
-        shown, queries = _parts(dictionary)
+        shown, queries = _shown_and_queries(dictionary)
         rate = 1 / torch.linalg.matrix_norm(shown, 2).square()
         w = labels.new_zeros(len(labels), shown.shape[1])
         for _ in range(steps):
             w = w - rate * (w @ shown.T - labels) @ shown
         return w @ queries.T
 
-    rule.__doc__ = f"Gradient descent on the tokens after {steps} steps."
     return rule
 
 
@@ -60,27 +57,25 @@ def kernel_ridge(dictionary: Dictionary, labels: Tensor) -> Tensor:
     return labels @ torch.linalg.lstsq(shown, kernel[:, dictionary.N :]).solution
 
 
-def nearest_neighbour(dictionary: Dictionary, labels: Tensor) -> Tensor:
-    """The label of the prompt's token nearest to the query."""
-    return neighbours(1)(dictionary, labels)
-
-
 def neighbours(count: int) -> Rule:
-    """The mean label of the `count` tokens nearest to the query, or of all where the prompt is shorter."""
+    """The mean label of the `count` tokens nearest to the query, or of all if the prompt is shorter."""
 
     def rule(dictionary: Dictionary, labels: Tensor) -> Tensor:
-        shown, queries = _parts(dictionary)
+        shown, queries = _shown_and_queries(dictionary)
         nearest = torch.cdist(queries, shown).topk(min(count, len(shown)), largest=False).indices
         return labels[:, nearest].mean(dim=-1)
 
     return rule
 
 
+nearest_neighbour = neighbours(1)
+
+
 def trees(dictionary: Dictionary, labels: Tensor) -> Tensor:
     """A forest of 20 regression trees on the tokens, fitted to each prompt."""
     from sklearn.ensemble import RandomForestRegressor
 
-    shown, queries = (part.numpy() for part in _parts(dictionary))
+    shown, queries = (tokens.numpy() for tokens in _shown_and_queries(dictionary))
     forest = RandomForestRegressor(20, random_state=0)
     answers = [torch.from_numpy(forest.fit(shown, row.numpy()).predict(queries)) for row in labels]
     return torch.stack(answers)
@@ -96,8 +91,8 @@ def zero(dictionary: Dictionary, labels: Tensor) -> Tensor:
     return labels.new_zeros(len(labels), dictionary.K - dictionary.N)
 
 
-def _parts(dictionary: Dictionary) -> tuple[Tensor, Tensor]:
-    """Tokens of the prompt, and the queries."""
+def _shown_and_queries(dictionary: Dictionary) -> tuple[Tensor, Tensor]:
+    """Split the tokens into those of the prompt and the queries."""
     return dictionary.tokens[: dictionary.N], dictionary.tokens[dictionary.N :]
 
 

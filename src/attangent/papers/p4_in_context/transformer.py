@@ -15,10 +15,8 @@ from attangent._core.errors import AttangentError
 from attangent._core.memory import check_memory
 from attangent._core.progress import Bars
 from attangent._core.random import generator
-from attangent.icl._inputs import as_labels
-from attangent.icl.dictionary import Dictionary
+from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks, as_labels
 from attangent.icl.ridge import RidgeLimit
-from attangent.icl.tasks import IN_DOMAIN, Tasks
 
 
 @dataclass(frozen=True)
@@ -111,6 +109,12 @@ class InContextTransformer(nn.Module):
         y = as_labels(labels, dictionary.N)
         with torch.no_grad():
             return self(*_cast(self, dictionary, y)).double()
+
+    def answers(self, tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
+        """Return the answers (count, Q) to queries (Q, d), for `attangent.icl.predictor_of`."""
+        like = next(self.parameters())
+        with torch.no_grad():
+            return self(tokens.to(like), labels.to(like), queries.to(like))[:, len(tokens) :]
 
 
 def _check_reach(**inputs: Tensor) -> None:

@@ -104,7 +104,7 @@ def test_parameters_can_be_set_and_are_checked():
         model.set_parameters(Q[:2], w)
 
 
-@pytest.mark.parametrize("changes", [{"heads": 0}, {"heads": 2.5}, {"logit_std": 0.0}, {"dictionary": None}])
+@pytest.mark.parametrize("changes", [{"heads": 0}, {"heads": 2.5}, {"logit_std": 0.0}])
 def test_refusals(changes):
     dictionary = Dictionary.random(K=7, d=5, m=4, N=4, tau=0.2)
     with pytest.raises(AttangentError):

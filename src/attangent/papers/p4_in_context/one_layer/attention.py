@@ -6,15 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent._core.arrays import fitted
+from attangent._core.arrays import as_double, fitted
 from attangent._core.checks import check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.memory import check_memory
 from attangent._core.random import generator
-from attangent.icl._inputs import as_labels, as_tensor
-from attangent.icl.dictionary import Dictionary
+from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks, as_labels
 from attangent.icl.ridge import RidgeLimit, expected_distance
-from attangent.icl.tasks import IN_DOMAIN, Tasks
 from attangent.papers.p4_in_context.one_layer.certificate import (
     Certificate,
     Health,
@@ -73,8 +71,8 @@ class OneLayerAttention:
         Raises:
             AttangentError: A shape differs from the current one.
         """
-        Q = as_tensor("Q", Q)
-        w = as_tensor("w", w)
+        Q = as_double("Q", Q)
+        w = as_double("w", w)
         for name, value, current in (("Q", Q, self.Q), ("w", w, self.w)):
             if value.shape != current.shape:
                 raise AttangentError(
@@ -94,6 +92,19 @@ class OneLayerAttention:
     def predict(self, labels: Any) -> Tensor:
         """Return the answers (..., K) for all tokens from the labels (..., N) of prompts."""
         return as_labels(labels, self.dictionary.N) @ self.matrix()
+
+    def answers(self, tokens: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
+        """Return the answers (count, Q) to the dictionary's queries, for `attangent.icl.predictor_of`.
+
+        Raises:
+            AttangentError: The queries are not those of the dictionary.
+        """
+        if not torch.equal(queries, self.dictionary.tokens[self.dictionary.N :]):
+            raise AttangentError(
+                "one-layer attention has one weight per token of its dictionary and cannot answer other "
+                "queries: compare it on its own dictionary"
+            )
+        return self.predict(labels)[:, self.dictionary.N :]
 
     def gap(self) -> float:
         """L(theta) - inf L = tr(D'MD) / 2K."""

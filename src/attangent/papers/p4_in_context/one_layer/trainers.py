@@ -19,7 +19,7 @@ from attangent._core.checks import check_not_negative, check_positive, check_siz
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent._core.random import generator
-from attangent.icl.tasks import IN_DOMAIN, Tasks
+from attangent.icl.dictionary import IN_DOMAIN, Tasks
 from attangent.papers.p4_in_context.one_layer.heads import gradient, logit_scale, mixture, softmax_vectors
 from attangent.papers.p4_in_context.one_layer.training import (
     OneLayerTrainer,
@@ -83,9 +83,7 @@ class GradientDescent:
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
         if (self.rate_Q is None) != (self.rate_w is None):
-            raise AttangentError(
-                f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}; pass both or neither"
-            )
+            raise AttangentError(f"rate_Q is {self.rate_Q} and rate_w is {self.rate_w}; pass both or neither")
 
     def train(self, model: "OneLayerAttention") -> TrainingRun:
         rate_Q, rate_w = self._rates(model)
