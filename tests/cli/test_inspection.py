@@ -43,5 +43,5 @@ def test_a_model_that_is_nowhere_is_asked_for_once(tmp_path, monkeypatch):
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *_: pytest.fail("asked again"))
     with mock.patch("huggingface_hub.HfApi.model_info", side_effect=ConnectionError("no net")) as asked:
         said = invoked("spectrum", "nobody/nothing")
-    assert "the hub could not be reached (no net)" in str(said.exception)
+    assert "the Hub could not be reached (no net)" in str(said.exception)
     assert asked.call_count == 1

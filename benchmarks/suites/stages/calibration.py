@@ -16,8 +16,8 @@ from joblib import Parallel, delayed
 from scipy.signal import lfilter
 
 from attangent._core.files import write_json
-from attangent.stages.detector.course import Readings
-from attangent.stages.detector.search import gains
+from attangent.stages.detector.loss_model import LossCurve, LossFit
+from attangent.stages.detector.search import with_one_more
 from benchmarks.harness.folders import RESULTS
 
 NOISES = (
@@ -37,10 +37,20 @@ PLACE = RESULTS / "detector_calibration.json"
 _BEFORE = 3000
 
 
+def gains(curve: LossCurve, most: int = 3) -> list[float]:
+    """Return the gains of 1 to `most` changes over none, added one by one."""
+    fit = null = LossFit(curve)
+    gained = []
+    for _ in range(most):
+        fit = with_one_more(fit)
+        gained.append(fit.gain_over(null))
+    return gained
+
+
 def one(phi: float, theta: float, n: int, draw: int) -> list[float]:
     random = np.random.default_rng([987, draw, n, round(1000 * phi), round(1000 * theta)])
     noise = lfilter([1, -theta], [1, -phi], random.normal(size=n + _BEFORE))[_BEFORE:]
-    return gains(Readings.of(np.arange(n, dtype=float), 1 + 0.1 * noise))
+    return gains(LossCurve.of(np.arange(n, dtype=float), 1 + 0.1 * noise))
 
 
 def quantiles(found: np.ndarray) -> dict[str, float]:

@@ -22,7 +22,6 @@ from attangent.papers.p3_two_stage.facts.counterfact import load_counterfact
 from attangent.papers.p3_two_stage.facts.fact_model import Reading
 from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
 from attangent.stages import StageDetector
-from attangent.stages.detector.plots import plot_stages
 from benchmarks.harness.folders import IMAGES, RESULTS
 from benchmarks.suites.stages.text_model import Prose, passages, train
 
@@ -104,7 +103,7 @@ def main() -> None:
         kept = [old for old in before if (old["corpus"], old["seed"]) != (given.corpus, seed)]
         write_json(PLACE, sorted([*kept, row], key=lambda row: (row["corpus"], row["seed"])))
         if number == 0:
-            plot_stages(detector, PICTURES / f"stages-{given.corpus}.png")
+            detector.plot(PICTURES / f"stages-{given.corpus}.png")
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ class Dictionary:
         object.__setattr__(self, "tau", check_not_negative("tau", self.tau))
         if len(self.tokens) != len(self.features):
             raise AttangentError(
-                f"there are {len(self.tokens)} tokens but {len(self.features)} features, expected equally many"
+                f"there are {len(self.tokens)} tokens but {len(self.features)} features, expected as many"
             )
         if check_size("N", self.N) > self.K:
             raise AttangentError(

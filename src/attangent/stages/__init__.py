@@ -1,9 +1,8 @@
 """Stages in a training run, and spectra of a model's weights."""
 
-from attangent._core.gate import guard_arrays
-from attangent.stages.detector.callback import stage_callback
-from attangent.stages.detector.detector import StageDetector, find_stages
-from attangent.stages.detector.sources import read_metrics
+from attangent._core.deprecation import moved_names
+from attangent.stages.detector.detector import StageDetector, find_stages, stage_callback
+from attangent.stages.detector.metrics import read_metrics
 from attangent.stages.spectra.singular_values import spectrum
 
 __all__ = [
@@ -14,4 +13,10 @@ __all__ = [
     "stage_callback",
 ]
 
-guard_arrays(globals())
+_P3 = "attangent.papers.p3_two_stage"
+__getattr__ = moved_names(
+    __name__,
+    "0.2",
+    {name: f"{_P3}:{name}" for name in ("NoisySGD", "ReluAttention", "TwoStageData", "edit_spectrum")}
+    | {name: f"{_P3}:{name}" for name in ("load_low_rank", "q_loss_bounds", "train")},
+)

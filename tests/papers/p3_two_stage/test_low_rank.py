@@ -11,7 +11,6 @@ from attangent import AttangentError
 from attangent.papers.p3_two_stage.low_rank import CODE_FILE, load_low_rank
 from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
 from attangent.stages import spectrum
-from attangent.stages.spectra.summary import load_model
 from tests.stages.models import made, output
 
 READERS = {
@@ -69,7 +68,7 @@ def test_who_does_not_run_its_code_is_refused_and_the_command_reads_it(tmp_path)
     edit_spectrum(made("llama"), "largest", k=2, targets="o").save_factors(tmp_path)
     with pytest.raises(ValueError, match="trust_remote_code"):
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path, trust_remote_code=False)
-    values = spectrum(load_model(str(tmp_path)), ["o"])
+    values = spectrum(load_low_rank(tmp_path), ["o"])
     assert (values.query("index >= 2")["value"] < 1e-6).all()
 
 

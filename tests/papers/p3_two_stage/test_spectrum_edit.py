@@ -212,7 +212,7 @@ def test_wrong_edits_are_refused(given, message):
 
 def test_an_edit_is_entered_once():
     edit = edit_spectrum(made("gpt2"), "largest", k=1)
-    with edit, pytest.raises(AttangentError, match="in force already"), edit:
+    with edit, pytest.raises(AttangentError, match="already applied"), edit:
         pass
 
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from attangent.stages.detector.group import examine
-from benchmarks.suites.stages.detector import PLACE
 from benchmarks.suites.stages.curves import CASES
+from benchmarks.suites.stages.detector import PLACE
 
 CURVES = {"flat": 8, "decay": 6, "stages": 6}  # the recorded rates are of 200 each
 FALSE_ONSETS = {"flat": 0.07, "decay": 0.10}

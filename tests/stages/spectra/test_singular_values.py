@@ -6,6 +6,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.stages import spectrum
+from attangent.stages.spectra.singular_values import load_model, plot_spectrum, summarised
 from tests.stages.models import MAKERS, made
 
 
@@ -53,3 +54,33 @@ def test_unknown_targets_are_refused(targets):
         AttangentError, match=r"expected one or more of q|are named 'x'|each one once|every entry a text"
     ):
         spectrum(made("gpt2"), targets)
+
+
+def test_pictures(tmp_path):
+    frame = spectrum(made("gpt2"), targets=["q", "qk"])
+    plot_spectrum(frame, tmp_path / "spectrum.png")
+    assert (tmp_path / "spectrum.png").stat().st_size > 5000
+    with pytest.raises(AttangentError, match=r"ending in \.png"):
+        plot_spectrum(frame, tmp_path / "spectrum.txt")
+    with pytest.raises(AttangentError, match="no singular values"):
+        plot_spectrum(frame[:0], tmp_path / "none.png")
+
+
+def test_figures_are_those_of_the_values():
+    values = spectrum(made("llama"), ["q", "mlp.down_proj"])
+    frame = summarised(values)
+    assert len(frame) == 4
+    row = frame[(frame.layer == 1) & (frame.target == "q")].iloc[0]
+    own = values[(values.layer == 1) & (values.target == "q")].value.to_numpy()
+    assert row["largest"] == own.max()
+    share = (own[: row["for_90_percent"]] ** 2).sum() / (own**2).sum()
+    assert share >= 0.9 > (own[: row["for_90_percent"] - 1] ** 2).sum() / (own**2).sum()
+    assert row["median"] == np.median(own)
+    assert "head" in summarised(spectrum(made("llama"), ["qk"]))
+
+
+def test_a_saved_model_is_loaded_with_its_head(tmp_path):
+    made("llama").save_pretrained(tmp_path)
+    assert type(load_model(str(tmp_path))).__name__ == "LlamaForCausalLM"
+    with pytest.raises(AttangentError, match="folder without a model"):
+        load_model(str(tmp_path.parent))

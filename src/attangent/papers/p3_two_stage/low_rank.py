@@ -1,4 +1,4 @@
-"""Edited models on disk as factors: W = A B of few columns takes less room than W and less time to apply."""
+"""Edited models on disk as factors: W = A B of low rank takes less space than W and less time to apply."""
 
 import inspect
 import json
@@ -43,64 +43,64 @@ class LowRank(nn.Module):
 
 
 def make_low_rank(model: Any, ranks: Mapping[str, int]) -> None:
-    """Put an untrained LowRank in the place of each linear module named."""
+    """Replace each named linear module by an uninitialised LowRank."""
     for name, rank in ranks.items():
-        whole = model.get_submodule(name)
-        weight, bias = whole.weight, getattr(whole, "bias", None)
-        turned = type(whole).__name__ == "Conv1D"  # transformers' linear layer that stores (inputs, outputs)
-        outputs, inputs = weight.shape[::-1] if turned else weight.shape
-        model.set_submodule(name, LowRank(inputs, outputs, rank, bias is not None, weight))
+        full = model.get_submodule(name)
+        turned = type(full).__name__ == "Conv1D"  # transformers' linear layer that stores (inputs, outputs)
+        outputs, inputs = full.weight.shape[::-1] if turned else full.weight.shape
+        has_bias = getattr(full, "bias", None) is not None
+        model.set_submodule(name, LowRank(inputs, outputs, rank, has_bias, full.weight))
 
 
 @contextmanager
 def in_factors(model: nn.Module, ranks: Mapping[str, int]) -> Iterator[None]:
-    """While in it, the modules named, whose weights are of these ranks, are factors; then they come back."""
-    whole = {name: model.get_submodule(name) for name in ranks}
+    """Replace the named modules, whose weights have these ranks, by factors; restore them at the end."""
+    full = {name: model.get_submodule(name) for name in ranks}
     make_low_rank(model, ranks)
     try:
-        for name, module in whole.items():
+        for name, module in full.items():
             _fill(model.get_submodule(name), module)
         yield
     finally:
-        for name, module in whole.items():
+        for name, module in full.items():
             model.set_submodule(name, module)
 
 
 @torch.no_grad()
-def _fill(factors: Any, whole: Any) -> None:
-    """The best factors of a weight, its singular values shared by both."""
-    weight = whole.weight.T if type(whole).__name__ == "Conv1D" else whole.weight
+def _fill(factors: Any, full: Any) -> None:
+    """Write the best factors of a weight; both get the square roots of its singular values."""
+    weight = full.weight.T if type(full).__name__ == "Conv1D" else full.weight
     U, S, Vh = torch.linalg.svd(weight.double(), full_matrices=False)
-    rank, root = factors.first.weight.shape[0], S.sqrt()
+    rank = factors.first.weight.shape[0]
+    root = S.sqrt()
     factors.second.weight.copy_(U[:, :rank] * root[:rank])
     factors.first.weight.copy_(root[:rank, None] * Vh[:rank])
     if factors.second.bias is not None:
-        factors.second.bias.copy_(whole.bias)
+        factors.second.bias.copy_(full.bias)
 
 
 def smaller_as_factors(weight: Tensor, rank: int) -> bool:
+    """Return whether two factors of this rank hold fewer numbers than the weight."""
     return rank * sum(weight.shape) < weight.numel()
 
 
 def write_low_rank(model: Any, ranks: Mapping[str, int], folder: Path) -> None:
-    """The model with these modules as factors, and the code by which plain transformers reads them.
-
-    The configuration has a type of its own: who does not run that code is refused, where the known type would
-    read the model without its factors.
-    """
+    """Write the model with these modules as factors, and the code by which plain transformers reads them."""
     with in_factors(model, ranks):
         model.save_pretrained(folder, save_original_format=False)
-    kind, file = type(model).__name__, folder / "config.json"
+    kind = type(model).__name__
+    file = folder / "config.json"
     classes = {"AutoConfig": "LowRankConfig", "AutoModel": f"LowRank{kind}", _auto(kind): f"LowRank{kind}"}
     config = json.loads(file.read_text())
-    own = {
+    # A new model type: under the known one, transformers would load the model and ignore the factors.
+    changes = {
         "model_type": f"low_rank_{config['model_type']}",
         "base_model_type": config["model_type"],
         "low_rank": dict(ranks),
         "auto_map": {auto: f"{Path(CODE_FILE).stem}.{name}" for auto, name in classes.items()},
     }
-    write_json(file, config | own)
-    write_whole(folder / CODE_FILE, _code(kind, type(model.config).__name__, own["model_type"]))
+    write_json(file, config | changes)
+    write_whole(folder / CODE_FILE, _code(kind, type(model.config).__name__, changes["model_type"]))
 
 
 def _auto(kind: str) -> str:
@@ -135,31 +135,37 @@ class LowRank{kind}({kind}):
 '''
 
 
-def is_low_rank(folder: str | Path) -> bool:
-    """Whether a folder was written by `save_factors`."""
-    return "low_rank" in _config(Path(folder))
-
-
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def load_low_rank(folder: str | Path) -> Any:
-    """The model that `save_factors` wrote, its factors as they are; no code in the folder is run."""
+    """Load a model that `save_factors` wrote, without running code from the folder.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The model in eval mode, with its factors.
+
+    Raises:
+        AttangentError: If the folder was not written by `save_factors` or is damaged.
+    """
     import transformers
 
-    given = _config(Path(folder))
-    ranks, kind = given.get("low_rank"), str((given.get("architectures") or [""])[0])
+    saved = _config(Path(folder))
+    ranks = saved.get("low_rank")
+    kind = str((saved.get("architectures") or [""])[0])
     if not isinstance(ranks, dict) or not all(isinstance(rank, int) and rank > 0 for rank in ranks.values()):
         raise AttangentError(f"{folder} has the ranks {ranks}, expected a folder written by save_factors")
     base: Any = getattr(transformers, kind, None)
     if not isinstance(base, type) or not issubclass(base, transformers.PreTrainedModel):
         raise AttangentError(f"{folder} names the model {kind!r}, which transformers does not have")
-    fields = {name: value for name, value in given.items() if name not in ("auto_map", "model_type")}
+    fields = {name: value for name, value in saved.items() if name not in ("auto_map", "model_type")}
     with loading(f"no factors can be loaded from {folder}"):
         config = base.config_class.from_dict(fields)  # type: ignore[union-attr]
         return (

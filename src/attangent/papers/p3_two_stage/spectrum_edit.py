@@ -1,4 +1,4 @@
-"""Editing the spectrum of a model's attention: keep some singular values, see what is lost, put them back."""
+"""Edit the spectrum of a model's attention: keep some singular values, measure the change, restore them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,10 +13,26 @@ from torch import Tensor, nn
 from attangent._core.errors import AttangentError
 from attangent._core.files import write_json
 from attangent.papers.p3_two_stage.low_rank import smaller_as_factors, write_low_rank
-from attangent.stages.spectra.singular_values import Change, Matrix, Spectral, spectral_parts
+from attangent.stages.spectra.singular_values import (
+    HeadProduct,
+    Spectral,
+    WeightMatrix,
+    product_svd,
+    spectral_parts,
+)
 
 Keep = Literal["largest", "smallest", "drop_largest"]
 REPORT_FILE = "spectrum_edit.json"
+
+
+@dataclass(frozen=True)
+class SpectrumChange:
+    """All singular values before, and Frobenius norms before, after and of the difference as written."""
+
+    values: Tensor
+    norm_before: float
+    norm_after: float
+    difference: float
 
 
 @dataclass(frozen=True)
@@ -41,32 +57,34 @@ class Selection:
             raise AttangentError(f"k is {self.k}, expected at least 1")
 
     def mask(self, n: int) -> Tensor:
-        """(n) which of n values, largest first, stay."""
+        """Return a mask (n,) of the values, largest first, that stay."""
         count = self.k if self.k is not None else max(1, round((self.rho or 0.0) * n))
-        place = torch.arange(n)
+        index = torch.arange(n)
         if self.keep == "largest":
-            return place < count
-        return place >= (n - count if self.keep == "smallest" else count)
+            return index < count
+        return index >= (n - count if self.keep == "smallest" else count)
 
     @property
     def keeps_all(self) -> bool:
-        """Whether the whole spectrum was asked for, by name."""
+        """Whether rho=1 asks for the whole spectrum."""
         return self.rho == 1 and self.keep != "drop_largest"
 
 
 @dataclass(frozen=True)
 class EditReport:
-    """What an edit changed: `frame` has one row a matrix (or head, for qk), `spectra` one a singular value.
+    """The changes that an edit made.
 
-    Columns of `frame`: layer, module, target, head, values, kept, norm_before, norm_after, change (Frobenius
-    norm of the difference), relative_change. Columns of `spectra`: layer, target, head, index, value, kept.
+    Attributes:
+        frame: One row per matrix (or head, for qk): layer, module, target, head, values, kept, norm_before,
+            norm_after, change (Frobenius norm of the difference), relative_change.
+        spectra: One row per singular value: layer, target, head, index, value, kept.
     """
 
     frame: pd.DataFrame
     spectra: pd.DataFrame = field(repr=False)
 
     def by_layer(self) -> pd.DataFrame:
-        """Norms of all edited matrices of a layer together."""
+        """Combine the norms of all edited matrices of a layer."""
         layers = self.frame.groupby("layer")
         frame = pd.DataFrame(
             {name: layers[name].agg(np.linalg.norm) for name in ("norm_before", "norm_after", "change")}
@@ -75,23 +93,24 @@ class EditReport:
 
 
 class SpectrumEdit:
-    """An edit that is ready to be made; see `edit_spectrum`."""
+    """An edit that is ready to be applied; see `edit_spectrum`."""
 
     def __init__(
         self, model: nn.Module, selection: Selection, targets: Iterable[str], layers: Iterable[int] | None
     ):
-        self.model, self.selection = model, selection
+        self.model = model
+        self.selection = selection
         self._parts = spectral_parts(model, targets, layers)
         named = {part.target for part in self._parts}
         if "qk" in named and named & {"q", "k"}:
             raise AttangentError(
-                "targets name qk beside q or k: the product holds both, edit one or the other"
+                "targets name qk and q or k: the product contains both, edit one or the other"
             )
         self._originals: list[tuple[Tensor, Tensor]] | None = None
 
     def __enter__(self) -> EditReport:
         if self._originals is not None:
-            raise AttangentError("this edit is in force already: leave its context before entering it again")
+            raise AttangentError("this edit is already applied: leave its context before entering it again")
         self._originals = self._copies()
         try:
             return self._write()
@@ -103,50 +122,52 @@ class SpectrumEdit:
         self._restore()
 
     def apply(self) -> EditReport:
-        """Edit the model for good."""
+        """Edit the model permanently."""
         report = self.__enter__()
         self._originals = None
         return report
 
     def save(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
-        """Write the edited model, the report and the tokenizer to `folder`, for any reader of transformers.
+        """Write the edited model, the report and the tokenizer to `folder`, for plain transformers.
 
-        The model in memory stays as it is. Where no tokenizer is given, that of the folder which the model
-        came from is taken. The copy is of full size: `save_factors` writes a smaller one.
+        The model in memory is restored. By default the tokenizer comes from the folder of the model. The copy
+        has full size: `save_factors` writes a smaller one.
         """
         self._check_savable()
         with self as report:
             self.model.save_pretrained(folder)  # type: ignore[operator]
-        self._save_beside(Path(folder), tokenizer, report)
+        self._save_report(Path(folder), tokenizer, report)
         return report
 
     def save_factors(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
-        """As `save`, with every matrix whose few values take less room as two factors written so.
+        """Save as `save` does, writing every matrix that is smaller as two factors in factors.
 
-        `load_low_rank(folder)` reads it, and so does transformers with trust_remote_code=True: a class of
-        its own, in the folder, says which modules are factors. Matrices that share a module with others, as
-        GPT-2's q, k and v do, and products qk are written whole.
+        `load_low_rank(folder)` reads it, and so does transformers with trust_remote_code=True: the folder
+        contains a model class that knows which modules are factors. Matrices that share a module with
+        others, as GPT-2's q, k and v do, and products qk are written in full.
         """
         self._check_savable()
         ranks = self._ranks()
         if not ranks:
             raise AttangentError(
-                f"no matrix of the edit {self._asked} is smaller as factors: keep fewer values, or save() it"
+                f"no matrix of the edit {self._request} is smaller as factors: keep fewer values or use save"
             )
         with self as report:
             write_low_rank(self.model, ranks, Path(folder))
-        self._save_beside(Path(folder), tokenizer, report)
+        self._save_report(Path(folder), tokenizer, report)
         return report
 
     def _ranks(self) -> dict[str, int]:
-        """Modules that are smaller as factors, with the number of values they keep."""
+        """Return the number of retained values by module that is smaller as factors."""
         names = {id(module): name for name, module in self.model.named_modules()}
-        found = {}
+        ranks = {}
         for part in self._parts:
-            kept = int(self.selection.mask(part.count).sum())
-            if isinstance(part, Matrix) and part.is_whole and smaller_as_factors(part.tensors[0], kept):
-                found[names[id(part.projection.module)]] = kept
-        return found
+            rank = int(self.selection.mask(part.count).sum())
+            if isinstance(part, WeightMatrix) and _fills_module(part):
+                module = part.projection.module
+                if smaller_as_factors(module.weight, rank):
+                    ranks[names[id(module)]] = rank
+        return ranks
 
     def _check_savable(self) -> None:
         if not hasattr(self.model, "save_pretrained"):
@@ -154,19 +175,19 @@ class SpectrumEdit:
                 f"{type(self.model).__name__} has no save_pretrained: apply() the edit and save its weights"
             )
 
-    def _save_beside(self, folder: Path, tokenizer: Any, report: EditReport) -> None:
+    def _save_report(self, folder: Path, tokenizer: Any, report: EditReport) -> None:
         tokenizer = tokenizer if tokenizer is not None else _own_tokenizer(self.model)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
         rows = report.frame.astype(object).where(report.frame.notna(), None).to_dict(orient="records")
-        write_json(folder / REPORT_FILE, {"edit": self._asked, "changes": rows})
+        write_json(folder / REPORT_FILE, {"edit": self._request, "changes": rows})
 
     @property
-    def _asked(self) -> dict[str, object]:
+    def _request(self) -> dict[str, object]:
         return {"keep": self.selection.keep, "rho": self.selection.rho, "k": self.selection.k}
 
     def _copies(self) -> list[tuple[Tensor, Tensor]]:
-        tensors = {id(tensor): tensor for part in self._parts for tensor in part.tensors}
+        tensors = {id(tensor): tensor for part in self._parts for tensor in _tensors(part)}
         return [(tensor, tensor.detach().clone()) for tensor in tensors.values()]
 
     @torch.no_grad()
@@ -177,14 +198,14 @@ class SpectrumEdit:
 
     @torch.no_grad()
     def _write(self) -> EditReport:
-        kept = [self.selection.mask(part.count) for part in self._parts]
-        made = [(part, mask, part.keep(mask)) for part, mask in zip(self._parts, kept, strict=True)]
-        if not self.selection.keeps_all and not any(_changed(*edited) for edited in made):
+        masks = [self.selection.mask(part.count) for part in self._parts]
+        edits = [(part, mask, _keep(part, mask)) for part, mask in zip(self._parts, masks, strict=True)]
+        if not self.selection.keeps_all and not any(_changed(*each) for each in edits):
             raise AttangentError(
-                f"the edit {self._asked} changed nothing beyond rounding: all {len(made)} matrices have only "
-                "what it keeps; keep fewer values, or ask for rho=1 to keep all"
+                f"the edit {self._request} changed nothing beyond rounding: all {len(edits)} matrices have "
+                "only what it keeps; keep fewer values, or pass rho=1 to keep all"
             )
-        return _report(made)
+        return _report(edits)
 
 
 def edit_spectrum(
@@ -197,25 +218,35 @@ def edit_spectrum(
 ) -> SpectrumEdit:
     """Keep only some singular values of the attention weights of a Hugging Face model (P3 Section 5).
 
-    keep: "largest" or "smallest" keeps so many, "drop_largest" drops so many; rho: how many, as a share of
-    all; k: or as a number; targets: some of "q", "k", "v", "o" (matrices; biases stay) or "qk" (the product
-    of query and key weights, with their biases, head by head), "mlp" (the linear modules of a layer outside
-    attention), or the ending of modules' names ("mlp.down_proj"); layers: numbers from 0, None for all.
-
         with edit_spectrum(model, keep="largest", rho=0.1) as report:
-            ...                                 # the model is edited; report says how far
-                                                # here it is, bit for bit, what it was
-        edit_spectrum(model, "largest", k=8).apply()          # for good
+            ...                                 # the model is edited; the report has the changes
+                                                # here it is restored bit for bit
+        edit_spectrum(model, "largest", k=8).apply()          # permanently
         edit_spectrum(model, "largest", k=8).save(folder)     # an edited copy on disk
-        edit_spectrum(model, "largest", k=8).save_factors(folder)     # a smaller one
+        edit_spectrum(model, "largest", k=8).save_factors(folder)     # a smaller copy
 
-    An edit that changes nothing raises, unless rho=1 asks for the whole spectrum.
+    Args:
+        model: A Hugging Face model.
+        keep: Keep the `largest` or `smallest` values, or `drop_largest`.
+        rho: How many, as a share of all.
+        k: How many, as a number.
+        targets: Some of q, k, v, o (matrices; biases stay), qk (the product of query and key weights with
+            their biases, per head), mlp (the linear modules of a layer outside attention), or endings of
+            module names such as "mlp.down_proj".
+        layers: Layers from 0; by default all.
+
+    Returns:
+        The edit, not yet applied.
+
+    Raises:
+        AttangentError: If the options contradict each other or a target does not exist. Applying an edit
+            that changes nothing raises one too, unless rho=1.
     """
     return SpectrumEdit(model, Selection(keep, rho, k), targets, layers)
 
 
 def _own_tokenizer(model: Any) -> Any:
-    """The tokenizer in the folder that the model was loaded from, where there is one; nothing is fetched."""
+    """Return the tokenizer in the folder of the model, if there is one; nothing is downloaded."""
     folder = Path(str(getattr(model, "name_or_path", "") or ""))
     if not folder.name or not (folder / "tokenizer_config.json").is_file():
         return None
@@ -224,35 +255,80 @@ def _own_tokenizer(model: Any) -> Any:
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
-def _changed(part: Spectral, kept: Tensor, change: Change) -> bool:
-    """Whether what was taken away is more than the rounding of the weights."""
-    rounding = torch.finfo(part.tensors[0].dtype).eps
-    return change.values[~kept].norm().item() > rounding * change.values.norm().item()
+def _tensors(part: Spectral) -> list[Tensor]:
+    """Return the parameters that an edit of `part` writes to."""
+    projection = part.projection if isinstance(part, WeightMatrix) else part.block.projections["q"]
+    parameters = (projection.module.weight, getattr(projection.module, "bias", None))
+    return [parameter for parameter in parameters if parameter is not None]
 
 
-def _report(made: list[tuple[Spectral, Tensor, Change]]) -> EditReport:
+def _fills_module(part: WeightMatrix) -> bool:
+    return part.projection.weight.numel() == part.projection.module.weight.numel()
+
+
+def _keep(part: Spectral, mask: Tensor) -> SpectrumChange:
+    """Keep the singular values under a mask and write the result to the model."""
+    return _keep_in_matrix(part, mask) if isinstance(part, WeightMatrix) else _keep_in_product(part, mask)
+
+
+def _keep_in_matrix(part: WeightMatrix, mask: Tensor) -> SpectrumChange:
+    weight = part.projection.weight
+    before = weight.double()
+    U, S, Vh = torch.linalg.svd(before, full_matrices=False)
+    weight.copy_((U[:, mask] * S[mask]) @ Vh[mask])
+    after = weight.double()
+    return SpectrumChange(S, before.norm().item(), after.norm().item(), (after - before).norm().item())
+
+
+def _keep_in_product(part: HeadProduct, mask: Tensor) -> SpectrumChange:
+    A = part.factor("q")
+    B = part.factor("k")
+    U, S = product_svd(A, B)
+    weight, bias = part.block.head("q", part.head)
+    # A <- U_r U_r' A turns M = U S V' into U_r S_r V_r' and leaves B, which other heads may share, and the
+    # basis of the head, in which rotary positions turn, unchanged.
+    projected = U[:, mask] @ (U[:, mask].T @ A)
+    weight.copy_(projected[: len(weight)])
+    if bias is not None:
+        bias.copy_(projected[-1])
+    after = part.factor("q")
+    return SpectrumChange(S, _norm(A, B), _norm(after, B), _norm(after - A, B))
+
+
+def _norm(A: Tensor, B: Tensor) -> float:
+    """Compute the Frobenius norm of A B'."""
+    return ((A.T @ A) * (B.T @ B)).sum().clamp_min(0).sqrt().item()
+
+
+def _changed(part: Spectral, mask: Tensor, change: SpectrumChange) -> bool:
+    """Return whether the edit removed more than the rounding of the weights."""
+    rounding = torch.finfo(_tensors(part)[0].dtype).eps
+    return change.values[~mask].norm().item() > rounding * change.values.norm().item()
+
+
+def _report(edits: list[tuple[Spectral, Tensor, SpectrumChange]]) -> EditReport:
     frame = pd.DataFrame(
         [
             {
-                **_place(part),
+                **_keys(part),
                 "module": part.module,
-                "values": len(kept),
-                "kept": int(kept.sum()),
+                "values": len(mask),
+                "kept": int(mask.sum()),
                 "norm_before": change.norm_before,
                 "norm_after": change.norm_after,
                 "change": change.difference,
                 "relative_change": change.difference / change.norm_before if change.norm_before else 0.0,
             }
-            for part, kept, change in made
+            for part, mask, change in edits
         ]
     ).astype({"head": "Int64"})
     spectra = [
-        {**_place(part), "index": index, "value": value, "kept": stays}
-        for part, kept, change in made
-        for index, (value, stays) in enumerate(zip(change.values.tolist(), kept.tolist(), strict=True))
+        {**_keys(part), "index": index, "value": value, "kept": stays}
+        for part, mask, change in edits
+        for index, (value, stays) in enumerate(zip(change.values.tolist(), mask.tolist(), strict=True))
     ]
     return EditReport(frame, pd.DataFrame(spectra).astype({"head": "Int64"}))
 
 
-def _place(part: Spectral) -> dict[str, object]:
+def _keys(part: Spectral) -> dict[str, object]:
     return {"layer": part.layer, "target": part.target, "head": part.head}

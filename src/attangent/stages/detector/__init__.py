@@ -1,1 +1,1 @@
-"""Stages in a training run of your own."""
+"""Stages in a training run."""

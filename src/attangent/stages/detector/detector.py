@@ -1,34 +1,35 @@
-"""Stages of a run while it goes on: readings come in, what they settle goes out."""
+"""Find stages in a finished run, during a run, and during a Hugging Face training."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from attangent._core.checks import check_between
-from attangent._core.display import brief, table_html
+from attangent._core.checks import check_between, check_size
+from attangent._core.display import brief
 from attangent._core.errors import AttangentError
+from attangent._core.plots import check_picture
+from attangent.stages.detector.findings import Findings
 from attangent.stages.detector.group import FEWEST, Group, Stage, examine
-from attangent.stages.detector.order import Order, order_of
-from attangent.stages.detector.table import summary, table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
+    from torch import nn
+    from transformers import TrainerCallback
 
 _GROWTH = 1.2
-"""Groups are looked at again when their readings have grown by this factor."""
+"""A group is examined again when its readings have grown by this factor."""
 _LOOKS = 5.0
-"""Many looks share the false-alarm rate: each takes this part of it."""
+"""Repeated examinations share the false-alarm rate: each takes this fraction of it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that was settled, and the step it is dated to."""
+    """An onset or completion that `update` reports, and its step."""
 
     name: str
     kind: Literal["onset", "completion"]
@@ -39,89 +40,65 @@ class Event:
         return f"{self.name} {verb} at step {self.step:g}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Findings:
-    """What a set of groups shows: each group with its stages, all stages by their onset, the order."""
-
-    groups: tuple[Group, ...]
-
-    def __repr__(self) -> str:
-        return brief(self, groups=[group.name for group in self.groups], stages=len(self.stages))
-
-    def _repr_html_(self) -> str:
-        names = ("group", "stage", "onset", "completion", "plateau", "level", "share")
-        rows = self.table[list(names)].to_numpy()
-        lines = self.summary().splitlines()
-        return table_html(f"{len(self.stages)} stages", names, map(tuple, rows), lines)
-
-    def plot(
-        self, readings: pd.DataFrame | None = None, path: str | PathLike[str] | None = None
-    ) -> "Picture":
-        """Draw each group's course and its stages, behind the `readings` where they are given."""
-        from attangent.stages.detector.plots import plot_findings
-
-        return plot_findings(self, readings, path)
-
-    @cached_property
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages of all groups, first to last."""
-        return tuple(sorted((s for group in self.groups for s in group.stages), key=lambda s: s.onset))
-
-    @cached_property
-    def order(self) -> Order:
-        """The groups that fell, by where their fall begins, and how sure each place is."""
-        return order_of(self.groups)
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row per stage, and one for each group without any."""
-        return table(self.groups)
-
-    def summary(self) -> str:
-        """A few lines of text."""
-        return summary(self.groups, self.order)
-
-
 def find_stages(
     readings: pd.DataFrame, *, warmup: float = -math.inf, false_alarms: float = 0.05, least: float = 0.05
 ) -> Findings:
-    """Stages of every group of a frame with the columns group, step, loss, steps of a group going up.
+    """Find the stages of every group.
 
-    false_alarms: the share of groups without a stage in which one is found all the same; least: falls below
-    this share of a group's whole fall are passed over; warmup: readings before this step are left out.
+    Args:
+        readings: Columns group, step and loss; the steps of a group rise.
+        warmup: Leave out readings before this step.
+        false_alarms: Share of stage-free groups in which a stage is reported.
+        least: Smallest share of a group's total fall that counts as a stage.
 
-    >>> import numpy as np, pandas as pd
-    >>> steps = np.arange(120)
-    >>> loss = 1 + 1 / (1 + np.exp((steps - 60) / 4))
-    >>> found = find_stages(pd.DataFrame({"group": "a", "step": steps, "loss": loss}))
-    >>> [(round(stage.onset), round(stage.completion)) for stage in found.stages]
-    [(51, 69)]
+    Returns:
+        The stages of all groups, their order, a table, a summary and a figure.
+
+    Raises:
+        AttangentError: If a column is missing or an option is out of range.
+
+    Example:
+        >>> import numpy as np, pandas as pd
+        >>> steps = np.arange(120)
+        >>> loss = 1 + 1 / (1 + np.exp((steps - 60) / 4))
+        >>> findings = find_stages(pd.DataFrame({"group": "a", "step": steps, "loss": loss}))
+        >>> [(round(stage.onset), round(stage.completion)) for stage in findings.stages]
+        [(51, 69)]
     """
     check_between("false_alarms", false_alarms, 1e-6, 0.5)
     check_between("least", least, 0.0, 1.0)
     if not isinstance(readings, pd.DataFrame) or not {"group", "step", "loss"} <= set(readings.columns):
-        given = list(getattr(readings, "columns", [])) or type(readings).__name__
-        raise AttangentError(f"readings are {given}, expected a frame with the columns group, step, loss")
-    parts = readings[readings["step"] >= warmup].groupby("group", sort=False)
+        columns = list(getattr(readings, "columns", [])) or type(readings).__name__
+        raise AttangentError(f"readings are {columns}, expected a frame with the columns group, step, loss")
+    groups = readings[readings["step"] >= warmup].groupby("group", sort=False)
     return Findings(
-        tuple(examine(str(name), part["step"], part["loss"], false_alarms, least) for name, part in parts)
+        tuple(examine(str(name), rows["step"], rows["loss"], false_alarms, least) for name, rows in groups)
     )
 
 
 class StageDetector:
-    """Finds the stages of a run while it goes on, from the losses of named groups.
+    """Finds the stages of a run during training, from the losses of named groups.
 
-    >>> import math
-    >>> detector = StageDetector(["easy", "hard"])
-    >>> for step in range(40):
-    ...     easy, hard = (1 / (1 + math.exp((step - middle) / 2)) for middle in (10, 25))
-    ...     events = detector.update(step, {"easy": easy, "hard": hard})
-    >>> detector.order
-    ('easy', 'hard')
+    A group is examined again whenever its readings have grown by a fifth; `update` returns what is new.
+    `stages`, `order`, `findings` and `summary()` describe all readings so far and are computed on demand.
 
-    Groups are looked at again whenever their readings have grown by a fifth: `update` returns what a look
-    settled. `stages`, `order`, `findings` and `summary()` are of all readings so far, worked out when asked
-    for. Keywords are those of `find_stages`.
+    Args:
+        groups: Names of the groups.
+        warmup: Leave out readings before this step.
+        false_alarms: Share of stage-free groups in which a stage is reported.
+        least: Smallest share of a group's total fall that counts as a stage.
+
+    Raises:
+        AttangentError: If the names are not different or an option is out of range.
+
+    Example:
+        >>> import math
+        >>> detector = StageDetector(["easy", "hard"])
+        >>> for step in range(40):
+        ...     easy, hard = (1 / (1 + math.exp((step - middle) / 2)) for middle in (10, 25))
+        ...     events = detector.update(step, {"easy": easy, "hard": hard})
+        >>> detector.order
+        ('easy', 'hard')
     """
 
     def __init__(
@@ -136,8 +113,8 @@ class StageDetector:
         self._steps: dict[str, list[float]] = {name: [] for name in names}
         self._losses: dict[str, list[float]] = {name: [] for name in names}
         self._next_look = dict.fromkeys(names, FEWEST)
-        self._said: dict[str, list[Event]] = {name: [] for name in names}
-        self._found: tuple[int, Findings] | None = None
+        self._reported: dict[str, list[Event]] = {name: [] for name in names}
+        self._cached: tuple[int, Findings] | None = None
 
     def __repr__(self) -> str:
         return brief(self, groups=list(self._steps), readings=sum(map(len, self._steps.values())))
@@ -145,17 +122,33 @@ class StageDetector:
     def _repr_html_(self) -> str:
         return self.findings._repr_html_()
 
-    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
-        """Draw all readings so far with the stages found in them; also to a file, where one is named."""
-        from attangent.stages.detector.plots import plot_stages
+    def plot(self, path: str | PathLike[str] | None = None) -> "Figure":
+        """Draw all readings so far with their stages.
 
-        return plot_stages(self, path)
+        Args:
+            path: File to write the figure to (.png, .svg or .pdf).
+
+        Returns:
+            The figure.
+        """
+        return self.findings.plot(self.readings, path)
 
     def update(self, step: float, losses: Mapping[str, float]) -> tuple[Event, ...]:
-        """Take in what was read at `step`, for all groups or some; returns what this settled."""
+        """Add the losses read at one step.
+
+        Args:
+            step: The step; later than the last one of these groups.
+            losses: The loss of each group, or of some.
+
+        Returns:
+            Onsets and completions that were not reported before.
+
+        Raises:
+            AttangentError: If a group is unknown, a loss is not finite, or the step is not later.
+        """
         unknown = set(losses) - set(self._steps)
         if unknown:
-            raise AttangentError(f"losses name {sorted(unknown)}, the groups are {', '.join(self._steps)}")
+            raise AttangentError(f"losses name {sorted(unknown)}, expected some of {', '.join(self._steps)}")
         for name, loss in losses.items():
             self._check(name, step, loss)
         for name, loss in losses.items():
@@ -166,15 +159,12 @@ class StageDetector:
     def _check(self, name: str, step: float, loss: float) -> None:
         if not isinstance(loss, Real) or not math.isfinite(loss):
             raise AttangentError(f"the loss of {name} at step {step} is {loss}, expected a finite number")
-        if (
-            not isinstance(step, Real)
-            or not math.isfinite(step)
-            or (self._steps[name] and step <= self._steps[name][-1])
-        ):
-            last = self._steps[name][-1] if self._steps[name] else "none"
-            raise AttangentError(f"step {step} of {name} comes after step {last}, expected steps that go up")
+        last = self._steps[name][-1] if self._steps[name] else -math.inf
+        if not isinstance(step, Real) or not math.isfinite(step) or step <= last:
+            raise AttangentError(f"step {step} of {name} comes after step {last}, expected rising steps")
 
     def _look(self, name: str) -> list[Event]:
+        """Examine a group if it has grown enough, and return what was not reported before."""
         counted = sum(step >= self.warmup for step in self._steps[name])
         if counted < self._next_look[name]:
             return []
@@ -183,41 +173,41 @@ class StageDetector:
         return self._new(name, [event for stage in group.stages for event in _events(stage)])
 
     def _new(self, name: str, events: list[Event]) -> list[Event]:
-        """Those that were not said before, by their number: a later look may date an old one anew."""
+        # By their number and not by their step: a later examination may date an old event differently.
         fresh = []
         for kind in ("onset", "completion"):
-            said = [event for event in self._said[name] if event.kind == kind]
-            fresh += [event for event in events if event.kind == kind][len(said) :]
-        self._said[name] += fresh
+            reported = [event for event in self._reported[name] if event.kind == kind]
+            fresh += [event for event in events if event.kind == kind][len(reported) :]
+        self._reported[name] += fresh
         return sorted(fresh, key=lambda event: event.step)
 
     def _examined(self, name: str, false_alarms: float) -> Group:
-        steps, losses = self._steps[name], self._losses[name]
+        steps = self._steps[name]
         first = sum(step < self.warmup for step in steps)
-        return examine(name, steps[first:], losses[first:], false_alarms, self.least)
+        return examine(name, steps[first:], self._losses[name][first:], false_alarms, self.least)
 
     @property
     def findings(self) -> Findings:
-        """What all readings so far show."""
+        """Stages, order, table and summary of all readings so far."""
         count = sum(map(len, self._steps.values()))
-        if self._found is None or self._found[0] != count:
-            found = Findings(tuple(self._examined(name, self.false_alarms) for name in self._steps))
-            self._found = count, found
-        return self._found[1]
+        if self._cached is None or self._cached[0] != count:
+            groups = tuple(self._examined(name, self.false_alarms) for name in self._steps)
+            self._cached = count, Findings(groups)
+        return self._cached[1]
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages of all groups, first to last."""
+        """The stages of all groups by onset."""
         return self.findings.stages
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The groups that fell, by where their fall begins; `findings.order` says how surely."""
+        """The groups that fell, by the step at which they begin; `findings.order` adds probabilities."""
         return self.findings.order.names
 
     @property
     def readings(self) -> pd.DataFrame:
-        """Everything read: group, step, loss."""
+        """All readings: group, step, loss."""
         frames = [
             pd.DataFrame({"group": name, "step": steps, "loss": self._losses[name]})
             for name, steps in self._steps.items()
@@ -225,7 +215,11 @@ class StageDetector:
         return pd.concat(frames, ignore_index=True)
 
     def summary(self) -> str:
-        """A few lines of text: every stage, and the order of the groups."""
+        """Describe every stage, and the order of the groups.
+
+        Returns:
+            Lines of text.
+        """
         return self.findings.summary()
 
 
@@ -234,3 +228,71 @@ def _events(stage: Stage) -> list[Event]:
     if stage.completion is None:
         return [onset]
     return [onset, Event(stage.name, "completion", stage.completion)]
+
+
+def stage_callback(
+    detector: StageDetector,
+    losses: "Callable[[nn.Module], Mapping[str, float]]",
+    every: int = 50,
+    plot: str | PathLike[str] | None = None,
+    say: Callable[[str], None] = print,
+) -> "TrainerCallback":
+    """Return a callback for `transformers.Trainer(callbacks=[...])` that feeds a detector.
+
+    Onsets and completions are printed when they are found, and a summary at the end.
+
+    Args:
+        detector: The detector to update.
+        losses: Returns the loss of each group of a model; called in eval mode without gradients.
+        every: Steps between readings.
+        plot: File for a figure at the end of training (.png, .svg or .pdf).
+        say: Prints one line.
+
+    Returns:
+        The callback.
+
+    Raises:
+        AttangentError: If `every` is below 1 or `plot` has another ending.
+
+    Example:
+        >>> callback = stage_callback(StageDetector(["all"]), lambda model: {"all": 1.0}, every=100)
+    """
+    check_size("every", every)
+    if plot is not None:
+        check_picture(plot)
+    from transformers import TrainerCallback
+
+    class StageCallback(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **values: Any) -> None:
+            read(state, values["model"])
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **values: Any) -> None:
+            if state.global_step % every == 0:
+                read(state, values["model"])
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **values: Any) -> None:
+            if state.is_world_process_zero:
+                say(detector.summary())
+                if plot is not None:
+                    detector.plot(plot)
+
+    def read(state: Any, model: "nn.Module") -> None:
+        for event in detector.update(state.global_step, _evaluated(model, losses)):
+            if state.is_world_process_zero:
+                say(str(event))
+
+    return StageCallback()
+
+
+def _evaluated(model: Any, losses: Callable[[Any], Mapping[str, float]]) -> Mapping[str, float]:
+    """Return the losses in eval mode, then restore the mode of every module."""
+    import torch
+
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return losses(model)
+    finally:
+        for module in training:
+            module.training = True

@@ -1,38 +1,43 @@
-"""The stages of one group: what its readings say about when its loss fell, and how surely."""
+"""The stages of one group: when its loss fell, and how certain that is."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attangent.stages.detector.course import LossCourse, Readings
-from attangent.stages.detector.noise import NOISES, spread, whitening
-from attangent.stages.detector.prices import price
-from attangent.stages.detector.search import Residuals, other_shapes, search
-from attangent.stages.detector.shapes import Array, Shift, at
+from attangent.stages.detector.loss_model import LossChange, LossCurve, LossFit, step_at
+from attangent.stages.detector.noise import NOISES, Array, spread, whitening
+from attangent.stages.detector.search import ChangeResiduals, other_shapes, search, threshold
 
 FEWEST = 20
-"""Readings that are needed before anything is said."""
+"""Fewest readings from which anything is concluded."""
 MOST = 400
-"""More readings than this are averaged in runs of equal length first."""
+"""Longer curves are averaged over runs of equal length first."""
 _FLAT = 1e-9
 _SMALL = 0.02
-"""A fall by less than this share of the loss before it is passed over."""
+"""Falls below this share of the loss before them are ignored."""
 _WIDTH = 1.96
 _SKIPPED = 2
 """The first readings do not count toward the size of a fall: a decay may follow their noise."""
 _CLOSE = 4.0
-"""Other shapes of a fall count toward its interval where twice the log likelihood is within this."""
+"""Other shapes of a fall widen its interval if twice the log likelihood is within this."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One fall of a group's loss after a plateau.
+    """One fall of a group's loss after a plateau; intervals are 95 %.
 
-    It begins where a tenth of it is gone and is complete where nine tenths are; both come with an interval of
-    95 %. `completion` is None while it still goes on at the last reading.
+    Attributes:
+        name: The group.
+        onset: Step at which a tenth of the fall is gone.
+        onset_interval: Its interval.
+        completion: Step at which nine tenths are gone; None if it was still falling at the last reading.
+        completion_interval: Its interval.
+        plateau: The loss before the fall.
+        level: The loss after the fall, or at the last reading.
+        share: Share of the group's total fall.
     """
 
     name: str
@@ -41,41 +46,45 @@ class Stage:
     completion: float | None
     completion_interval: Interval | None
     plateau: float
-    """The loss before it."""
     level: float
-    """The loss after it, or now."""
     share: float
-    """How much of the group's whole fall it is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """What is known of one group."""
+    """The stages and the fitted curve of one group.
+
+    Attributes:
+        name: The group.
+        stages: Its stages in order.
+        readings: Number of readings.
+        level: The fitted loss at the last reading; None if there are too few readings.
+        startup: Share of the total fall that is start-up: a smooth decay, or a fall without a plateau.
+        noise: Standard deviation of a reading around the fit.
+        correlation: Correlation of the noise of one reading with the next.
+        steps: Steps of the fitted curve.
+        mean: The fitted loss at `steps`.
+    """
 
     name: str
     stages: tuple[Stage, ...]
     readings: int
     level: float | None = None
-    """The loss at the last reading, without noise; None while there are too few readings."""
     startup: float = 0.0
-    """The share of the whole fall that is start-up: a smooth decay, or a fall without a plateau."""
     noise: float = 0.0
-    """Standard deviation of a reading around the course."""
     correlation: float = 0.0
-    """Of the noise of one reading with the next."""
     steps: Array = field(default_factory=lambda: np.empty(0), repr=False)
     mean: Array = field(default_factory=lambda: np.empty(0), repr=False)
-    """The fitted loss at `steps`."""
 
     @property
     def begins(self) -> Interval | None:
-        """Where its fall begins and the standard error of that; None where it does not fall.
+        """The step at which the group begins to fall and its standard error; None if it does not fall.
 
         A group that falls mostly in the start-up begins at its first reading.
         """
         if self.stages and self.startup < 0.5:
-            onset, (low, high) = self.stages[0].onset, self.stages[0].onset_interval
-            return onset, (high - low) / (2 * _WIDTH)
+            low, high = self.stages[0].onset_interval
+            return self.stages[0].onset, (high - low) / (2 * _WIDTH)
         return (float(self.steps[0]), 0.0) if self.startup >= 0.5 or self.stages else None
 
 
@@ -86,37 +95,42 @@ def examine(
     false_alarms: float = 0.05,
     least: float = 0.05,
 ) -> Group:
-    """Stages of one group from all its readings, steps going up.
+    """Find the stages of one group.
 
-    false_alarms: in so many of curves without a stage one is found; least: falls below this share of the
-    whole are passed over.
+    Args:
+        name: The group.
+        steps: Rising steps.
+        losses: One loss per step.
+        false_alarms: Share of stage-free curves in which a stage is reported.
+        least: Smallest share of the total fall that counts as a stage.
     """
-    t, y = np.array([*steps], dtype=float), np.array([*losses], dtype=float)
+    t = np.array([*steps], dtype=float)
+    y = np.array([*losses], dtype=float)
     count = len(t)
     if count < FEWEST:
         return Group(name, (), count)
     t, y = _averaged(t, y)
     if spread(y) <= _FLAT * float(np.abs(y).max()):
         return Group(name, (), count, level=float(y[-1]), steps=t, mean=y)
-    readings = Readings.of(t, y)
-    course = search(readings, price(false_alarms, len(t)))
-    stages, startup = _stages(name, course, false_alarms, least)
-    mean = readings.middle + readings.scale * course.mean
+    curve = LossCurve.of(t, y)
+    fit = search(curve, threshold(false_alarms, len(t)))
+    stages, startup = _stages(name, fit, false_alarms, least)
+    mean = curve.middle + curve.scale * fit.mean
     return Group(
         name,
-        tuple(_scaled(stage, readings.middle, readings.scale) for stage in stages),
+        tuple(_unscaled(stage, curve) for stage in stages),
         count,
         level=float(mean[-1]),
         startup=startup,
         noise=float(np.std(y - mean)),
-        correlation=course.noise.correlation,
+        correlation=fit.noise.correlation,
         steps=t,
         mean=mean,
     )
 
 
 def _averaged(t: Array, y: Array) -> tuple[Array, Array]:
-    """Means of equal runs of readings, at most MOST of them; the last run may be shorter."""
+    """Average equal runs of readings down to at most MOST; the last run may be shorter."""
     size = -(-len(t) // MOST)
     if size == 1:
         return t, y
@@ -125,117 +139,121 @@ def _averaged(t: Array, y: Array) -> tuple[Array, Array]:
     return np.add.reduceat(t, edges) / counts, np.add.reduceat(y, edges) / counts
 
 
-def _stages(name: str, course: LossCourse, false_alarms: float, least: float) -> tuple[list[Stage], float]:
-    """The falls that are stages, and the share of the whole fall that belongs to the start-up."""
-    mean = course.mean
-    if not course.changes:
-        return [], float(_decays(course, false_alarms))
-    whole = float(mean[_SKIPPED:].max() - mean.min())
-    smooth = course.A.shape[1] - len(course.changes)
-    fitted = course.A[:, :smooth] @ course.coefficients[:smooth]
-    found, startup = [], float(fitted[_SKIPPED] - fitted[-1])
-    for number in np.argsort([change.place for change in course.changes]):
-        change, height = course.changes[number], float(course.heights[number])
+def _stages(name: str, fit: LossFit, false_alarms: float, least: float) -> tuple[list[Stage], float]:
+    """Return the falls that are stages, and the share of the total fall that belongs to the start-up."""
+    mean = fit.mean
+    if not fit.changes:
+        return [], float(_decays(fit, false_alarms))
+    total = float(mean[_SKIPPED:].max() - mean.min())
+    smooth = fit.A.shape[1] - len(fit.changes)
+    decay = fit.A[:, :smooth] @ fit.coefficients[:smooth]
+    stages = []
+    startup = float(decay[_SKIPPED] - decay[-1])
+    for index in np.argsort([change.start for change in fit.changes]):
+        change = fit.changes[index]
+        height = float(fit.heights[index])
         if change.sign > 0 and _has_no_plateau(mean, change):
             startup += height
-        elif change.sign > 0 and _progress(mean, change) >= max(least * whole, _smallest(course, change)):
-            found.append(_stage(name, course, int(number), height / whole))
-    return found, min(startup / whole, 1.0)
+        elif change.sign > 0 and _progress(mean, change) >= max(least * total, _smallest(fit, change)):
+            stages.append(_stage(name, fit, int(index), height / total))
+    return stages, min(startup / total, 1.0)
 
 
-def _decays(course: LossCourse, false_alarms: float) -> bool:
-    """Whether a course without changes falls, rather than staying where it is."""
-    readings, n, values = course.readings, len(course.readings), []
+def _decays(fit: LossFit, false_alarms: float) -> bool:
+    """Return whether a fit without changes falls, rather than staying level."""
+    curve = fit.curve
+    n = len(curve)
+    values = []
+    # The best constant under every noise, by generalised least squares in closed form.
     for noise in NOISES:
-        white, y = whitening(noise, n), readings.whitened(noise)
-        one = white.of_ones[:, 0]
-        left = float(y @ y - (one @ y) ** 2 / (one @ one))
-        values.append((left + readings.floor) * white.profile)
-    gain = n * np.log(min(values) / course.value)
-    return bool(gain > price(false_alarms, n).first)
+        white = whitening(noise, n)
+        y = curve.whitened(noise)
+        ones = white.of_ones[:, 0]
+        left = float(y @ y - (ones @ y) ** 2 / (ones @ ones))
+        values.append((left + curve.floor) * white.profile)
+    gain = n * np.log(min(values) / fit.value)
+    return bool(gain > threshold(false_alarms, n).first)
 
 
-def _has_no_plateau(mean: Array, change: Shift) -> bool:
-    """Whether a fall begins so soon that nothing shows a plateau before it, or out of a fall as fast.
-
-    The second compares its first nine tenths with half its length before: a bend in the start-up is no stage.
-    """
-    if change.place < max(3.0, change.length / 3):
+def _has_no_plateau(mean: Array, change: LossChange) -> bool:
+    """Return whether a fall starts too early to show a plateau, or continues a fall that is as fast."""
+    if change.start < max(3.0, change.length / 3):
         return True
+    # Compare the slope over half a length before the fall with that of the fall: a bend in the start-up is
+    # no stage.
     ahead = max(change.length / 2, 2.0)
-    places = [change.place - ahead, change.place, change.place + change.length]
-    before, onset, end = np.interp(places, np.arange(len(mean)), mean)
+    indices = [change.start - ahead, change.start, change.start + change.length]
+    before, onset, end = np.interp(indices, np.arange(len(mean)), mean)
     return bool((before - onset) / ahead >= (onset - end) / change.length > 0)
 
 
-def _progress(mean: Array, change: Shift) -> float:
-    """How far the loss goes below anything it was before: a fall back to where it has been is a recovery."""
+def _progress(mean: Array, change: LossChange) -> float:
+    """Return how far the loss falls below its minimum so far: a fall to an earlier level is a recovery."""
     start, end = _ends(mean, change)
     return float(mean[: start + 1].min() - mean[end])
 
 
-def _smallest(course: LossCourse, change: Shift) -> float:
-    readings = course.readings
-    before = readings.middle / readings.scale + float(course.mean[_ends(course.mean, change)[0]])
+def _smallest(fit: LossFit, change: LossChange) -> float:
+    before = fit.curve.middle / fit.curve.scale + float(fit.mean[_ends(fit.mean, change)[0]])
     return _SMALL * abs(before)
 
 
-def _ends(mean: Array, change: Shift) -> tuple[int, int]:
-    """The readings nearest to the onset and to where 99 % of the fall are gone."""
-    places = (change.place, change.place + 1.6 * change.length)
-    start, end = (int(np.clip(round(place), 0, len(mean) - 1)) for place in places)
+def _ends(mean: Array, change: LossChange) -> tuple[int, int]:
+    """Return the readings nearest to the onset and to where 99 % of the fall are gone."""
+    ends = (change.start, change.start + 1.6 * change.length)
+    start, end = (int(np.clip(round(index), 0, len(mean) - 1)) for index in ends)
     return start, end
 
 
-def _stage(name: str, course: LossCourse, number: int, share: float) -> Stage:
-    change, steps, mean = course.changes[number], course.readings.steps, course.mean
-    onset, end = (Place.of(course, number, part) for part in (0.0, 1.0))
-    for other in other_shapes(course, number):
-        if course.gain_over(other) < _CLOSE:
-            onset = onset.joined(Place.of(other, number, 0.0))
-            end = end.joined(Place.of(other, number, 1.0))
-    start, stop = _ends(mean, change)
-    over = end.high <= len(steps) - 1
+def _stage(name: str, fit: LossFit, index: int, share: float) -> Stage:
+    change = fit.changes[index]
+    steps = fit.curve.steps
+    onset = _index_interval(fit, index, 0.0)
+    end = _index_interval(fit, index, 1.0)
+    # The curvature knows one shape only: shapes that fit about as well widen the intervals.
+    for other in other_shapes(fit, index):
+        if fit.gain_over(other) < _CLOSE:
+            onset = _union(onset, _index_interval(other, index, 0.0))
+            end = _union(end, _index_interval(other, index, 1.0))
+    start, stop = _ends(fit.mean, change)
+    complete = end[1] <= len(steps) - 1
     return Stage(
         name,
-        onset=at(steps, change.place),
-        onset_interval=onset.interval(steps),
-        completion=at(steps, change.place + change.length) if over else None,
-        completion_interval=end.interval(steps) if over else None,
-        plateau=float(mean[max(start - int(change.length / 4) - 1, 0)]),
-        level=float(mean[stop]),
+        onset=step_at(steps, change.start),
+        onset_interval=_step_interval(steps, onset),
+        completion=step_at(steps, change.start + change.length) if complete else None,
+        completion_interval=_step_interval(steps, end) if complete else None,
+        plateau=float(fit.mean[max(start - int(change.length / 4) - 1, 0)]),
+        level=float(fit.mean[stop]),
         share=share,
     )
 
 
-@dataclass(frozen=True)
-class Place:
-    """A place between readings with the interval it lies in."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, course: LossCourse, number: int, part: float) -> "Place":
-        """Onset (part 0) or completion (part 1) of a change, by the curvature of the sum of squares."""
-        residuals = Residuals(course.readings, course.changes, course.noise)
-        _, active, heights = residuals.fit(residuals.start)
-        J = residuals.slopes(residuals.start, active, heights)
-        free = max(len(course.readings) - 1 - course.A.shape[1], 1)
-        covariance = np.linalg.pinv(J.T @ J) * course.value / free
-        change = course.changes[number]
-        direction = np.zeros(len(residuals.start))
-        direction[2 * number : 2 * number + 2] = 1.0, part * change.length
-        error = max(float(np.sqrt(direction @ covariance @ direction)), 0.25)
-        middle = change.place + part * change.length
-        return cls(middle - _WIDTH * error, middle + _WIDTH * error)
-
-    def joined(self, other: "Place") -> "Place":
-        return Place(min(self.low, other.low), max(self.high, other.high))
-
-    def interval(self, steps: Array) -> Interval:
-        return at(steps, max(self.low, 0.0)), at(steps, self.high)
+def _index_interval(fit: LossFit, index: int, fraction: float) -> Interval:
+    """Return the interval of a change's onset (fraction 0) or completion (1), counted in readings."""
+    residuals = ChangeResiduals(fit.curve, fit.changes, fit.noise)
+    _, active, heights = residuals.fit(residuals.start)
+    J = residuals.slopes(residuals.start, active, heights)
+    free = max(len(fit.curve) - 1 - fit.A.shape[1], 1)
+    covariance = np.linalg.pinv(J.T @ J) * fit.value / free
+    change = fit.changes[index]
+    # The unknowns are start and log length: completion = start + e^(log length).
+    direction = np.zeros(len(residuals.start))
+    direction[2 * index] = 1.0
+    direction[2 * index + 1] = fraction * change.length
+    error = max(float(np.sqrt(direction @ covariance @ direction)), 0.25)
+    middle = change.start + fraction * change.length
+    return middle - _WIDTH * error, middle + _WIDTH * error
 
 
-def _scaled(stage: Stage, middle: float, scale: float) -> Stage:
-    return replace(stage, plateau=middle + scale * stage.plateau, level=middle + scale * stage.level)
+def _union(first: Interval, second: Interval) -> Interval:
+    return min(first[0], second[0]), max(first[1], second[1])
+
+
+def _step_interval(steps: Array, interval: Interval) -> Interval:
+    return step_at(steps, max(interval[0], 0.0)), step_at(steps, interval[1])
+
+
+def _unscaled(stage: Stage, curve: LossCurve) -> Stage:
+    plateau = curve.middle + curve.scale * stage.plateau
+    return replace(stage, plateau=plateau, level=curve.middle + curve.scale * stage.level)

@@ -1,25 +1,26 @@
-"""The noise of readings: single outliers, and a slow wander with independent noise on top of it."""
+"""The noise of readings: outliers, and a slow random drift with independent noise on top."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dtbtrs  # type: ignore[attr-defined]
 from scipy.optimize import nnls
 
-from attangent.stages.detector.shapes import Array
-
-_SPREAD = 1.4826
-"""Standard deviation of a normal variable over its median deviation."""
+Array = NDArray[Any]
+_DEVIATIONS = 1.4826
+"""Standard deviation of a normal variable over its median absolute deviation."""
 
 
 @dataclass(frozen=True)
 class Noise:
     """e_t = phi e_(t-1) + w_t - theta w_(t-1) with white w of variance 1, stationary; |theta|, phi < 1.
 
-    theta = 0 is autocorrelation of the first order, from independent readings (phi = 0) to a random walk
-    (phi near 1). 0 < theta < phi is the sum of such noise and independent noise: the larger theta, the more
-    of it is independent. theta < 0 comes from readings that are averages over several steps.
+    theta = 0 is first-order autocorrelation, from independent readings (phi = 0) to a random walk (phi near
+    1). 0 < theta < phi is the sum of such noise and independent noise: the larger theta, the larger the
+    independent share. theta < 0 arises if readings are averages over several steps.
     """
 
     phi: float
@@ -32,7 +33,7 @@ class Noise:
 
     @property
     def correlation(self) -> float:
-        """Of one reading with the next: phi - theta / variance."""
+        """Correlation of one reading with the next: phi - theta / variance."""
         return self.phi - self.theta / self.variance
 
 
@@ -44,55 +45,55 @@ _GRID = {
     for j, theta in enumerate(_THETAS)
     if theta == 0 or (phi >= 0.4 and theta <= phi - 0.015)
 }
-_PLACES = {noise: place for place, noise in _GRID.items()}
+_CELLS = {noise: cell for cell, noise in _GRID.items()}
 NOISES = tuple(_GRID.values())
 SCOUTS = tuple(
     Noise(*pair)
     for pair in ((0.0,), (0.6,), (0.92,), (0.998,), (0.85, 0.5), (0.96, 0.7), (0.998, 0.7), (0.998, 0.93))
 )
-"""A few of `NOISES` from which all others are near."""
+"""A few of `NOISES` that have every other one nearby."""
 
 
 def neighbours(noise: Noise) -> list[Noise]:
-    """Those next to it among `NOISES`."""
-    i, j = _PLACES[noise]
+    """Return the adjacent noises on the grid of `NOISES`."""
+    i, j = _CELLS[noise]
     around = [(i + a, j + b) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b]
-    return [_GRID[place] for place in around if place in _GRID]
+    return [_GRID[cell] for cell in around if cell in _GRID]
 
 
 class Whitening:
-    """W with W'W the inverse of the covariance of n readings of a noise, applied in O(n) per column.
-
-    With T the differences a_t - phi a_(t-1) (and a_0), the covariance of T e is tridiagonal, so that
-    W = L^-1 T with a bidiagonal Cholesky factor L.
-    """
+    """W with W'W the inverse covariance of n readings of a noise, applied in O(n) per column."""
 
     def __init__(self, noise: Noise, n: int):
-        self.phi, self.n = noise.phi, n
-        on, below = np.empty(n), np.zeros(n)
-        on[0] = np.sqrt(noise.variance)
+        self.phi = noise.phi
+        self.n = n
+        # With T the differences a_t - phi a_(t-1) (and a_0), the covariance of T e is tridiagonal, so that
+        # W = L^-1 T with a bidiagonal Cholesky factor L: no n x n matrix is needed.
+        diagonal = np.empty(n)
+        below = np.zeros(n)
+        diagonal[0] = np.sqrt(noise.variance)
         for t in range(1, n):
-            below[t - 1] = -noise.theta / on[t - 1]
-            on[t] = np.sqrt(1 + noise.theta**2 - below[t - 1] ** 2)
-        self._L = np.asfortranarray([on, below])
-        self.profile = float(np.exp(2 * np.log(on).mean()))
-        """det(covariance)^(1/n): what the determinant adds to the likelihood, as a factor of the squares."""
+            below[t - 1] = -noise.theta / diagonal[t - 1]
+            diagonal[t] = np.sqrt(1 + noise.theta**2 - below[t - 1] ** 2)
+        self._L = np.asfortranarray([diagonal, below])
+        self.profile = float(np.exp(2 * np.log(diagonal).mean()))
+        """det(covariance)^(1/n): the factor by which the determinant enters the likelihood."""
 
     def __call__(self, columns: Array) -> Array:
-        """W times columns (n, k)."""
+        """Multiply columns (n, k) by W."""
         differences = columns.astype(float, order="F")
         differences[1:] -= self.phi * columns[:-1]
         return self._solved(differences, "N")
 
     def back(self, columns: Array) -> Array:
-        """W' times columns (n, k)."""
+        """Multiply columns (n, k) by W'."""
         solved = self._solved(columns, "T")
-        found = solved.copy()
-        found[:-1] -= self.phi * solved[1:]
-        return found
+        product = solved.copy()
+        product[:-1] -= self.phi * solved[1:]
+        return product
 
     def _solved(self, columns: Array, transposed: str) -> Array:
-        """L^-1 or L'^-1 times columns."""
+        """Multiply columns by L^-1 or L'^-1."""
         if columns.shape[1] == 0:
             return columns
         return dtbtrs(self._L, np.asfortranarray(columns), uplo="L", trans=transposed)[0]
@@ -105,27 +106,28 @@ class Whitening:
 
 @lru_cache(maxsize=512)
 def whitening(noise: Noise, n: int) -> Whitening:
+    """Return the whitening of n readings, cached."""
     return Whitening(noise, n)
 
 
-def without_outliers(readings: Array, half: int = 3, most: float = 6.0) -> Array:
-    """The readings, those far from the median of their neighbourhood put on it (Hampel's filter)."""
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(readings, half, mode="reflect"), 2 * half + 1)
+def without_outliers(losses: Array, half: int = 3, most: float = 6.0) -> Array:
+    """Replace losses far from the median of their neighbourhood by it (Hampel's filter)."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(losses, half, mode="reflect"), 2 * half + 1)
     middle = np.median(windows, axis=1)
-    away = np.abs(readings - middle)
-    return np.where(
-        away > most * max(_SPREAD * float(np.median(away)), 1e-3 * spread(readings)), middle, readings
-    )
+    away = np.abs(losses - middle)
+    limit = most * max(_DEVIATIONS * float(np.median(away)), 1e-3 * spread(losses))
+    return np.where(away > limit, middle, losses)
 
 
-def spread(readings: Array) -> float:
-    """From the lowest to the highest reading, one in forty left out at either end where that leaves any."""
-    low, high = np.percentile(readings, (2.5, 97.5))
-    return float(high - low) or float(np.ptp(readings))
+def spread(losses: Array) -> float:
+    """Return the range of the central 95 % of the losses, or of all if that is zero."""
+    low, high = np.percentile(losses, (2.5, 97.5))
+    return float(high - low) or float(np.ptp(losses))
 
 
 def least_squares(G: Array, g: Array, yy: float) -> tuple[Array, float]:
-    """x >= 0 of least |A x - y|^2 with its value, from G = A'A, g = A'y and yy = y'y."""
+    """Minimise |A x - y|^2 over x >= 0, given G = A'A, g = A'y and yy = y'y; return x and the minimum."""
+    # Work with a square root of G and not with A: n rows become as many as there are columns.
     scale = np.sqrt(np.maximum(np.diag(G), 1e-9 * np.diag(G).max()))
     R = _root(G / scale[:, None] / scale)
     x = nnls(R.T, np.linalg.solve(R, g / scale), maxiter=50 * len(G))[0] / scale
@@ -133,7 +135,7 @@ def least_squares(G: Array, g: Array, yy: float) -> tuple[Array, float]:
 
 
 def _root(G: Array) -> Array:
-    """R with R R' = G and as little on its diagonal as rounding asks for."""
+    """Return R with R R' = G, adding as little to the diagonal as rounding requires."""
     for ridge in (1e-8, 1e-6, 1e-4):
         try:
             return np.linalg.cholesky(G + ridge * np.eye(len(G)))

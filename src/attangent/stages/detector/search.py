@@ -1,281 +1,326 @@
-"""The changes of a course: tried one by one, moved to where they fit best, kept if they gain enough."""
+"""Find the changes in a loss curve: try one at a time, move it to the best fit, keep it if it gains enough."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from attangent.stages.detector.course import LossCourse, Readings
-from attangent.stages.detector.noise import SCOUTS, Noise, least_squares, spread, whitening
-from attangent.stages.detector.prices import Price
-from attangent.stages.detector.shapes import SHAPES, Array, Shift
+from attangent._core.checks import check_between
+from attangent.stages.detector.loss_model import SHAPES, LossChange, LossCurve, LossFit
+from attangent.stages.detector.noise import SCOUTS, Array, Noise, least_squares, spread, whitening
 
 _AHEAD = 2
-"""So many more are tried after the last that paid: two or three like falls look straight until all are in."""
+"""Changes to try after the last one that paid: two or three similar falls look straight until all are in."""
 MOST_CHANGES = 8
 _MOST_JOINED = 5
 _WHITE = SCOUTS[0]
+_READINGS = (30, 120, 400)
+_FIRST = {0.1: (22.8, 21.6, 22.1), 0.05: (26.5, 24.5, 25.2), 0.01: (36.5, 31.1, 34.3)}
+_LATER = {0.1: (14.0, 16.2, 14.9), 0.05: (16.3, 17.4, 16.4), 0.01: (20.1, 20.3, 20.0)}
+"""Thresholds by false-alarm rate and number of readings, the largest over all noises.
+
+Measured by `python -m benchmarks.suites.stages.calibration` on flat noise, from independent to a random walk,
+and sums of both.
+"""
 
 
-def search(readings: Readings, price: Price) -> LossCourse:
-    """The course whose changes gain most above their price; each, beside the others, gains the first's.
+@dataclass(frozen=True)
+class Threshold:
+    """Twice the log likelihood ratio that K changes must exceed: first + (K - 1) later."""
 
-    It begins with many falls joined into few, where that pays, and goes on one change at a time.
-    """
-    null = LossCourse(readings)
-    found = _one_by_one(_joined_at_once(null, price), null, price)
-    return found if _worth(found, null, price) > 0 else null
+    first: float
+    later: float
 
-
-def gains(readings: Readings, most: int = 3) -> list[float]:
-    """The gains of 1 to `most` changes over none, tried one by one: what a price is compared with."""
-    course = null = LossCourse(readings)
-    found = []
-    for _ in range(most):
-        course = _with_one_more(course)
-        found.append(course.gain_over(null))
-    return found
+    def of(self, changes: int) -> float:
+        """Return the threshold for a number of changes."""
+        return self.first + (changes - 1) * self.later if changes else 0.0
 
 
-def _worth(course: LossCourse, null: LossCourse, price: Price) -> float:
-    return course.gain_over(null) - price.of(len(course.changes))
+def threshold(false_alarms: float, readings: int) -> Threshold:
+    """Return what flat noise exceeds in this share of curves, whatever the number of changes."""
+    check_between("false_alarms", false_alarms, 1e-6, 0.5)
+    return Threshold(*(_interpolated(table, false_alarms, readings) for table in (_FIRST, _LATER)))
 
 
-def _one_by_one(start: LossCourse, null: LossCourse, price: Price) -> LossCourse:
-    course = best = start
-    while len(course.changes) < min(len(best.changes) + _AHEAD, MOST_CHANGES):
-        larger = _with_one_more(course)
-        if larger is course:
+def _interpolated(table: dict[float, tuple[float, ...]], false_alarms: float, readings: int) -> float:
+    """Interpolate and extrapolate in the logarithms of the rate and of the number of readings."""
+    at_rate = {
+        rate: float(np.interp(np.log(readings), np.log(_READINGS), values)) for rate, values in table.items()
+    }
+    near, far = (0.05, 0.01) if false_alarms < 0.05 else (0.1, 0.05)
+    slope = (at_rate[far] - at_rate[near]) / np.log(near / far)
+    return at_rate[near] + slope * float(np.log(near / false_alarms))
+
+
+def search(curve: LossCurve, limit: Threshold) -> LossFit:
+    """Return the fit whose changes gain most above the threshold, or the fit without changes."""
+    null = LossFit(curve)
+    # Step 1: a coarse start. Many short falls are fitted at once and joined into a few long ones, because
+    # several equal falls gain little one at a time.
+    start = _joined_at_once(null, limit)
+    # Step 2: add changes greedily, reshaping after each success; then drop those the others make redundant.
+    best = _one_by_one(start, null, limit)
+    # Step 3: the whole set must pay for itself, or the curve has no changes at all.
+    return best if _worth(best, null, limit) > 0 else null
+
+
+def _worth(fit: LossFit, null: LossFit, limit: Threshold) -> float:
+    return fit.gain_over(null) - limit.of(len(fit.changes))
+
+
+def _one_by_one(start: LossFit, null: LossFit, limit: Threshold) -> LossFit:
+    fit = start
+    best = start
+    # Look _AHEAD changes beyond the best: the next one alone may not pay while the next two do.
+    while len(fit.changes) < min(len(best.changes) + _AHEAD, MOST_CHANGES):
+        larger = with_one_more(fit)
+        if larger is fit:
             break
-        course = larger
-        if _worth(course, null, price) > _worth(best, null, price):
-            best = course = _reshaped(course)
-    return _without_idle(best, price.first)
+        fit = larger
+        if _worth(fit, null, limit) > _worth(best, null, limit):
+            fit = _reshaped(fit)
+            best = fit
+    return _without_redundant(best, limit.first)
 
 
-def _with_one_more(course: LossCourse) -> LossCourse:
-    tried = [moved(course.readings, (*course.changes, change), course.noise) for change in _promising(course)]
-    return min((found for found in tried if _rises_are_rises(found)), key=lambda f: f.value, default=course)
+def with_one_more(fit: LossFit) -> LossFit:
+    """Return the fit with its best additional change, or the same fit if there is none."""
+    tried = [moved(fit.curve, (*fit.changes, change), fit.noise) for change in _promising(fit)]
+    valid = (candidate for candidate in tried if _rises_are_rises(candidate))
+    return min(valid, key=lambda candidate: candidate.value, default=fit)
 
 
-def _rises_are_rises(course: LossCourse) -> bool:
-    """Whether the loss goes up where a change says so, rather than merely falling more slowly."""
-    mean = course.mean
-    for change, height in zip(course.changes, course.heights, strict=True):
+def _rises_are_rises(fit: LossFit) -> bool:
+    """Return whether the loss goes up at every rise, rather than merely falling more slowly."""
+    mean = fit.mean
+    for change, height in zip(fit.changes, fit.heights, strict=True):
         if change.sign < 0:
-            ends = np.clip([change.place, change.place + change.length], 0, len(mean) - 1).round().astype(int)
+            ends = np.clip([change.start, change.start + change.length], 0, len(mean) - 1).round().astype(int)
             if mean[ends[1]] - mean[ends[0]] < 0.4 * height:
                 return False
     return True
 
 
-def _promising(course: LossCourse) -> list[Shift]:
-    """The falls and rises that would gain most, what is there refitted: the best of each over all scouts."""
-    found: list[tuple[float, Shift]] = []
+def _promising(fit: LossFit) -> list[LossChange]:
+    """Return the fall and the rise that would gain most, whatever the noise."""
+    ranked: list[tuple[float, LossChange]] = []
+    # The noise that is most likely now may change with the next change: ask every scout.
     for noise in SCOUTS:
-        slope, gain = _gains(course, noise)
-        profile, (_, value) = whitening(noise, len(course.readings)).profile, course.fit_at(noise)
+        slope, gain = _gains(fit, noise)
+        profile = whitening(noise, len(fit.curve)).profile
+        _, value = fit.fit_at(noise)
         for sign in (1.0, -1.0):
-            place = int(np.argmax(np.where(sign * slope > 0, gain, 0.0)))
-            change = replace(course.readings.basis.changes[place], sign=sign)
-            found.append((value - profile * gain[place], change))
-    found.sort(key=lambda pair: pair[0])
-    return [next(change for _, change in found if change.sign == sign) for sign in (1.0, -1.0)]
+            best = int(np.argmax(np.where(sign * slope > 0, gain, 0.0)))
+            change = replace(fit.curve.basis.changes[best], sign=sign)
+            ranked.append((value - profile * gain[best], change))
+    ranked.sort(key=lambda pair: pair[0])
+    return [next(change for _, change in ranked if change.sign == sign) for sign in (1.0, -1.0)]
 
 
-def _gains(course: LossCourse, noise: Noise) -> tuple[Array, Array]:
-    """For each change to try: its product with what is left, and by how much it would lower the squares."""
-    basis, white = course.readings.basis, whitening(noise, len(course.readings))
+def _gains(fit: LossFit, noise: Noise) -> tuple[Array, Array]:
+    """Return, per candidate, its product with the residual and how much it would lower the squares."""
+    basis = fit.curve.basis
+    white = whitening(noise, len(fit.curve))
     squares, with_decays = basis.scouted[noise]
-    x, _ = course.fit_at(noise)
+    x, _ = fit.fit_at(noise)
     active = np.flatnonzero(x > 0)
-    left = course.readings.losses - course.A @ x
-    back = white.back(white(np.column_stack([left, course.own])))
+    left = fit.curve.losses - fit.A @ x
+    # W'W applied once to the residual and the present changes replaces whitening every candidate again.
+    back = white.back(white(np.column_stack([left, fit.columns])))
     with_all = basis.columns.T @ back
     inner = np.concatenate([with_decays, with_all[:, 1:]], axis=1)[:, active]
-    G = course.products(noise)[0][np.ix_(active, active)]
+    # Each candidate counts only by what the active columns cannot express (its Schur complement).
+    G = fit.products(noise)[0][np.ix_(active, active)]
     inverse = np.linalg.pinv(G, rcond=1e-10, hermitian=True)
     free = squares - ((inner @ inverse) * inner).sum(1)
     slope = with_all[:, 0]
     return slope, np.where(free > 1e-6 * squares, slope**2 / np.maximum(free, 1e-300), 0.0)
 
 
-def _joined_at_once(null: LossCourse, price: Price) -> LossCourse:
-    """Many short falls fitted at once as if readings were independent, then joined into few long ones.
-
-    Of those, the ones that are missed least go again, as far as that pays.
-    """
-    readings, n = null.readings, len(null.readings)
+def _joined_at_once(null: LossFit, limit: Threshold) -> LossFit:
+    """Fit many short falls at once, join them into a few long ones, and drop the least important."""
+    curve = null.curve
+    n = len(curve)
     length = max(4.0, n / 100)
-    many = [Shift("logistic", place, length) for place in np.arange(0.0, n - length, length / 2)]
-    x, _ = least_squares(*LossCourse(readings, many).products(_WHITE))
-    heights, least = x[-len(many) :], 0.02 * spread(readings.losses)
+    many = [LossChange("logistic", start, length) for start in np.arange(0.0, n - length, length / 2)]
+    # As if readings were independent: the noise is unknown yet, and this is only a start.
+    x, _ = least_squares(*LossFit(curve, many).products(_WHITE))
+    heights = x[-len(many) :]
+    least = 0.02 * spread(curve.losses)
     short = [(fall, height) for fall, height in zip(many, heights, strict=True) if height > least]
     joined = [_joined(short, count) for count in range(1, min(len(short), _MOST_JOINED) + 1)]
-    tried = [LossCourse(readings, falls) for falls in joined]
+    tried = [LossFit(curve, falls) for falls in joined]
     if not tried:
         return null
-    white = min(tried, key=lambda c: n * np.log(c.fit_at(_WHITE)[1]) + price.later * len(c.changes))
-    first = max(_thinned(moved(readings, white.changes, _WHITE)), key=lambda c: _worth(c, null, price))
-    if _worth(first, null, price) < -price.later:
+    white = min(tried, key=lambda fit: n * np.log(fit.fit_at(_WHITE)[1]) + limit.later * len(fit.changes))
+    first = max(_thinned(moved(curve, white.changes, _WHITE)), key=lambda fit: _worth(fit, null, limit))
+    # Reshaping gains at most about one later threshold; below that the start cannot pay.
+    if _worth(first, null, limit) < -limit.later:
         return null
-    better = _without_idle(_reshaped(first), price.first)
-    return better if _worth(better, null, price) > 0 else null
+    better = _without_redundant(_reshaped(first), limit.first)
+    return better if _worth(better, null, limit) > 0 else null
 
 
-def _thinned(course: LossCourse) -> list[LossCourse]:
-    """The course, and what is left of it as the change that it would miss least goes, down to one."""
-    found = [course]
-    while len(course.changes) > 1:
-        least = min(range(len(course.changes)), key=partial(_missed, course))
-        course = moved(course.readings, _without(course.changes, least), course.noise, rounds=1)
-        found.append(course)
-    return found
+def _thinned(fit: LossFit) -> list[LossFit]:
+    """Return the fit and its nested simplifications, dropping the least important change each time."""
+    nested = [fit]
+    while len(fit.changes) > 1:
+        least = min(range(len(fit.changes)), key=partial(_value_without, fit))
+        fit = moved(fit.curve, _without(fit.changes, least), fit.noise, rounds=1)
+        nested.append(fit)
+    return nested
 
 
-def _missed(course: LossCourse, number: int) -> float:
-    """The value without a change, all others where they are and the noise as it is."""
-    return LossCourse(course.readings, _without(course.changes, number)).fit_at(course.noise)[1]
+def _value_without(fit: LossFit, index: int) -> float:
+    """Return the value without one change, with the other changes and the noise fixed."""
+    return LossFit(fit.curve, _without(fit.changes, index)).fit_at(fit.noise)[1]
 
 
-def _without(changes: tuple[Shift, ...], number: int) -> tuple[Shift, ...]:
-    return changes[:number] + changes[number + 1 :]
+def _without(changes: tuple[LossChange, ...], index: int) -> tuple[LossChange, ...]:
+    return changes[:index] + changes[index + 1 :]
 
 
-def _joined(falls: list[tuple[Shift, float]], count: int) -> list[Shift]:
-    """So many falls, parted where the gaps between the short ones, given in order, are widest."""
-    gaps = [after.place - before.place for (before, _), (after, _) in pairwise(falls)]
+def _joined(falls: list[tuple[LossChange, float]], count: int) -> list[LossChange]:
+    """Join short falls, given in order, into `count` long ones, split at the widest gaps."""
+    gaps = [after.start - before.start for (before, _), (after, _) in pairwise(falls)]
     cuts = sorted(int(gap) + 1 for gap in np.argsort(gaps)[len(gaps) - count + 1 :])
     return [_span(falls[start:stop]) for start, stop in pairwise([0, *cuts, len(falls)])]
 
 
-def _span(falls: list[tuple[Shift, float]]) -> Shift:
-    """One fall from where a tenth of these is gone to where nine tenths are."""
+def _span(falls: list[tuple[LossChange, float]]) -> LossChange:
+    """Return one fall from where a tenth of these is gone to where nine tenths are."""
     gone = np.cumsum([height for _, height in falls])
-    start, stop = (int(np.searchsorted(gone, share * gone[-1])) for share in (0.1, 0.9))
-    place = falls[start][0].place
-    return Shift("logistic", place, falls[stop][0].place + falls[stop][0].length - place)
+    first, last = (falls[int(np.searchsorted(gone, share * gone[-1]))][0] for share in (0.1, 0.9))
+    return LossChange("logistic", first.start, last.start + last.length - first.start)
 
 
-def moved(readings: Readings, changes: Sequence[Shift], noise: Noise, rounds: int = 2) -> LossCourse:
-    """The changes moved and stretched to where they fit best, the noise refitted in between."""
-    course = None
+def moved(curve: LossCurve, changes: Sequence[LossChange], noise: Noise, rounds: int = 2) -> LossFit:
+    """Move and stretch the changes to the best fit, refitting the noise after each round."""
+    fit = None
     for _ in range(rounds):
-        changes = Residuals(readings, changes, noise).minimised()
-        course = LossCourse(readings, changes)
-        if course.noise == noise:
+        changes = ChangeResiduals(curve, changes, noise).minimised()
+        fit = LossFit(curve, changes)
+        if fit.noise == noise:
             break
-        noise = course.noise
-    assert course is not None
-    return course
+        noise = fit.noise
+    assert fit is not None
+    return fit
 
 
-class Residuals:
-    """White noise left at places and lengths (logarithms) of changes, everything linear fitted."""
+class ChangeResiduals:
+    """White noise left as a function of the starts and log lengths of changes, everything linear fitted.
 
-    def __init__(self, readings: Readings, changes: Sequence[Shift], noise: Noise):
-        self.readings, self.changes = readings, tuple(changes)
-        self.whitened = whitening(noise, len(readings))
-        self.y = readings.whitened(noise)
-        self.decays, self.among = readings.basis.whitened(noise)
-        self.start = np.array([part for c in self.changes for part in (c.place, np.log(c.length))])
+    Eliminating the linear coefficients (variable projection) leaves two unknowns per change.
+    """
 
-    def at(self, position: Array) -> tuple[Shift, ...]:
-        """The changes at other places and lengths."""
+    def __init__(self, curve: LossCurve, changes: Sequence[LossChange], noise: Noise):
+        self.curve = curve
+        self.changes = tuple(changes)
+        self.whitened = whitening(noise, len(curve))
+        self.y = curve.whitened(noise)
+        self.decays, self.among = curve.basis.whitened(noise)
+        self.start = np.array([value for c in self.changes for value in (c.start, np.log(c.length))])
+
+    def at(self, position: Array) -> tuple[LossChange, ...]:
+        """Return the changes at other starts and lengths."""
         return tuple(
-            Shift(change.shape, float(place), float(np.exp(length)), change.sign)
-            for change, place, length in zip(self.changes, position[::2], position[1::2], strict=True)
+            LossChange(change.shape, float(start), float(np.exp(length)), change.sign)
+            for change, start, length in zip(self.changes, position[::2], position[1::2], strict=True)
         )
 
     def _columns(self, position: Array) -> Array:
-        changes = [change.column(self.readings.steps) for change in self.at(position)]
+        changes = [change.column(self.curve.steps) for change in self.at(position)]
         return self.whitened(np.column_stack(changes))
 
     def fit(self, position: Array) -> tuple[Array, Array, Array]:
-        """What is left, the active columns, and the heights of the changes."""
-        own = self._columns(position)
-        A, mixed = np.concatenate([self.decays, own], axis=1), own.T @ self.decays
-        G = np.block([[self.among, mixed.T], [mixed, own.T @ own]])
+        """Return the residuals, the active columns, and the heights of the changes."""
+        columns = self._columns(position)
+        A = np.concatenate([self.decays, columns], axis=1)
+        mixed = columns.T @ self.decays
+        G = np.block([[self.among, mixed.T], [mixed, columns.T @ columns]])
         x, _ = least_squares(G, A.T @ self.y, float(self.y @ self.y))
         return self.y - A @ x, A[:, x > 0], x[-len(self.changes) :]
 
     def slopes(self, position: Array, active: Array, heights: Array) -> Array:
-        """How what is left moves with the position: -P dA x, P the projection off the active columns."""
+        """Return the derivative of the residuals: -P dA x, P the projection off the active columns.
+
+        This is Kaufman's form of variable projection: it drops the term in which P itself moves.
+        """
         D = np.empty((len(self.y), len(position)))
         nudges = np.where(np.arange(len(position)) % 2, 1e-3, 1e-3 * np.exp(np.repeat(position[1::2], 2)))
         here = self._columns(position)
-        for part, nudge in enumerate(nudges):
-            moved = position.copy()
-            moved[part] += nudge
-            change = self.whitened(self.at(moved)[part // 2].column(self.readings.steps)[:, None])[:, 0]
-            D[:, part] = heights[part // 2] * (change - here[:, part // 2]) / nudge
+        for index, nudge in enumerate(nudges):
+            nudged = position.copy()
+            nudged[index] += nudge
+            change = self.whitened(self.at(nudged)[index // 2].column(self.curve.steps)[:, None])[:, 0]
+            D[:, index] = heights[index // 2] * (change - here[:, index // 2]) / nudge
         Q, _ = np.linalg.qr(active)
         return -(D - Q @ (Q.T @ D))
 
-    def minimised(self, rounds: int = 10) -> tuple[Shift, ...]:
-        """The changes where the sum of squares is least nearby (Levenberg-Marquardt)."""
-        n, count = len(self.readings), len(self.changes)
-        low, high = np.zeros(2 * count), np.tile([n - 1.0, np.log(0.75 * n)], count)
-        position, damping = np.clip(self.start, low, high), 1e-2
+    def minimised(self, rounds: int = 10) -> tuple[LossChange, ...]:
+        """Return the changes at a nearby minimum of the sum of squares (Levenberg-Marquardt)."""
+        n = len(self.curve)
+        low = np.zeros(2 * len(self.changes))
+        high = np.tile([n - 1.0, np.log(0.75 * n)], len(self.changes))
+        position = np.clip(self.start, low, high)
+        damping = 1e-2
         left, active, heights = self.fit(position)
         for _ in range(rounds):
             J = self.slopes(position, active, heights)
-            value, H, g = left @ left, J.T @ J, J.T @ left
+            value = left @ left
+            H = J.T @ J
+            g = J.T @ left
+            # Raise the damping until a step lowers the squares; give up on this minimum after four tries.
             for _ in range(4):
                 step = np.linalg.solve(H + np.diag(damping * np.diag(H) + 1e-12 * np.trace(H) + 1e-300), g)
                 tried = np.clip(position - np.clip(step, -_longest(position), _longest(position)), low, high)
-                found = self.fit(tried)
-                if found[0] @ found[0] < value:
+                result = self.fit(tried)
+                if result[0] @ result[0] < value:
                     break
                 damping *= 6
             else:
                 break
-            position, damping = tried, damping / 5
-            left, active, heights = found
+            position = tried
+            damping = damping / 5
+            left, active, heights = result
             if left @ left > (1 - 1e-5) * value:
                 break
         return self.at(position)
 
 
 def _longest(position: Array) -> Array:
-    """The longest step: a change by its own length or two readings, its length by a factor of two."""
+    """The longest step: a start by its change's length or two readings, a length by a factor of two."""
     most = np.full(len(position), np.log(2.0))
     most[::2] = np.maximum(np.exp(position[1::2]), 2.0)
     return most
 
 
-def _reshaped(course: LossCourse) -> LossCourse:
-    """Each change in the shape that fits best."""
-    for number in range(len(course.changes)):
-        course = min((course, *other_shapes(course, number)), key=lambda found: found.value)
-    return course
+def _reshaped(fit: LossFit) -> LossFit:
+    """Give each change the shape that fits best."""
+    for index in range(len(fit.changes)):
+        fit = min((fit, *other_shapes(fit, index)), key=lambda candidate: candidate.value)
+    return fit
 
 
-def other_shapes(course: LossCourse, number: int) -> list[LossCourse]:
-    """The course with one change in each of the other shapes, moved to where it fits."""
-    change = course.changes[number]
+def other_shapes(fit: LossFit, index: int) -> list[LossFit]:
+    """Return the fits with one change in each of the other shapes, moved to the best fit."""
+    change = fit.changes[index]
+    before = fit.changes[:index]
+    after = fit.changes[index + 1 :]
     return [
-        moved(
-            course.readings, _replaced(course.changes, number, change.shaped(shape)), course.noise, rounds=1
-        )
+        moved(fit.curve, (*before, change.shaped(shape), *after), fit.noise, rounds=1)
         for shape in SHAPES
         if shape != change.shape
     ]
 
 
-def _replaced(changes: tuple[Shift, ...], number: int, change: Shift) -> tuple[Shift, ...]:
-    return (*changes[:number], change, *changes[number + 1 :])
-
-
-def _without_idle(course: LossCourse, least: float) -> LossCourse:
-    """Changes taken away that the others can do without, each gaining less than `least` beside them."""
-    for number in reversed(range(len(course.changes))):
-        rest = _without(course.changes, number)
-        without = (
-            _reshaped(moved(course.readings, rest, course.noise)) if rest else LossCourse(course.readings)
-        )
-        if course.gain_over(without) < least:
-            return _without_idle(without, least)
-    return course
+def _without_redundant(fit: LossFit, least: float) -> LossFit:
+    """Drop changes that gain less than `least` given the others."""
+    for index in reversed(range(len(fit.changes))):
+        rest = _without(fit.changes, index)
+        smaller = _reshaped(moved(fit.curve, rest, fit.noise)) if rest else LossFit(fit.curve)
+        if fit.gain_over(smaller) < least:
+            return _without_redundant(smaller, least)
+    return fit

@@ -1,1 +1,1 @@
-"""Singular values of attention weights, and models with some of them taken away."""
+"""Singular values of a model's weights."""

@@ -1,35 +1,35 @@
-"""Singular values of attention weights: of q, k, v, o as they stand, or of q times k in each head."""
+"""Singular values of a model's weights: of single matrices, or of the product of q and k per head."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attangent._core.errors import AttangentError
-from attangent.stages.spectra.named import named_projections
-from attangent.stages.spectra.weights import PARTS, AttentionWeights, Projection, attention_weights
+from attangent._core.errors import AttangentError, loading
+from attangent._core.plots import COLOURS, check_picture, finished, in_style, panels
+from attangent.stages.spectra.weights import (
+    PROJECTIONS,
+    AttentionWeights,
+    Projection,
+    attention_weights,
+    named_projections,
+)
 
-TARGETS = (*PARTS, "qk")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TARGETS = (*PROJECTIONS, "qk")
 
 
 @dataclass(frozen=True)
-class Change:
-    """All singular values before, and Frobenius norms before, after and of the difference as written."""
-
-    values: Tensor
-    norm_before: float
-    norm_after: float
-    difference: float
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A whole projection x W + b: the spectrum is that of W; b is left alone.
-
-    `values` are in float64, largest first; `keep` leaves those where a mask is true, says what it changed.
-    """
+class WeightMatrix:
+    """A whole projection x W + b: its spectrum is that of W."""
 
     layer: int
     module: str
@@ -38,37 +38,21 @@ class Matrix:
     head: int | None = None
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.projection.tensors
-
-    @property
     def count(self) -> int:
+        """Number of singular values."""
         return min(self.projection.weight.shape)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is all of its module's weight."""
-        return self.projection.weight.numel() == self.projection.module.weight.numel()
-
     def values(self) -> Tensor:
+        """Compute the singular values in float64, largest first."""
         return torch.linalg.svdvals(self.projection.weight.double())
-
-    def keep(self, kept: Tensor) -> Change:
-        weight = self.projection.weight
-        before = weight.double()
-        U, S, Vh = torch.linalg.svd(before, full_matrices=False)
-        weight.copy_((U[:, kept] * S[kept]) @ Vh[kept])
-        after = weight.double()
-        return Change(S, before.norm().item(), after.norm().item(), (after - before).norm().item())
 
 
 @dataclass(frozen=True)
 class HeadProduct:
-    """What the scores of one head depend on: (x W_q + b_q)(y W_k + b_k)' = [x 1] M [y 1]'.
+    """The scores of one head depend on (x W_q + b_q)(y W_k + b_k)' = [x 1] M [y 1]'.
 
-    M = A B' with A = [W_q; b_q] and B = [W_k; b_k], (inputs + 1, head size). With M = U S V', A <- U_r U_r' A
-    turns M into U_r S_r V_r' and leaves B, which other heads may share, and the basis of the head, in which
-    rotary positions turn, as they were. Where positions rotate or norms follow, M is the product before them.
+    M = A B' with A = [W_q; b_q] and B = [W_k; b_k], (inputs + 1, head size). If positions rotate or norms
+    follow, M is the product before them.
     """
 
     layer: int
@@ -78,92 +62,86 @@ class HeadProduct:
     target: str = "qk"
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.block.projections["q"].tensors
-
-    @property
     def count(self) -> int:
-        return min(min(self._with_bias(part).shape) for part in "qk")
+        """Number of singular values."""
+        return min(min(self.factor(name).shape) for name in "qk")
 
     def values(self) -> Tensor:
-        return _product_svd(self._with_bias("q"), self._with_bias("k"))[1]
+        """Compute the singular values of M in float64, largest first."""
+        return product_svd(self.factor("q"), self.factor("k"))[1]
 
-    def keep(self, kept: Tensor) -> Change:
-        A, B = self._with_bias("q"), self._with_bias("k")
-        U, S = _product_svd(A, B)
-        weight, bias = self.block.head("q", self.head)
-        projected = U[:, kept] @ (U[:, kept].T @ A)
-        weight.copy_(projected[: len(weight)])
-        if bias is not None:
-            bias.copy_(projected[-1])
-        after = self._with_bias("q")
-        return Change(S, _norm(A, B), _norm(after, B), _norm(after - A, B))
-
-    def _with_bias(self, part: str) -> Tensor:
-        """Weight with its bias as a last row, of zeros where only the other of q and k has one."""
-        weight, bias = self.block.head(part, self.head)
+    def factor(self, name: str) -> Tensor:
+        """Return A (`q`) or B (`k`); if only the other one has a bias, the last row is zero."""
+        weight, bias = self.block.head(name, self.head)
         rows = weight.double()
-        if all(self.block.projections[part].bias is None for part in "qk"):
+        if all(self.block.projections[each].bias is None for each in "qk"):
             return rows
         return torch.cat([rows, rows.new_zeros(1, rows.shape[1]) if bias is None else bias.double()[None]])
 
 
-def _product_svd(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
-    """Left vectors and singular values of A B' through the small factors of A and B."""
+def product_svd(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """Return left vectors and singular values of A B'."""
+    # A B' is inputs x inputs but has the rank of a head: decompose the small product of the R factors.
     Q, R = torch.linalg.qr(A)
     _, T = torch.linalg.qr(B)
     U, S, _ = torch.linalg.svd(R @ T.T, full_matrices=False)
     return Q @ U, S
 
 
-def _norm(A: Tensor, B: Tensor) -> float:
-    """Frobenius norm of A B'."""
-    return ((A.T @ A) * (B.T @ B)).sum().clamp_min(0).sqrt().item()
-
-
-Spectral = Matrix | HeadProduct
+Spectral = WeightMatrix | HeadProduct
 
 
 def spectral_parts(
     model: nn.Module, targets: Iterable[str], layers: Iterable[int] | None = None
 ) -> list[Spectral]:
-    """What `targets` name in these layers: q, k, v, o, the product qk of each head, or weights by name."""
-    wanted = (targets,) if isinstance(targets, str) else tuple(targets)
-    if not wanted or not all(isinstance(name, str) and name for name in wanted):
+    """Return what `targets` name in these layers: q, k, v, o, qk per head, mlp, or modules by name."""
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise AttangentError(
-            f"targets are {wanted}, expected one or more of {', '.join(TARGETS)}, mlp, or names of modules"
+            f"targets are {names}, expected one or more of {', '.join(TARGETS)}, mlp, or names of modules"
         )
-    if len(set(wanted)) < len(wanted):
-        raise AttangentError(f"targets are {wanted}, expected each one once")
+    if len(set(names)) < len(names):
+        raise AttangentError(f"targets are {names}, expected each one once")
     chosen = None if layers is None else [*layers]
-    of_attention = [target for target in wanted if target in TARGETS]
-    parts: list[Spectral] = []
-    for target in wanted:
-        if target not in TARGETS:
-            named = named_projections(model, target, chosen)
-            parts += [Matrix(layer, module, target, found) for layer, module, found in named]
+    of_attention = [target for target in names if target in TARGETS]
+    parts: list[Spectral] = [
+        WeightMatrix(layer, module, target, projection)
+        for target in names
+        if target not in TARGETS
+        for layer, module, projection in named_projections(model, target, chosen)
+    ]
     for block in attention_weights(model, chosen) if of_attention else ():
         for target in of_attention:
             if target == "qk":
                 parts += [HeadProduct(block.layer, block.name, block, head) for head in range(block.heads)]
             else:
-                parts.append(Matrix(block.layer, block.name, target, block.projections[target]))
+                parts.append(WeightMatrix(block.layer, block.name, target, block.projections[target]))
     return parts
 
 
 @torch.no_grad()
 def spectrum(
-    model: nn.Module, targets: Iterable[str] = PARTS, layers: Iterable[int] | None = None
+    model: nn.Module, targets: Iterable[str] = PROJECTIONS, layers: Iterable[int] | None = None
 ) -> pd.DataFrame:
-    """Singular values of the model's attention weights, one row a value.
+    """Compute the singular values of a model's weights.
 
-    Columns: layer, module, target, head (of qk, else empty), index (0 is the largest), value.
-    `plot_spectrum(frame, path)` draws them.
+    Args:
+        model: A Hugging Face model.
+        targets: Some of q, k, v, o, qk (the product of q and k per head, with biases), mlp (all linear
+            modules outside attention), or endings of module names such as "mlp.down_proj".
+        layers: Layers from 0; by default all.
 
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
-    >>> spectrum(model).groupby("target").value.count().to_dict()
-    {'k': 8, 'o': 8, 'q': 8, 'v': 8}
+    Returns:
+        One row per value: layer, module, target, head (of qk, else empty), index (0 is the largest), value.
+
+    Raises:
+        AttangentError: If a target or layer does not exist, or the weights are quantised.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+        >>> spectrum(model).groupby("target").value.count().to_dict()
+        {'k': 8, 'o': 8, 'q': 8, 'v': 8}
     """
     return pd.concat(
         [_rows(part, part.values()) for part in spectral_parts(model, targets, layers)], ignore_index=True
@@ -181,3 +159,53 @@ def _rows(part: Spectral, values: Tensor) -> pd.DataFrame:
             "value": values.cpu().numpy(),
         }
     )
+
+
+def summarised(values: pd.DataFrame) -> pd.DataFrame:
+    """Summarise singular values per matrix or head: number, largest, median, and rank for 90 % of squares."""
+    keys = ["layer", "module", "target", "head"]
+    groups = [rows for _, rows in values.groupby(keys, sort=False, dropna=False)]
+    frame = pd.DataFrame([{**rows.iloc[0][keys].to_dict(), **_figures(rows["value"])} for rows in groups])
+    return frame.drop(columns="head") if values["head"].isna().to_numpy().all() else frame
+
+
+def _figures(column: Any) -> dict[str, float]:
+    values = column.to_numpy()
+    energy = np.cumsum(values**2)
+    return {
+        "values": len(values),
+        "largest": float(values[0]),
+        "median": float(np.median(values)),
+        "for_90_percent": int(np.searchsorted(energy, 0.9 * energy[-1])) + 1,
+    }
+
+
+@in_style
+def plot_spectrum(frame: pd.DataFrame, path: str | PathLike[str] | None = None) -> "Figure":
+    """Draw singular values from `spectrum`: one panel per target, one curve per layer (and head)."""
+    if path is not None:
+        check_picture(path)
+    targets = list(dict.fromkeys(frame["target"]))
+    if not targets:
+        raise AttangentError("the frame has no singular values: take it from spectrum(model)")
+    figure, axes = panels(len(targets))
+    for panel, target in zip(axes, targets, strict=True):
+        for _, values in frame.query("target == @target").groupby(["layer", "head"], dropna=False):
+            colour = COLOURS[int(values["layer"].iloc[0]) % len(COLOURS)]
+            panel.semilogy(values["index"], values["value"], color=colour, lw=1)
+        panel.set(title=target, xlabel="index", ylabel="singular value")
+    return finished(figure, path)
+
+
+def load_model(name: str) -> Any:
+    """Load a model from a folder or the Hub, with the head it was saved with if transformers knows it."""
+    import transformers
+
+    what = (
+        "is a folder without a model" if Path(name).is_dir() else "is neither a folder nor a model on the Hub"
+    )
+    with loading(f"{name} {what}"):
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        kind = (config.architectures or ["AutoModel"])[0]
+        known = getattr(transformers, kind, transformers.AutoModel)
+        return known.from_pretrained(name, trust_remote_code=False).eval()
