@@ -1,4 +1,4 @@
-"""Find the changes in a loss curve: try one at a time, move it to the best fit, keep it if it gains enough."""
+"""Find the changes in a loss curve: try one at a time, move it to the best fit, keep it if it pays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
