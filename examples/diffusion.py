@@ -1,11 +1,11 @@
-"""Train a score network on points of the plane, draw samples from it, and say how good they are.
+"""Train a score network on points of the plane, draw samples from it, and measure how good they are.
 
-For data of your own: `noised_data(points, process, copies=2)` in the place of `draw_data`.
+For your own data, use `noised_data(points, process, copies=2)` instead of `draw_data`.
 """
 
 import torch
 
-from attangent.papers.p2_softmax.diffusion import (
+from attangent.papers.p2_softmax import (
     ForwardProcess,
     GaussianMixture,
     NaturalInputs,
@@ -25,4 +25,4 @@ samples = sample(model, process, n=1000, method="sde", steps=50)
 rng = torch.Generator().manual_seed(1)
 truth = process.noised(target.draw(1000, rng), process.T0, rng)
 print("modes covered:", mode_coverage(samples, target.at(process, process.T0)).covered, "of 4")
-print(f"distance to the truth / that of two true samples: {sample_quality(samples, truth).ratio:.1f}")
+print(f"distance to true samples / distance between true samples: {sample_quality(samples, truth).ratio:.1f}")

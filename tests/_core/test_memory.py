@@ -11,9 +11,7 @@ from attangent import AttangentError, attention, icl, kernels
 from attangent._core import memory
 from attangent._core.memory import check_memory, free_memory, readable
 from attangent.attention.features import Elu, Learned
-from attangent.papers import p3_two_stage, p4_in_context, p5_forecasting
-from attangent.papers.p2_softmax import diffusion
-from attangent.papers.p3_two_stage.facts.typed_facts import TypedFacts
+from attangent.papers import p4_in_context, p5_forecasting
 
 
 def test_what_fits_passes_without_a_look(monkeypatch):
@@ -74,14 +72,7 @@ ENTRIES = {
     "transformer layers": lambda: p4_in_context.InContextTransformer(
         3, 2, p4_in_context.TransformerConfig(layers=HUGE)
     ),
-    "ring": lambda: diffusion.GaussianMixture.ring(modes=HUGE),
-    "times": lambda: diffusion.ForwardProcess().grid(HUGE),
-    "copies": lambda: diffusion.noised_data(torch.ones(3, 2), diffusion.ForwardProcess(), copies=HUGE),
-    "projections": lambda: diffusion.sliced_wasserstein(torch.ones(3, 2), torch.ones(3, 2), projections=HUGE),
-    "prompts": lambda: p3_two_stage.TwoStageData(d=4, L=3).sample(HUGE),
-    "relu attention": lambda: p3_two_stage.ReluAttention(HUGE),
     "state space": lambda: p5_forecasting.ResidualSSM(d=HUGE),
-    "facts": lambda: TypedFacts(subjects=HUGE).corpus(),
 }
 
 

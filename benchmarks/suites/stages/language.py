@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._core.files import write_json
-from attangent.papers.p3_two_stage.facts.counterfact import load_counterfact
+from attangent.papers.p3_two_stage.facts.corpora import load_counterfact
 from attangent.papers.p3_two_stage.facts.fact_model import Reading
 from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
 from attangent.stages import StageDetector

@@ -21,14 +21,19 @@ MOVED = {
     "icl.transformer": "papers.p4_in_context.transformer",
     "kernels.guarantee": "papers.p1_prefix.guarantee",
     "stages.facts": "papers.p3_two_stage.facts",
+    "stages.facts.typed_facts": "papers.p3_two_stage.facts.corpora",
     "stages.theory": "papers.p3_two_stage.theory",
+    "stages.theory.constructions": "papers.p3_two_stage.theory.floor",
+    "stages.theory.search": "papers.p3_two_stage.theory.floor",
     "tuning.compare": "papers.p1_prefix.head_to_head",
     "tuning.data.layouts": "papers.p1_prefix.superglue",
     "tuning.data.math": "papers.p1_prefix.math_data",
     "tuning.solving": "papers.p1_prefix.solve",
 }
 """New names of old modules; their submodules moved with them."""
-RENAMED: dict[str, dict[str, str]] = {}
+RENAMED = {
+    "diffusion": {"Adam": "AdamDescent", "Course": "TrainingHistory", "Estimate": "SampleMean"},
+}
 """New names of things that were renamed on the way, by old module."""
 REMOVED = {
     "tuning.planning": "a plan cost five runs and its interval missed on a fresh task; "

@@ -1,34 +1,64 @@
-"""P3: attention that learns an easy pattern before a hard one, facts that a model learns, and edits of its spectrum."""
+"""P3: attention that learns an easy pattern before a hard one, facts in a GPT-2, edits of its spectrum."""
 
 from typing import TYPE_CHECKING
 
 from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from attangent.papers.p3_two_stage.facts.corpora import FactCorpus, TypedFacts, load_counterfact
+    from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
     from attangent.papers.p3_two_stage.low_rank import load_low_rank
     from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
     from attangent.papers.p3_two_stage.theory.attention import ReluAttention
     from attangent.papers.p3_two_stage.theory.data import TwoStageData
-    from attangent.papers.p3_two_stage.theory.floor import q_loss_bounds
-    from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
+    from attangent.papers.p3_two_stage.theory.floor import (
+        bias_solution,
+        minimise_q_loss,
+        paper_solution,
+        q_loss,
+        q_loss_bounds,
+        signed_solution,
+    )
+    from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+
+_MODULES = {
+    "facts.corpora": ("FactCorpus", "TypedFacts", "load_counterfact"),
+    "facts.language": ("LanguageTraining", "train_on_facts"),
+    "low_rank": ("load_low_rank",),
+    "spectrum_edit": ("edit_spectrum",),
+    "theory.attention": ("ReluAttention",),
+    "theory.data": ("TwoStageData",),
+    "theory.floor": (
+        "bias_solution",
+        "minimise_q_loss",
+        "paper_solution",
+        "q_loss",
+        "q_loss_bounds",
+        "signed_solution",
+    ),
+    "theory.training": ("ConstantRate", "NoisySGD", "train"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "ConstantRate",
+    "FactCorpus",
+    "LanguageTraining",
     "NoisySGD",
     "ReluAttention",
     "TwoStageData",
+    "TypedFacts",
+    "bias_solution",
     "edit_spectrum",
+    "load_counterfact",
     "load_low_rank",
+    "minimise_q_loss",
+    "paper_solution",
+    "q_loss",
     "q_loss_bounds",
+    "signed_solution",
     "train",
+    "train_on_facts",
 ]
 
-_HOMES = {
-    "NoisySGD": "theory.training",
-    "ReluAttention": "theory.attention",
-    "TwoStageData": "theory.data",
-    "edit_spectrum": "spectrum_edit",
-    "load_low_rank": "low_rank",
-    "q_loss_bounds": "theory.floor",
-    "train": "theory.training",
-}
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,6 +1,7 @@
-"""The tests of `papers/p2/approximation.py`."""
+"""The tests of `approximation.py`."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,6 +21,10 @@ class TestClaims(ClaimSuite):
 
     def examine(self, finding):
         assert finding.figures
+
+
+class TestRepairs(ClaimSuite):
+    found = {"P2/theorem-g.4-repaired": "holds"}
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +72,14 @@ def test_a_mismatch_that_does_not_fall_is_found_out(monkeypatch):
         approximation, "KernelScore", type("Fixed", (KernelScore,), {"posterior_mean": constant})
     )
     assert check("P2/theorem-g.5").verdict is Verdict.VIOLATED
+
+
+def test_a_function_with_a_jump_is_not_approximated_so_fast(monkeypatch):
+    right = Line.draw.__func__
+
+    def jump(cls, settings, seed):
+        line = right(cls, settings, seed)
+        return replace(line, values=line.values.sign())
+
+    monkeypatch.setattr(Line, "draw", classmethod(jump))
+    assert check("P2/theorem-g.4-repaired").verdict is Verdict.VIOLATED

@@ -1,13 +1,11 @@
-"""The tests of `papers/p2/diffusion_error.py`."""
+"""The tests of `diffusion_error.py`."""
 
 import math
 
 import pytest
 
 from attangent.audit import Verdict
-from attangent.papers.p2_softmax.diffusion import (
-    KernelScore,
-)
+from attangent.papers.p2_softmax.diffusion import ErrorTerms, KernelScore
 from tests.papers.harness import ClaimSuite, checking
 
 SMALLER = {
@@ -15,6 +13,8 @@ SMALLER = {
     "P2/coupling-width": {"inits": 1},
 }
 """Settings that show the same in less time."""
+
+
 check = checking(SMALLER, seed=1)
 
 
@@ -31,6 +31,10 @@ class TestClaims(ClaimSuite):
     def examine(self, finding):
         assert finding.figures
         assert all(math.isfinite(value) for value in finding.numbers.values())
+
+
+class TestRepairs(ClaimSuite):
+    found = {"P2/claim-g.1-repaired": "holds"}
 
 
 def test_claim_g1_fails_at_step_zero_and_holds_with_the_factor_four():
@@ -57,3 +61,8 @@ def test_coupling_falls_fiftyfold_and_is_not_what_hurts():
     finding = check("P2/coupling-width", inits=3)
     assert finding.numbers["coupling falls by"] > 50
     assert all(conclusion.kept for conclusion in finding.conclusions)
+
+
+def test_the_factor_one_is_found_out(monkeypatch):
+    monkeypatch.setattr(ErrorTerms, "bound", property(lambda self: self.printed_bound))
+    assert check("P2/claim-g.1-repaired").verdict is Verdict.VIOLATED

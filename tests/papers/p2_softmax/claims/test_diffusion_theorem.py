@@ -1,4 +1,4 @@
-"""The tests of `papers/p2/diffusion_theorem.py`."""
+"""The tests of `diffusion_theorem.py`."""
 
 import math
 
@@ -8,22 +8,24 @@ import torch
 from attangent.audit import Verdict, registry
 from attangent.papers.p2_softmax.claims import diffusion_theorem
 from attangent.papers.p2_softmax.claims.diffusion_setting import diffusion_setting, network
-from attangent.papers.p2_softmax.diffusion import (
-    KernelScore,
-)
+from attangent.papers.p2_softmax.diffusion import KernelScore, relative_error
 from tests.papers.harness import ClaimSuite, checking
 
 SMALLER = {
+    "P2/score-comparison": {"n": 256, "m": 64, "steps": 100, "test": 1000},
     "P2/early-stopping": {"n": 128, "test": 600},
     "P2/theorem-6.5": {"sizes": [32, 256], "m": 64, "steps": 80, "test": 1000},
 }
 """Settings that show the same in less time."""
+
+
 check = checking(SMALLER, seed=1)
 
 
 class TestClaims(ClaimSuite):
     found = {
         "P2/early-stopping": "holds",
+        "P2/score-comparison": "violated",
         "P2/theorem-6.5": "open",
     }
     broken = {
@@ -58,3 +60,27 @@ def test_right_side_of_theorem_6_5_by_hand():
     Gamma += (2 * A / lam) ** 2 * (math.log(20) + math.log(math.log(16)))
     whole = 1 / (4 * lam) + 2 * A**2 + 2 * A + math.sqrt(2 * A * Gamma) + Gamma
     assert diffusion_theorem._log10_right_side(problem, model, settings) == pytest.approx(math.log10(whole))
+
+
+def test_comparison_would_hold_for_a_worse_relu_network(monkeypatch):
+    right = diffusion_theorem._errors
+
+    def worse(*args):
+        found = right(*args)
+        return found | {"mlp": 10 * found["mlp"]}
+
+    monkeypatch.setattr(diffusion_theorem, "_errors", worse)
+    assert check("P2/score-comparison").verdict is Verdict.HOLDS
+
+
+@pytest.mark.parametrize(("name", "most"), [("paper's inputs", 0.11), ("natural inputs", 0.04)])
+def test_relative_error_of_the_posterior_mean_over_three_seeds(name, most):
+    """The settings of the quick comparison: four modes of radius 0.7 and deviation 0.1."""
+    settings = registry.get("P2/score-comparison").quick
+    inputs = diffusion_theorem.INPUTS[name]
+    errors = []
+    for seed in range(3):
+        problem = diffusion_setting(settings, seed)
+        model = network(problem, settings, inputs=inputs).fit(problem.data, problem.validation)
+        errors.append(relative_error(model, problem.target, problem.test))
+    assert sum(errors) / 3 <= most

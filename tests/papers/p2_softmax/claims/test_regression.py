@@ -1,4 +1,6 @@
-"""The tests of `papers/p2/regression.py`."""
+"""The tests of `regression.py`."""
+
+import math
 
 import torch
 
@@ -22,6 +24,19 @@ class TestClaims(ClaimSuite):
         assert finding.figures
 
 
+class TestRepairs(ClaimSuite):
+    found = {
+        "P2/theorem-g.2-logarithm": "violated",
+        "P2/equation-25-repaired": "holds",
+        "P2/appendix-f-features-repaired": "holds",
+        "P2/theorem-g.2-repaired": "holds",
+    }
+    broken = {
+        "P2/equation-25-repaired": {"tolerance": 1e-9},
+        "P2/theorem-g.2-repaired": {"rate": 2.2},
+    }
+
+
 def test_equation_25_would_hold_if_the_kernel_were_the_identity(monkeypatch):
     def identity(self, X, X2=None):
         return torch.eye(self.d_out * len(X), dtype=torch.float64) / self.m
@@ -41,3 +56,22 @@ def test_printed_features_would_do_for_a_single_neuron(monkeypatch):
     monkeypatch.setattr(regression, "_neuron_features", one_neuron)
     monkeypatch.setattr(SoftmaxNetwork, "kernel", kernel)
     assert check("P2/appendix-f-features").verdict is Verdict.HOLDS
+
+
+def test_the_logarithm_would_do_at_a_width_below_the_theorems(monkeypatch):
+    right = regression.constants
+
+    def narrow(p, settings):
+        found = right(p, settings)
+        width = math.log10(p.size / p.lambda_min) - math.log10(p.size) - 3
+        return type("Narrow", (), {"log10_width": width, "B": found.B})
+
+    monkeypatch.setattr(regression, "constants", narrow)
+    finding = check("P2/theorem-g.2-logarithm", decades=[1e-3, 2e-3, 3e-3, 4e-3])
+    assert finding.verdict is Verdict.HOLDS
+
+
+def test_features_of_another_kernel_are_found_out(monkeypatch):
+    right = SoftmaxNetwork.kernel
+    monkeypatch.setattr(SoftmaxNetwork, "kernel", lambda self, X: 1.001 * right(self, X))
+    assert check("P2/appendix-f-features-repaired").verdict is Verdict.VIOLATED

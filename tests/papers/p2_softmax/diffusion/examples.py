@@ -31,7 +31,7 @@ def tilted(d: int = 3) -> GaussianMixture:
 
 TARGETS = {
     "ring of modes": TARGET,
-    "Gaussian": GaussianMixture.gaussian([0.3, -0.2], 0.4),
+    "Gaussian": GaussianMixture.spherical([[0.3, -0.2]], 0.4),
     "tilted, d=3": tilted(3),
     "one dimension": GaussianMixture.spherical([[-1.0], [0.5]], 0.2, [0.3, 0.7]),
     "rings": Rings((0.3, 0.7), 0.05),

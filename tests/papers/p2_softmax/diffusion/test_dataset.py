@@ -5,7 +5,7 @@ import torch
 
 from attangent import AttangentError
 from attangent._core.random import generator
-from attangent.papers.p2_softmax.diffusion import ScoreData, draw_data, noised_data
+from attangent.papers.p2_softmax.diffusion import draw_data, noised_data
 from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, TARGET
 
 
@@ -31,21 +31,10 @@ def test_clean_labels_are_the_posterior_mean():
     assert (clean.y - DATA.y).square().sum() > 1
 
 
-def test_split_keeps_rows_together():
-    train, rest = DATA.split(0.25)
-    assert (len(train), len(rest)) == (90, 30)
-    torch.testing.assert_close(torch.cat([train.y, rest.y]), DATA.y)
-    torch.testing.assert_close(torch.cat([train.t, rest.t]), DATA.t)
-
-
 def test_bad_data_are_refused():
-    with pytest.raises(AttangentError, match="y has 2 rows but x has 3"):
-        ScoreData(torch.ones(3), torch.zeros(3, 2), torch.zeros(2, 2))
     with pytest.raises(AttangentError, match="points has shape"):
         noised_data(torch.zeros(4), PROCESS)
     with pytest.raises(AttangentError, match="NaN"):
         noised_data(torch.full((4, 2), torch.nan), PROCESS)
-    with pytest.raises(AttangentError, match="leaves nothing to train"):
-        DATA.split(1.0)
     with pytest.raises(AttangentError, match="n is 0"):
         draw_data(TARGET, PROCESS, 0)

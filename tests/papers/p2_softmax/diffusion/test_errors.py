@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.papers.p2_softmax.diffusion import Adam, KernelScore, draw_data, error_terms, hilbert_function
+from attangent.papers.p2_softmax.diffusion import (
+    AdamDescent,
+    KernelScore,
+    draw_data,
+    error_terms,
+    hilbert_function,
+)
 from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, TARGET, TEST, softmax
 
 MODEL = softmax(steps=40).fit(DATA)
@@ -16,7 +22,7 @@ STEPS = [0, 1, 10, 40]
 
 @pytest.fixture(scope="module")
 def terms():
-    kept = sorted(MODEL.course.snapshots)
+    kept = sorted(MODEL.history.snapshots)
     return error_terms(MODEL, TARGET, DATA, TEST, [step for step in STEPS if step in kept], F_H)
 
 
@@ -78,11 +84,11 @@ def test_mismatch_vanishes_where_the_labels_come_from_the_hilbert_space(monkeypa
 
 def test_models_that_were_not_trained_by_descent_are_refused():
     with pytest.raises(AttangentError, match="train the model by Descent"):
-        error_terms(softmax(trainer=Adam(3)).fit(DATA), TARGET, DATA, TEST, [0], F_H)
+        error_terms(softmax(trainer=AdamDescent(3)).fit(DATA), TARGET, DATA, TEST, [0], F_H)
 
 
 def test_steps_that_were_not_kept_are_refused():
-    with pytest.raises(AttangentError, match="step 39 was not kept"):
+    with pytest.raises(AttangentError, match="step 39 is not a checkpoint"):
         error_terms(MODEL, TARGET, DATA, TEST, [39], F_H)
 
 

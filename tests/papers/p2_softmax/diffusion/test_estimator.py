@@ -7,7 +7,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.papers.p2_softmax.diffusion import (
-    Adam,
+    AdamDescent,
     Descent,
     ExactScore,
     GaussianMixture,
@@ -25,10 +25,10 @@ from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, TARGET, TE
 MAKERS = {
     "exact": lambda: ExactScore(PROCESS, TARGET),
     "softmax": lambda: softmax(inputs=NaturalInputs()),
-    "softmax, Adam": lambda: softmax(trainer=Adam(60, 1.0), inputs=NaturalInputs()),
+    "softmax, Adam": lambda: softmax(trainer=AdamDescent(60, 1.0), inputs=NaturalInputs()),
     "kernel": lambda: KernelScore(PROCESS, 64, inputs=NaturalInputs(), steps=40),
     "wide kernel": lambda: KernelScore(PROCESS, math.inf, inputs=NaturalInputs(), steps=40),
-    "mlp": lambda: MLPScore(PROCESS, 32, NaturalInputs(), Adam(120, 0.02)),
+    "mlp": lambda: MLPScore(PROCESS, 32, NaturalInputs(), AdamDescent(120, 0.02)),
 }
 
 
@@ -52,16 +52,11 @@ def test_score_and_posterior_mean_belong_together(estimator):
 def test_one_time_serves_all_points(estimator):
     x = TEST.x[:5]
     torch.testing.assert_close(estimator.score(0.5, x), estimator.score(torch.full((5,), 0.5), x))
-    torch.testing.assert_close(
-        estimator.score(0.5, x.float().numpy()), estimator.score(0.5, x), rtol=1e-5, atol=1e-5
-    )
 
 
 def test_wrong_points_are_refused(estimator):
-    with pytest.raises(AttangentError, match=r"x has shape \(4, 3\), expected \(rows, 2\)"):
+    with pytest.raises(AttangentError, match=r"x has shape \(4, 3\); expected \(points, 2\)"):
         estimator.score(0.5, torch.zeros(4, 3))
-    with pytest.raises(AttangentError, match="t has shape"):
-        estimator.posterior_mean(torch.ones(3), torch.zeros(4, 2))
 
 
 @pytest.mark.parametrize("make", [maker for name, maker in MAKERS.items() if name != "exact"])
@@ -70,13 +65,6 @@ def test_before_fit_it_says_so(make):
         make().score(0.5, torch.zeros(4, 2))
     with pytest.raises(AttangentError, match="not fitted"):
         make().at(3)
-
-
-@pytest.mark.parametrize("make", [maker for name, maker in MAKERS.items() if name != "exact"])
-def test_validation_data_of_another_dimension_are_refused(make):
-    other = draw_data(GaussianMixture.gaussian([0.0], 1.0), PROCESS, 5)
-    with pytest.raises(AttangentError, match="validation has 1 coordinates but data has 2"):
-        make().fit(DATA, other)
 
 
 def test_the_exact_score_has_no_steps():
@@ -115,7 +103,7 @@ def test_natural_inputs_help_unless_their_gain_is_high_and_the_target_linear():
         model = KernelScore(PROCESS, math.inf, inputs=inputs, steps=1000, rate=1.9)
         return relative_error(model.fit(data, draw_data(target, PROCESS, 400, seed=3)), target, test)
 
-    wide = GaussianMixture.gaussian([0.0, 0.0], 1.0)
+    wide = GaussianMixture.spherical([[0.0, 0.0]], 1.0)
     assert error(TARGET, NaturalInputs()) < 0.5 * error(TARGET, PaperInputs())
     assert error(wide, NaturalInputs(gain=3.0)) > error(wide, PaperInputs()) > error(wide, NaturalInputs())
 
@@ -125,7 +113,6 @@ def test_natural_inputs_help_unless_their_gain_is_high_and_the_target_linear():
     [
         (lambda: Descent(steps=0), "steps is 0"),
         (lambda: Descent(rate=-1.0), "rate is"),
-        (lambda: Adam(patience=0), "patience is 0"),
         (lambda: MLPScore(PROCESS, 0), "hidden is 0"),
         (lambda: KernelScore(PROCESS, 2.5), "m is 2.5"),
         (lambda: KernelScore(PROCESS, 64, steps=0), "steps is 0"),

@@ -7,7 +7,7 @@ import torch
 
 from attangent.kernels import vectorise
 from attangent.papers.p2_softmax.diffusion import KernelScore, label_loss
-from attangent.papers.p2_softmax.diffusion.softmax import curvature
+from attangent.papers.p2_softmax.diffusion.networks import curvature
 from attangent.papers.p2_softmax.networks import softmax_limit
 from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, TARGET, TEST, VALIDATION, softmax
 

@@ -1,13 +1,50 @@
-"""The forward process: marginals, times and the relation between posterior mean and score."""
+"""The forward process: schedules, marginals, times, and the relation between posterior mean and score."""
 
 import math
 
 import pytest
 import torch
+from scipy.integrate import quad
 
 from attangent import AttangentError
 from attangent._core.random import generator
-from attangent.papers.p2_softmax.diffusion import ForwardProcess, LinearSchedule
+from attangent.papers.p2_softmax.diffusion import (
+    ConstantSchedule,
+    ForwardProcess,
+    LinearSchedule,
+)
+
+TIMES = torch.tensor([0.0, 0.02, 0.7, 2.5, 4.999, 5.0], dtype=torch.float64)
+
+
+SCHEDULES = {
+    "constant": ConstantSchedule(1.7),
+    "linear": LinearSchedule(0.1, 3.0, 4.0),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
+def test_integral_is_that_of_g(schedule):
+    def g(t: float) -> float:
+        return schedule.g(torch.tensor(t, dtype=torch.float64)).item()
+
+    reference = [quad(g, 0, t.item(), points=[4.0], limit=200)[0] for t in TIMES]
+    torch.testing.assert_close(
+        schedule.integral(TIMES), torch.tensor(reference, dtype=torch.float64), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ConstantSchedule(0.0),
+        lambda: LinearSchedule(1.0, -1.0, 5.0),
+    ],
+)
+def test_schedules_that_are_not_positive_are_refused(make):
+    with pytest.raises(AttangentError, match=r"above 0"):
+        make()
+
 
 PROCESS = ForwardProcess(LinearSchedule(0.2, 2.0, 3.0), T=3.0, T0=0.01)
 
@@ -40,14 +77,13 @@ def test_variance_is_exact_for_tiny_times():
 
 
 def test_grids_run_from_T_to_T0():
-    for spacing in ("log", "uniform"):
-        times = PROCESS.grid(10, spacing)
-        assert len(times) == 11
-        assert times[0].item() == pytest.approx(3.0)
-        assert times[-1].item() == pytest.approx(0.01)
-        assert (times.diff() < 0).all()
-    ratios = PROCESS.grid(10)[1:] / PROCESS.grid(10)[:-1]
+    times = PROCESS.grid(10)
+    assert len(times) == 11
+    assert times[0].item() == pytest.approx(3.0)
+    assert times[-1].item() == pytest.approx(0.01)
+    ratios = times[1:] / times[:-1]
     torch.testing.assert_close(ratios, ratios[:1].expand(10))
+    assert (ratios < 1).all()
 
 
 def test_log_uniform_times_are_uniform_in_the_logarithm():
@@ -63,15 +99,3 @@ def test_log_uniform_times_are_uniform_in_the_logarithm():
 def test_bad_times_are_refused(changes):
     with pytest.raises(AttangentError, match=r"T0? is"):
         ForwardProcess(**changes)
-
-
-def test_bad_points_are_refused():
-    rng = generator(0, "test")
-    with pytest.raises(AttangentError, match=r"x0 has shape \(3,\)"):
-        PROCESS.noised(torch.zeros(3), 1.0, rng)
-    with pytest.raises(AttangentError, match="t has shape"):
-        PROCESS.noised(torch.zeros(3, 2), torch.ones(2), rng)
-    with pytest.raises(AttangentError, match="goes down to -1"):
-        PROCESS.noised(torch.zeros(3, 2), -1.0, rng)
-    with pytest.raises(AttangentError, match="spacing is 'cubic'"):
-        PROCESS.grid(3, "cubic")  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.papers.p2_softmax.diffusion import Adam, Descent, checkpoints
+from attangent.papers.p2_softmax.diffusion import AdamDescent, Descent, checkpoints
 from attangent.papers.p2_softmax.diffusion.training import train
 
 
@@ -12,7 +12,7 @@ def quadratic(trainer, **options):
     """1/2 (w - 3)^2 from w = 0, with curvature 1."""
     w = torch.zeros(1, dtype=torch.float64)
     optimiser = trainer.optimiser([w], lambda: 1.0, 1)
-    return train([w], lambda: [w - 3.0], optimiser, trainer, **options)
+    return train([w], lambda: [w - 3.0], optimiser, trainer.steps, **options)
 
 
 def test_descent_by_hand():
@@ -22,7 +22,7 @@ def test_descent_by_hand():
 
 
 def test_adam_makes_steps_of_its_rate():
-    course = quadratic(Adam(steps=3, rate=0.1))
+    course = quadratic(AdamDescent(steps=3, rate=0.1))
     moved = [course.snapshots[t][0].item() for t in range(4)]
     assert moved[1] == pytest.approx(0.1, rel=1e-6)
     assert moved[3] == pytest.approx(0.3, rel=0.02)
@@ -39,12 +39,6 @@ def test_the_best_checkpoint_is_chosen():
     assert course.best_step == 1
 
 
-def test_patience():
-    losses = iter([5.0, 1.0, 2.0, 3.0, 0.5])
-    course = quadratic(Descent(steps=4, rate=0.5, patience=2), validate=lambda: next(losses))
-    assert list(course.snapshots) == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("steps", [1, 2, 7, 1000, 10**8])
 def test_checkpoints_span_the_run(steps):
     found = checkpoints(steps, 12)
@@ -58,11 +52,3 @@ def test_checkpoints_span_the_run(steps):
 def test_checkpoints_of_no_run_are_refused(steps, count):
     with pytest.raises(AttangentError, match="expected a whole number of at least 1"):
         checkpoints(steps, count)
-
-
-@pytest.mark.parametrize("kind", [Adam, Descent])
-def test_rates_and_steps_beyond_reason_are_refused(kind):
-    with pytest.raises(AttangentError, match=r"rate is 1e\+300, expected at most 1e\+06"):
-        kind(rate=1e300)
-    with pytest.raises(AttangentError, match="steps is 17,592,186,044,416, expected at most"):
-        kind(steps=2**44)

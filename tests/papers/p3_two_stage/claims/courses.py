@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 
-from attangent.papers.p3_two_stage.claims.two_stage_setting import two_stages
+from attangent.papers.p3_two_stage.claims.stage_runs import two_stages
 
 
 def short_run(settings, seed):

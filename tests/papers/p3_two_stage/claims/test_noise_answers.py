@@ -1,4 +1,4 @@
-"""The tests of `papers/p3/noise_answers.py`."""
+"""The tests of `noise_answers.py`."""
 
 import pytest
 import torch
@@ -16,6 +16,8 @@ SMALLER = {
     "P3/proposition-7": {"lengths": [33, 129, 257, 513]},
 }
 """Settings that show the same in less time."""
+
+
 check = checking(SMALLER)
 
 
@@ -32,6 +34,11 @@ class TestClaims(ClaimSuite):
         "P3/equation-21": {"independent_labels": True},
     }
     check = staticmethod(check)
+
+
+class TestRepairs(ClaimSuite):
+    found = {"P3/equation-21-repaired": "holds"}
+    broken = {"P3/equation-21-repaired": {"independent_labels": True}}
 
 
 def test_labels_of_the_data_are_outside_the_hypotheses_of_proposition_6():
@@ -51,3 +58,11 @@ def test_the_mean_answers_are_those_of_long_prompts():
     for name, part, U in (("P", prompts.p, noise.W), ("Q", prompts.q, noise.V)):
         answers = attend(part, U, torch.ones(1, dtype=torch.float64))
         assert answers.flatten().tolist() == pytest.approx(means[name].flatten().tolist(), abs=0.05)
+
+
+def test_a_wrong_mean_is_found_out(monkeypatch):
+    right = noise_answers.mean_answers
+    monkeypatch.setattr(
+        noise_answers, "mean_answers", lambda *given: {name: 2 * mean for name, mean in right(*given).items()}
+    )
+    assert check("P3/equation-21-repaired").verdict.failed

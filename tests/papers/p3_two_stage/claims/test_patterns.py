@@ -1,5 +1,6 @@
-"""The tests of `papers/p3/patterns.py`."""
+"""The tests of `patterns.py`."""
 
+import pytest
 import torch
 
 from attangent.audit import Verdict
@@ -18,6 +19,22 @@ class TestClaims(ClaimSuite):
 
     def examine(self, finding):
         assert all(line.kept for line in ours(finding))
+
+
+class TestRepairs(ClaimSuite):
+    found = {"P3/lemma-6-repaired": "holds", "P3/lemma-7-repaired": "holds"}
+
+
+FALSIFIED = {
+    "P3/lemma-6-repaired": ("flips_by_turning", lambda part, U, norm: part.labels[:, 0].abs().sum(-1)),
+    "P3/lemma-7-repaired": ("changed_share", lambda settings, d, seed: 0.25),
+}
+
+
+@pytest.mark.parametrize("id", FALSIFIED)
+def test_repairs_can_fail(monkeypatch, id):
+    monkeypatch.setattr(patterns, *FALSIFIED[id])
+    assert check(id).verdict.failed
 
 
 def test_signs_that_follow_the_noise_would_be_believed(monkeypatch):

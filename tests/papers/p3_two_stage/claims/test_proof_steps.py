@@ -1,5 +1,6 @@
-"""The tests of `papers/p3/proof_steps.py`."""
+"""The tests of `proof_steps.py`."""
 
+import pytest
 import torch
 
 from attangent.audit import Verdict
@@ -12,6 +13,8 @@ SMALLER = {
     "P3/signal-dominates-noise": {"dimensions": [8, 12, 16, 24]},
 }
 """Settings that show the same in less time."""
+
+
 check = checking(SMALLER)
 
 
@@ -27,6 +30,16 @@ class TestClaims(ClaimSuite):
         "P3/assumption-2": {"u": 3.0, "r": 0.03},
     }
     check = staticmethod(check)
+
+
+class TestRepairs(ClaimSuite):
+    found = {
+        "P3/assumption-2-repaired": "holds",
+        "P3/activation-count-repaired": "holds",
+        "P3/equation-23-repaired": "holds",
+        "P3/definition-5-repaired": "holds",
+        "P3/signal-dominates-noise-repaired": "holds",
+    }
 
 
 def test_few_active_tokens_would_be_believed(monkeypatch):
@@ -57,3 +70,34 @@ def test_counts_that_concentrate_would_be_believed(monkeypatch):
 def test_a_strong_signal_would_be_believed(monkeypatch):
     monkeypatch.setattr(proof_steps, "signal_over_noise", lambda settings, d, seed: (2.0, 3.0))
     assert check("P3/signal-dominates-noise").verdict is Verdict.HOLDS
+
+
+FALSIFIED = {
+    "P3/activation-count-repaired": (
+        "active_counts",
+        lambda settings, d, seed: 0.9 + 0 * _counts(settings, d),
+    ),
+    "P3/equation-23-repaired": ("optimum", lambda settings, d, seed: (0.1, 0.7, 0.2)),
+    "P3/definition-5-repaired": ("telling_shares", lambda settings, L, seed: _counts(settings, 8).flatten()),
+    "P3/signal-dominates-noise-repaired": ("signal_over_noise", lambda settings, d, seed: (0.5, 0.5)),
+}
+
+
+def _counts(settings, d):
+    return torch.linspace(0.2, 0.3, 12, dtype=torch.float64).reshape(2, 6)
+
+
+@pytest.mark.parametrize("id", FALSIFIED)
+def test_it_can_fail(monkeypatch, id):
+    monkeypatch.setattr(proof_steps, *FALSIFIED[id])
+    assert check(id).verdict.failed
+
+
+def test_longer_tokens_are_found_out(monkeypatch):
+    class Longer(proof_steps.TwoStageData):
+        def sample(self, *given, **named):
+            prompts = super().sample(*given, **named)
+            return type(prompts)(1.5 * prompts.x1, *[getattr(prompts, f) for f in list(vars(prompts))[1:6]])
+
+    monkeypatch.setattr(proof_steps, "TwoStageData", Longer)
+    assert check("P3/assumption-2-repaired").verdict.failed

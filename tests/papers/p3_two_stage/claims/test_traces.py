@@ -1,4 +1,4 @@
-"""The tests of `papers/p3/traces.py`."""
+"""The tests of `traces.py`."""
 
 import dataclasses
 
@@ -15,6 +15,7 @@ from tests.papers.harness import ClaimSuite, check
 class TestClaims(ClaimSuite):
     found = {
         "P3/corollary-1": "violated",
+        "P3/corollary-1-repaired": "holds",
     }
 
 
@@ -40,7 +41,7 @@ def test_the_factors_take_the_gradient_of_their_product():
     before = [[factor.clone().requires_grad_() for factor in pair] for pair in run.factors]
     run._walk(1)
     W, V = (keys.mT @ queries for keys, queries in before)
-    weights = traces.Weights(W, V, torch.zeros(1, dtype=torch.float64))
+    weights = traces.ReluWeights(W, V, torch.zeros(1, dtype=torch.float64))
     loss = torch.nn.functional.softplus(-run.prompts.answers * run.model.f(run.prompts, weights)).mean()
     loss.backward()
     kept = 1 - settings.rate * run.scale.weight_decay
@@ -48,3 +49,15 @@ def test_the_factors_take_the_gradient_of_their_product():
         for factor, after in zip(pair, stepped, strict=True):
             wanted = kept * factor.detach() - settings.rate * factor.grad
             assert after.flatten().tolist() == pytest.approx(wanted.flatten().tolist(), abs=1e-12)
+
+
+def test_gradients_that_are_said_to_be_smaller_are_found_out(monkeypatch):
+    right = traces.FactorRun
+
+    class Understated(right):
+        def __init__(self, settings, seed):
+            super().__init__(settings, seed)
+            self.parts = [dataclasses.replace(part, steepest=0.01 * part.steepest) for part in self.parts]
+
+    monkeypatch.setattr(traces, "FactorRun", Understated)
+    assert check("P3/corollary-1-repaired").verdict.failed

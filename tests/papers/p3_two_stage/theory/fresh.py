@@ -2,7 +2,7 @@
 
 import math
 
-from attangent.papers.p3_two_stage.theory.search import q_losses
+from attangent.papers.p3_two_stage.theory.floor import q_losses
 
 LENGTHS = (9, 33, 129, 1025)
 

@@ -1,4 +1,4 @@
-"""Theorem 4.2, Corollary 4.3, Lemma 5.3 and the limit of the learning rate: training itself."""
+"""Theorem 4.2 and Corollary 4.3: gradient descent converges, in how many steps, at which learning rate."""
 
 import math
 
@@ -18,6 +18,7 @@ from attangent.papers.p2_softmax.claims.softmax_regression import (
     softmax_regression,
     theorem_hypotheses,
 )
+from attangent.papers.p2_softmax.networks import softmax_limit
 
 _SIZES = {
     "n": 6,
@@ -80,10 +81,7 @@ def _convergence(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion(
-                "|F(T) - Y|^2 after 2 log(nd/eps)/(m eta lambda) steps",
-                "<=",
-                settings.epsilon,
-                at_the_end,
+                "|F(T) - Y|^2 after 2 log(nd/eps)/(m eta lambda) steps", "<=", settings.epsilon, at_the_end
             ),
             stays_below("largest |F(t) - Y|^2 / bound (1 - m eta lambda/2)^t", squared, bounds),
         ),
@@ -268,4 +266,94 @@ def _induction_figure(loss: Tensor, bound: Tensor, scaled_gradient: Tensor) -> F
             Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
         ),
         log_y=True,
+    )
+
+
+def close_points(h: float) -> torch.Tensor:
+    """Two unit vectors in the plane at the angle h."""
+    return torch.tensor([[1.0, 0.0], [math.cos(h), math.sin(h)]], dtype=torch.float64)
+
+
+def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
+    """lambda at infinite width, and the steps to epsilon at the rate 1/lambda_max, labels +-1."""
+    kernel = softmax_limit(close_points(h), sigma=sigma)
+    spectrum = torch.linalg.eigvalsh(kernel)
+    residual = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    prediction = predict_training(kernel, residual, 1 / spectrum[-1].item())
+    high = 1
+    while 2 * float(prediction.loss(high)) > epsilon:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
+    return spectrum[0].item(), float(high)
+
+
+@claim(
+    "P2/theorem-4.2-poly",
+    place="Section 4, below Theorem 4.2",
+    title="poly(nd) neurons and steps fit any data",
+    quote="""as we have poly(nd) number of neurons and training steps, the softmax NN can fit any training
+        datasets with n number of d-dim training samples""",
+    statement="""A number of steps that depends on n and d alone, as a power, is enough to fit any n points
+        in d dimensions.""",
+    rests_on=("P2/theorem-4.2",),
+    quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0, "epsilon": 0.01},
+    full={"angles": [0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.0125]},
+    seconds=0.1,
+)
+def polynomial(settings: Settings, seed: int) -> Finding:
+    """Two points at the angle h with labels +-1: n and d are fixed, the steps grow like h^-2."""
+    found = [steps_to_fit(h, settings.sigma, settings.epsilon) for h in settings.angles]
+    inverse, steps = [1 / h for h in settings.angles], [count for _, count in found]
+    return Finding(
+        hypotheses=(
+            Hypothesis("smallest lambda_min of H*", ">=", 1e-12, min(lam for lam, _ in found)),
+            Hypothesis("largest |x|", "<=", 1 + 1e-12, 1.0),
+            Hypothesis("largest |y|", "<=", 1.0, 1.0),
+        ),
+        conclusions=(
+            Conclusion.of_trend("steps to epsilon over 1/h, n = d = 2", "<=", at_most(0.0), inverse, steps),
+        ),
+        numbers={f"lambda at h = {h:g}": lam for h, (lam, _) in zip(settings.angles, found, strict=True)},
+        figures=(
+            Figure(
+                "Steps to fit two points of opposite labels",
+                "1 / angle",
+                "steps",
+                (Series.of("infinite width", inverse, steps),),
+                log_x=True,
+                log_y=True,
+            ),
+        ),
+        remark="1/lambda is not bounded by a power of nd: close points with different labels make it as "
+        "large as one likes. The theorem itself has lambda in it and is not touched. The same on "
+        "every seed.",
+    )
+
+
+@claim(
+    "P2/theorem-4.2-poly-repaired",
+    repairs="P2/theorem-4.2-poly",
+    place="Section 4, below Theorem 4.2, repaired",
+    title="poly(nd, 1/lambda) steps",
+    statement="""log(|Y|^2/epsilon) / (2 eta m lambda) steps are enough in the limit of a wide network: a
+        power of nd and of 1/lambda.""",
+    derivation="Every direction falls by 1 - eta m lambda at least in a step, and (1 - a)^(2T) <= e^(-2aT).",
+    quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0},
+    sizes=({"epsilon": 0.01}, {"epsilon": 1e-4}),
+    seconds=0.1,
+)
+def steps_with_lambda(settings: Settings, seed: int) -> Finding:
+    ratios = []
+    for h in settings.angles:
+        lam, steps = steps_to_fit(h, settings.sigma, settings.epsilon)
+        top = math.cos(h) * math.exp(settings.sigma**2 * math.cos(h)) + math.exp(settings.sigma**2)
+        allowed = math.ceil(math.log(2 / settings.epsilon) * top / (2 * lam))
+        ratios.append(steps / allowed)
+    return Finding(
+        hypotheses=(),
+        conclusions=(Conclusion("largest steps / stated steps", "<=", 1.0, max(ratios)),),
+        numbers={f"h = {h:g}": ratio for h, ratio in zip(settings.angles, ratios, strict=True)},
     )

@@ -66,6 +66,6 @@ def network(
     keep: tuple[int, ...] = (),
 ) -> SoftmaxScore:
     """An untrained softmax estimator of these settings, to be trained by gradient descent."""
-    descent = Descent(settings.steps, settings.rate, quiet=True)
+    descent = Descent(settings.steps, settings.rate)
     chosen = inputs or PaperInputs()
     return SoftmaxScore(problem.process, m or settings.m, settings.sigma, chosen, descent, keep, problem.seed)

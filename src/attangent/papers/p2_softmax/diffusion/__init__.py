@@ -1,8 +1,12 @@
 """Diffusion with a softmax score estimator: processes, known targets, estimators, samplers, error terms."""
 
-from attangent._core.gate import guard_arrays
 from attangent.papers.p2_softmax.diffusion.dataset import ScoreData, draw_data, noised_data
-from attangent.papers.p2_softmax.diffusion.errors import ErrorTerms, Estimate, error_terms, hilbert_function
+from attangent.papers.p2_softmax.diffusion.errors import (
+    ErrorTerms,
+    SampleMean,
+    error_terms,
+    hilbert_function,
+)
 from attangent.papers.p2_softmax.diffusion.estimator import (
     ExactScore,
     ScoreEstimator,
@@ -10,38 +14,28 @@ from attangent.papers.p2_softmax.diffusion.estimator import (
     relative_error,
     score_error,
 )
-from attangent.papers.p2_softmax.diffusion.features import InputMap, NaturalInputs, PaperInputs
+from attangent.papers.p2_softmax.diffusion.inputs import InputMap, NaturalInputs, PaperInputs
 from attangent.papers.p2_softmax.diffusion.kernel import KernelScore
-from attangent.papers.p2_softmax.diffusion.mixture import GaussianMixture, Target
-from attangent.papers.p2_softmax.diffusion.mlp import MLPScore
-from attangent.papers.p2_softmax.diffusion.process import ForwardProcess
-from attangent.papers.p2_softmax.diffusion.quality import (
+from attangent.papers.p2_softmax.diffusion.networks import MLPScore, SoftmaxScore
+from attangent.papers.p2_softmax.diffusion.process import ConstantSchedule, ForwardProcess, LinearSchedule
+from attangent.papers.p2_softmax.diffusion.sampling import (
     Coverage,
     SampleQuality,
     mmd,
     mode_coverage,
+    sample,
     sample_quality,
     sliced_wasserstein,
 )
-from attangent.papers.p2_softmax.diffusion.rings import Rings
-from attangent.papers.p2_softmax.diffusion.sampler import sample
-from attangent.papers.p2_softmax.diffusion.schedule import (
-    ConstantSchedule,
-    LinearSchedule,
-    NumericSchedule,
-    Schedule,
-)
-from attangent.papers.p2_softmax.diffusion.softmax import SoftmaxScore
-from attangent.papers.p2_softmax.diffusion.training import Adam, Course, Descent, checkpoints
+from attangent.papers.p2_softmax.diffusion.targets import GaussianMixture, Rings, Target
+from attangent.papers.p2_softmax.diffusion.training import AdamDescent, Descent, TrainingHistory, checkpoints
 
 __all__ = [
-    "Adam",
+    "AdamDescent",
     "ConstantSchedule",
-    "Course",
     "Coverage",
     "Descent",
     "ErrorTerms",
-    "Estimate",
     "ExactScore",
     "ForwardProcess",
     "GaussianMixture",
@@ -50,15 +44,15 @@ __all__ = [
     "LinearSchedule",
     "MLPScore",
     "NaturalInputs",
-    "NumericSchedule",
     "PaperInputs",
     "Rings",
+    "SampleMean",
     "SampleQuality",
-    "Schedule",
     "ScoreData",
     "ScoreEstimator",
     "SoftmaxScore",
     "Target",
+    "TrainingHistory",
     "checkpoints",
     "draw_data",
     "error_terms",
@@ -73,5 +67,3 @@ __all__ = [
     "score_error",
     "sliced_wasserstein",
 ]
-
-guard_arrays(globals())

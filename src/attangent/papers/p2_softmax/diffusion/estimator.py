@@ -1,20 +1,23 @@
-"""What every score estimator offers: fit, posterior_mean, score."""
+"""The interface of score estimators (fit, posterior_mean, score), the exact score, and errors."""
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Self
 
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.papers.p2_softmax.diffusion._inputs import as_points, as_times
 from attangent.papers.p2_softmax.diffusion.dataset import ScoreData
-from attangent.papers.p2_softmax.diffusion.mixture import Target
-from attangent.papers.p2_softmax.diffusion.process import ForwardProcess
+from attangent.papers.p2_softmax.diffusion.process import ForwardProcess, Times, times_of
+from attangent.papers.p2_softmax.diffusion.targets import Points, Target
 
 
 class ScoreEstimator(ABC):
-    """F(t, x), an estimate of E[x(0) | x(t) = x], and the score (alpha F - x) / (1 - alpha^2)."""
+    """F(t, x), an estimate of E[x(0) | x(t) = x], and the score (alpha F - x) / (1 - alpha^2).
+
+    Attributes:
+        process: The forward process.
+    """
 
     process: ForwardProcess
     _d: int | None = None
@@ -22,17 +25,15 @@ class ScoreEstimator(ABC):
     @property
     def d(self) -> int:
         """The dimension of the data, known once the estimator is fitted."""
-        return self._require_fitted()
+        if self._d is None:
+            raise AttangentError(f"this {type(self).__name__} is not fitted; call fit(data) first")
+        return self._d
 
     def at(self, step: int) -> Self:
-        """The estimator after `step` steps of its training, where they were kept."""
-        self._require_fitted()
-        return copy.copy(self)._use(step)
-
-    def _require_fitted(self) -> int:
-        if self._d is None:
-            raise AttangentError(f"this {type(self).__name__} is not fitted: call fit(data) first")
-        return self._d
+        """Return the estimator after `step` steps of its training, which must be a checkpoint."""
+        other = copy.copy(self)
+        other._d = self.d  # raises if there is nothing to copy yet
+        return other._use(step)
 
     def _use(self, step: int) -> Self:
         """Answer with the weights of this step from now on."""
@@ -40,28 +41,35 @@ class ScoreEstimator(ABC):
 
     @abstractmethod
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
-        """Learn from noisy labels; with `validation`, stop where its noisy labels are fitted best."""
+        """Learn from noisy labels; with `validation`, keep the step that fits its noisy labels best."""
 
     @abstractmethod
     def _mean(self, t: Tensor, x: Tensor) -> Tensor:
-        """The estimate at checked points."""
+        """Return the estimate at times (points,) and points (points, d)."""
 
-    def posterior_mean(self, t: Any, x: Any) -> Tensor:
-        """F(t, x) (points, d); t is one time or one for each point."""
-        x = as_points("x", x, self.d)
-        return self._mean(as_times(t, len(x)), x)
+    def posterior_mean(self, t: Times, x: Points) -> Points:
+        """Return F(t, x); t is one time or one per point."""
+        if x.ndim != 2 or x.shape[1] != self.d:
+            raise AttangentError(f"x has shape {tuple(x.shape)}; expected (points, {self.d})")
+        return self._mean(times_of(t, x), x)
 
-    def score(self, t: Any, x: Any) -> Tensor:
-        """The estimate of grad log p_t(x) (points, d)."""
-        x = as_points("x", x, self.d)
+    def score(self, t: Times, x: Points) -> Points:
+        """Return the estimate of grad log p_t(x)."""
         return self.process.score(self.posterior_mean(t, x), t, x)
 
 
 class ExactScore(ScoreEstimator):
-    """The true score of a known target; `fit` has nothing to learn."""
+    """The true score of a known target; `fit` has nothing to learn.
+
+    Args:
+        process: The forward process.
+        target: The known distribution of x(0).
+    """
 
     def __init__(self, process: ForwardProcess, target: Target):
-        self.process, self.target, self._d = process, target, target.d
+        self.process = process
+        self.target = target
+        self._d = target.d
 
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
         return self
@@ -71,19 +79,45 @@ class ExactScore(ScoreEstimator):
 
 
 def relative_error(estimator: ScoreEstimator, target: Target, test: ScoreData) -> float:
-    """E|F - F*|^2 / E|F*|^2 over the points of `test`, F* = E[x(0) | x(t)]; their labels are not used."""
+    """Return E|F - F*|^2 / E|F*|^2 over the points of `test`, with F* = E[x(0) | x(t)].
+
+    Args:
+        estimator: A fitted estimator.
+        target: The known distribution of x(0).
+        test: Times and points; the labels are not used.
+
+    Returns:
+        The relative error, 0 for the exact score.
+    """
     true = target.posterior_mean(estimator.process, test.t, test.x)
-    found = estimator.posterior_mean(test.t, test.x)
-    return ((found - true).square().sum() / true.square().sum()).item()
+    estimate = estimator.posterior_mean(test.t, test.x)
+    return ((estimate - true).square().sum() / true.square().sum()).item()
 
 
 def label_loss(estimator: ScoreEstimator, data: ScoreData) -> float:
-    """The mean of |F - y|^2 over the noisy labels: what can be measured without knowing the target."""
+    """Return the mean of |F - y|^2 over noisy labels, which needs no known target.
+
+    Args:
+        estimator: A fitted estimator.
+        data: Times, points and labels.
+
+    Returns:
+        The mean squared distance to the labels.
+    """
     return (estimator.posterior_mean(data.t, data.x) - data.y).square().sum(dim=1).mean().item()
 
 
 def score_error(estimator: ScoreEstimator, target: Target, test: ScoreData) -> float:
-    """E[lambda(t) |s - grad log p_t|^2] with lambda(t) = 1 - alpha^2, the usual weighting (P2 Eq. 5)."""
+    """Return E[lambda(t) |s - grad log p_t|^2] with lambda(t) = 1 - alpha^2, the usual weighting (P2 Eq. 5).
+
+    Args:
+        estimator: A fitted estimator.
+        target: The known distribution of x(0).
+        test: Times and points; the labels are not used.
+
+    Returns:
+        The weighted error of the score.
+    """
     process = estimator.process
     true = ExactScore(process, target).score(test.t, test.x)
     squares = (estimator.score(test.t, test.x) - true).square().sum(dim=1)

@@ -1,4 +1,4 @@
-"""Kernel regression in place of the network: gradient descent of any length in closed form (P2 Eq. 25)."""
+"""Kernel regression instead of the network: gradient descent of any length in closed form (P2 Eq. 25)."""
 
 import copy
 import math
@@ -6,35 +6,42 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import torch
+from jaxtyping import Float
 from scipy.sparse import eye_array
 from scipy.sparse.linalg import aslinearoperator
 from torch import Tensor
 
-from attangent._core.arrays import fitted
 from attangent._core.checks import check_positive, check_size
 from attangent.kernels import Prediction, SoftmaxNetwork, largest_eigenvalue, predict_training, vectorise
 from attangent.papers.p2_softmax.diffusion.dataset import ScoreData
 from attangent.papers.p2_softmax.diffusion.estimator import ScoreEstimator, label_loss
-from attangent.papers.p2_softmax.diffusion.features import InputMap, PaperInputs
-from attangent.papers.p2_softmax.diffusion.process import ForwardProcess
-from attangent.papers.p2_softmax.diffusion.softmax import (
+from attangent.papers.p2_softmax.diffusion.inputs import InputMap, PaperInputs
+from attangent.papers.p2_softmax.diffusion.networks import (
     LAMBDA_TOLERANCE,
     SoftmaxScore,
     check_even,
     curvature,
 )
+from attangent.papers.p2_softmax.diffusion.process import ForwardProcess
 from attangent.papers.p2_softmax.diffusion.training import checkpoints
 from attangent.papers.p2_softmax.networks import softmax_limit
 
 
 @dataclass(eq=False)
 class KernelScore(ScoreEstimator):
-    """What gradient descent on the softmax network of width m does if its kernel stays as it is.
+    """Gradient descent on the softmax network of width m with its kernel frozen at the start.
 
-    m = math.inf takes the kernel of infinite width, I x g e^(sigma^2 g). `steps` is the step it answers at,
-    or with validation data the last one that is tried; after fit, `at(step)` gives any other at no cost.
-    Everything is float64: small eigenvalues decide what long training does. One eigendecomposition of
-    (d n)^2 numbers, n^2 at infinite width.
+    `fit` makes one eigendecomposition of (d n)^2 numbers, or n^2 at infinite width. After that, `at(step)` is
+    free for every step. All numbers are float64, because small eigenvalues decide what long training does.
+
+    Args:
+        process: The forward process.
+        m: The width; math.inf takes the kernel of infinite width, I x g e^(sigma^2 g).
+        sigma: The standard deviation of the initial weights.
+        inputs: The map of (t, x) into the unit ball.
+        steps: The step to use; with validation data, the last step to try.
+        rate: The learning rate in units of 1 / lambda_max, as in `Descent`.
+        seed: Seed of the initial weights.
     """
 
     process: ForwardProcess
@@ -43,7 +50,6 @@ class KernelScore(ScoreEstimator):
     inputs: InputMap = field(default_factory=PaperInputs)
     steps: int = 300
     rate: float = 1.0
-    """In units of 1 / lambda_max, as in `Descent`."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -55,51 +61,47 @@ class KernelScore(ScoreEstimator):
 
     @classmethod
     def like(cls, softmax: SoftmaxScore, rate: float = 1.0, steps: int = 300) -> Self:
-        """The kernel of this network at its start, with its inputs."""
+        """Return the estimator with the kernel of this network at its start, and its inputs."""
         return cls(softmax.process, softmax.m, softmax.sigma, softmax.inputs, steps, rate, softmax.seed)
 
     def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
-        data.check_beside(validation)
         X = self.inputs(self.process, data.t, data.x)
-        self._fitted = self._wide(X, data.y) if self.m == math.inf else self._finite(X, data.y)
+        if self.m == math.inf:
+            self._regression = _WideKernel(X, data.y, self.sigma, self.rate)
+        else:
+            network = SoftmaxScore(self.process, int(self.m), self.sigma, self.inputs, seed=self.seed)
+            self._regression = _NetworkKernel(network.start(data.d), X, data.y, self.rate)
         self._d = data.d
         tried = [] if validation is None else checkpoints(self.steps, 60)
         self.validation = {step: label_loss(self.at(step), validation) for step in tried if validation}
         return self._use(min(tried, key=lambda step: self.validation[step], default=self.steps))
 
-    def relabelled(self, y: Tensor) -> Self:
-        """The estimator for other labels of the same points, without another eigendecomposition."""
+    def relabelled(self, y: Float[Tensor, "points d"]) -> Self:
+        """Return the estimator for other labels of the same points, without another eigendecomposition."""
         other = self.at(self.step)
-        y = fitted("y", y, self._fitted.X, len(self._fitted.X), self.d)
-        other._fitted = self._fitted.relabelled(y)
+        other._regression = self._regression.relabelled(y)
         return other._use(self.step)
 
     @property
     def squared_norm(self) -> float:
         """|F|^2 in the kernel's Hilbert space."""
-        self._require_fitted()
         return self._function.squared_norm
 
     def _use(self, step: int) -> Self:
-        self._function, self.step = self._fitted.function(step), step
+        self._function = self._regression.function(step)
+        self.step = step
         return self
-
-    def _wide(self, X: Tensor, Y: Tensor) -> "_WideKernel":
-        return _WideKernel(X, Y, self.sigma, self.rate)
-
-    def _finite(self, X: Tensor, Y: Tensor) -> "_NetworkKernel":
-        network = SoftmaxScore(self.process, int(self.m), self.sigma, self.inputs, seed=self.seed)
-        return _NetworkKernel(network.start(Y.shape[1]), X, Y, self.rate)
 
     def _mean(self, t: Tensor, x: Tensor) -> Tensor:
         return self._function(self.inputs(self.process, t, x))
 
 
 class _NetworkKernel:
-    """Kernel regression with the kernel J J'/m of a network, answered through its weights: F = F_0 + J U."""
+    """Kernel regression with the kernel J J'/m of a network, evaluated through its weights: F = F_0 + J U."""
 
     def __init__(self, network: SoftmaxNetwork, X: Tensor, Y: Tensor, rate: float):
-        self.network, self.X = network, X
+        self.network = network
+        self.X = X
         self.rate = rate / curvature(network, X)
         residual = network.forward(X) - Y
         self.prediction = predict_training(network.kernel(X), residual, self.rate, width=network.m)
@@ -124,7 +126,7 @@ class _Linearised:
 
     @property
     def squared_norm(self) -> float:
-        """m |U|^2: U lies in the span of the gradients, and the kernel is J J'/m."""
+        # U lies in the span of the gradients, and the kernel is J J'/m
         return (self.network.m * self.U.square().sum()).item()
 
     def __call__(self, X: Tensor) -> Tensor:
@@ -136,7 +138,8 @@ class _WideKernel:
     """Kernel regression with the kernel of infinite width, which is the same block for each output."""
 
     def __init__(self, X: Tensor, Y: Tensor, sigma: float, rate: float):
-        self.X, self.sigma = X, sigma
+        self.X = X
+        self.sigma = sigma
         self.kernel = softmax_limit(X, sigma=sigma)
         self.rate = rate / largest_eigenvalue(aslinearoperator(self.kernel.numpy()), LAMBDA_TOLERANCE)
         first = predict_training(self.kernel, -Y[:, 0], self.rate)
@@ -169,13 +172,14 @@ class _Expansion:
         return softmax_limit(X, self.X, sigma=self.sigma) @ self.gamma
 
 
-def combination(prediction: Prediction, step: int) -> Tensor:
-    """gamma (n, d) of Eq. (25) after `step` steps, with F = F_0 + K gamma."""
+def combination(prediction: Prediction, step: int) -> Float[Tensor, "n d"]:
+    """Return gamma of Eq. (25) after `step` steps, with F = F_0 + K gamma."""
+    # predicted outputs under the identity instead of K are the coefficients themselves
     identity = aslinearoperator(eye_array(len(prediction.eigenvectors)))
     return prediction.outputs(identity, step)
 
 
 def _same_kernel(known: Prediction, residual: Tensor, rate: float) -> Prediction:
-    """The prediction for another residual, from the eigendecomposition of the known one."""
-    spectrum = known.eigenvalues, known.eigenvectors
+    """Return the prediction for another residual, from the eigendecomposition of the known one."""
+    spectrum = (known.eigenvalues, known.eigenvectors)
     return Prediction(*spectrum, residual, rate * known.width, known.width, known.d_out, known.complete)

@@ -9,8 +9,8 @@ from torch.nn.functional import softplus
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.theory.attention import ReluAttention, Weights
-from attangent.papers.p3_two_stage.theory.data import Prompts, TwoStageData
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
+from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
 
 EXACT = 1e-12
@@ -40,7 +40,7 @@ def linear_decomposition(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _doubled_attention(U: Tensor, prompts: Prompts) -> Tensor:
+def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
     """Equation 1 on X = diag(X_1, X_2) (2d x 2L) with the query (x_L1, x_L2) and the labels written twice."""
     n, L, d = prompts.x1.shape
     X = torch.zeros(n, 2 * d, 2 * L, dtype=torch.float64)
@@ -89,8 +89,8 @@ class _WatchedRun:
         self.begin = self.model.weights
         self.decay = settings.weight_decay
         self.rates: list[float] = []
-        self.gradients: list[Weights] = []
-        self.noises: list[Weights] = []
+        self.gradients: list[ReluWeights] = []
+        self.noises: list[ReluWeights] = []
         half = settings.steps // 2
         config = NoisySGD(
             (ConstantRate(settings.rate, half), ConstantRate(settings.second_rate, settings.steps - half)),
@@ -99,7 +99,7 @@ class _WatchedRun:
         )
         self.course = train(self.model, prompts, config, seed=seed, observer=self._keep)
 
-    def _keep(self, step: int, rate: float, gradient: Weights, xi: Weights) -> None:
+    def _keep(self, step: int, rate: float, gradient: ReluWeights, xi: ReluWeights) -> None:
         self.rates.append(rate)
         self.gradients.append(gradient)
         self.noises.append(xi)
@@ -126,7 +126,7 @@ class _WatchedRun:
         for rate, gradient, xi in zip(self.rates[:-1], self.gradients, self.noises, strict=False):
             kept = 1 - rate * self.decay
             W, V = (kept * weights[i] - rate * (gradient[i] + xi[i]) for i in (0, 1))
-            weights = Weights(W, V, weights.bias)
+            weights = ReluWeights(W, V, weights.bias)
         end = self.course.ends[-1].weights
         return max(_gap(end[i], weights[i]) for i in (0, 1))
 
@@ -166,7 +166,7 @@ def gradients(settings: Settings, seed: int) -> Finding:
     )
 
 
-def printed_gradient(model: ReluAttention, prompts: Prompts, signs: Tensor) -> Weights:
+def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tensor) -> ReluWeights:
     """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f), times y_L as derivative in f."""
     slope = (
         -signs * torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
@@ -177,7 +177,7 @@ def printed_gradient(model: ReluAttention, prompts: Prompts, signs: Tensor) -> W
         active = (torch.einsum("nld,de,ne->nl", x[:, :-1], U[0], query) > 0).double()
         return torch.einsum("n,nl,nld,ne->de", slope, active, x[:, :-1], query)[None]
 
-    return Weights(
+    return ReluWeights(
         over(prompts.x1, model.weights.W),
         over(prompts.x2, model.weights.V),
         torch.zeros_like(model.weights.bias),
@@ -209,11 +209,11 @@ def gradients_with_labels(settings: Settings, seed: int) -> Finding:
     )
 
 
-def autograd_gradient(model: ReluAttention, prompts: Prompts) -> Weights:
+def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWeights:
     weights = model.weights.map(lambda part: part.clone().requires_grad_())
     loss = softplus(-prompts.answers * model.f(prompts, weights)).mean()
     W, V = torch.autograd.grad(loss, weights[:2])
-    return Weights(W, V, weights.bias)
+    return ReluWeights(W, V, weights.bias)
 
 
 @claim(
@@ -282,7 +282,7 @@ def _added_variance(s: Settings) -> float:
     return (s.second_rate * xi) ** 2 * (1 - kept ** (2 * s.second_steps)) / (1 - kept**2)
 
 
-def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, Prompts]:
+def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, TwoStagePrompts]:
     data = TwoStageData(settings.d, settings.L, p=settings.p, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, seed=seed)
     return data, model, data.sample(settings.N, seed=seed)

@@ -1,6 +1,4 @@
-"""Propositions 6 and 7, Equation 21: what the noise weights answer, for labels drawn apart and for the
-data's.
-"""
+"""Propositions 6 and 7, Equation 21: answers of the noise weights, with independent labels or the data."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.papers.p3_two_stage.claims.two_stage_setting import easy_slope
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
-from attangent.papers.p3_two_stage.theory.data import Part, TwoStageData
+from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 
 SETTING = {
     "d": 16,
@@ -137,7 +135,7 @@ def answers_over_lengths(settings: Settings, seed: int) -> NoiseAnswers:
     return found
 
 
-def mean_answers(data: TwoStageData, W: Tensor, V: Tensor, p: Part, q: Part) -> dict[str, Tensor]:
+def mean_answers(data: TwoStageData, W: Tensor, V: Tensor, p: PromptPart, q: PromptPart) -> dict[str, Tensor]:
     """E y relu(x'U x_L) over a token with its label: (mu/2) w*'W x_L, and -(|b| - |a|)_+ / 4 with a = z'V
     x_L, b = zeta'V x_L, for prompts of balanced labels.
     """
@@ -151,7 +149,7 @@ def _form(left: Tensor, U: Tensor, query: Tensor) -> Tensor:
     return ((left @ U[:, 0])[:, None] * query).sum(-1)
 
 
-def _fair(part: Part, seed: int) -> Part:
+def _fair(part: PromptPart, seed: int) -> PromptPart:
     """The same tokens with labels that are fair coins; gathered tokens get the sum of theirs."""
     rng = generator(seed, "fair labels")
     counts = part.labels.abs()
@@ -234,3 +232,37 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
             moved = ((values + sign * pull > 0).double() - (values > 0).double()) * values
             most = torch.maximum(most, (part.labels[:, 0] * moved).sum(-1).abs() / L)
     return most.quantile(0.95).item()
+
+
+@claim(
+    "P3/equation-21-repaired",
+    repairs="P3/equation-21",
+    place="ours",
+    title="What the noise weights answer on the prompts of Section 3.1",
+    statement="""On the prompts of Section 3.1 the answer of the noise weights is (mu/2) w*'W x_L for P
+        parts, and -(|b| - |a|)_+ / 4 with a = z'V x_L, b = zeta'V x_L for Q parts, up to tau_0 |x|^2 sqrt(d
+        log d / L). The first is of order tau_0 / sqrt(d), the second at most tau_0 r |x| / 4: neither falls
+        with L.""",
+    derivation="""The tokens of a context are independent given W and x_L, so that the answer is its mean up
+        to Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second vanishes since (x,
+        y) and (-x, -y) have the same law, and E[y x] = mu w*. For Q parts the mean is relu(a)/2 -
+        (relu(a+b) + relu(a-b))/4.""",
+    quick={**SETTING, "lengths": [33, 129, 513, 2049], "independent_labels": False},
+    sizes=({"d": 16}, {"d": 32}),
+    seconds=0.8,
+)
+def answers_have_a_mean(settings: Settings, seed: int) -> Finding:
+    found = answers_over_lengths(settings, seed)
+    return Finding(
+        conclusions=tuple(
+            Conclusion.of_trend(
+                f"growth exponent in L of |answer - mean|, {name} parts",
+                "<=",
+                -0.3,
+                settings.lengths,
+                found.distances[name],
+            )
+            for name in "PQ"
+        ),
+        numbers={f"|answer| at the largest L, {name} parts": found.sizes[name][-1] for name in "PQ"},
+    )

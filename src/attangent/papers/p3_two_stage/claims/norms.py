@@ -8,7 +8,7 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.theory.attention import ReluAttention, Weights
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
 
@@ -71,7 +71,7 @@ def row_ratios(settings: Settings, d: int, seed: int) -> tuple[float, float, flo
     """
     data = TwoStageData(d, settings.L, frame=settings.frame, seed=seed)
     model = ReluAttention(d, std=settings.std, runs=settings.runs, seed=seed)
-    decay, seen = 1 / math.sqrt(math.log(d)), list[Weights]()
+    decay, seen = 1 / math.sqrt(math.log(d)), list[ReluWeights]()
     config = NoisySGD((ConstantRate(0.5, settings.steps),), decay, settings.std, record_every=10**9)
     prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
     course = train(model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: seen.append(g))
@@ -190,6 +190,6 @@ class _GradientNorms:
     def __init__(self) -> None:
         self.norms: list[Tensor] = []
 
-    def __call__(self, step: int, rate: float, gradient: Weights, xi: Weights) -> None:
+    def __call__(self, step: int, rate: float, gradient: ReluWeights, xi: ReluWeights) -> None:
         W, V = (part.flatten(-3).norm(dim=-1) for part in gradient[:2])
         self.norms.append(torch.stack((W, V, (W**2 + V**2).sqrt())))

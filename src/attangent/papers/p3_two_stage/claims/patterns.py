@@ -9,10 +9,10 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims.elementary import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
-from attangent.papers.p3_two_stage.theory.data import Part, TwoStageData
+from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 
 
 @claim(
@@ -102,7 +102,7 @@ def _flips_figure(lengths: list[int], flips: dict[str, list[float]], bound: list
     )
 
 
-def parts_and_noise(settings: Settings, d: int, L: int, seed: int) -> dict[str, tuple[Part, Tensor]]:
+def parts_and_noise(settings: Settings, d: int, L: int, seed: int) -> dict[str, tuple[PromptPart, Tensor]]:
     """The P and Q parts of some prompts, each prompt a run of its own with noise weights of its own."""
     prompts = TwoStageData(d, L, seed=seed).sample(settings.prompts, seed=seed)
     noise = ReluAttention(d, std=settings.tau_0, runs=settings.prompts, seed=seed).weights
@@ -120,12 +120,14 @@ def _at_power(settings: Settings, d: int, power: float, seed: int) -> float:
     return max(flips_by_turning(part, U, settings.signal).mean().item(), 1e-9) / _bound(settings, L)
 
 
-def _single(part: Part) -> Part:
+def _single(part: PromptPart) -> PromptPart:
     """Every prompt as a run of its own, with noise weights of its own."""
-    return Part(part.context[:, None], part.labels[:, None], part.query[:, None], part.shown[:, None], part.L)
+    return PromptPart(
+        part.context[:, None], part.labels[:, None], part.query[:, None], part.shown[:, None], part.L
+    )
 
 
-def flips_by_turning(part: Part, noise: Tensor, norm: float) -> Tensor:
+def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
     """How many of the L - 1 signs change when a rank-one signal of this norm turns U x_L sideways.
 
     The signal is norm s x_L'/|x_L| with s orthogonal to U x_L; of the 2d directions s and -s along the axes
@@ -240,3 +242,86 @@ def changed_share(settings: Settings, d: int, seed: int) -> float:
     after = math.exp(log_kept(settings, d)) * before + math.sqrt(added_variance(settings, d)) * fresh
     signs = [(tokens @ vector[..., None]) > 0 for vector in (before, after)]
     return (signs[0] != signs[1]).double().mean().item()
+
+
+@claim(
+    "P3/lemma-6-repaired",
+    repairs="P3/lemma-6",
+    place="ours",
+    title="Signs that a signal can change",
+    statement="""Every signal of norm at most S changes only signs of tokens with |x_i'U x_L| <= S
+        |x_i||x_L|, U being the noise weights; their expected number is at most sqrt(2/pi) (S/tau_0) L.""",
+    derivation="""The sign of s_i + t_i differs from that of s_i only if |s_i| <= |t_i|, and |x_i'S x_L| <=
+        |S||x_i||x_L|. x_i'U x_L is normal with the standard deviation tau_0 |x_i||x_L|, and P(|N(0,1)| <=
+        a) <= sqrt(2/pi) a. No independence of the scores is needed for a mean.""",
+    quick={"d": 16, "L": 257, "prompts": 200, "tau_0": 1.0, "signal": 0.3},
+    sizes=({"L": 257}, {"L": 1025}),
+    seconds=0.5,
+)
+def signs_within_reach(settings: Settings, seed: int) -> Finding:
+    lines = []
+    for name, (part, U) in parts_and_noise(settings, settings.d, settings.L, seed).items():
+        sizes = part.context[:, 0].norm(dim=-1) * part.query[:, 0].norm(dim=-1, keepdim=True)
+        near = scores(part, U)[:, 0, 0].abs() <= settings.signal * sizes
+        reach = (near * part.labels[:, 0].abs()).sum(-1)
+        flips = flips_by_turning(part, U, settings.signal)
+        error = (reach.std() / math.sqrt(len(reach))).item()
+        mean = math.sqrt(2 / math.pi) * settings.signal / settings.tau_0 * settings.L
+        lines += [
+            Conclusion(
+                f"most signs changed beyond those in reach, {name} parts",
+                "<=",
+                0.0,
+                (flips - reach).max().item(),
+            ),
+            Conclusion(
+                f"tokens in reach less three errors / bound on the mean, {name} parts",
+                "<=",
+                1.0,
+                (reach.mean().item() - 3 * error) / mean,
+            ),
+        ]
+    return Finding(conclusions=tuple(lines))
+
+
+@claim(
+    "P3/lemma-7-repaired",
+    repairs="P3/lemma-7",
+    place="ours",
+    title="Signs over the second stage",
+    statement="""After t steps of stage 2 the expected share of signs that have changed is arccos(rho)/pi
+        with rho = k tau_0 / sqrt(k^2 tau_0^2 + s^2), where k = (1 - eta_2 lambda)^t and s^2 is the variance
+        that stage 2 adds. It is of order sqrt(eta_2/eta_1) for t <= 1/(eta_2 lambda), and 1/2 after the
+        theorem's t_2.""",
+    derivation="""By Proposition 5 a score is k a + b with independent normal a, b of standard deviations
+        tau_0 |x||x_L| and s |x||x_L|; two normal variables of correlation rho differ in sign with
+        probability arccos(rho)/pi. s^2 <= 2 tau_0^2 eta_2/eta_1, so that tan(arccos rho) = s/(k tau_0) <=
+        e^(t eta_2 lambda) sqrt(2 eta_2/eta_1) up to rounding of k.""",
+    quick={**ASSUMED, "u": 0.4, "r": 0.04, "prompts": 60, "d": 16},
+    sizes=({"d": 16}, {"d": 32}),
+    seconds=0.5,
+)
+def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
+    d = settings.d
+    scale = Assumption1.of(settings, d)
+    eps = scale.epsilon(scale.hard)
+    one_decay = eps**2 / math.log(1 / eps) ** 2
+    lines = []
+    for name, length in (("1/(eta_2 lambda) steps", one_decay), ("t_2 steps", 1.0)):
+        sized = settings | {"length_of_stage": length}
+        expected = _share(math.exp(log_kept(sized, d)) * scale.init_std, math.sqrt(added_variance(sized, d)))
+        found = changed_share(sized, d, seed)
+        spread = 4 * 0.5 / math.sqrt(settings.prompts)  # one vector turns the signs of a whole prompt
+        lines.append(
+            Conclusion(
+                f"distance of the share to arccos(rho)/pi after {name}",
+                "<=",
+                min(spread, expected),
+                abs(found - expected),
+            )
+        )
+    return Finding(conclusions=tuple(lines))
+
+
+def _share(kept: float, added: float) -> float:
+    return math.atan2(added, kept) / math.pi

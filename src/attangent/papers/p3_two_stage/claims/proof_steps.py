@@ -1,19 +1,23 @@
-"""Steps of the proofs: norms of tokens, counts of active tokens, the answer at the optimum, signal and
-noise.
-"""
+"""Steps of the proofs: norms of tokens, counts of active tokens, the optimum W*, signal and noise."""
 
 import math
 
+import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims.elementary import ASSUMED, assumption_1
-from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_slope, signal_norm
+from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import (
+    Assumption1,
+    easy_pull,
+    easy_slope,
+    signal_norm,
+)
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
-from attangent.papers.p3_two_stage.theory.data import Prompts, TwoStageData
+from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
 
 COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
@@ -95,7 +99,7 @@ def active_counts(settings: Settings, d: int, seed: int) -> Tensor:
     return (scores(prompts.p, W)[:, :, 0] > 0).double().mean(-1)
 
 
-def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[Prompts, Tensor]:
+def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStagePrompts, Tensor]:
     scale = Assumption1.of(settings, d)
     prompts = scale.data().sample(settings.prompts, runs=settings.runs, seed=seed)
     return prompts, ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed).weights.W
@@ -286,3 +290,140 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
         for s, n in zip(end.signal[:2], end.noise[:2], strict=True)
     )
     return W, V
+
+
+@claim(
+    "P3/assumption-2-repaired",
+    repairs="P3/assumption-2",
+    place="ours",
+    title="Norms of the tokens",
+    statement="""With probability 1 - 1/d every P token of a prompt has a norm of at most 1 + gamma_0 + sqrt(2
+        log(Ld)/d), and every Q token one of at most u + r.""",
+    derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1 and |e| is Lipschitz in sqrt(d) e with
+        the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",
+    quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 200},
+    sizes=({"d": 16}, {"d": 64}),
+    seconds=0.2,
+)
+def norms_with_high_probability(settings: Settings, seed: int) -> Finding:
+    d, L = settings.d, settings.L
+    data = TwoStageData(d, L, u=settings.u, r=settings.r)
+    norms = data.sample(settings.prompts, seed=seed).x1.norm(dim=-1).amax(-1)
+    bound = 1 + data.margin + math.sqrt(2 * math.log(L * d) / d)
+    longer = _share_above("with a longer P token", norms, bound, 1 / d)
+    return Finding(conclusions=(longer,), numbers={"longest P token / bound": norms.max().item() / bound})
+
+
+def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Conclusion:
+    """How many prompts exceed a bound that holds with high probability, against how many may."""
+    share = (values > bound).double().mean().item()
+    return Conclusion(f"share of prompts {which}", "<=", allowed, share)
+
+
+@claim(
+    "P3/activation-count-repaired",
+    repairs="P3/activation-count",
+    place="ours",
+    title="How many tokens are active",
+    statement="""With probability 1 - 1/d the number of active P tokens is L/2 up to sqrt(L log(2d)/2).""",
+    derivation="""Given W and x_L the tokens are independent and x and -x have the same law, so that each is
+        active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
+    quick={**COUNTED, "prompts": 30},
+    sizes=({"d": 8}, {"d": 24}),
+    seconds=0.2,
+)
+def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
+    L = Assumption1.of(settings, settings.d).L
+    strayed = (active_counts(settings, settings.d, seed) - 0.5).abs() * (L - 1)
+    allowed = math.sqrt(L * math.log(2 * settings.d) / 2)
+    error = 3 * math.sqrt(1 / settings.d / strayed.numel())
+    return Finding(
+        conclusions=(_share_above("outside", strayed, allowed, 1 / settings.d + error),),
+        numbers={"largest distance to L/2 / allowed": strayed.max().item() / allowed},
+    )
+
+
+@claim(
+    "P3/equation-23-repaired",
+    repairs="P3/equation-23",
+    place="ours",
+    title="The answer at the optimum W*",
+    statement="""The mean answer y_L N(W*) at W* = d log(1/eps) w* w*' is d log(1/eps) mu^2/2 = (1 +
+        sqrt(2/pi))^2/2 log(1/eps), about 1.62 log(1/eps): large enough for a loss of order eps.""",
+    derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), hence the mean over
+        contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu.""",
+    quick={**COUNTED, "prompts": 60},
+    sizes=({"d": 16}, {"d": 32}),
+    seconds=0.4,
+)
+def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
+    answer, loss, eps = optimum(settings, settings.d, seed)
+    expected = expected_optimum(settings.d, eps)
+    return Finding(
+        conclusions=(
+            Conclusion("distance of the answer / expected to 1", "<=", 0.15, abs(answer / expected - 1)),
+            Conclusion("K1(W*) / eps", "<=", 1.0, loss / eps),
+        ),
+        numbers={"answer": answer, "expected": expected},
+    )
+
+
+@claim(
+    "P3/definition-5-repaired",
+    repairs="P3/definition-5",
+    place="ours",
+    title="How many tokens tell z - zeta, z and z + zeta apart",
+    statement="""The mean of |H_1| is between 1 and 1 + r/u off L atan(r/u)/(2 pi) by its prototypes'
+        angles, and H_1 is empty but with probability at most 3 atan(r/u)/(2 pi): it does not concentrate.""",
+    derivation="""For one token v = V'x is a normal vector whose direction in the plane of z and zeta is
+        uniform, and the three conditions leave an arc of the angle between z and z + zeta, atan(r/u). A
+        prompt has three different tokens at most, and the union bound gives the second part.""",
+    quick={"u": 1.0, "r": 0.2, "draws": 40_000, "L": 1025},
+    sizes=({"r": 0.2}, {"r": 0.05}),
+    seconds=0.3,
+)
+def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
+    shares = telling_shares(settings, settings.L, seed)
+    arc = math.atan(settings.r / settings.u) / (2 * math.pi)
+    errors = (shares.std() / math.sqrt(len(shares))).item()
+    nonempty = (shares > 0).double().mean().item()
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "distance of the mean share to atan(r/u)/(2 pi), standard errors",
+                "<=",
+                4.0,
+                abs(shares.mean().item() - arc) / errors,
+            ),
+            Conclusion("P(H_1 is not empty) / (3 atan(r/u)/(2 pi))", "<=", 1.0, nonempty / (3 * arc)),
+        ),
+        numbers={"P(H_1 is not empty)": nonempty, "least share where it is not": _least(shares)},
+    )
+
+
+def _least(shares: torch.Tensor) -> float:
+    return shares[shares > 0].min().item() if (shares > 0).any() else math.nan
+
+
+@claim(
+    "P3/signal-dominates-noise-repaired",
+    repairs="P3/signal-dominates-noise",
+    place="ours",
+    title="From which tau_0 on the signal of W dominates",
+    statement="""Under Assumption 1 for lambda and without fresh noise the signal of W exceeds the noise at
+        t_1 where tau_0 is at most mu^2/(8 lambda d), of order sqrt(log d)/d^2.""",
+    derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise e^-1
+        |W_0|, and |W_0| is tau_0 d but for a factor near 1: the ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",
+    quick={**ASSUMED, "power": 1.0, "N": 64, "runs": 2, "d": 16},
+    sizes=({"d": 16}, {"d": 48}),
+    seconds=0.2,
+)
+def signal_dominates_small_start(settings: Settings, seed: int) -> Finding:
+    d = settings.d
+    scale = Assumption1.of(settings, d)
+    std = easy_pull(d) / (scale.weight_decay * d)
+    W, _ = signal_over_noise(settings | {"tau_constant": std * scale.root_log}, d, seed)
+    return Finding(
+        conclusions=(Conclusion("|signal| / |noise| of W at t_1", ">=", 1.0, W),),
+        numbers={"tau_0": std, "expected ratio": math.e - 1},
+    )

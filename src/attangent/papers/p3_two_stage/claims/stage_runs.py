@@ -1,4 +1,4 @@
-"""The two-stage experiment over many runs."""
+"""The two-stage experiment over many runs, and with other learning rates."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,62 @@ from attangent.audit.claims import Settings
 from attangent.audit.evidence import Threshold
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    STAGES,
-    signal_norm,
-    spread,
-    two_stage_data,
-    two_stages,
-)
-from attangent.papers.p3_two_stage.theory.training import Course
+from attangent.papers.p3_two_stage.claims.two_stage_setting import signal_norm
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention
+from attangent.papers.p3_two_stage.theory.data import TwoStageData
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, TrainingRecord, train
+
+STAGES = {
+    "d": 16,
+    "L": 33,
+    "N": 128,
+    "u": 2.0,
+    "r": 1.0,
+    "p": 0.5,
+    "weight_decay": 5e-4,
+    "init_std": 1.0,
+    "first_rate": 20.0,
+    "first_steps": 100,
+    "second_rate": 4.0,
+    "second_steps": 1500,
+    "runs": 6,
+    "variant": "bias",
+}
+"""A setting in which the easy part is learned first: t_1 = 1/(eta_1 lambda), weak decay, an output bias."""
+
+
+def two_stages(
+    settings: Settings, seed: int, stages: tuple[ConstantRate, ...] | None = None
+) -> tuple[TrainingRecord, ReluAttention]:
+    """All runs of the two-stage experiment at once, at the noise that the first rate calls for."""
+    data = two_stage_data(settings)
+    first = ConstantRate(settings.first_rate, settings.first_steps)
+    planned = stages or (first, ConstantRate(settings.second_rate, settings.second_steps))
+    usual = NoisySGD((first,), settings.weight_decay, settings.init_std)
+    config = NoisySGD(
+        planned,
+        settings.weight_decay,
+        settings.init_std,
+        noise_std=usual.xi_std,
+        record_every=max(1, sum(stage.steps for stage in planned) // 100),
+    )
+    model = ReluAttention(settings.d, settings.variant, std=settings.init_std, runs=settings.runs, seed=seed)
+    course = train(model, data.sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed)
+    return course, model
+
+
+def two_stage_data(settings: Settings) -> TwoStageData:
+    return TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r, p=settings.p)
+
+
+def spread(name: str, values: Tensor) -> dict[str, float]:
+    """Mean and extremes of a quantity over the runs."""
+    return {
+        f"{name}, mean of runs": values.mean().item(),
+        f"{name}, least": values.min().item(),
+        f"{name}, largest": values.max().item(),
+    }
+
 
 COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
 
@@ -77,7 +125,7 @@ class _Ends:
     moved: Tensor
 
     @classmethod
-    def of(cls, course: Course) -> "_Ends":
+    def of(cls, course: TrainingRecord) -> "_Ends":
         first, last = course.ends
         W, V = signal_norm(first.signal.W), signal_norm(first.signal.V)
         K1, K2 = (torch.stack([getattr(end.losses, name) for end in course.ends]) for name in ("K1", "K2"))
@@ -93,7 +141,7 @@ def _assumed(settings: Settings) -> tuple[Hypothesis, ...]:
     )
 
 
-def _mean_lines(course: Course, ends: _Ends) -> list[Conclusion]:
+def _mean_lines(course: TrainingRecord, ends: _Ends) -> list[Conclusion]:
     """What the summary says without a number, as signs of differences between means of runs."""
     start, K1, K2 = course.start.losses, ends.K1, ends.K2
     first = start.K1 - K1[0] - start.K2 + K2[0]
@@ -130,7 +178,7 @@ def in_runs(settings: Settings, name: str, kept: Tensor, threshold: Threshold = 
     )
 
 
-def _losses_over_time(course: Course) -> Figure:
+def _losses_over_time(course: TrainingRecord) -> Figure:
     return Figure(
         "Losses of all runs",
         "step",
@@ -139,7 +187,7 @@ def _losses_over_time(course: Course) -> Figure:
     )
 
 
-def _norms_over_time(course: Course) -> Figure:
+def _norms_over_time(course: TrainingRecord) -> Figure:
     return Figure(
         "Signal weights",
         "step",
@@ -148,7 +196,7 @@ def _norms_over_time(course: Course) -> Figure:
     )
 
 
-def _bands(name: str, course: Course, values: Tensor) -> tuple[Series, ...]:
+def _bands(name: str, course: TrainingRecord, values: Tensor) -> tuple[Series, ...]:
     """The mean over runs and its extremes."""
     return (
         Series.of(f"{name}, mean of runs", course.steps, values.mean(1)),
@@ -157,7 +205,7 @@ def _bands(name: str, course: Course, values: Tensor) -> tuple[Series, ...]:
     )
 
 
-def _spectra(course: Course) -> Figure:
+def _spectra(course: TrainingRecord) -> Figure:
     order = range(1, course.singular_W.shape[-1] + 1)
     return Figure(
         "Singular values, mean of runs",
@@ -169,4 +217,111 @@ def _spectra(course: Course) -> Figure:
             for when, at in (("at t_1", course.at(course.ends[0].step)), ("at the end", -1))
         ),
         log_y=True,
+    )
+
+
+@claim(
+    "P3/ablation-constant-rate",
+    kind="ours",
+    place="ours; nearest to Section 4.2 on the annealed rate and to Appendix F.2",
+    quote="we conclude that the large learning rate creates too much noise to learn Q",
+    title="The large rate all along",
+    statement="""The hard part is learned because the rate is annealed: at the large rate for the same total
+        time sum of eta, K2 stays above where the annealed runs end.""",
+    quick={**COUNTED, "second_steps": 500, "gap": 0.03},
+    full={"runs": 10, "second_steps": 1000},
+    seeds=1,
+    seconds=4.0,
+)
+def constant_rate(settings: Settings, seed: int) -> Finding:
+    annealed, _ = two_stages(settings, seed)
+    total = settings.first_steps * settings.first_rate + settings.second_steps * settings.second_rate
+    constant = ConstantRate(settings.first_rate, round(total / settings.first_rate))
+    steady, _ = two_stages(settings, seed, (constant,))
+    ahead = steady.losses.K2[-1] - annealed.losses.K2[-1]
+    return Finding(
+        conclusions=(
+            in_runs(settings, "K2 ends lower after annealing", ahead >= settings.gap, "stated"),
+            in_runs(settings, "K1 is learned at the large rate", steady.losses.K1[-1] <= settings.learned),
+        ),
+        numbers={
+            **spread("K2 at the end, annealed", annealed.losses.K2[-1]),
+            **spread("K2 at the end, constant rate", steady.losses.K2[-1]),
+            **spread("K1 at the end, constant rate", steady.losses.K1[-1]),
+        },
+        figures=(_compared(annealed, steady, "constant"),),
+        remark="Not a statement of the paper: a comparison in the setting of P3/two-stages, with an output "
+        "bias. Runs of a kind share their prompts, their start and tau_xi.",
+    )
+
+
+@claim(
+    "P3/ablation-small-rate",
+    kind="ours",
+    place="ours; nearest to Section 4.1 on the large rate of the first stage",
+    title="The small rate from the start",
+    statement="""The hard part waits because the first rate is large: at the small rate from the start it is
+        no longer unlearned when the easy part has been learned.""",
+    quick={**COUNTED, "second_steps": 500},
+    full={"runs": 10, "second_steps": 1000},
+    seeds=1,
+    seconds=4.0,
+)
+def small_rate(settings: Settings, seed: int) -> Finding:
+    annealed, _ = two_stages(settings, seed)
+    same_time = round(settings.first_steps * settings.first_rate / settings.second_rate)
+    steps = (same_time, settings.second_steps)
+    small, _ = two_stages(settings, seed, tuple(ConstantRate(settings.second_rate, count) for count in steps))
+    waits = {
+        name: _hard_when_easy_is_learned(settings, run)
+        for name, run in (("two rates", annealed), ("small", small))
+    }
+    return Finding(
+        conclusions=(
+            in_runs(
+                settings,
+                "K2 is below its mark when K1 gets to its own, small rate",
+                waits["small"] < settings.unlearned,
+                "stated",
+            ),
+            in_runs(
+                settings,
+                "K2 is above its mark when K1 gets to its own, two rates",
+                waits["two rates"] >= settings.unlearned,
+            ),
+        ),
+        numbers={
+            **spread("K2 when K1 is learned, two rates", waits["two rates"]),
+            **spread("K2 when K1 is learned, small rate", waits["small"]),
+            **spread("K2 after the first stage's time, small rate", small.ends[0].losses.K2),
+            **spread("K2 after the first stage's time, two rates", annealed.ends[0].losses.K2),
+            **spread("K2 at the end, two rates", annealed.losses.K2[-1]),
+            **spread("K2 at the end, small rate", small.losses.K2[-1]),
+        },
+        figures=(_compared(annealed, small, "small"),),
+        remark="Not a statement of the paper: a comparison in the setting of P3/two-stages, with an output "
+        "bias. Runs of a kind share their prompts, their start and tau_xi.",
+    )
+
+
+def _hard_when_easy_is_learned(settings: Settings, course: TrainingRecord) -> Tensor:
+    """(runs,): K2 at the first record at which K1 is learned; nan where it never is."""
+    K1 = course.losses.K1
+    learned = settings.learned >= K1
+    first = learned.double().argmax(0)
+    K2 = course.losses.K2.gather(0, first[None])[0]
+    return torch.where(learned.any(0), K2, torch.nan)
+
+
+def _compared(annealed: TrainingRecord, other: TrainingRecord, name: str) -> Figure:
+    """K1 and K2 of both schedules over the time sum of eta."""
+    return Figure(
+        "Losses over time, mean of runs",
+        "sum of learning rates",
+        "loss",
+        tuple(
+            Series.of(f"{loss}, {label}", course.times, getattr(course.losses, loss).mean(1))
+            for label, course in (("two rates", annealed), (f"{name} rate", other))
+            for loss in ("K1", "K2")
+        ),
     )

@@ -10,10 +10,10 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims.elementary import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
-from attangent.papers.p3_two_stage.theory.attention import ReluAttention, Weights
-from attangent.papers.p3_two_stage.theory.data import Prompts
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
+from attangent.papers.p3_two_stage.theory.data import TwoStagePrompts
 
 SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "runs": 8, "decay_times": 3.0}
 
@@ -127,9 +127,9 @@ class FactorRun:
             for i in (0, 1)
         ]
 
-    def _weights(self) -> Weights:
+    def _weights(self) -> ReluWeights:
         W, V = (keys.mT @ queries for keys, queries in self.factors)
-        return Weights(W, V, torch.zeros(self.settings.runs, dtype=torch.float64))
+        return ReluWeights(W, V, torch.zeros(self.settings.runs, dtype=torch.float64))
 
     def _traces(self) -> list[Tensor]:
         return [part[:, 0].diagonal(dim1=-2, dim2=-1).sum(-1) for part in self._weights()[:2]]
@@ -165,7 +165,7 @@ def _size(pair: tuple[Tensor, Tensor]) -> Tensor:
     return (keys + queries) / 2
 
 
-def _printed_growth(x: Tensor, f: Tensor, prompts: Prompts) -> Tensor:
+def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
     """2 p k / L with p the share of negative derivatives, those of prompts with y_L = +1, and k = max |x|^2
     times their mean of |l'| times how many tokens have x_i'x_L >= 0."""
     similar = ((x[..., :-1, :] @ x[..., -1, :, None])[..., 0] >= 0).sum(-1).double()
@@ -173,3 +173,35 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: Prompts) -> Tensor:
     slope = torch.sigmoid(-prompts.answers * f)
     k = x.square().sum(-1).amax((-1, -2)) * (slope * similar * negative).sum(-1) / negative.sum(-1)
     return 2 * negative.mean(-1) * k / prompts.L
+
+
+@claim(
+    "P3/corollary-1-repaired",
+    repairs="P3/corollary-1",
+    place="ours",
+    title="The traces of W and V with factors trained",
+    statement="""With factors trained at the rate eta with decay lambda and without noise, |Tr W_t - (1 -
+        eta lambda)^(2t) Tr W_0| <= ((1 - eta lambda + eta g)^(2t) - (1 - eta lambda)^(2t)) S_0, where g is
+        the largest spectral norm of a gradient and S_0 = (|W_K|^2 + |W_Q|^2)/2 at the start; likewise V.""",
+    derivation="""With c = 1 - eta lambda and gradient G, W_(t+1) = (cW_K - eta W_Q G')'(cW_Q - eta W_K G) =
+        c^2 W - eta c (W_K'W_K G + G W_Q'W_Q) + eta^2 G W_Q'W_K G. The traces of the last terms are at most
+        (2 eta c g + eta^2 g^2) S_t, and |cW_K - eta W_Q G'| <= c|W_K| + eta g|W_Q| gives S_(t+1) <= (c +
+        eta g)^2 S_t. The claim follows by induction.""",
+    quick=SETTING,
+    sizes=({"d": 8}, {"d": 16}),
+    seconds=0.3,
+)
+def traces_decay(settings: Settings, seed: int) -> Finding:
+    parts = FactorRun(settings, seed).parts
+    return Finding(
+        conclusions=tuple(
+            Conclusion(
+                f"largest |Tr {name} - decayed| / bound",
+                "<=",
+                1.0,
+                (part.strayed / part.allowed).max().item(),
+            )
+            for name, part in zip("WV", parts, strict=True)
+        ),
+        numbers={"Tr W at t_1 / at the start": (parts[0].traces[1] / parts[0].traces[0]).median().item()},
+    )

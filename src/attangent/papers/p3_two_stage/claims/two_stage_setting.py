@@ -1,34 +1,13 @@
-"""What the claims of P3 share: Assumption 1 at one dimension, growth exponents, and the two-stage runs."""
+"""Assumption 1 at one dimension, and the mean gradient of the easy part."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
-from attangent.papers.p3_two_stage.theory.data import Prompts, TwoStageData
-from attangent.papers.p3_two_stage.theory.training import ConstantRate, Course, NoisySGD, train
-
-STAGES = {
-    "d": 16,
-    "L": 33,
-    "N": 128,
-    "u": 2.0,
-    "r": 1.0,
-    "p": 0.5,
-    "weight_decay": 5e-4,
-    "init_std": 1.0,
-    "first_rate": 20.0,
-    "first_steps": 100,
-    "second_rate": 4.0,
-    "second_steps": 1500,
-    "runs": 6,
-    "variant": "bias",
-}
-"""A setting in which the easy part is learned first: t_1 = 1/(eta_1 lambda), weak decay, an output bias."""
+from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 
 
 @dataclass(frozen=True)
@@ -48,14 +27,7 @@ class Assumption1:
 
     @classmethod
     def of(cls, settings: Settings, d: int) -> "Assumption1":
-        return cls(
-            d,
-            settings.lambda_constant,
-            settings.tau_constant,
-            settings.power,
-            settings.u,
-            settings.r,
-        )
+        return cls(d, settings.lambda_constant, settings.tau_constant, settings.power, settings.u, settings.r)
 
     @property
     def root_log(self) -> float:
@@ -96,7 +68,7 @@ class Assumption1:
     def data(self) -> TwoStageData:
         return TwoStageData(self.d, self.L, u=self.u, r=self.r)
 
-    def start(self, settings: Settings, seed: int) -> tuple[ReluAttention, Prompts]:
+    def start(self, settings: Settings, seed: int) -> tuple[ReluAttention, TwoStagePrompts]:
         """Untrained attention with weights of this size, and the prompts of its runs."""
         model = ReluAttention(self.d, std=self.init_std, runs=settings.runs, seed=seed)
         return model, self.data().sample(settings.N, runs=settings.runs, seed=seed)
@@ -110,48 +82,6 @@ def easy_slope(d: int) -> float:
 def easy_pull(d: int) -> float:
     """mu^2 / 8, the norm of the mean gradient over W while the answers are near 0: it is -mu^2/8 w* w*'."""
     return easy_slope(d) ** 2 / 8
-
-
-def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """The slope of log value over log size; 0 where nothing is left to grow."""
-    if max(values) == 0:
-        return 0.0
-    x, y = (torch.tensor(list(part), dtype=torch.float64).clamp_min(1e-300).log() for part in (sizes, values))
-    x = x - x.mean()
-    return ((x * y).sum() / x.square().sum()).item()
-
-
-def two_stages(
-    settings: Settings, seed: int, stages: tuple[ConstantRate, ...] | None = None
-) -> tuple[Course, ReluAttention]:
-    """All runs of the two-stage experiment at once, at the noise that the first rate calls for."""
-    data = two_stage_data(settings)
-    first = ConstantRate(settings.first_rate, settings.first_steps)
-    planned = stages or (first, ConstantRate(settings.second_rate, settings.second_steps))
-    usual = NoisySGD((first,), settings.weight_decay, settings.init_std)
-    config = NoisySGD(
-        planned,
-        settings.weight_decay,
-        settings.init_std,
-        noise_std=usual.xi_std,
-        record_every=max(1, sum(stage.steps for stage in planned) // 100),
-    )
-    model = ReluAttention(settings.d, settings.variant, std=settings.init_std, runs=settings.runs, seed=seed)
-    course = train(model, data.sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed)
-    return course, model
-
-
-def two_stage_data(settings: Settings) -> TwoStageData:
-    return TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r, p=settings.p)
-
-
-def spread(name: str, values: Tensor) -> dict[str, float]:
-    """Mean and extremes of a quantity over the runs."""
-    return {
-        f"{name}, mean of runs": values.mean().item(),
-        f"{name}, least": values.min().item(),
-        f"{name}, largest": values.max().item(),
-    }
 
 
 def signal_norm(matrices: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training a GPT-2 from scratch on facts: first it learns which answers fit, then which one is right."""
+"""Training of a GPT-2 from scratch on facts: it learns the type of an answer first, then the right answer."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -9,16 +9,26 @@ from torch import Tensor
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
-from attangent.papers.p3_two_stage.facts.corpus import FactCorpus
-from attangent.papers.p3_two_stage.facts.fact_model import FactModel, Reading
-from attangent.papers.p3_two_stage.facts.tokens import Batch, Vocabulary
+from attangent.papers.p3_two_stage.facts.corpora import FactCorpus
+from attangent.papers.p3_two_stage.facts.fact_model import FactBatch, FactModel, Reading, Vocabulary
 
 
 @dataclass(frozen=True)
 class LanguageTraining:
-    """Size of the GPT-2 and how it is trained: AdamW with linear warm-up on the loss of the answer alone.
+    """Size of the GPT-2 and its training: AdamW with linear warm-up on the loss of the answer alone.
 
-    Accuracies and losses are read `readings_per_epoch` times an epoch on at most `most_examples` examples.
+    Args:
+        width: Width of the model.
+        layers: Number of layers.
+        heads: Number of attention heads; must divide the width.
+        rate: The learning rate.
+        weight_decay: The weight decay.
+        warmup_steps: Steps of the warm-up.
+        batch: Examples per step.
+        epochs: Number of epochs.
+        readings_per_epoch: How often accuracies and losses are measured.
+        most_examples: Maximum number of examples per measurement.
+        seed: Seed of the initial weights and of the order of examples.
     """
 
     width: int = 64
@@ -37,12 +47,12 @@ class LanguageTraining:
         sizes = ("width", "layers", "heads", "rate", "batch", "epochs", "readings_per_epoch", "most_examples")
         for name in sizes:
             if not getattr(self, name) > 0:
-                raise AttangentError(f"{name} is {getattr(self, name)}, expected more than 0")
+                raise AttangentError(f"{name} is {getattr(self, name)}; expected more than 0")
         for name in ("weight_decay", "warmup_steps"):
             if getattr(self, name) < 0:
-                raise AttangentError(f"{name} is {getattr(self, name)}, expected 0 or more")
+                raise AttangentError(f"{name} is {getattr(self, name)}; expected 0 or more")
         if self.width % self.heads:
-            raise AttangentError(f"width {self.width} does not divide into {self.heads} heads")
+            raise AttangentError(f"width {self.width} is not divisible by {self.heads} heads")
 
 
 @dataclass(frozen=True)
@@ -54,13 +64,13 @@ class Checkpoint:
     weights: dict[str, Tensor] = field(repr=False)
 
     def copied(self) -> "Checkpoint":
-        """The same with weights of its own, which further training leaves alone."""
+        """Return a copy whose weights further training does not change."""
         return replace(self, weights={name: value.clone() for name, value in self.weights.items()})
 
 
 @dataclass(frozen=True)
 class LanguageRun:
-    """A trained model, what was read on the way (one row a reading), and its checkpoints by name."""
+    """A trained model, its accuracies and losses along the way (one row per reading), and its checkpoints."""
 
     model: FactModel
     corpus: FactCorpus
@@ -68,14 +78,14 @@ class LanguageRun:
     checkpoints: dict[str, Checkpoint]
 
     def restore(self, name: str) -> FactModel:
-        """The model with the weights of a checkpoint."""
+        """Return the model with the weights of a checkpoint."""
         if name not in self.checkpoints:
-            raise AttangentError(f"no checkpoint {name!r}, there are {', '.join(self.checkpoints)}")
+            raise AttangentError(f"no checkpoint {name!r}; expected one of {', '.join(self.checkpoints)}")
         self.model.gpt2.load_state_dict(self.checkpoints[name].weights)
         return self.model
 
     def first(self, column: str, level: float) -> float:
-        """The first epoch at which `column` was read to be at least `level`; inf where it never was."""
+        """Return the first epoch at which `column` is at least `level`; inf if there is none."""
         reached = self.readings.loc[self.readings[column] >= level, "epoch"]
         return float(reached.iloc[0]) if len(reached) else float("inf")
 
@@ -88,24 +98,30 @@ def train_on_facts(
 ) -> LanguageRun:
     """Train a GPT-2 on the corpus and keep two checkpoints.
 
-    `syntax` is the first reading with at least `syntax_at` answers of the right type (absent where there is
-    none), `end` the last one. `on_reading(epoch, reading)` is called at each.
+    Args:
+        corpus: The facts.
+        training: Size of the model and settings of the training.
+        syntax_at: Fraction of answers of the right type at which the checkpoint `syntax` is taken.
+        on_reading: Called with epoch and reading whenever accuracies are measured.
+
+    Returns:
+        The run with the checkpoint `end` and, if the model got that far, `syntax`.
     """
     vocabulary = Vocabulary.of(corpus)
     examples = vocabulary.encode(corpus.training)
     unseen = vocabulary.encode(corpus.held_out) if corpus.held_out else None
-    longest = max(part.ids.shape[1] for part in (examples, unseen) if part is not None)
+    longest = max(batch.ids.shape[1] for batch in (examples, unseen) if batch is not None)
     model = FactModel.initial(
         vocabulary, longest, training.width, training.layers, training.heads, training.seed
     )
-    watched = _some(examples, training)
+    measured = _some(examples, training)
     unseen = None if unseen is None else _some(unseen, training)
     rows: list[dict[str, float]] = []
     checkpoints: dict[str, Checkpoint] = {}
     for epoch in _epochs(model, examples, training):
-        reading = model.read(watched)
-        beyond = {} if unseen is None else _columns(model.read(unseen), "held-out ")
-        rows.append({"epoch": epoch, **_columns(reading), **beyond})
+        reading = model.read(measured)
+        held_out = {} if unseen is None else _columns(model.read(unseen), "held-out ")
+        rows.append({"epoch": epoch, **_columns(reading), **held_out})
         checkpoints["end"] = Checkpoint(epoch, reading, model.gpt2.state_dict())
         if reading.syntax >= syntax_at and "syntax" not in checkpoints:
             checkpoints["syntax"] = checkpoints["end"].copied()
@@ -115,8 +131,8 @@ def train_on_facts(
     return LanguageRun(model, corpus, pd.DataFrame(rows), checkpoints)
 
 
-def _epochs(model: FactModel, examples: Batch, training: LanguageTraining) -> Iterator[float]:
-    """Trains as it is iterated; yields the epoch, from 0 on, whenever a reading is due."""
+def _epochs(model: FactModel, examples: FactBatch, training: LanguageTraining) -> Iterator[float]:
+    """Train while iterated; yield the epoch, starting at 0, whenever a reading is due."""
     random = generator(training.seed, "order of the facts")
     optimiser = torch.optim.AdamW(
         model.gpt2.parameters(),
@@ -130,8 +146,8 @@ def _epochs(model: FactModel, examples: Batch, training: LanguageTraining) -> It
     )
     steps = -(-len(examples) // training.batch)
     due = {
-        round(part * steps / training.readings_per_epoch)
-        for part in range(1, training.readings_per_epoch + 1)
+        round(number * steps / training.readings_per_epoch)
+        for number in range(1, training.readings_per_epoch + 1)
     }
     yield 0.0
     for epoch in range(training.epochs):
@@ -145,8 +161,8 @@ def _epochs(model: FactModel, examples: Batch, training: LanguageTraining) -> It
                 yield epoch + step / steps
 
 
-def _some(batch: Batch, training: LanguageTraining) -> Batch:
-    """At most `most_examples` of the batch, always the same ones."""
+def _some(batch: FactBatch, training: LanguageTraining) -> FactBatch:
+    """Return at most `most_examples` of the batch, always the same ones."""
     random = generator(training.seed, "examples to read")
     return batch[torch.randperm(len(batch), generator=random)[: training.most_examples]]
 

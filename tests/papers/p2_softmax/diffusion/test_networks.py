@@ -1,11 +1,11 @@
-"""The softmax estimator: its training against plain gradient descent, its checkpoints."""
+"""The trained networks: softmax against plain gradient descent, its checkpoints, and the ReLU network."""
 
 import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.papers.p2_softmax.diffusion import Descent, label_loss
-from attangent.papers.p2_softmax.diffusion.softmax import curvature
+from attangent.papers.p2_softmax.diffusion import AdamDescent, Descent, MLPScore, label_loss
+from attangent.papers.p2_softmax.diffusion.networks import curvature
 from tests.papers.p2_softmax.diffusion.examples import DATA, PROCESS, VALIDATION, softmax
 
 
@@ -31,23 +31,15 @@ def test_it_starts_at_zero_and_checkpoints_can_be_had():
     assert model.step == 30
     assert label_loss(model.at(7), DATA) > label_loss(model, DATA)
     assert model.step == 30  # at() leaves the model as it is
-    with pytest.raises(AttangentError, match="step 1000 was not kept"):
+    with pytest.raises(AttangentError, match="step 1000 is not a checkpoint"):
         model.at(1000)
 
 
 def test_validation_chooses_the_best_checkpoint():
     model = softmax(steps=60).fit(DATA, VALIDATION)
-    losses = {step: label_loss(model.at(step), VALIDATION) for step in model.course.snapshots}
+    losses = {step: label_loss(model.at(step), VALIDATION) for step in model.history.snapshots}
     assert model.step == min(losses, key=losses.get)
-    assert losses[model.step] == pytest.approx(model.course.validation[model.step])
-
-
-def test_patience_ends_training_early():
-    """Validated on labels that have nothing to do with the points, no step is progress."""
-    flipped = VALIDATION.with_labels(-VALIDATION.y)
-    model = softmax(steps=200, trainer=Descent(200, 1.5, patience=3)).fit(DATA, flipped)
-    assert model.step == 0
-    assert max(model.course.snapshots) < 200
+    assert losses[model.step] == pytest.approx(model.history.validation[model.step])
 
 
 def test_a_rate_above_the_limit_grows_the_loss():
@@ -60,3 +52,16 @@ def test_equal_seeds_give_equal_models():
     first, second, other = (softmax(steps=5, seed=seed).fit(DATA) for seed in (1, 1, 2))
     assert torch.equal(first.network.W, second.network.W)
     assert not torch.equal(first.network.W, other.network.W)
+
+
+def test_an_mlp_of_equal_size_has_as_many_weights():
+    model = softmax(m=256)
+    mlp = MLPScore.sized_like(model, 2, AdamDescent(2, 0.01)).fit(DATA)
+    assert abs(mlp.size - 4 * 256) <= 4
+    assert mlp.inputs == model.inputs
+
+
+def test_gradient_of_the_mlp_descends():
+    mlp = MLPScore(PROCESS, 16, trainer=AdamDescent(50, 0.02)).fit(DATA)
+    losses = [label_loss(mlp.at(step), DATA) for step in (0, 10, 50) if step in mlp.history.snapshots]
+    assert losses == sorted(losses, reverse=True)

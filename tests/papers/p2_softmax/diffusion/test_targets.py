@@ -15,7 +15,7 @@ from attangent.papers.p2_softmax.diffusion import (
     Rings,
     draw_data,
 )
-from tests.papers.p2_softmax.diffusion.examples import PROCESS, TARGET, TARGETS, tilted
+from tests.papers.p2_softmax.diffusion.examples import PROCESS, TARGET, TARGETS, circle_of_modes, tilted
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -74,14 +74,6 @@ def test_spherical_components_are_full_ones():
     )
 
 
-def test_around_own_data_is_a_mixture_with_a_mode_at_each_point():
-    points = torch.randn(30, 3, generator=generator(0, "own"), dtype=torch.float64)
-    target = GaussianMixture.around(points, 0.1)
-    assert target.d == 3
-    assert target.weights.sum().item() == pytest.approx(1.0)
-    assert (target.draw(500, generator(0, "x"))[:, None] - points).norm(dim=2).min(dim=1).values.max() < 0.6
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -97,3 +89,16 @@ def test_around_own_data_is_a_mixture_with_a_mode_at_each_point():
 def test_impossible_targets_are_refused(make, message):
     with pytest.raises(AttangentError, match=message):
         make()
+
+
+def test_rings_against_a_circle_of_many_modes():
+    ring, modes = Rings((0.7,), 0.05), circle_of_modes(0.7, 0.05)
+    data = draw_data(ring, PROCESS, 300, seed=1)
+    for find in ("log_density", "posterior_mean"):
+        found, reference = (getattr(target, find)(PROCESS, data.t, data.x) for target in (ring, modes))
+        torch.testing.assert_close(found, reference, rtol=1e-9, atol=1e-9)
+
+
+def test_centre_of_a_ring_is_no_trouble():
+    mean = Rings().posterior_mean(PROCESS, 0.5, torch.zeros(1, 2))
+    assert mean.abs().max() == 0

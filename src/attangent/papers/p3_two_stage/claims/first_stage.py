@@ -9,12 +9,14 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, signal_norm
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, Moment, NoisySGD, train
 
 ASSUMED = {"lambda_constant": 1.0, "tau_constant": 1.0, "rate": 0.1, "power": 2.0, "u": 0.5, "r": 0.1}
+
+
 SMALL_RATIO = 0.01
 """What r << u is read as at the largest d."""
 
@@ -248,3 +250,62 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
         Hypothesis("eta_1 lambda", "<=", 1 - 1e-9, settings.rate * smallest.weight_decay),
         Hypothesis("eps_(W,1) at the least d", "<=", 1.0, smallest.epsilon(smallest.easy)),
     )
+
+
+@claim(
+    "P3/theorem-2-repaired",
+    repairs="P3/theorem-2",
+    place="ours",
+    title="How much of the easy part stage 1 learns, and from which lambda on it is learned",
+    statement="""Under Assumption 1 and for many and long prompts the signal of W at t_1 is (1 - (1 -
+        eta_1 lambda)^(t_1)) mu^2/(8 lambda) w* w*' with mu = (1 + sqrt(2/pi))/sqrt(d): of order
+        sqrt(log d)/d. Within t_1 steps the easy part is learned where lambda is at most of order
+        1/(d^2 log(1/eps_(W,1))).""",
+    derivation="""While answers are near 0 every slope is -1/2. (x, y) and (-x, -y) have the same law and y
+        x is the same in both, so that E[y x 1(x'W x_L > 0)] = mu w*/2; averaged over the query the gradient
+        is -(1/2)(1/2)(mu/2) mu w* w*' = -mu^2/8 w* w*'. Summing it under decay gives the signal. It reaches
+        d log(1/eps), the norm of the paper's W*, only if mu^2/(8 lambda) does.""",
+    quick={**ASSUMED, "N": 256, "runs": 1, "L": 129, "learning_rate": 20.0, "d": 8},
+    sizes=({"d": 12}, {"d": 24}),
+    seconds=0.9,
+)
+def easy_part_after_stage_one(settings: Settings, seed: int) -> Finding:
+    scale = Assumption1.of(settings, settings.d)
+    data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
+    weak = easy_pull(settings.d) / (4 * settings.d * math.log(1 / scale.epsilon(scale.easy)))
+    strong, learned = (
+        _stage_one(settings, data, rate, decay, scale.init_std, seed)
+        for rate, decay in ((settings.rate, scale.weight_decay), (settings.learning_rate, weak))
+    )
+    decay = settings.rate * scale.weight_decay
+    expected = (
+        (1 - (1 - decay) ** scale.first_steps(settings.rate)) * easy_pull(settings.d) / scale.weight_decay
+    )
+    along = (strong.signal.W[:, 0] @ data.w_star @ data.w_star).mean().item()
+    return Finding(
+        conclusions=(
+            Conclusion("distance of w*'W w* / expected to 1", "<=", 0.1, abs(along / expected - 1)),
+            Conclusion(
+                "K1 at t_1 / log 2, lambda of Assumption 1",
+                ">=",
+                0.8,
+                strong.losses.K1.mean().item() / math.log(2),
+            ),
+            Conclusion(
+                "K1 at t_1 / log 2, lambda = mu^2 / (32 d log(1/eps))",
+                "<=",
+                0.5,
+                learned.losses.K1.mean().item() / math.log(2),
+            ),
+        ),
+        numbers={"w*'W w*": along, "expected": expected, "the small lambda": weak},
+    )
+
+
+def _stage_one(
+    settings: Settings, data: TwoStageData, rate: float, decay: float, std: float, seed: int
+) -> Moment:
+    model = ReluAttention(settings.d, std=std, runs=settings.runs, seed=seed)
+    steps = max(1, round(1 / (rate * decay)))
+    config = NoisySGD((ConstantRate(rate, steps),), decay, std, record_every=10**9)
+    return train(model, data.sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed).ends[0]

@@ -1,0 +1,391 @@
+"""Theorems 3 and 4: the second stage, the floor of the hard part, and whether the easy part is preserved."""
+
+import math
+from dataclasses import dataclass
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, SMALL_RATIO, assumption_1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights, Variant
+from attangent.papers.p3_two_stage.theory.data import TwoStageData
+from attangent.papers.p3_two_stage.theory.floor import (
+    bias_solution,
+    minimise_q_loss,
+    paper_solution,
+    q_loss_bounds,
+    q_losses,
+    signed_solution,
+)
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """What stage 2 leaves at one d: |signal of V| and K2, what (c.1) asks and the most that decay allows."""
+
+    norm: float
+    loss: float
+    asked: float
+    most: float
+    epsilon: float
+
+
+@claim(
+    "P3/theorem-3",
+    place="Section 4.2, Theorem 3 (Appendix G.1)",
+    title="Stage 2: the hard part is learned",
+    quote="Namely, the network g learns hard-to-fit component Q within t_2 iterations.",
+    statement="""Under Assumption 1, after the second stage at a small rate (c.1) the signal weights of V have
+        a norm of order log(1/eps) / eps with eps = eps_(V,1), and (c.2) K2 is at most eps + (log d)^(-1/4) +
+        (log d)^(-1/2) up to constants, which goes to 0 as d grows.""",
+    quick={
+        **ASSUMED,
+        "dimensions": [16, 256, 4096, 65536],
+        "p": 0.5,
+        "N": 200,
+        "runs": 2,
+        "second_rate": 0.5,
+        "decay_times": 6.0,
+        "search_prompts": 600,
+        "starts": 2,
+        "search_steps": 60,
+    },
+    full={"N": 500, "runs": 3, "search_prompts": 1000, "starts": 4, "search_steps": 120},
+    seconds=2.0,
+    rests_on=("P3/theorem-1", "P3/theorem-2", "P3/lemma-7", "P3/equation-21", "P3/definition-5"),
+)
+def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
+    found = [_hard_stage_two(settings, d, seed) for d in settings.dimensions]
+    least = [_least_loss(settings, d, seed) for d in settings.dimensions]
+    slower = _hard_stage_two(
+        settings | {"second_rate": settings.second_rate / 2}, settings.dimensions[0], seed
+    )
+    return Finding(
+        hypotheses=(
+            *assumption_1(settings),
+            Hypothesis("r / u at the largest d (r << u)", "<=", SMALL_RATIO, 1 / settings.dimensions[-1]),
+            Hypothesis("eps_(V,1) at the least d", "<=", 1.0, found[0].epsilon),
+            Hypothesis("change of K2 when eta_2 is halved", "<=", 0.02, abs(slower.loss - found[0].loss)),
+        ),
+        conclusions=(
+            _signal_trend(settings.dimensions, found),
+            *_loss_trends(settings.dimensions, [f.loss for f in found], least),
+            _floor_line(settings.p, least),
+        ),
+        numbers={
+            "K2 after training at the largest d": found[-1].loss,
+            "|signal of V| at the largest d": found[-1].norm,
+            "what (c.1) asks at the largest d": found[-1].asked,
+            "the most that Proposition 4 leaves at the largest d": found[-1].most,
+            "log10 of the d from which the printed bound is below the floor": _least_log_d() / math.log(10),
+        },
+        figures=(_hard_figure(settings, found, least),),
+        remark="(c.1) is out of reach: |gradient over V| is at most (u + r)^2/2, so that decay keeps the "
+        "signal below (u + r)^2/(2 lambda) by Proposition 4. (c.2) cannot hold for any V: for P(y=+1)"
+        " <= 1/2 convexity of the ReLU keeps the mean answer to z at or below 0, so that K2 >= log 2 "
+        "/ 2 for balanced prompts (see attangent.stages.q_loss_bounds). The proof sets rows of X_2'V "
+        "freely, but X_2 has three different columns with (z + zeta) + (z - zeta) = 2z.",
+    )
+
+
+def _signal_trend(dimensions: list[int], found: list[_Trained]) -> Conclusion:
+    name = "(c.1) growth exponent in d of |signal of V| eps / log(1/eps)"
+    shares = [f.norm / f.asked for f in found]
+    return Conclusion.of_trend(name, ">=", -0.25, dimensions, shares, part="c.1")
+
+
+def _loss_trends(dimensions: list[int], trained: list[float], least: list[float]) -> list[Conclusion]:
+    """K2 against log d, after training and at its least over every V that was found."""
+    slowest = "where the bound's slowest term has -1/4"
+    names = {
+        f"(c.2) growth exponent of K2 in log d after training, {slowest}": trained,
+        f"(c.2) the same of the least K2 of any V that was found, {slowest}": least,
+    }
+    logs = [math.log(d) for d in dimensions]
+    return [
+        Conclusion.of_trend(name, "<=", -0.25, logs, losses, part="c.2") for name, losses in names.items()
+    ]
+
+
+def _floor_line(p: float, least: list[float]) -> Conclusion:
+    name = "least K2 on training prompts / (p log 2), over all d"
+    return Conclusion(name, ">=", 0.9, min(least) / (math.log(2) * p), claimed=False)
+
+
+def _hard_stage_two(settings: Settings, d: int, seed: int) -> _Trained:
+    """Both stages in the plane of z and zeta, the second without the noise that its rate makes negligible."""
+    scale = Assumption1.of(settings | {"r": settings.u / d}, d)
+    data = TwoStageData(2, scale.L, u=scale.u, r=scale.r, p=settings.p)
+    prompts = data.sample_q(settings.N, runs=settings.runs, seed=seed)
+    model = ReluAttention(2, std=scale.init_std, runs=settings.runs, seed=seed)
+    steps = round(settings.decay_times / (settings.second_rate * scale.weight_decay))
+    config = NoisySGD(
+        (
+            ConstantRate(settings.rate, scale.first_steps(settings.rate)),
+            ConstantRate(settings.second_rate, steps),
+        ),
+        scale.weight_decay,
+        scale.init_std,
+        noise_std=0.0,
+        record_every=10**9,
+    )
+    end = train(model, prompts, config, seed=seed).ends[-1]
+    eps = scale.epsilon(scale.hard)
+    return _Trained(
+        max(signal_norm(end.signal.V).mean().item(), 1e-300),
+        end.losses.K2.mean().item(),
+        math.log(1 / eps) / eps,
+        scale.hard**2 / (2 * scale.weight_decay),
+        eps,
+    )
+
+
+def _least_loss(settings: Settings, d: int, seed: int) -> float:
+    """The least K2 on drawn training prompts of the searched V and of the one written down by hand."""
+    data = TwoStageData(4, round(d**settings.power) + 1, u=1.0, r=0.5, p=settings.p)
+    searched = minimise_q_loss(
+        data,
+        starts=settings.starts,
+        steps=settings.search_steps,
+        prompts=settings.search_prompts,
+        seed=seed,
+    )
+    return min(_training_loss(settings, data, V, seed) for V in (searched, paper_solution(data)))
+
+
+def _training_loss(settings: Settings, data: TwoStageData, weights: ReluWeights, seed: int) -> float:
+    drawn = data.sample_q(settings.search_prompts, seed=generator(seed, "prompts of the search"))
+    return q_losses(weights, data, "paper", drawn).mean(-1).min().item()
+
+
+def _least_log_d() -> float:
+    """The log d at which (log d)^(-1/4) + (log d)^(-1/2) = log 2 / 2: a quadratic in (log d)^(-1/4)."""
+    root = (math.sqrt(1 + 2 * math.log(2)) - 1) / 2
+    return root**-4
+
+
+def _hard_figure(settings: Settings, found: list[_Trained], least: list[float]) -> Figure:
+    d = settings.dimensions
+    floors = [q_loss_bounds(settings.p, round(size**settings.power) + 1).lower for size in d]
+    printed = [math.log(size) ** -0.25 + math.log(size) ** -0.5 for size in d]
+    return Figure(
+        "The loss of the hard part",
+        "d",
+        "K2",
+        (
+            Series.of("after training", d, [f.loss for f in found]),
+            Series.of("least of any V found", d, least),
+            Series.of("floor for every V", d, floors, "bound"),
+            Series.of("(log d)^(-1/4) + (log d)^(-1/2)", d, printed),
+        ),
+        log_x=True,
+    )
+
+
+_SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.5, "decay_times": 6.0}
+
+
+@claim(
+    "P3/theorem-4",
+    place="Section 4.2, Theorem 4 (Appendix G.2)",
+    title="Stage 2: the easy part is preserved",
+    quote="the network h continues to preserve the easy-to-fit knowledge like P within t_2 iterations",
+    statement="""Over the second stage, (d.1) the signal weights of W move by at most eps^2 / (log^2(1/eps)
+        sqrt(log d)) and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to constants and for
+        every L = Theta(Poly(d)).""",
+    quick={**_SETTING, "dimensions": [8, 12, 16, 24], "power": 3.0, "other_power": 1.5},
+    full={"runs": 3},
+    seconds=2.0,
+    rests_on=("P3/theorem-2", "P3/theorem-3", "P3/lemma-7", "P3/equation-21", "P3/activation-count"),
+)
+def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
+    found = [easy_stage_two(settings, d, seed) for d in settings.dimensions]
+    short = [easy_stage_two(settings | {"power": settings.other_power}, d, seed) for d in settings.dimensions]
+    d = settings.dimensions
+    slower = easy_stage_two(settings | {"second_rate": settings.second_rate / 2}, d[0], seed)
+    change = abs(slower.moved / found[0].moved - 1) if found[0].moved else 0.0
+    return Finding(
+        hypotheses=(
+            *assumption_1(settings),
+            Hypothesis("eps_(V,1) at the least d", "<=", 1.0, _hard_epsilon(settings, d[0])),
+            Hypothesis("relative change of the move when eta_2 is halved", "<=", 0.02, change),
+        ),
+        conclusions=(
+            _trend(settings, "d.1", "(move of the signal of W)", [f.moved / f.bound for f in found]),
+            _trend(settings, "d.2", "|change of K1|", [f.changed / f.bound for f in found]),
+            Conclusion.of_trend(
+                f"the exponent of (d.1) at L = d^{settings.other_power:g}",
+                "<=",
+                0.5,
+                d,
+                [f.moved / f.bound for f in short],
+                claimed=False,
+            ),
+        ),
+        numbers={
+            "move / bound with constant 1 at the largest d": found[-1].moved / found[-1].bound,
+            f"the same at L = d^{settings.other_power:g}": short[-1].moved / short[-1].bound,
+            "move / (e^-1 mu^2 / 8 lambda) at the largest d": found[-1].moved / found[-1].expected,
+        },
+        figures=(_easy_figure(settings, found),),
+        remark="Stage 1 lasts one decay time 1/lambda and leaves the signal at some 63 % of where decay and "
+        "gradient balance; stage 2 lasts log^2(1/eps)/eps^2 decay times and takes it the rest of the way, "
+        "a move of order sqrt(log d)/d whatever L. The bound falls like d/L: it is kept up to a constant for "
+        "L = d^1.5 and missed by more and more for L = d^3. The printed eta_2 is out of reach; the move does "
+        "not depend on it, as halving shows, and without noise, which the printed rate makes negligible.",
+    )
+
+
+def _trend(settings: Settings, part: str, what: str, ratios: list[float]) -> Conclusion:
+    name = f"({part}) growth exponent in d of {what} / bound, L = d^{settings.power:g}"
+    return Conclusion.of_trend(name, "<=", 0.25, settings.dimensions, ratios, part=part)
+
+
+@dataclass(frozen=True)
+class SecondStage:
+    """How far W moves in stage 2, and along w* alone; the change of K1; the bound; what is expected."""
+
+    moved: float
+    along: float
+    changed: float
+    bound: float
+    expected: float
+
+
+def easy_stage_two(settings: Settings, d: int, seed: int) -> SecondStage:
+    """Stage 1 with noise, then stage 2 without, until W has stopped moving."""
+    scale = Assumption1.of(settings, d)
+    model, prompts = scale.start(settings, seed)
+    first = train(model, prompts, _stage(scale, settings.rate, 1.0, None), seed=seed).ends[0]
+    second = _stage(scale, settings.second_rate, settings.decay_times, 0.0)
+    last = train(model, prompts, second, seed=seed).ends[0]
+    kept = (1 - settings.second_rate * scale.weight_decay) ** second.steps
+    move = last.signal.W + (kept - 1) * first.signal.W  # the second run counts its signal from 0
+    eps, w_star = _hard_epsilon(settings, d), scale.data().w_star
+    return SecondStage(
+        signal_norm(move).mean().item(),
+        (move[:, 0] @ w_star @ w_star).mean().item(),
+        (last.losses.K1 - first.losses.K1).abs().mean().item(),
+        eps**2 / (math.log(1 / eps) ** 2 * scale.root_log),
+        easy_pull(d)
+        / scale.weight_decay
+        * (1 - settings.rate * scale.weight_decay) ** scale.first_steps(settings.rate),
+    )
+
+
+def _stage(scale: Assumption1, rate: float, decay_times: float, noise: float | None) -> NoisySGD:
+    steps = round(decay_times / (rate * scale.weight_decay))
+    return NoisySGD(
+        (ConstantRate(rate, steps),), scale.weight_decay, scale.init_std, noise_std=noise, record_every=10**9
+    )
+
+
+def _hard_epsilon(settings: Settings, d: int) -> float:
+    scale = Assumption1.of(settings, d)
+    return scale.epsilon(scale.hard)
+
+
+def _easy_figure(settings: Settings, found: list[SecondStage]) -> Figure:
+    return Figure(
+        "How far the signal of W moves in the second stage",
+        "d",
+        "norm",
+        (
+            Series.of("measured", settings.dimensions, [f.moved for f in found]),
+            Series.of("e^-1 mu^2 / 8 lambda", settings.dimensions, [f.expected for f in found], "points"),
+            Series.of("bound, constant 1", settings.dimensions, [f.bound for f in found], "bound"),
+        ),
+        log_x=True,
+        log_y=True,
+    )
+
+
+@claim(
+    "P3/theorem-3-repaired",
+    repairs="P3/theorem-3",
+    place="ours",
+    title="The floor of the hard part, and what removes it",
+    statement="""For P(y=+1) = p <= 1/2 every V has K2 >= p log 2, and the least K2 is within (1-p) log 2
+        ((1+p)/2)^(L-1) of it. With an output bias, or with a second head of value -1, K2 goes to 0 as L grows
+        for weights of norm c/r^2, and so it does for p > 1/2.""",
+    derivation="""For a query q let a = z'Vq, b = zeta'Vq. E g = (1 - 1/L)(p relu(a) - (1-p)/2 (relu(a+b) +
+        relu(a-b))) <= (1 - 1/L)(2p - 1) relu(a) <= 0 by convexity, so that the loss on the query z is at
+        least log 2. V = c zeta zeta'/r^4 answers z +- zeta by -c n_own/L and z by 0; a bias beta of a
+        quarter of c(1-p)/2 then puts all answers right unless a token is missing from the context.""",
+    quick={"L": 129, "p": 0.5, "fresh": 20_000, "unbalanced": 0.6},
+    sizes=({"L": 65}, {"L": 1025}),
+    seconds=0.2,
+)
+def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
+    data = TwoStageData(4, settings.L, u=1.0, r=0.5, p=settings.p)
+    unbalanced = TwoStageData(4, settings.L, u=1.0, r=0.5, p=settings.unbalanced)
+    bounds = q_loss_bounds(settings.p, settings.L)
+    best = _fresh_loss(settings, data, paper_solution(data), "paper", seed)
+    below = {
+        "an output bias": _fresh_loss(settings, data, bias_solution(data), "bias", seed),
+        "a second head": _fresh_loss(settings, data, signed_solution(data), "signed", seed),
+        f"p = {settings.unbalanced:g}": _fresh_loss(
+            settings, unbalanced, paper_solution(unbalanced), "paper", seed
+        ),
+    }
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "best V by hand: distance of K2 to the bounds",
+                "<=",
+                0.01,
+                _outside(best, bounds.lower, bounds.upper),
+            ),
+            *(
+                Conclusion(f"K2 / floor with {name}", "<=", 0.5, loss / bounds.lower)
+                for name, loss in below.items()
+            ),
+        ),
+        numbers={"K2 of the best V by hand": best, "floor": bounds.lower, **below},
+    )
+
+
+def _fresh_loss(
+    settings: Settings, data: TwoStageData, weights: ReluWeights, variant: Variant, seed: int
+) -> float:
+    drawn = data.sample_q(settings.fresh, seed=generator(seed, "fresh prompts"))
+    return q_losses(weights, data, variant, drawn).mean().item()
+
+
+def _outside(value: float, low: float, high: float) -> float:
+    return max(low - value, value - high, 0.0)
+
+
+@claim(
+    "P3/theorem-4-repaired",
+    repairs="P3/theorem-4",
+    place="ours",
+    title="How far the easy part moves in stage 2",
+    statement="""Under Assumption 1 stage 2 moves the signal of W by (1 - eta_1 lambda)^(t_1) mu^2/(8
+        lambda) along w* w*', of order sqrt(log d)/d, whatever L: the easy part is preserved up to that, not
+        up to eps_(V,1)^2.""",
+    derivation="""The gradient stays -mu^2/8 w* w*' while answers are small (see Theorem 2 as repaired), and
+        the signal tends to mu^2/(8 lambda) w* w*', of which stage 1 has made the share 1 - (1 - eta_1
+        lambda)^(t_1), about 1 - 1/e. Stage 2 lasts many decay times and makes up the rest. eps_(V,1)^2 is
+        of order d/L and takes no part in it.""",
+    quick={**ASSUMED, "u": 0.4, "N": 256, "runs": 2, "second_rate": 0.5, "decay_times": 6.0, "d": 8},
+    sizes=({"d": 12, "power": 2.0}, {"d": 16, "power": 1.5}),
+    seconds=0.4,
+)
+def easy_part_moves(settings: Settings, seed: int) -> Finding:
+    found = easy_stage_two(settings, settings.d, seed)
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "distance of the move along w* / expected to 1",
+                "<=",
+                0.15,
+                abs(found.along / found.expected - 1),
+            ),
+            Conclusion("whole move / expected", "<=", 1.5, found.moved / found.expected),
+        ),
+        numbers={"move": found.moved, "expected": found.expected},
+    )
