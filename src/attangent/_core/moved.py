@@ -28,7 +28,6 @@ MOVED = {
     "tuning.compare": "papers.p1_prefix.head_to_head",
     "tuning.data.layouts": "papers.p1_prefix.superglue",
     "tuning.data.math": "papers.p1_prefix.math_data",
-    "tuning.solving": "papers.p1_prefix.solve",
 }
 """New names of old modules; their submodules moved with them."""
 RENAMED = {
@@ -36,6 +35,7 @@ RENAMED = {
 }
 """New names of things that were renamed on the way, by old module."""
 REMOVED = {
+    "tuning.recipe": "a run has no search and no validation settings any more",
     "tuning.planning": "a plan cost five runs and its interval missed on a fresh task; "
     "tune with --method auto, or compare two real runs",
 }
