@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pandas as pd
 import torch
@@ -43,6 +43,7 @@ class RepresentationWarning(UserWarning):
     """
 
 
+@runtime_checkable
 class TrainedLearner(Protocol):
     """A model that was trained on a dictionary."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,10 @@ from attangent._core.display import brief_fields
 from attangent._core.errors import AttangentError
 from attangent.kernels.checks import as_points, as_targets
 
+_Network = TypeVar("_Network")
 
+
+@runtime_checkable
 class Network(Protocol):
     """The interface that `descend` needs.
 
@@ -33,7 +36,7 @@ class Network(Protocol):
     m: int
     W: Tensor
 
-    def with_weights(self, W: Tensor) -> Self:
+    def with_weights(self: _Network, W: Tensor) -> _Network:
         """Return the network with other hidden weights."""
         ...
 

@@ -16,7 +16,7 @@ import multiprocessing
 import threading
 import warnings
 from collections.abc import Iterable
-from typing import Literal, Protocol, cast, get_args
+from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -42,6 +42,7 @@ _PAIRS_FROM = {True: 6, False: 8}
 """Number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
 
 
+@runtime_checkable
 class Algorithm(Protocol):
     """A kernel algorithm: sums over neurons, which add up over spans, then a finish without neurons."""
 

@@ -57,6 +57,7 @@ class Gemm:
         """Scale the sums by the products of the points and add the direct term, in place."""
         other = right or left
         kernel = sums[0].view(left.d_out, left.points, other.d_out, other.points)
+        # x_i.x_j does not depend on the neuron, so that it multiplies the sums and not every term.
         kernel.mul_((left.inputs @ other.inputs.T / left.width)[:, None, :])
         if left.direct is not None:
             C = sums[2].view(left.d_out, left.points, -1)  # C[k, i, j] = sum_r G[k, i, r] A2[j, r]
@@ -126,6 +127,7 @@ class Pairs:
             first = k if right is None else 0
             rows = assembly.rows(k, first)  # (l, i, j)
             kernel[k, :, first:] = rows.transpose(0, 1)
+            # K[(l, j), (k, i)] = K[(k, i), (l, j)]: mirror what is computed for l >= k.
             if right is None:
                 kernel[first:, :, k] = rows.transpose(1, 2)
         return kernel.view(d * n, d * n2)
@@ -270,6 +272,7 @@ def _tiles(n: int, n2: int, symmetric: bool) -> Iterator[tuple[range, slice]]:
 
 
 def _gate_products(P: Tensor, P2: Tensor, tile: range, symmetric: bool, out: Tensor) -> Tensor:
+    # Row by row: in the symmetric case every point has one pair less, which no single broadcast covers.
     row = 0
     for i in tile:
         first = i if symmetric else 0

@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,7 @@ from attangent.kernels.operator import KernelOperator
 from attangent.kernels.tangent import Tangent
 
 Kind = Literal["exact", "paper"]
+_Network = TypeVar("_Network", bound="TwoLayerNetwork")
 
 
 class TwoLayerNetwork(ABC):
@@ -99,7 +100,7 @@ class TwoLayerNetwork(ABC):
         tangent = self._tangent(as_points("X", X, self.d_in, self.W))
         return tangent if kind == "exact" else tangent.without_direct()
 
-    def with_weights(self, W: Any) -> Self:
+    def with_weights(self: _Network, W: Any) -> _Network:
         """Return a network with other hidden weights and the same output signs.
 
         Args:
@@ -111,6 +112,7 @@ class TwoLayerNetwork(ABC):
         Raises:
             AttangentError: If W has another shape or entries that are not finite.
         """
+        # A shallow copy: the signs a never change and may be shared.
         other = copy.copy(self)
         other.W = as_points("W", W, self.m, self.W)
         if other.W.shape != self.W.shape:

@@ -48,6 +48,7 @@ class KernelOperator(LinearOperator):
         working = 24 * 2**20 + 8 * itemsize * (left.rows + right.rows)
         what = f"a product with a kernel of {left.rows} x {right.rows}"
         refuse_above(limit, working, what, "raise memory_limit or take fewer points")
+        # Half of the limit, to leave room for the vectors of the caller's solver.
         if gates + working <= limit / 2:
             left = left.held()
             right = left if same else right.held()
@@ -233,6 +234,7 @@ def _settled_end(operator: LinearOperator, end: int, tolerance: float, max_produ
     """Return the first or last Ritz value once a quarter more products barely change it."""
     check_positive("tolerance", tolerance)
     check_square(operator)
+    # A fixed random start: it meets every eigenvector, and the result is reproducible.
     start = torch.randn(operator.shape[0], generator=generator(0, "lanczos"), dtype=torch.float64)
     space = KrylovSpace(operator, start)
     before: Tensor | float = torch.inf

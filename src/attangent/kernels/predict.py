@@ -95,6 +95,7 @@ def _spectrum(K: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (negative round-off removed) and eigenvectors of a positive semi-definite matrix."""
     if not torch.isfinite(K).all():
         raise AttangentError("kernel has NaN or infinite entries: drop those points first")
+    # Kernels from different algorithms are symmetric only to round-off; eigh reads one triangle.
     eigenvalues, eigenvectors = torch.linalg.eigh((K + K.T) / 2)
     top = eigenvalues[-1].clamp(min=0)
     if eigenvalues[0] < -1e-5 * top or top == 0:
@@ -202,6 +203,7 @@ class Prediction:
         Returns:
             One loss per step; a scalar tensor for a single step.
         """
+        # In the eigenbasis every component decays by itself, so that any step costs the same.
         decayed = self._coefficients[:, None] * self._powers(steps)
         return 0.5 * decayed.square().sum(dim=0).reshape(_shape(steps))
 
@@ -260,6 +262,7 @@ class Prediction:
             return 0
         if not self._reaches(loss):
             return None
+        # The loss is monotone: double until it is low enough, then bisect. log2(steps) evaluations in all.
         high = 1
         while self.loss(high) > loss:
             high *= 2
@@ -291,6 +294,7 @@ class Prediction:
         return (e / (e + ridge)).sum().item()
 
     def _reaches(self, loss: float) -> bool:
+        # A factor above 1 grows without bound; a factor of exactly 1 never shrinks.
         factors = (1 - self._rate * self.eigenvalues).abs()
         present = self._coefficients.abs() > 0
         if (factors[present] > 1).any():
@@ -311,6 +315,7 @@ class Prediction:
         z = self._rate * self.eigenvalues
         # 1 - (1 - z)^t cancels for small z, expm1 and log1p do not; log1p fails beyond z = 1.
         small = z.abs() < 0.5
+        # torch.where evaluates both branches: divide by 1 at z = 0 to keep NaN out.
         safe = torch.where(z == 0, torch.ones_like(z), z)
         smooth = -torch.expm1(step * torch.log1p(-torch.where(small, z, 0 * z))) / safe
         direct = (1 - (1 - z) ** step) / safe

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -65,10 +65,11 @@ class SoftmaxGate:
 
     def __call__(self, block: slice) -> Tensor:
         logits = self.X @ self.W[:, block]
+        # In place: the block of logits is the only large temporary.
         return logits.sub_(self.peak[:, None]).exp_().div_(self.mass[:, None])
 
-    def restricted(self, span: slice) -> Self:
-        return type(self)(self.X, self.W[:, span].clone(), self.peak, self.mass)
+    def restricted(self, span: slice) -> "SoftmaxGate":
+        return SoftmaxGate(self.X, self.W[:, span].clone(), self.peak, self.mass)
 
 
 def softmax_tangent(X: Tensor, W: Tensor, values: Factor, direct: Tensor | None = None) -> Tangent:
@@ -76,12 +77,14 @@ def softmax_tangent(X: Tensor, W: Tensor, values: Factor, direct: Tensor | None 
     m = W.shape[1]
     stretches = neuron_blocks(m, max(len(X), len(W)), X.element_size())
     gate: Factor
+    # One block: S is small, so store it as the gate and skip the blockwise normalisation.
     if len(stretches) == 1:
         S = torch.softmax(X @ W, dim=1)
         mu = S @ values(stretches[0]).T
         gate = DenseFactor(m * S)
     else:
         peak, total, mu = _normalise(X, W, values, stretches)
+        # mass = total / m folds the factor m of the network into the gate: P = m S.
         gate = SoftmaxGate(X, W, peak, total / m)
     return Tangent(m * mu, X, gate, values, m, float(m), centre=mu, direct=direct)
 

@@ -6,7 +6,7 @@ Index letters in this package: n points (i, j), outputs k and l, m neurons r, p 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -27,6 +27,7 @@ def blocks(m: int, size: int) -> Iterator[slice]:
 
 def block_size(rows: int, target_bytes: int, itemsize: int, low: int = 64, high: int = 4096) -> int:
     """Return how many columns a matrix of `rows` rows may have to take about `target_bytes`."""
+    # At least `low` columns: thinner products are bound by memory, not by arithmetic.
     return max(low, min(high, target_bytes // max(1, rows * itemsize)))
 
 
@@ -35,6 +36,7 @@ def neuron_blocks(m: int, rows: int, itemsize: int) -> list[slice]:
     return list(blocks(m, block_size(rows, _BLOCK_BYTES, itemsize, high=m)))
 
 
+@runtime_checkable
 class Factor(Protocol):
     """A matrix with one column per neuron, computed block by block so that it never exists at once."""
 
@@ -53,9 +55,9 @@ class DenseFactor:
     def __call__(self, block: slice) -> Tensor:
         return self.matrix[:, block]
 
-    def restricted(self, span: slice) -> Self:
+    def restricted(self, span: slice) -> "DenseFactor":
         # A slice is a view that would drag the storage of all neurons to the worker; a clone does not.
-        return type(self)(self.matrix[:, span].clone())
+        return DenseFactor(self.matrix[:, span].clone())
 
 
 @dataclass(frozen=True)
@@ -139,15 +141,15 @@ class Tangent:
         """The centre (n, d_out), zeros if there is none."""
         return torch.zeros_like(self.outputs) if self.centre is None else self.centre
 
-    def without_direct(self) -> Self:
+    def without_direct(self) -> "Tangent":
         """Return the tangent without its direct term, as in P1 Definition G.1."""
         return replace(self, direct=None)
 
-    def held(self) -> Self:
+    def held(self) -> "Tangent":
         """Return the tangent with the gate (n, m) computed once and stored."""
         return replace(self, gate=DenseFactor(self.gate(slice(0, self.m))))
 
-    def restricted(self, span: slice) -> Self:
+    def restricted(self, span: slice) -> "Tangent":
         """Return the tangent of some neurons; J J' is the sum over disjoint spans.
 
         Args:
@@ -173,6 +175,7 @@ class Tangent:
         Returns:
             G (d_out, n, block).
         """
+        # Subtract before multiplying: P v - P mu would cancel digits if the softmax saturates.
         centred = self.values(block)[:, None, :] - self.mu.T[:, :, None]
         return centred.mul_(self.gate(block))
 
@@ -229,6 +232,7 @@ class Tangent:
         """
         gate = self.gate(block)
         U = fitted("U", U, self.inputs, self.inputs.shape[1], gate.shape[1])
+        # The gate multiplies t_i.u_r once; values, centre and direct term then share this flow.
         flow = (self.inputs @ U).mul_(gate)
         pushed = flow @ self.values(block).T
         if self.centre is not None:
@@ -292,7 +296,7 @@ def trace_kernel(tangent: Tangent) -> Float[Tensor, "n n"]:
 def kernel_product(left: Tangent, right: Tangent, V: Tensor) -> Float[Tensor, "n d_out"]:
     """Compute K V with K = J_left J_right'/width and V (n2, d_out) in one pass over the neurons."""
     product = torch.zeros_like(left.outputs)
-    # Push each block as soon as it is pulled: J'V (p, m) never exists as a whole.
+    # Push each block right after pulling it, so that J'V (p, m) never exists in full.
     for block in right.blocks():
         product += left.push(right.pull(V, block), block)
     return product.div_(left.width)

@@ -92,6 +92,7 @@ class _Plan:
             f"a kernel of {n1} x {n2} points with {outputs} outputs and a parameter of {largest} weights",
             "choose parameters with params=, outputs with output=, or take fewer points",
         )
+        # What the result leaves is for Jacobians: first as many parameters, then as many points as fit.
         room = (limit - result) / per_weight
         groups = _packed({name: value.numel() for name, value in parameters.items()}, room)
         weights = max(sum(parameters[name].numel() for name in group) for group in groups)
@@ -143,6 +144,7 @@ class _Kernel:
         J1 = self._jacobians(parameters, take(self.x1, i))
         other = self.x1 if self.x2 is None else self.x2
         for j in blocks(self.plan.points[1], self.plan.chunk):
+            # A symmetric kernel needs the blocks on and above the diagonal only.
             if self.x2 is None and j.start < i.start:
                 continue
             # The diagonal block reuses J1; any other costs a second set of Jacobians.

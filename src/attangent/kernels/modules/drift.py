@@ -67,6 +67,7 @@ class KernelDrift:
         return value
 
     def _kernel(self, model: nn.Module) -> Tensor:
+        # Remember the mode of every module: a frozen part may be in eval mode during training.
         training = [module for module in model.modules() if module.training]
         model.eval()
         try:

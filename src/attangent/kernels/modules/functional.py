@@ -62,6 +62,7 @@ class Functional:
 
     def at_point(self, parameters: Parameters, x: Points) -> Float[Tensor, " O"]:
         """Compute F (O,) at one point."""
+        # Modules expect a batch: add an axis of one point and remove it again.
         alone = {name: value[None] for name, value in x.items()} if isinstance(x, Mapping) else x[None]
         return self.batch(parameters, alone)[0]
 
@@ -79,6 +80,7 @@ def choose_parameters(module: nn.Module, params: str | Sequence[str] | None) -> 
         raise AttangentError("params is empty, expected names or patterns of parameters, or None for all")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in named):
+            # Long models have hundreds of names: suggest similar ones and not all.
             close = difflib.get_close_matches(pattern, named, n=3, cutoff=0.4) or list(named)[:3]
             raise AttangentError(
                 f"params {pattern!r} matches no parameter; there are {', '.join(close)}, ..."

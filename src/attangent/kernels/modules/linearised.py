@@ -97,6 +97,7 @@ def train_linearised(
     check_positive("rate", rate)
     check_steps("steps", steps)
     with differentiable_attention():
+        # vjp keeps the graph of one forward pass; J' is then applied in every step without another.
         first, pull, *_ = vjp(lambda parameters: function.batch(parameters, x), function.parameters)
         target = as_targets(y, first, first.shape[1], first)
         change = {name: torch.zeros_like(value) for name, value in function.parameters.items()}

@@ -112,6 +112,7 @@ class TangentOperator(LinearOperator):
             yield points, self._line(points)
 
     def _line(self, points: slice) -> "_Line":
+        # With several batches the graphs of all would fill the memory that streaming saves.
         if self.points > self.batch:
             return _Line.of(self.function, take(self.x, points))
         if self._held is None:
@@ -139,7 +140,7 @@ class _Line:
             self.outputs,
             self.parameters,
             cotangent.to(self.outputs),
-            retain_graph=True,
+            retain_graph=True,  # `pushed` and the next product need it again
             materialize_grads=True,
         )
 
@@ -148,6 +149,7 @@ class _Line:
         # J'v is linear in v, so that the derivative of <J'v, u> in v is J u, whatever v. Double backward
         # works for operators that have no forward mode.
         if self._pullback is None:
+            # Built once per batch: later products reuse the graph of the first backward pass.
             v = torch.zeros_like(self.outputs).requires_grad_()
             options: dict[str, Any] = {"create_graph": True, "materialize_grads": True}
             self._pullback = v, torch.autograd.grad(self.outputs, self.parameters, v, **options)

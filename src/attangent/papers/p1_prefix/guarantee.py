@@ -1,4 +1,4 @@
-"""What the convergence theorem of P1 asks for, in numbers, for given data and a given network."""
+"""The constants of P1's convergence theorem, in numbers, for given data and a given network."""
 
 import math
 from dataclasses import dataclass
@@ -20,25 +20,40 @@ LOG10_E = math.log10(math.e)
 class Guarantee:
     """The constants of P1 Definition I.1 with every Omega(1) read as 1.
 
-    Those that overflow are decimal logarithms. Where the paper writes poly(n, d, e^B) the power is the one
-    that its proofs use.
+    Constants that overflow are decimal logarithms. For poly(n, d, e^B) the power is that of the proofs.
+
+    Attributes:
+        B: Bound on |<w_r, x_i>|.
+        lambda_min: Smallest eigenvalue of the kernel of Definition G.1, the one in the theorem.
+        log10_width: lambda^-2 n^2 d^2 e^(30 B) sqrt(log(nd/delta)) (Lemma H.2).
+        log10_rate: lambda / (m n^2 d^2 e^(16 B)) (Lemma I.4).
+        log10_radius: R = lambda / (16 sqrt(nd) e^(22 B)) (Claim G.4).
+        log10_movement: D = 2 lambda^-1 e^(20 B) sqrt(nd) |Y - F(0)|_F / m (Definition I.1).
     """
 
     B: float
     lambda_min: float
-    """Of the kernel of Definition G.1, as the theorem has it."""
     log10_width: float
-    """lambda^-2 n^2 d^2 e^(30 B) sqrt(log(nd/delta)) (Lemma H.2)."""
     log10_rate: float
-    """lambda / (m n^2 d^2 e^(16 B)) (Lemma I.4)."""
     log10_radius: float
-    """R = lambda / (16 sqrt(nd) e^(22 B)) (Claim G.4)."""
     log10_movement: float
-    """D = 2 lambda^-1 e^(20 B) sqrt(nd) |Y - F(0)|_F / m (Definition I.1)."""
 
 
 def concentration_bound(outputs: int, sigma: float, delta: float, C: float = 10.0) -> float:
-    """B = max(C sigma sqrt(log(nd/delta)), 1), which bounds |<w_r, x_i>| with probability 1 - delta."""
+    """Compute B = max(C sigma sqrt(log(nd/delta)), 1), a bound on |<w_r, x_i>| with probability 1 - delta.
+
+    Args:
+        outputs: nd, the number of outputs at all points.
+        sigma: Standard deviation of the initial weights.
+        delta: Probability of failure, between 0 and 1.
+        C: The constant of the bound.
+
+    Returns:
+        B.
+
+    Raises:
+        AttangentError: If a number is out of range.
+    """
     check_size("outputs", outputs)
     check_not_negative("sigma", sigma)
     check_not_negative("C", C)
@@ -50,9 +65,20 @@ def concentration_bound(outputs: int, sigma: float, delta: float, C: float = 10.
 def prefix_guarantee(
     network: PrefixNetwork, X: Any, Y: Any, delta: float = 0.05, C: float = 10.0
 ) -> Guarantee:
-    """What P1 Theorem 3.2 asks of width, rate and movement to fit Y at X with probability 1 - delta.
+    """Compute the width, rate and movement that P1 Theorem 3.2 needs to fit Y at X.
 
-    The theorem is about points and targets in the unit ball; others are refused.
+    Args:
+        network: The network at its initial weights.
+        X: Points (n, d) in the unit ball.
+        Y: Targets (n, d) in the unit ball.
+        delta: Probability of failure, below 0.1.
+        C: The constant of `concentration_bound`.
+
+    Returns:
+        The constants of the theorem.
+
+    Raises:
+        AttangentError: If a point or target lies outside the unit ball, or delta is out of range.
     """
     X = as_points("X", X, network.d_in, network.W)
     Y = as_targets(Y, X, network.d_out, network.W)
@@ -62,9 +88,12 @@ def prefix_guarantee(
         raise AttangentError(f"delta is {delta}, expected a probability below 0.1")
     lambda_min = torch.linalg.eigvalsh(network.kernel(X, kind="paper"))[0].item()
     start = (network.forward(X) - Y).norm().item()
-    nd, log_m = Y.numel(), math.log10(network.m)
+    nd = Y.numel()
+    log_m = math.log10(network.m)
     B = concentration_bound(nd, network.sigma, delta, C)
-    e, log_lambda, log_nd = B * LOG10_E, _log10(lambda_min), math.log10(nd)
+    e = B * LOG10_E
+    log_lambda = _log10(lambda_min)
+    log_nd = math.log10(nd)
     return Guarantee(
         B=B,
         lambda_min=lambda_min,
@@ -76,14 +105,22 @@ def prefix_guarantee(
 
 
 def require_unit_ball(name: str, values: Tensor) -> None:
-    """Refuse rows longer than 1, which the theorems of P1 and P2 exclude."""
+    """Raise an AttangentError if a row is longer than 1, which the theorems of P1 and P2 exclude.
+
+    Args:
+        name: Name in the error message.
+        values: Points or targets (rows, columns).
+
+    Raises:
+        AttangentError: If there is no row, or one is longer than 1.
+    """
     check_shape(name, values, "rows", "columns")
     if not values.numel():
         raise AttangentError(f"{name} has shape {tuple(values.shape)}, expected at least one row and column")
     longest = values.double().norm(dim=1).max().item()
     if longest > 1 + 1e-9:
         raise AttangentError(
-            f"{name} has a row of norm {longest:.3g}, expected at most 1 as the theorem does: "
+            f"{name} has a row of norm {longest:.3g}, expected at most 1 as in the theorem: "
             f"divide {name} by its largest norm"
         )
 

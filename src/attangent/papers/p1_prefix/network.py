@@ -1,7 +1,7 @@
 """The prefix network of P1: attention over m prefix vectors that are keys and values at once."""
 
 from dataclasses import dataclass
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import torch
 from jaxtyping import Float
@@ -27,8 +27,8 @@ class SignedWeights:
     def __call__(self, block: slice) -> Tensor:
         return self.W[:, block] * self.a[:, block]
 
-    def restricted(self, span: slice) -> Self:
-        return type(self)(self.W[:, span].clone(), self.a[:, span].clone())
+    def restricted(self, span: slice) -> "SignedWeights":
+        return SignedWeights(self.W[:, span].clone(), self.a[:, span].clone())
 
 
 class PrefixNetwork(TwoLayerNetwork):

@@ -7,7 +7,7 @@ Gaussian moments remain. All kernels are in the output-major order of the networ
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -36,8 +36,8 @@ class ActivationGate:
     def __call__(self, block: slice) -> Tensor:
         return self.scale * self.slope(self.X @ self.W[:, block])
 
-    def restricted(self, span: slice) -> Self:
-        return type(self)(self.X, self.W[:, span].clone(), self.slope, self.scale)
+    def restricted(self, span: slice) -> "ActivationGate":
+        return ActivationGate(self.X, self.W[:, span].clone(), self.slope, self.scale)
 
 
 def positive(z: Tensor) -> Tensor:

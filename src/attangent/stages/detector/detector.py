@@ -80,7 +80,7 @@ class StageDetector:
     """Finds the stages of a run during training, from the losses of named groups.
 
     A group is examined again whenever its readings have grown by a fifth; `update` returns what is new.
-    `stages`, `order`, `findings` and `summary()` describe all readings so far and are computed on demand.
+    `stages`, `order`, `findings` and `summary()` describe all readings up to now and are computed on demand.
 
     Args:
         groups: Names of the groups.
@@ -123,7 +123,7 @@ class StageDetector:
         return self.findings._repr_html_()
 
     def plot(self, path: str | PathLike[str] | None = None) -> "Figure":
-        """Draw all readings so far with their stages.
+        """Draw all readings with their stages.
 
         Args:
             path: File to write the figure to (.png, .svg or .pdf).
@@ -188,7 +188,7 @@ class StageDetector:
 
     @property
     def findings(self) -> Findings:
-        """Stages, order, table and summary of all readings so far."""
+        """Stages, order, table and summary of all readings up to now."""
         count = sum(map(len, self._steps.values()))
         if self._cached is None or self._cached[0] != count:
             groups = tuple(self._examined(name, self.false_alarms) for name in self._steps)

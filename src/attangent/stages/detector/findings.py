@@ -1,4 +1,4 @@
-"""What a set of groups shows: stages, their order, a table, a summary and a figure."""
+"""Findings on a set of groups: stages, their order, a table, a summary and a figure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

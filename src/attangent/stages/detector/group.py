@@ -188,7 +188,7 @@ def _has_no_plateau(mean: Array, change: LossChange) -> bool:
 
 
 def _progress(mean: Array, change: LossChange) -> float:
-    """Return how far the loss falls below its minimum so far: a fall to an earlier level is a recovery."""
+    """Return how far the loss falls below its earlier minimum: a fall to a previous level is a recovery."""
     start, end = _ends(mean, change)
     return float(mean[: start + 1].min() - mean[end])
 

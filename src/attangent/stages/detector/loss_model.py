@@ -58,7 +58,7 @@ def step_at(steps: Array, index: float) -> float:
 
 @dataclass(frozen=True)
 class LossChange:
-    """A fall (sign 1) or rise (sign -1) from index `start`, where a tenth is gone, to `start + length`.
+    """A fall (sign 1) or rise (sign -1): a tenth is gone at index `start`, nine tenths at `start + length`.
 
     Indices count readings, not steps, so that unevenly spaced steps need no other search than even ones.
     """

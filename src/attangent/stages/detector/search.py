@@ -190,7 +190,7 @@ def _joined(falls: list[tuple[LossChange, float]], count: int) -> list[LossChang
 
 
 def _span(falls: list[tuple[LossChange, float]]) -> LossChange:
-    """Return one fall from where a tenth of these is gone to where nine tenths are."""
+    """Return one fall that starts when a tenth of these is gone and ends when nine tenths are."""
     gone = np.cumsum([height for _, height in falls])
     first, last = (falls[int(np.searchsorted(gone, share * gone[-1]))][0] for share in (0.1, 0.9))
     return LossChange("logistic", first.start, last.start + last.length - first.start)

@@ -144,17 +144,18 @@ def spectrum(
         {'k': 8, 'o': 8, 'q': 8, 'v': 8}
     """
     return pd.concat(
-        [_rows(part, part.values()) for part in spectral_parts(model, targets, layers)], ignore_index=True
+        [_rows(matrix, matrix.values()) for matrix in spectral_parts(model, targets, layers)],
+        ignore_index=True,
     )
 
 
-def _rows(part: Spectral, values: Tensor) -> pd.DataFrame:
+def _rows(matrix: Spectral, values: Tensor) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "layer": part.layer,
-            "module": part.module,
-            "target": part.target,
-            "head": pd.array([part.head] * len(values), dtype="Int64"),
+            "layer": matrix.layer,
+            "module": matrix.module,
+            "target": matrix.target,
+            "head": pd.array([matrix.head] * len(values), dtype="Int64"),
             "index": range(len(values)),
             "value": values.cpu().numpy(),
         }

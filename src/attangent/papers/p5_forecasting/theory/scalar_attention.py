@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -105,6 +105,6 @@ class VarianceGate:
         logits = (self.X[:, -1:] * self.w[:, block])[:, :, None] * self.X[:, None, :]
         return torch.softmax(logits, dim=2)
 
-    def restricted(self, span: slice) -> Self:
+    def restricted(self, span: slice) -> "VarianceGate":
         """Return the gate of the neurons in `span`."""
-        return type(self)(self.X, self.w[:, span].clone(), self.scale)
+        return VarianceGate(self.X, self.w[:, span].clone(), self.scale)
