@@ -19,7 +19,7 @@ from attangent.cli.auditing import audit, new_claims, report
 from attangent.cli.common_options import spoken
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor, extra_with
-from attangent.cli.evaluation import diagnose, evaluate
+from attangent.cli.evaluation import evaluate
 from attangent.cli.forecasting import forecast
 from attangent.cli.inspection import spectrum, stages
 from attangent.cli.tuning import predict, tune
@@ -142,7 +142,7 @@ for panel, commands in {
     "Audit papers": (audit, report, new_claims),
     "Tune a model": (tune, predict),
     "Compress a prompt": (compress, generate, chat),
-    "Forecast": (forecast, evaluate, diagnose),
+    "Forecast": (forecast, evaluate),
     "Inspect": (stages, spectrum, doctor),
 }.items():
     for command in commands:

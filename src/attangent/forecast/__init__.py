@@ -1,82 +1,57 @@
-"""Forecasting: many series at once, linear models in closed form, models trained by gradients, diagnosis.
+"""Forecast one series or many, with prediction intervals.
 
-Names are loaded on first use: who forecasts short series waits for neither torch nor scikit-learn.
-
->>> import numpy as np
->>> from attangent.forecast import LinearForecaster
->>> wave = np.sin(np.arange(300.0))
->>> LinearForecaster(lookback=8, horizon=2).fit(wave[:200]).score(wave[200:]) > 0.99
-True
+Names are imported on first use; forecasting needs neither torch nor scikit-learn.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from attangent._core.gate import guard_arrays
+from attangent._core.deprecation import moved_names
+from attangent._core.errors import AttangentError
+from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attangent.forecast.data.dataset import Dataset, from_frame, load_csv
-    from attangent.forecast.data.frames import Table, read_frame
-    from attangent.forecast.models.baselines import Persistence, SeasonalNaive, find_period
-    from attangent.forecast.models.forecaster import Forecaster
-    from attangent.forecast.models.linear import LinearForecaster
-    from attangent.forecast.pipeline.diagnosis import Diagnosis, diagnose
-    from attangent.forecast.pipeline.outlooks import Outlook
-    from attangent.forecast.pipeline.panels.forecaster import SeriesForecaster
-    from attangent.forecast.pipeline.protocol import compare, errors_by_step, evaluate
-    from attangent.forecast.pipeline.targets import forecast_frame
+    from attangent.forecast.pipeline.evaluation import Evaluation, evaluate
+    from attangent.forecast.pipeline.forecaster import SeriesForecast, SeriesForecaster, forecast_frame
+
+ModelName = Literal[
+    "auto", "combination", "smoothing", "theta", "ridge", "linear", "seasonal", "persistence"
+]
+"""Names of the models."""
+
+__all__ = ["Evaluation", "ModelName", "SeriesForecast", "SeriesForecaster", "evaluate", "forecast_frame"]
 
 _HOMES = {
-    "Dataset": "data.dataset",
-    "from_frame": "data.dataset",
-    "load_csv": "data.dataset",
-    "Table": "data.frames",
-    "read_frame": "data.frames",
-    "Persistence": "models.baselines",
-    "SeasonalNaive": "models.baselines",
-    "find_period": "models.baselines",
-    "Forecaster": "models.forecaster",
-    "LinearForecaster": "models.linear",
-    "Diagnosis": "pipeline.diagnosis",
-    "diagnose": "pipeline.diagnosis",
-    "Outlook": "pipeline.outlooks",
-    "SeriesForecaster": "pipeline.panels.forecaster",
-    "compare": "pipeline.protocol",
-    "errors_by_step": "pipeline.protocol",
-    "evaluate": "pipeline.protocol",
-    "forecast_frame": "pipeline.targets",
+    "Evaluation": "pipeline.evaluation",
+    "SeriesForecast": "pipeline.forecaster",
+    "SeriesForecaster": "pipeline.forecaster",
+    "evaluate": "pipeline.evaluation",
+    "forecast_frame": "pipeline.forecaster",
 }
-
-__all__ = [
-    "Dataset",
-    "Diagnosis",
-    "Forecaster",
-    "LinearForecaster",
-    "Outlook",
-    "Persistence",
-    "SeasonalNaive",
-    "SeriesForecaster",
-    "Table",
-    "compare",
-    "diagnose",
-    "errors_by_step",
-    "evaluate",
-    "find_period",
-    "forecast_frame",
-    "from_frame",
-    "load_csv",
-    "read_frame",
-]
+_P5 = "attangent.papers.p5_forecasting"
+_MOVED = {
+    **{
+        name: f"{_P5}:{name}"
+        for name in (
+            *("AttentionModel", "Autoformer", "DLinear", "Dataset", "Encoder", "Forecaster", "Informer"),
+            *("InvertedTransformer", "LinearForecaster", "NLinear", "PatchTST", "Persistence", "RLinear"),
+            *("Remedies", "ResidualSSM", "SeasonalNaive", "Training", "VanillaTransformer"),
+            *("errors_by_step", "find_period", "from_frame", "load_csv", "train_attention"),
+        )
+    },
+    "compare": f"{_P5}:compare_windows",
+    "Outlook": "attangent.forecast:SeriesForecast",
+}
+_REMOVED = {
+    "diagnose": "use evaluate(...), which compares all models on held-out values",
+    "Diagnosis": "use evaluate(...), which returns an Evaluation",
+    "read_frame": "pass the file to forecast_frame or SeriesForecaster(id=None)",
+    "Table": "pass the file to forecast_frame or SeriesForecaster(id=None)",
+}
+_public, __dir__ = lazy_names(__name__, _HOMES)
+_moved = moved_names(__name__, "0.2", _MOVED)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        loaded = {"__all__": [name], name: getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)}
-        guard_arrays(loaded)
-        globals()[name] = loaded[name]
-        return loaded[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+    if name in _REMOVED:
+        raise AttangentError(f"attangent.forecast.{name} was removed; {_REMOVED[name]}")
+    return _moved(name) if name in _MOVED else _public(name)

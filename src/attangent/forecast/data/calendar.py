@@ -1,81 +1,87 @@
-"""Times of a series: dates in any common format, and a regular grid they are put on."""
+"""Times of series: reading dates, the step between them, and the period after which a series repeats."""
 
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pandas as pd
-from pandas.tseries.api import guess_datetime_format
-from pandas.tseries.frequencies import to_offset
+from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.zones import in_zone
 
-SNAP = 0.25
-"""A time may stand off the grid by this share of a step."""
-MOST_INSERTED = 0.5
-"""A grid of which more than this share has no row is taken for irregular."""
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+DAY = 86_400 * 10**9
+"""Nanoseconds."""
+PERIOD_SAMPLE = 200
+"""Number of series in which a period is searched."""
+LONGEST_PERIOD = 400
+
+_OFFSET = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})$"
+_ZONES = (
+    "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Chicago",
+    "America/Denver", "America/Los_Angeles", "America/Halifax", "America/Santiago", "Australia/Sydney",
+    "Australia/Adelaide", "Pacific/Auckland", "Asia/Jerusalem", "Asia/Beirut",
+)  # fmt: skip
+"""Zones with daylight saving, one per set of rules."""
 
 
 def to_numbers(column: pd.Series) -> pd.Series:
-    """float64, with NaN for what is no number."""
+    """Convert to float64, with NaN for text that is not a number."""
     return pd.Series(pd.to_numeric(column, errors="coerce"), index=column.index, dtype=np.float64)
 
 
-def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
-    """Times from strings or numbers: ISO 8601, day or month first, years, seconds or milliseconds since 1970.
+def as_times(column: pd.Series) -> pd.Index:
+    """Read a column of times, text or numbers as times or as integers."""
+    if isinstance(column.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(column):
+        return pd.DatetimeIndex(column)
+    if pd.api.types.is_integer_dtype(column):
+        top = int(column.abs().max())
+        plain = top < 10**8 and not 18_000_101 <= int(column.min()) <= top <= 29_991_231
+        return pd.Index(column) if plain else parse_dates(column)
+    return parse_dates(column)
 
-    Where day and month can be told apart neither by a number above 12 nor by the order of the rows, the
-    reading with the fewest different steps is taken, month first on a tie. Times with an offset keep it;
-    where offsets differ, as they do over the year, the zone that has them all, else UTC.
+
+def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
+    """Read times from text or numbers.
+
+    Text may be ISO 8601 or any format that pandas recognises; numbers may be years, dates such as 20240131,
+    or seconds (or finer) since 1970. If both day first and month first are possible, the reading with the
+    fewest backward and fewest different steps wins, month first on a tie. Times with an offset keep it. If
+    offsets differ, the result is in the zone that has them all, otherwise in UTC.
     """
     if pd.api.types.is_numeric_dtype(column):
         return _numbers_as_dates(column)
     text = column.astype(str).str.strip()
-    readings = [times for times in _readings(text) if not times.isna().any()]
-    if not readings:
-        raise AttangentError(_unreadable(text, str(column.name)))
-    return in_zone(min(readings, key=_disorder), text)
+    readings = list(_readings(text))
+    complete = [times for times in readings if not times.isna().any()]
+    if complete:
+        return _in_zone(min(complete, key=_disorder), text)
+    closest = max(readings, key=lambda times: times.notna().sum())
+    row = int(np.flatnonzero(closest.isna())[0])
+    raise AttangentError(
+        f"column {str(column.name)!r} cannot be read as dates: row {row + 1} holds {text.iloc[row]!r}; "
+        "use one format, preferably 2024-01-31 13:00"
+    )
 
 
 def _readings(text: pd.Series) -> Iterator[pd.DatetimeIndex]:
-    iso = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
-    yield _naive(iso)
-    if not iso.isna().any():
-        return
-    for day_first in (False, True):
-        shapes = {_guess(sample, day_first) for sample in _samples(text, day_first)}
-        for shape in sorted(shape for shape in shapes if shape is not None):
-            yield _naive(pd.to_datetime(text, format=shape, errors="coerce", utc=True))
-        if None in shapes:
-            yield _one_by_one(text, day_first)
-
-
-def _one_by_one(text: pd.Series, day_first: bool) -> pd.DatetimeIndex:
-    """The slow way, for shapes that pandas reads but cannot name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _naive(pd.to_datetime(text, format="mixed", dayfirst=day_first, errors="coerce", utc=True))
-
-
-def _guess(sample: str, day_first: bool) -> str | None:
-    with warnings.catch_warnings():  # it warns where the sample is at odds with day_first; that is tried too
-        warnings.simplefilter("ignore")
-        return guess_datetime_format(sample, dayfirst=day_first)
-
-
-def _samples(text: pd.Series, day_first: bool) -> list[str]:
-    """The first value, and the one whose leading number is the largest: it tells days from months."""
-    leading = to_numbers(pd.Series(text.str.extract(r"^(\d{1,2})\D", expand=False)))
-    telling = [text.iloc[0]]
-    if leading.notna().any():
-        telling.append(text.loc[leading.idxmax()] if day_first else text.loc[leading.idxmin()])
-    return [str(value) for value in telling]
+    """Yield the ISO reading and, if that fails, the readings with the month first and the day first."""
+    times = _naive(pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True))
+    yield times
+    if times.isna().any():
+        with warnings.catch_warnings():  # pandas warns if the text contradicts `dayfirst`; both are tried
+            warnings.simplefilter("ignore")
+            for day_first in (False, True):
+                yield _naive(pd.to_datetime(text, dayfirst=day_first, errors="coerce", utc=True))
 
 
 def _naive(times: pd.Series) -> pd.DatetimeIndex:
-    """Without a time zone; times outside 1678 to 2261, which nanoseconds cannot hold, become NaT."""
+    """Drop the zone; times that nanoseconds cannot hold (outside 1678 to 2261) become NaT."""
     index = pd.DatetimeIndex(times).tz_convert(None)
     inside = np.asarray((index > pd.Timestamp("1678-01-01")) & (index < pd.Timestamp("2262-01-01")))
     return pd.DatetimeIndex(index.where(inside)).as_unit("ns")
@@ -86,124 +92,220 @@ def _disorder(times: pd.DatetimeIndex) -> tuple[int, int]:
     return int((steps < 0).sum()), len(np.unique(steps))
 
 
-def _unreadable(text: pd.Series, name: str) -> str:
-    best = max(_readings(text), key=lambda times: times.notna().sum())
-    row = int(np.flatnonzero(best.isna())[0])
-    return (
-        f"column {name!r} cannot be read as dates: row {row + 1} holds {text.iloc[row]!r}; "
-        "use one format, best 2024-01-31 13:00"
-    )
-
-
 def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
     values = column.to_numpy(dtype=np.float64)
     size = np.abs(values).max()
-    if (values == np.round(values)).all() and values.min() >= 1678 and size <= 2261:
+    integers = bool((values == np.round(values)).all())
+    if integers and values.min() >= 1678 and size <= 2261:
         return pd.DatetimeIndex(pd.to_datetime(column.astype(int).astype(str), format="%Y"))
-    if (values == np.round(values)).all() and values.min() >= 18000101 and size <= 29991231:
+    if integers and values.min() >= 18000101 and size <= 29991231:
         times = pd.to_datetime(column.astype(int).astype(str), format="%Y%m%d", errors="coerce")
         if not times.isna().any():
             return pd.DatetimeIndex(times)
-    unit = next((unit for unit, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if size < top), "ns")
     if size < 1e8:
         raise AttangentError(
-            f"column {column.name!r} holds numbers such as {values[0]:g}, neither dates nor seconds since "
-            "1970: name the column of dates, or rename this one"
+            f"column {column.name!r} holds numbers such as {values[0]:g}, which are neither dates nor seconds "
+            "since 1970; name the column of dates, or rename this one"
         )
+    unit = next((unit for unit, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if size < top), "ns")
     times = _naive(pd.to_datetime(column.astype("int64"), unit=unit, utc=True, errors="coerce"))
     if times.isna().any():
         raise AttangentError(f"column {column.name!r} holds times outside the years 1678 to 2261")
     return times
 
 
-def frequency_of(times: pd.DatetimeIndex) -> Any:
-    """The calendar step of regular times, or None."""
-    with warnings.catch_warnings():  # newer pandas announces that it will answer with an offset
-        warnings.simplefilter("ignore")
-        return to_offset(pd.infer_freq(times))
+def _in_zone(utc: pd.DatetimeIndex, text: pd.Series) -> pd.DatetimeIndex:
+    """Convert times to the zone that their text shows; leave them naive if it shows none."""
+    shown = text.str.extract(_OFFSET, expand=False)
+    if shown.isna().all():
+        return utc
+    aware = utc.tz_localize("UTC")
+    if shown.isna().any():
+        return aware
+    minutes = {offset: _minutes(offset) for offset in shown.unique()}
+    offsets = pd.to_timedelta(shown.map(minutes), unit="min")
+    if len(set(minutes.values())) == 1:
+        first = next(iter(minutes.values()))
+        fixed = f"UTC{'+' if first >= 0 else '-'}{abs(first) // 60:02d}:{abs(first) % 60:02d}"
+        return aware if first == 0 else aware.tz_convert(fixed)
+    for name in _ZONES:
+        try:
+            local = aware.tz_convert(ZoneInfo(name))
+        except ZoneInfoNotFoundError:
+            continue
+        apart = (local.tz_localize(None) - utc).to_numpy()
+        if np.array_equal(apart, offsets.to_numpy().astype(apart.dtype)):
+            return local
+    return aware
 
 
-def on_regular_grid(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Rows in order of time, none twice, at equal steps (or calendar days and months); gaps become NaN."""
-    times = pd.DatetimeIndex(frame.index).as_unit("ns")
-    frame = _one_row_a_time(frame.set_axis(times), notes)
-    times = pd.DatetimeIndex(frame.index)
-    if len(times) < 3:
-        return frame
-    frequency = frequency_of(times)
-    if frequency is not None:
-        return frame.asfreq(frequency)
-    for regular in (_months, _weekdays, _equal_steps):
-        gridded = regular(frame)
-        if gridded is not None:
-            inserted = len(gridded) - int(gridded.index.isin(times).sum())
-            return _checked(gridded, len(frame), inserted, notes)
-    raise AttangentError(_irregular(times))
+def _minutes(offset: str) -> int:
+    if offset == "Z":
+        return 0
+    digits = offset[1:].replace(":", "")
+    return (1 if offset[0] == "+" else -1) * (60 * int(digits[:2]) + int(digits[2:]))
 
 
-def _one_row_a_time(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    if not frame.index.is_monotonic_increasing:
-        notes.append("rows were not in order of time and were sorted")
-        frame = frame.sort_index(kind="stable")
-    if frame.index.has_duplicates:
-        extra = int(frame.index.duplicated().sum())
-        notes.append(f"{extra} rows repeat a time; rows of equal time were averaged")
-        frame = pd.DataFrame(frame.groupby(level=0).mean())
-    return frame
+@dataclass(frozen=True)
+class Step:
+    """The time between two values of a series.
+
+    Times with a zone keep it: steps of a day or more follow local time, shorter ones elapsed time.
+
+    Attributes:
+        kind: Unit of `size`: months, working days, nanoseconds ("fixed") or plain numbers.
+        size: Length of the step.
+        month_end: Whether times fall on the last day, or the last working day, of their month.
+    """
+
+    kind: Literal["months", "weekdays", "fixed", "number"]
+    size: int
+    month_end: Literal["", "calendar", "business"] = ""
+
+    def period(self) -> int:
+        """Return the number of steps after which the calendar repeats, 1 if it does not."""
+        if self.kind == "months":
+            return 12 // self.size if 12 % self.size == 0 else 1
+        if self.kind == "weekdays":
+            return 5
+        if self.kind == "number":
+            return 1
+        if self.size % DAY == 0:
+            return {1: 7, 7: 52}.get(self.size // DAY, 1)
+        if self.size < 60 * 10**9:
+            return 60 * 10**9 // self.size if 60 * 10**9 % self.size == 0 else 1
+        per_day = DAY // self.size if DAY % self.size == 0 else 1
+        return per_day if per_day <= 288 else 60 * 60 * 10**9 // self.size
+
+    def describe(self) -> str:
+        """Name the step in words."""
+        if self.kind == "months":
+            return {1: "a month", 3: "a quarter", 12: "a year"}.get(self.size, f"{self.size} months")
+        if self.kind == "weekdays":
+            return "a working day"
+        return f"{self.size}" if self.kind == "number" else str(pd.Timedelta(self.size, unit="ns"))
+
+    def units(self, times: pd.Index) -> Array:
+        """Convert times to steps from a fixed origin; times on one grid are whole numbers apart."""
+        if self.kind == "number":
+            return times.to_numpy(dtype=np.float64) / self.size
+        clock = self._clock(pd.DatetimeIndex(times))
+        if self.kind == "months":
+            return np.asarray(12 * clock.year + clock.month - 1, dtype=np.float64) / self.size
+        if self.kind == "weekdays":
+            days = clock.to_numpy().astype("datetime64[D]")
+            return np.busday_count(np.datetime64("1970-01-01"), days).astype(np.float64)
+        return clock.as_unit("ns").asi8 / self.size
+
+    def _clock(self, times: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """Drop the zone: local time for steps of a day or more, otherwise UTC."""
+        if times.tz is None:
+            return times
+        short = self.kind == "fixed" and self.size % DAY != 0
+        return times.tz_convert(None) if short else times.tz_localize(None)
+
+    def apart(self, start: Any, steps: Counts) -> pd.Index:
+        """Return the times that are `steps` after `start`, or before it if negative."""
+        if self.kind == "number":
+            return pd.Index(int(start) + self.size * steps)
+        start = pd.Timestamp(start)
+        if self.kind == "fixed" and self.size % DAY:
+            return start + pd.to_timedelta(self.size * steps, unit="ns")
+        times = pd.DatetimeIndex([self._moved(start.tz_localize(None), int(k)) for k in steps])
+        if start.tz is None:
+            return times
+        first = np.ones(len(times), dtype=bool)  # of an hour that the clock shows twice
+        return times.tz_localize(start.tz, ambiguous=first, nonexistent="shift_forward")
+
+    def _moved(self, start: pd.Timestamp, steps: int) -> Any:
+        if self.kind == "weekdays":
+            return start + pd.offsets.BusinessDay(steps)
+        if self.kind == "fixed":
+            return start + pd.Timedelta(self.size * steps, unit="ns")
+        if self.month_end == "business":
+            return start.replace(day=1) + pd.DateOffset(months=self.size * steps) + pd.offsets.BMonthEnd(0)
+        moved = start + pd.DateOffset(months=self.size * steps)
+        return moved + pd.offsets.MonthEnd(0) if self.month_end else moved
 
 
-def _months(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """One row for each calendar month, at its first day, its last or any one day."""
-    times = pd.DatetimeIndex(frame.index)
-    same_day = len(set(times.day)) == 1 or bool(times.is_month_end.all())
-    months = times.to_period("M")
-    if not same_day or months.has_duplicates or np.diff(times.asi8).min() < pd.Timedelta(days=27).value:
+def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> Step | None:
+    """Return the step of most neighbouring times, or None if no two belong to one series.
+
+    Args:
+        times: Times, sorted within each series.
+        same_series: Whether times k and k + 1 belong to one series, per k.
+    """
+    if not same_series.any():
         return None
-    grid = pd.period_range(months[0], months[-1], freq="M")
-    return frame.set_axis(months).reindex(grid).set_axis(grid.to_timestamp())
+    if not isinstance(times, pd.DatetimeIndex):
+        return Step("number", int(max(1, _usual(np.diff(times.to_numpy(dtype=np.int64))[same_series]))))
+    clock = times.tz_localize(None) if times.tz is not None else times
+    elapsed = np.diff(times.as_unit("ns").asi8)[same_series]
+    by_clock = np.diff(clock.as_unit("ns").asi8)[same_series]
+    months = _months(clock, same_series, by_clock)
+    if months is not None:
+        return months
+    usual = _usual(by_clock) if _usual(by_clock) % DAY == 0 else _usual(elapsed)
+    midnight = bool((clock == clock.normalize()).all())
+    if usual == DAY and midnight and (clock.day_of_week < 5).all() and (by_clock == 3 * DAY).any():
+        return Step("weekdays", 1)
+    return Step("fixed", int(max(1, usual)))
 
 
-def _weekdays(frame: pd.DataFrame) -> pd.DataFrame | None:
-    times = pd.DatetimeIndex(frame.index)
-    daily = (
-        bool((times == times.normalize()).all()) and np.diff(times.asi8).min() == pd.Timedelta(days=1).value
-    )
-    if not daily or np.asarray(times.day_of_week).max() > 4 or len(times) < 6:
+def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> Step | None:
+    """Return a step in months if all times fall on one day of the month, or on its (working) end."""
+    if gaps.min() < 27 * DAY:
         return None
-    return frame.asfreq("B")
+    end: Literal["", "calendar", "business"] = ""
+    if len(np.unique(clock.day)) > 1:
+        if bool(clock.is_month_end.all()):
+            end = "calendar"
+        elif bool((clock + pd.offsets.BMonthEnd(0) == clock).all()):
+            end = "business"
+        else:
+            return None
+    apart = np.diff(12 * np.asarray(clock.year) + np.asarray(clock.month))[same]
+    return Step("months", int(_usual(apart)), end)
 
 
-def _equal_steps(frame: pd.DataFrame) -> pd.DataFrame | None:
-    times = pd.DatetimeIndex(frame.index)
-    steps = np.diff(times.asi8)
-    step = int(np.median(steps))
-    position = (times.asi8 - times.asi8[0]) / step
-    rounded = np.round(position).astype(np.int64)
-    if np.abs(position - rounded).max() > SNAP or len(np.unique(rounded)) < len(rounded):
-        return None
-    if rounded[-1] + 1 > len(times) / (1 - MOST_INSERTED):
-        return None
-    grid = pd.date_range(times[0], periods=int(rounded[-1]) + 1, freq=pd.Timedelta(step, unit=times.unit))
-    return frame.set_axis(grid[rounded]).reindex(grid)
+def _usual(values: Counts) -> int:
+    """Return the most common value, or the median if values scatter (times with jitter)."""
+    distinct, counts = np.unique(values, return_counts=True)
+    most = int(np.argmax(counts))
+    return int(distinct[most]) if 3 * counts[most] >= len(values) else int(np.median(values))
 
 
-def _checked(frame: pd.DataFrame, rows: int, moved: int, notes: list[str]) -> pd.DataFrame:
-    inserted = len(frame) - rows
-    if inserted > MOST_INSERTED * len(frame):
-        raise AttangentError(
-            f"{inserted} of {len(frame)} times have no row: the series is too full of gaps to be forecast"
-        )
-    if inserted:
-        notes.append(f"{inserted} times without a row were inserted")
-    if moved > inserted:
-        notes.append(f"{moved - inserted} times were moved to the nearest point of a regular grid")
-    return frame
+def period_of(series: Sequence[Array], step: Step) -> int:
+    """Return the calendar's period or, for numbered steps, the one that most of the longer series show.
+
+    Args:
+        series: One array per series.
+        step: Step of all of them.
+    """
+    if step.kind != "number":
+        return step.period()
+    longer = sorted(series, key=len, reverse=True)[:PERIOD_SAMPLE]
+    periods = [repetition(values[-10 * LONGEST_PERIOD :, None], LONGEST_PERIOD) for values in longer]
+    period, count = max(((p, periods.count(p)) for p in set(periods)), key=lambda pair: pair[1])
+    return period if 2 * count > len(periods) else 1
 
 
-def _irregular(times: pd.DatetimeIndex) -> str:
-    steps = np.diff(times.asi8)
-    row = int(np.argmax(np.abs(steps - np.median(steps))))
-    return (
-        f"times are irregular: the usual step is {pd.Timedelta(int(np.median(steps)), unit=times.unit)}, but "
-        f"{times[row]} is followed by {times[row + 1]}; resample the series to equal steps first"
-    )
+def repetition(series: Array, longest: int) -> int:
+    """Return the lag of the highest autocorrelation peak of (T, C), summed over channels; 1 if there is none.
+
+    A peak exceeds both neighbours and 0.1. Differences remove the trend first.
+    """
+    steps = np.diff(series, axis=0)
+    steps = steps - steps.mean(axis=0)
+    longest = min(longest, len(steps) // 2)
+    scale = np.square(steps).sum(axis=0)
+    steps = steps[:, scale > 0] / np.sqrt(scale[scale > 0])
+    if longest < 3 or steps.shape[1] == 0:
+        return 1
+    size = 2 * len(steps)
+    power = np.square(np.abs(np.fft.rfft(steps, size, axis=0))).sum(axis=1)
+    r = np.fft.irfft(power, size)[: longest + 2] / steps.shape[1]
+    inner = r[1:-1]
+    peaks = (inner > r[:-2]) & (inner > r[2:]) & (inner > 0.1)
+    peaks[0] = False
+    return int(np.argmax(np.where(peaks, inner, -np.inf))) + 1 if peaks.any() else 1

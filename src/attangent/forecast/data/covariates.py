@@ -9,15 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import to_numbers
-from attangent.forecast.data.long_frames import SeriesSet, as_frame, as_times
+from attangent.forecast.data.calendar import as_times, to_numbers
+from attangent.forecast.data.series import SeriesSet
+from attangent.forecast.data.tables import as_frame, listed
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Covariates:
-    """For each series its known columns over the past (n, K) and over the future (H, K)."""
+    """Known columns of each series over its past (n, K) and its future (H, K)."""
 
     names: tuple[str, ...]
     past: list[Array]
@@ -25,74 +26,83 @@ class Covariates:
 
 
 def read_covariates(
-    given: SeriesSet, history: Any, future: Any, names: Sequence[str], horizon: int
+    series: SeriesSet, history: Any, future: Any, names: Sequence[str], horizon: int
 ) -> Covariates:
-    """The columns `names` of the frame that the series came from and of one with their future.
+    """Read covariates over the past and the next `horizon` steps of each series.
 
-    Missing past values are interpolated; a missing future value is refused by id, time and column.
+    Missing past values are interpolated. A missing future value raises an error with id, time and column.
+
+    Args:
+        series: The series.
+        history: Table that the series were read from.
+        future: Table with ids, times and covariates of the steps ahead.
+        names: Columns of the covariates.
+        horizon: Number of steps ahead.
     """
-    before = _values(given, as_frame(history), names, "the frame of the series")
-    after = _values(given, as_frame(future), names, "the frame of the future")
-    past, ahead = [], []
-    for one, series, last, times in zip(
-        given.ids, given.series, given.last, given.future(horizon), strict=True
+    if series.columns.id is None:
+        raise AttangentError("covariates need a long table with a column of ids; name it (--id)")
+    before = _by_id(series, as_frame(history), names, "the table of the series")
+    after = _by_id(series, as_frame(future), names, "the table of the future")
+    past = []
+    ahead = []
+    for name, values, last, times in zip(
+        series.ids, series.series, series.last, series.future(horizon), strict=True
     ):
-        index = given.step.apart(last, np.arange(1 - len(series), 1))
-        past.append(_interpolated(_at(before, one, index), one, names))
-        found = _at(after, one, times)
-        missing = np.argwhere(~np.isfinite(found))
+        index = series.step.apart(last, np.arange(1 - len(values), 1))
+        past.append(_interpolated(_at(before, name, index), name, names))
+        known = _at(after, name, times)
+        missing = np.argwhere(~np.isfinite(known))
         if len(missing):
             row, column = missing[0]
             raise AttangentError(
-                f"covariate {names[column]!r} has no value for id {one!r} at {times[row]}: give it for all "
+                f"covariate {names[column]!r} has no value for id {name!r} at {times[row]}; give it for all "
                 f"{horizon} steps after the end of every series"
             )
-        ahead.append(found)
+        ahead.append(known)
     return Covariates(tuple(names), past, ahead)
 
 
-def _values(
-    given: SeriesSet, frame: pd.DataFrame, names: Sequence[str], what: str
+def _by_id(
+    series: SeriesSet, frame: pd.DataFrame, names: Sequence[str], what: str
 ) -> dict[Any, pd.DataFrame]:
-    columns = given.columns
+    columns = series.columns
     for name in (columns.id, columns.time, *names):
         if name not in frame.columns:
-            raise AttangentError(
-                f"{what} has no column {name!r}, it has {', '.join(map(str, frame.columns))}"
-            )
+            raise AttangentError(f"{what} has no column {name!r}, it has {listed(frame.columns)}")
     numbers = pd.DataFrame({name: to_numbers(pd.Series(frame[name])).to_numpy() for name in names})
     numbers.index = pd.Index(as_times(pd.Series(frame[columns.time])))
     ids = frame[columns.id].to_numpy()
-    groups = {one: pd.DataFrame(part) for one, part in numbers.groupby(ids, sort=False)}
-    for one, part in groups.items():
-        if part.index.has_duplicates:
-            again = part.index[part.index.duplicated()][0]
-            raise AttangentError(f"{what} has two rows for id {one!r} at {again}")
-    return groups
+    tables = {key: pd.DataFrame(rows) for key, rows in numbers.groupby(ids, sort=False)}
+    for key, rows in tables.items():
+        if rows.index.has_duplicates:
+            again = rows.index[rows.index.duplicated()][0]
+            raise AttangentError(f"{what} has two rows for id {key!r} at {again}")
+    return tables
 
 
-def _at(groups: dict[Any, pd.DataFrame], one: Any, index: pd.Index) -> Array:
-    if one not in groups:
-        raise AttangentError(f"there are no covariates for id {one!r}")
-    return groups[one].reindex(index).to_numpy(dtype=np.float64)
+def _at(tables: dict[Any, pd.DataFrame], key: Any, index: pd.Index) -> Array:
+    if key not in tables:
+        raise AttangentError(f"there are no covariates for id {key!r}")
+    return tables[key].reindex(index).to_numpy(dtype=np.float64)
 
 
-def _interpolated(values: Array, one: Any, names: Sequence[str]) -> Array:
+def _interpolated(values: Array, key: Any, names: Sequence[str]) -> Array:
     if np.isfinite(values).all():
         return values
     filled = pd.DataFrame(values).interpolate(limit_direction="both").to_numpy()
     empty = np.flatnonzero(~np.isfinite(filled).all(axis=0))
     if len(empty):
-        raise AttangentError(f"covariate {names[empty[0]]!r} has no value at all for id {one!r}")
+        raise AttangentError(f"covariate {names[empty[0]]!r} has no value at all for id {key!r}")
     return filled
 
 
-def with_holidays(known: Covariates | None, given: SeriesSet, horizon: int, country: str) -> Covariates:
-    """The covariates with one more column, 1 on the holidays of a country."""
-    past, future = [], []
-    for series, last, times in zip(given.series, given.last, given.future(horizon), strict=True):
-        past.append(holiday_column(given.step.apart(last, np.arange(1 - len(series), 1)), country)[:, None])
-        future.append(holiday_column(times, country)[:, None])
+def with_holidays(known: Covariates | None, series: SeriesSet, horizon: int, country: str) -> Covariates:
+    """Add a column that is 1 on the holidays of a country."""
+    past = [
+        holiday_column(series.step.apart(last, np.arange(1 - len(values), 1)), country)[:, None]
+        for values, last in zip(series.series, series.last, strict=True)
+    ]
+    future = [holiday_column(times, country)[:, None] for times in series.future(horizon)]
     if known is None:
         return Covariates(("holiday",), past, future)
     return Covariates(
@@ -103,13 +113,13 @@ def with_holidays(known: Covariates | None, given: SeriesSet, horizon: int, coun
 
 
 def holiday_column(times: pd.Index, country: str) -> Array:
-    """1 on the holidays of a country (its two letters), else 0; for steps of a day or less."""
+    """Return 1 on the holidays of a country (its two letters), otherwise 0; for steps of a day or less."""
     try:
         import holidays
     except ImportError:
         raise AttangentError("holidays need a package: pip install 'attangent[forecast]'") from None
     if not isinstance(times, pd.DatetimeIndex):
-        raise AttangentError("holidays need times with dates, the series are numbered")
+        raise AttangentError("holidays need times with dates, but the series are numbered")
     try:
         known = holidays.country_holidays(country)
     except NotImplementedError:

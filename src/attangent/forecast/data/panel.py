@@ -10,42 +10,47 @@ from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 SHORTEST = 3
-"""A series of fewer values is not forecast."""
+"""Fewest values of a series that can be forecast."""
 LARGEST = 1e100
-"""Squares of larger values, summed and multiplied, are no longer numbers."""
+"""Sums of squares of larger values overflow."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """`values` (N, T): row i holds `lengths[i]` values at its end and NaN before them; lengths never grow.
+    """Series in the rows of one matrix, longest first.
 
-    Index letters of panels: n series, t times, h steps ahead, m the `period`, the number of steps after which
-    the calendar repeats (1 where it does not). `category` (N,) numbers the kind of each series, from zero.
+    Index letters of panels: n series, t times, h steps ahead, m the period.
+
+    Attributes:
+        values: (N, T); row n holds `lengths[n]` values at its end and NaN before them.
+        lengths: (N,), never increasing.
+        period: Number of steps after which the calendar repeats; 1 if it does not.
+        category: (N,) number of each series' kind, from zero.
     """
 
     values: Array
-    lengths: NDArray[np.int64]
+    lengths: Integers
     period: int
-    category: NDArray[np.int64] | None = None
+    category: Integers | None = None
 
     @classmethod
-    def of(cls, series: Sequence[Array], period: int, category: NDArray[np.int64] | None = None) -> "Panel":
-        """A panel of series given longest first; each has at least three finite values."""
+    def of(cls, series: Sequence[Array], period: int, category: Integers | None = None) -> "Panel":
+        """Build a panel from series that are ordered longest first and have at least three values each."""
         check_size("period", period)
-        lengths = np.array([len(one) for one in series], dtype=np.int64)
+        lengths = np.array([len(row) for row in series], dtype=np.int64)
         if len(lengths) == 0 or lengths.min() < SHORTEST or (np.diff(lengths) > 0).any():
             raise AttangentError(f"expected series of at least {SHORTEST} values, the longest first")
         values = np.full((len(series), lengths[0]), np.nan)
-        for row, one in zip(values, series, strict=True):
-            row[len(row) - len(one) :] = one
+        for row, source in zip(values, series, strict=True):
+            row[len(row) - len(source) :] = source
         if np.isfinite(values).sum() != lengths.sum():
-            raise AttangentError("expected finite values: fill or drop missing ones first")
+            raise AttangentError("expected finite values; fill or drop missing ones first")
         if np.nanmax(np.abs(values)) > LARGEST:
             raise AttangentError(
-                f"a value is {np.nanmax(np.abs(values)):g}, expected at most {LARGEST:g}: give the series in "
-                "larger units"
+                f"a value is {np.nanmax(np.abs(values)):g}, expected at most {LARGEST:g}; use larger units"
             )
         if category is not None and len(category) != len(series):
             raise AttangentError(f"{len(category)} categories were given for {len(series)} series")
@@ -55,39 +60,44 @@ class Panel:
         return len(self.lengths)
 
     def before(self, back: int) -> "Panel":
-        """The panel without the last `back` values, of the series that keep at least three; may be empty."""
-        kept = int((self.lengths - back >= SHORTEST).sum())
-        values = self.values[:kept, : self.values.shape[1] - back]
-        return Panel(values, self.lengths[:kept] - back, self.period, self._kinds(slice(kept)))
+        """Drop the last `back` values, and series that would retain fewer than three; may be empty."""
+        count = int((self.lengths - back >= SHORTEST).sum())
+        values = self.values[:count, : self.values.shape[1] - back]
+        category = None if self.category is None else self.category[:count]
+        return Panel(values, self.lengths[:count] - back, self.period, category)
 
     def latest(self, most: int) -> "Panel":
-        """The last `most` values of each series."""
+        """Return the last `most` values of each series."""
         return Panel(self.values[:, -most:], np.minimum(self.lengths, most), self.period, self.category)
 
     def rows(self, start: int, stop: int) -> "Panel":
-        """Some of the series, without columns that are empty for all of them."""
+        """Return some of the series, without columns that are empty for all of them."""
         lengths = self.lengths[start:stop]
         values = self.values[start:stop, self.values.shape[1] - lengths[0] :]
-        return Panel(values, lengths, self.period, self._kinds(slice(start, stop)))
+        category = None if self.category is None else self.category[start:stop]
+        return Panel(values, lengths, self.period, category)
 
     def with_values(self, values: Array) -> "Panel":
+        """Return the panel with other values (N, T)."""
         return Panel(values, self.lengths, self.period, self.category)
 
-    def _kinds(self, kept: slice) -> NDArray[np.int64] | None:
-        return None if self.category is None else self.category[kept]
+    def non_negative(self, values: Array) -> Array:
+        """Clip forecasts (N, H, ...) at zero for series that never were below it."""
+        low = np.nanmin(self.values, axis=1) >= 0
+        return np.where(low.reshape(-1, *[1] * (values.ndim - 1)), np.maximum(values, 0.0), values)
 
 
 def seasonal_scale(panel: Panel) -> Array:
-    """s_n = mean_t |y_t - y_{t-m}|, the error that MASE divides by; one step where a series has no season.
+    """s_n = mean_t |y_t - y_{t-m}| (N,), the error that MASE divides by; m = 1 for a series without a season.
 
-    Never zero: a series that repeats exactly gets its mean size, one of zeros 1.
+    Never zero: a series that repeats exactly gets its mean absolute value, a series of zeros 1.
     """
     size = np.nanmean(np.abs(panel.values), axis=1)
-    one = _mean_step(panel.values, 1)
-    scale = _mean_step(panel.values, panel.period) if panel.period > 1 else one
-    scale = np.where(panel.lengths > panel.period, scale, one)
+    step = _mean_step(panel.values, 1)
+    scale = _mean_step(panel.values, panel.period) if panel.period > 1 else step
+    scale = np.where(panel.lengths > panel.period, scale, step)
     floor = 1e-9 * size
-    scale = np.where(scale > floor, scale, one)
+    scale = np.where(scale > floor, scale, step)
     return np.where(scale > floor, scale, np.where(size > 0, size, 1.0))
 
 
@@ -97,3 +107,31 @@ def _mean_step(values: Array, lag: int) -> Array:
     steps = np.abs(values[:, lag:] - values[:, :-lag])
     known = np.isfinite(steps)
     return np.where(known, steps, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+
+
+@dataclass(frozen=True)
+class Logarithms:
+    """Logarithms of the positive series of a panel; other series hold zeros and are not `usable`.
+
+    Forecasts are clipped to one range of the history above and below it before the exponential.
+    """
+
+    panel: Panel
+    usable: NDArray[np.bool_]
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, panel: Panel) -> "Logarithms":
+        """Take logarithms of the positive series."""
+        usable = np.nanmin(panel.values, axis=1) > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(usable[:, None], np.log(panel.values), panel.values * 0.0)
+        low = np.nanmin(logs, axis=1)
+        high = np.nanmax(logs, axis=1)
+        return cls(panel.with_values(logs), usable, 2 * low - high, 2 * high - low)
+
+    def back(self, forecasts: Array, otherwise: Array) -> Array:
+        """Convert forecasts (N, H) to the scale of the series; take `otherwise` for unusable series."""
+        clipped = np.clip(forecasts, self.low[:, None], self.high[:, None])
+        return np.where(self.usable[:, None], np.exp(clipped), otherwise)

@@ -1,7 +1,8 @@
-"""A picture of forecasts: the recent past, the forecast, its intervals."""
+"""Pictures of forecasts (recent past, forecast, intervals) and a report in one HTML file."""
 
-from collections.abc import Sequence
-from os import PathLike
+import base64
+import io
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,66 +10,83 @@ import numpy as np
 import pandas as pd
 
 from attangent._core.errors import AttangentError
+from attangent._core.files import write_whole
 from attangent._core.plots import COLOURS, FAINT, PAST, check_picture, finished, in_style, panels
-from attangent.forecast.pipeline.outlooks import Outlook
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from attangent.forecast.pipeline.forecaster import SeriesForecast
 
 COLOUR = COLOURS[0]
+MOST = 12
+"""Number of series that are drawn, evenly spaced over all."""
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; }
+td, th { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
+td:first-child, th:first-child { text-align: left; }
+.best { font-weight: 600; }
+img { max-width: 100%; }
+"""
 
 
-@in_style
-def plot_outlooks(frame: pd.DataFrame, outlooks: Sequence[Outlook], path: str | Path) -> None:
-    """Write one panel for each target, as png, svg or pdf by the ending of `path`."""
+def write_plot(result: "SeriesForecast", path: str | Path) -> None:
+    """Write a picture of up to twelve series, as png, svg or pdf by the ending of `path`."""
     check_picture(path)
-    figure, axes = panels(len(outlooks), across=1, size=(9.0, 2.8))
-    for panel, outlook in zip(axes, outlooks, strict=True):
-        _draw_outlook(panel, outlook, pd.Series(frame[outlook.target]))
-    finished(figure, path)
+    finished(draw_forecast(result), path)
+
+
+def write_report(result: "SeriesForecast", path: str | Path) -> None:
+    """Write a self-contained page: errors of the models on the past, pictures of some series, notes."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise AttangentError(f"the report would be written to {path}, expected a name ending in .html")
+    picture = io.BytesIO()
+    draw_forecast(result).savefig(picture, format="png", dpi=110)
+    write_whole(path, _page(result, base64.b64encode(picture.getvalue()).decode()))
 
 
 @in_style
-def plot_outlook(
-    outlook: Outlook, past: pd.Series | None = None, path: str | PathLike[str] | None = None
-) -> "Figure":
-    """One forecast, behind its past where that is given."""
-    if past is not None and not isinstance(past, pd.Series):
-        raise AttangentError(f"past is {type(past).__name__}, expected a pandas Series")
-    if past is not None and len(past) < 1:
-        raise AttangentError("past has no value, expected those that the forecast follows")
-    figure, (panel,) = panels(1, size=(8.0, 3.2))
-    _draw_outlook(panel, outlook, past)
-    return finished(figure, path)
+def draw_forecast(result: "SeriesForecast") -> Any:
+    """Draw up to twelve series, one panel each: a column of wide panels if there are at most three."""
+    count = len(result.series.ids)
+    shown = np.unique(np.linspace(0, count - 1, min(MOST, count)).astype(int))
+    wide = len(shown) <= 3
+    figure, axes = panels(len(shown), 1 if wide else 3, (9.0, 2.8) if wide else (4.2, 2.5))
+    for panel, k in zip(axes, shown, strict=True):
+        past, values = _past_and_values(result, int(k))
+        _draw(panel, past, values, result.models[k])
+        _set_times(panel, past.index, most=8 if wide else 6)
+        panel.set_title(str(result.series.ids[k]))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels))
+    return figure
 
 
-def _draw_outlook(panel: Any, outlook: Outlook, past: pd.Series | None) -> None:
-    shown = None if past is None else past.iloc[-max(3 * len(outlook.values), 40) :]
-    draw(panel, shown, outlook.values, outlook.model)
-    set_times(panel, outlook.values.index)
-    panel.set_title(outlook.target)
-    panel.legend(loc="upper left")
+def _past_and_values(result: "SeriesForecast", k: int) -> tuple[pd.Series, pd.DataFrame]:
+    series = result.series
+    steps = len(result.frame) // len(series.ids)
+    plain = result.plain().iloc[k * steps : (k + 1) * steps]
+    past = series.series[k][-max(4 * steps, 36) :]
+    times = series.step.apart(series.last[k], np.arange(1 - len(past), 1))
+    return pd.Series(past, index=times), plain.set_index(plain.columns[1])
 
 
-def draw(panel: Any, past: pd.Series | None, values: pd.DataFrame, name: str) -> None:
-    """The past, a fan of intervals and the forecast, which starts from the last value of the past."""
-    index, start = values.index, np.empty(0)
-    if past is not None:
-        panel.plot(past.index, past.to_numpy(), color=PAST, lw=1.1, label="past")
-        index, start = past.index[-1:].append(values.index), past.to_numpy()[-1:]
+def _draw(panel: Any, past: pd.Series, values: pd.DataFrame, name: str) -> None:
+    """Draw past, intervals and the forecast, which starts from the last value of the past."""
+    panel.plot(past.index, past.to_numpy(), color=PAST, lw=1.1, label="past")
+    index = past.index[-1:].append(values.index)
+    start = past.to_numpy()[-1:]
     levels = [column.removeprefix("lower_") for column in values.columns if column.startswith("lower_")]
-    for place, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
+    for rank, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
         lower, upper = (np.concatenate((start, values[f"{side}_{level}"])) for side in ("lower", "upper"))
-        shade = _shaded(COLOUR, 0.18 + 0.3 * place / len(levels))
+        shade = _shaded(COLOUR, 0.18 + 0.3 * rank / len(levels))
         panel.fill_between(index, lower, upper, color=shade, lw=0, label=f"{level} %")
     panel.plot(index, np.concatenate((start, values["forecast"])), color=COLOUR, lw=1.6, label=name)
-    if past is not None:
-        panel.axvline(index[0], color=FAINT, lw=0.8, ls=":")
+    panel.axvline(index[0], color=FAINT, lw=0.8, ls=":")
     panel.margins(x=0.01)
 
 
-def set_times(panel: Any, index: pd.Index, most: int = 8) -> None:
-    """Dates written as short as they can be told apart."""
+def _set_times(panel: Any, index: pd.Index, most: int) -> None:
+    """Write dates as short as they can be told apart."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     if isinstance(index, pd.DatetimeIndex):
@@ -78,7 +96,35 @@ def set_times(panel: Any, index: pd.Index, most: int = 8) -> None:
 
 
 def _shaded(colour: str, share: float) -> tuple[float, ...]:
-    """`colour` mixed with white, so that overlapping bands and the legend show the same."""
+    """Mix a colour with white, so that overlapping bands and the legend look the same."""
     from matplotlib.colors import to_rgb
 
-    return tuple(share * part + 1 - share for part in to_rgb(colour))
+    return tuple(share * channel + 1 - share for channel in to_rgb(colour))
+
+
+def _page(result: "SeriesForecast", picture: str) -> str:
+    count = len(result.series.ids)
+    best = min(result.errors, key=lambda name: result.errors[name])
+    used = set(result.models)
+    rows = "".join(
+        f"<tr{' class=best' if name == best else ''}>"
+        f"<td>{escape(name)}{', used' if name in used else ''}</td><td>{error:.4g}</td></tr>"
+        for name, error in sorted(result.errors.items(), key=lambda item: item[1])
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes) or "<li>none</li>"
+    counts = pd.Series(result.models).value_counts()
+    models = ", ".join(f"{escape(str(name))} for {number}" for name, number in counts.items())
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Forecast of {count} series</title>
+<style>{STYLE}</style></head><body>
+<h1>Forecast of {count} series</h1>
+<p>{len(result.frame) // count} steps of {escape(result.series.step.describe())}. Model: {models}.
+{escape(". ".join(why[:1].upper() + why[1:] for why in result.why[:3]))}.</p>
+<h2>Errors on the past</h2>
+<p>Mean absolute errors of forecasts from earlier ends, in units of each series' mean seasonal step.</p>
+<table><tr><th>model</th><th>error</th></tr>{rows}</table>
+<h2>Some of the series</h2>
+<img alt="Past, forecast and intervals of some series" src="data:image/png;base64,{picture}">
+<h2>Notes on the data</h2><ul>{notes}</ul>
+</body></html>
+"""

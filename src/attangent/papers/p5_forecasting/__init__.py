@@ -20,21 +20,47 @@ if TYPE_CHECKING:
         train_attention,
     )
     from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
+    from attangent.papers.p5_forecasting.windows.closed_form import (
+        LinearForecaster,
+        Persistence,
+        SeasonalNaive,
+        find_period,
+    )
+    from attangent.papers.p5_forecasting.windows.forecaster import Forecaster
+    from attangent.papers.p5_forecasting.windows.protocol import (
+        Dataset,
+        compare_windows,
+        errors_by_step,
+        evaluate_windows,
+        from_frame,
+        load_csv,
+    )
 
 __all__ = [
     "AttentionModel",
     "Autoformer",
     "DLinear",
+    "Dataset",
     "Encoder",
+    "Forecaster",
     "Informer",
     "InvertedTransformer",
+    "LinearForecaster",
     "NLinear",
     "PatchTST",
+    "Persistence",
     "RLinear",
     "Remedies",
     "ResidualSSM",
+    "SeasonalNaive",
     "Training",
     "VanillaTransformer",
+    "compare_windows",
+    "errors_by_step",
+    "evaluate_windows",
+    "find_period",
+    "from_frame",
+    "load_csv",
     "train_attention",
 ]
 
@@ -42,16 +68,27 @@ _HOMES = {
     "AttentionModel": "theory.attention_model",
     "Autoformer": "deep.encoder_decoders",
     "DLinear": "deep.linear_sgd",
+    "Dataset": "windows.protocol",
     "Encoder": "deep.attention_forecasters",
+    "Forecaster": "windows.forecaster",
     "Informer": "deep.encoder_decoders",
     "InvertedTransformer": "deep.attention_forecasters",
+    "LinearForecaster": "windows.closed_form",
     "NLinear": "deep.linear_sgd",
     "PatchTST": "deep.attention_forecasters",
+    "Persistence": "windows.closed_form",
     "RLinear": "deep.linear_sgd",
     "Remedies": "theory.attention_model",
     "ResidualSSM": "theory.ssm",
+    "SeasonalNaive": "windows.closed_form",
     "Training": "deep.training",
     "VanillaTransformer": "deep.attention_forecasters",
+    "compare_windows": "windows.protocol",
+    "errors_by_step": "windows.protocol",
+    "evaluate_windows": "windows.protocol",
+    "find_period": "windows.closed_form",
+    "from_frame": "windows.protocol",
+    "load_csv": "windows.protocol",
     "train_attention": "theory.attention_model",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

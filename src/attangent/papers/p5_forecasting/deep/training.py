@@ -14,8 +14,7 @@ from attangent._core.checks import check_between, check_size, check_steps
 from attangent._core.errors import AttangentError
 from attangent._core.progress import track
 from attangent._core.random import generator
-from attangent.forecast.data.windows import window_count
-from attangent.forecast.models.forecaster import Forecaster
+from attangent.papers.p5_forecasting.windows.forecaster import Forecaster, window_count
 
 Array = NDArray[np.float64]
 

@@ -1,19 +1,21 @@
-"""What every forecaster shares: fit, predict, forecast and score on arrays and frames."""
+"""Forecasters of windows: fit, predict, forecast and score on arrays and frames, as scikit-learn does."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.inputs import as_series, as_values, check_length, continued_index
-from attangent.forecast.data.windows import every_window
 
 Array = NDArray[np.float64]
+
+PIECE_BYTES = 64 * 2**20
 
 
 class Forecaster(BaseEstimator):
@@ -95,10 +97,67 @@ class Forecaster(BaseEstimator):
         for inputs, targets in every_window(values, self.lookback, self.horizon):
             squares += np.square(self._predict(inputs) - targets).sum()
             spread += np.square(targets).sum()
-            total, count = total + targets.sum(), count + targets.size
+            total += targets.sum()
+            count += targets.size
         spread -= total**2 / count
         return float(1 - squares / spread) if spread > 0 else float(squares == 0)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "channels_"):
             raise AttangentError(f"{type(self).__name__} is not fitted: call fit(train) first")
+
+
+def as_values(name: str, data: Any) -> Array:
+    """Finite numbers as float64, from anything array-like."""
+    try:
+        values = np.asarray(data.detach() if hasattr(data, "detach") else data, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise AttangentError(f"{name} cannot be read as numbers: {error}") from None
+    if not np.isfinite(values).all():
+        bad = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise AttangentError(
+            f"{name} is not finite at index {bad}: fill or drop missing values first"
+        )
+    return values
+
+
+def as_series(name: str, data: Any) -> Array:
+    """A series as (T, C), from a vector, a matrix, a pandas Series or a frame of numbers."""
+    values = as_values(name, data)
+    if values.ndim not in (1, 2) or values.size == 0:
+        raise AttangentError(f"{name} has shape {values.shape}, expected (times,) or (times, channels)")
+    return values[:, None] if values.ndim == 1 else values
+
+
+def check_length(name: str, series: Array, lookback: int, horizon: int) -> None:
+    needed = lookback + horizon
+    if len(series) < needed:
+        raise AttangentError(
+            f"{name} has {len(series)} times, expected at least look-back + horizon = {lookback} + {horizon} "
+            f"= {needed}: give a longer series or a shorter look-back or horizon"
+        )
+
+
+def continued_index(index: pd.Index, steps: int) -> pd.Index:
+    """The next `steps` labels after a regular index; numbered from its length where it has no frequency."""
+    if isinstance(index, pd.DatetimeIndex) and len(index) > 1:
+        inferred = pd.infer_freq(index[-50:]) if len(index) > 2 else None
+        frequency = index.freq or inferred or index[-1] - index[-2]
+        return pd.date_range(index[-1], periods=steps + 1, freq=frequency)[1:]
+    return pd.RangeIndex(len(index), len(index) + steps)
+
+
+def window_count(length: int, lookback: int, horizon: int) -> int:
+    return max(0, length - lookback - horizon + 1)
+
+
+def every_window(
+    series: Array, lookback: int, horizon: int, stride: int = 1
+) -> Iterator[tuple[Array, Array]]:
+    """Pieces of (n, lookback, C) windows with the (n, horizon, C) that follow, over all of (T, C)."""
+    check_length("series", series, lookback, horizon)
+    views = sliding_window_view(series, lookback + horizon, axis=0)[::stride]  # (n, C, P)
+    piece = max(1, PIECE_BYTES // (8 * (lookback + horizon) * series.shape[1]))
+    for start in range(0, len(views), piece):
+        part = views[start : start + piece].transpose(0, 2, 1)
+        yield part[:, :lookback], part[:, lookback:]

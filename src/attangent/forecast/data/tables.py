@@ -1,0 +1,186 @@
+"""Tables in CSV or Parquet files or frames of other libraries: their times and numbers, as pandas reads them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attangent._core.errors import AttangentError
+from attangent._core.tables import check_columns, check_header, is_number, reading_table
+from attangent.forecast.data.calendar import parse_dates, to_numbers
+
+_MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
+_DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
+_SEPARATORS = (",", ";", "\t", "|")
+_OPTIONS: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
+
+
+def as_frame(source: Any) -> pd.DataFrame:
+    """Return a pandas frame for a frame of any library, a file, or several files below each other."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    if hasattr(source, "to_pandas"):
+        return source.to_pandas()
+    if isinstance(source, str | Path):
+        return read_table(Path(source))
+    if isinstance(source, Sequence) and source and all(isinstance(path, str | Path) for path in source):
+        return pd.concat([read_table(Path(path)) for path in source], ignore_index=True)
+    raise AttangentError(f"{type(source).__name__} cannot be read as series; pass a frame or a file")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a CSV (plain or compressed) or Parquet file, strip column names and drop empty rows."""
+    if not path.is_file():
+        raise AttangentError(f"{path} is not a file")
+    if path.suffix == ".parquet":
+        frame = _read_parquet(path)
+        separator = ","
+    else:
+        frame, separator = _read_csv(path)
+    check_columns(frame.columns, path)
+    frame.columns = [str(column).strip() for column in frame.columns]
+    frame = frame.dropna(how="all")
+    if frame.empty:
+        raise AttangentError(f"{path} has a header but no rows")
+    first = frame.columns[0]
+    if is_number(frame.columns[-1]) and (is_number(first) or _looks_like_dates(pd.Series([first]))):
+        raise AttangentError(
+            f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
+        )
+    return _with_decimal_points(frame) if separator != "," else frame
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except ImportError:
+        raise AttangentError(f"{path} needs pyarrow to be read: pip install pyarrow") from None
+    except (OSError, ValueError) as error:
+        raise AttangentError(f"{path} cannot be read as Parquet: {str(error).strip()}") from None
+
+
+def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
+    check_header(path)
+    with reading_table(path):
+        try:
+            widths = {separator: _width(path, separator) for separator in _SEPARATORS}
+            separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
+            # pandas renames columns that appear twice, so the header is checked before it sees the names
+            header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **_OPTIONS)
+            check_columns(header.iloc[0].tolist(), path)
+            return pd.read_csv(
+                path, sep=separator, na_values=_MISSING, low_memory=False, **_OPTIONS
+            ), separator
+        except pd.errors.EmptyDataError:
+            raise AttangentError(
+                f"{path} is empty, expected a CSV with a header and rows of numbers"
+            ) from None
+
+
+def _width(path: Path, separator: str) -> int:
+    try:
+        return pd.read_csv(path, sep=separator, nrows=5, dtype=str, encoding="utf-8-sig").shape[1]
+    except pd.errors.ParserError:
+        return 0
+
+
+def _with_decimal_points(frame: pd.DataFrame) -> pd.DataFrame:
+    """Read 1,5 as 1.5 in every column that becomes numeric by it."""
+    for name in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
+        numbers = to_numbers(pd.Series(frame[name]).astype(str).str.replace(",", ".", regex=False))
+        if numbers.notna().sum() == frame[name].notna().sum() > 0:
+            frame[name] = numbers
+    return frame
+
+
+def take_times(
+    frame: pd.DataFrame, time: str | None, targets: tuple[str, ...], notes: list[str]
+) -> tuple[pd.DataFrame, pd.Index]:
+    """Return the frame without its times, and the times: those of the index, a column, or row numbers."""
+    if isinstance(frame.index, pd.DatetimeIndex):
+        return frame, frame.index
+    name = time if time is not None else _find_dates(frame, targets)
+    if name is None:
+        notes.append("no column of dates was found: rows are taken as equally spaced")
+        return frame, pd.RangeIndex(len(frame))
+    missing = frame[name].isna().to_numpy()
+    if missing.any():
+        notes.append(f"{missing.sum()} rows without a date were left out")
+        frame = frame.loc[~missing]
+    return frame.drop(columns=name), parse_dates(pd.Series(frame[name]))
+
+
+def _find_dates(frame: pd.DataFrame, targets: tuple[str, ...]) -> str | None:
+    others = [column for column in frame.columns if column not in targets]
+    for column in others:
+        if str(column).lower() in _DATE_NAMES:
+            return column
+    for column in others:
+        if not pd.api.types.is_numeric_dtype(frame[column]) and _looks_like_dates(pd.Series(frame[column])):
+            return column
+    first = others[0] if len(others) > 1 else None
+    return first if first is not None and _looks_like_seconds(frame[first]) else None
+
+
+def _looks_like_seconds(column: Any) -> bool:
+    """Return whether integers rise in mostly equal steps and have the size of seconds since 1970."""
+    if not pd.api.types.is_integer_dtype(column) or len(column) < 3 or column.abs().min() < 10**8:
+        return False
+    steps = np.diff(column.to_numpy())
+    return bool((steps > 0).all() and (steps == np.median(steps)).mean() > 0.5)
+
+
+def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[str]) -> pd.DataFrame:
+    """Return the targets, or all numeric columns, as numbers; thousands separators are read."""
+    table: dict[str, pd.Series] = {}
+    for name in targets or frame.columns:
+        if str(name).startswith("Unnamed:") and not targets:
+            notes.append(f"the column without a name at {str(name).split()[-1]} was left out")
+            continue
+        values = _without_thousands(pd.Series(frame[name]), notes)
+        bad = np.flatnonzero(values.isna() & frame[name].notna())
+        if len(bad) == 0:
+            table[name] = values
+        elif targets or len(bad) < 0.5 * len(values):
+            raise AttangentError(
+                f"column {name!r} is not numeric: row {bad[0] + 1} holds {frame[name].iloc[bad[0]]!r}; "
+                "correct it, or remove the column"
+            )
+        else:
+            notes.append(f"column {name!r} is not numeric and was left out")
+    if not table:
+        raise AttangentError(f"there is no numeric column among {listed(frame.columns)}")
+    return pd.DataFrame(table).replace([np.inf, -np.inf], np.nan)
+
+
+def _without_thousands(column: pd.Series, notes: list[str]) -> pd.Series:
+    """Convert to numbers; 1,234.5 becomes 1234.5 if every cell that is not a number is written so."""
+    values = to_numbers(column)
+    bad = values.isna() & column.notna()
+    if not bad.to_numpy().any():
+        return values
+    text = pd.Series(column[bad]).astype(str).str.strip()
+    if not text.str.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?").all():
+        return values
+    notes.append(f"commas in {column.name!r} were read as thousands separators")
+    return values.where(~bad, to_numbers(column.astype(str).str.replace(",", "", regex=False)))
+
+
+def _looks_like_dates(column: pd.Series) -> bool:
+    """Return whether the first values of a column can be read as dates."""
+    sample = column.dropna().head(20)
+    if sample.empty or not sample.astype(str).str.contains(r"\d").all():
+        return False
+    try:
+        parse_dates(sample)
+    except AttangentError:
+        return False
+    return True
+
+
+def listed(names: pd.Index, most: int = 12) -> str:
+    """List the first column names for an error message."""
+    shown = ", ".join(repr(str(name)) for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

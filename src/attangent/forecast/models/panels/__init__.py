@@ -1,1 +1,0 @@
-"""Models of many series at once: naive forecasts, exponential smoothing, Theta, a pooled ridge."""

@@ -1,0 +1,253 @@
+"""Exponential smoothing and Theta: all settings of a grid run over all series in one pass over time."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attangent.forecast.data.panel import Logarithms, Panel
+from attangent.forecast.models.base import PanelModel
+
+Array = NDArray[np.float64]
+
+LEVEL = (0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+SEASON = (0.0, 0.05, 0.15, 0.4)
+DAMPED = ((0.03, 0.9), (0.1, 0.9), (0.3, 0.9), (0.3, 0.8))
+DRIFTS = (0.5, 0.75, 1.0)
+"""Fractions of the overall slope at which Theta continues: its usual half, and more."""
+PERSISTENT = ((0.03, 0.98), (0.1, 0.98), (0.3, 0.98))
+LONGEST = 400
+"""Number of latest values that smoothing reads, or twelve seasons if that is more."""
+PIECE = 256
+"""Number of series per pass: their states fit into the processor's cache."""
+TEMPER = 0.5
+"""Errors several steps ahead overlap, so they count for half as much as independent ones."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """G settings: rates alpha of the level, beta of the trend, gamma of the season, damping phi.
+
+    `drift` > 0 marks Theta's settings: their trend stays at this fraction of the slope of a line through the
+    series. phi = 0 means no trend.
+    """
+
+    alpha: Array
+    beta: Array
+    phi: Array
+    gamma: Array
+    drift: Array
+
+
+def settings(period: int, persistent_trends: bool) -> Grid:
+    """Return all settings; persistent trends are left out for logarithms, where they would explode."""
+    trends = [(0.0, 0.0, 0.0), *((0.0, 1.0, f) for f in DRIFTS), *((b, p, 0.0) for b, p in DAMPED)]
+    if persistent_trends:
+        trends += [(b, p, 0.0) for b, p in PERSISTENT]
+    rates = SEASON if period > 1 else (0.0,)
+    rows = [(a, a * b, p, g * (1 - a), d) for a, (b, p, d), g in product(LEVEL, trends, rates)]
+    return Grid(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """Mean squared errors (N, G) and their number (N,) by steps ahead, and forecasts (N, G, H)."""
+
+    errors: dict[int, Array]
+    counts: dict[int, Array]
+    forecasts: Array
+
+
+class Smoothing(PanelModel):
+    """Average exponential smoothing over a grid of settings, weighted by how well each fitted the series.
+
+    "smoothing" weighs all settings by their squared errors one to a season's steps ahead; "theta" weighs those
+    with a drift by their errors one step ahead (errors further ahead did no better on training data). Both
+    run on the series and ("-log") on the logarithms of positive ones.
+    """
+
+    families = ("smoothing", "theta")
+
+    def forecast(self, panel: Panel, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:
+        """Return "smoothing", "theta", "smoothing-log" and "theta-log"."""
+        forecasts = _averages(panel, horizon, persistent_trends=True)
+        plain = dict(forecasts)
+        logs = Logarithms.of(panel)
+        on_logs = _averages(logs.panel, horizon, persistent_trends=False) if logs.usable.any() else plain
+        for name, values in plain.items():
+            forecasts[f"{name}-log"] = logs.back(on_logs[name], values)
+        return forecasts
+
+
+def _averages(panel: Panel, horizon: int, persistent_trends: bool) -> dict[str, Array]:
+    grid = settings(panel.period, persistent_trends)
+    ahead = steps_ahead(panel.period, horizon)
+    smoothed = smooth(panel, horizon, grid, ahead)
+    # A series that a setting fits exactly would have infinite evidence for it; the floor keeps it finite.
+    floor = np.square(1e-6 * np.nanmax(np.abs(panel.values), axis=1))[:, None] + 1e-300
+    evidence = {h: _evidence(smoothed, h, floor) for h in ahead}
+    drifts = grid.drift > 0
+    weights = posterior(TEMPER * np.mean([evidence[h] for h in ahead], axis=0))
+    return {
+        "smoothing": np.einsum("ng,ngh->nh", weights, smoothed.forecasts),
+        "theta": np.einsum(
+            "ng,ngh->nh", posterior(evidence[1][:, drifts]), smoothed.forecasts[:, drifts]
+        ),
+    }
+
+
+def steps_ahead(period: int, horizon: int) -> tuple[int, ...]:
+    """Return the steps at which smoothing is judged: from 1 to about a season, none beyond the horizon."""
+    steps = (1, 2, 3) if period == 1 else (1, max(2, period // 4), max(3, period // 2), period)
+    return tuple(sorted({min(step, horizon) for step in steps} | {1}))
+
+
+def _evidence(smoothed: Smoothed, step: int, floor: Array) -> Array:
+    """Return the log-likelihood -n/2 log(mean squared error), (N, G)."""
+    return -0.5 * smoothed.counts[step][:, None] * np.log(smoothed.errors[step] + floor)
+
+
+def posterior(evidence: Array, rounds: int = 20, floor: float = 0.1) -> Array:
+    """Weights (N, G) ~ prior_g exp(evidence_ng), with a prior that the series of the panel agree on."""
+    equal = np.full(evidence.shape[1], 1 / evidence.shape[1])
+    prior = equal
+    weights = equal
+    for _ in range(rounds):
+        weights = np.log(prior) + evidence
+        weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        # Empirical Bayes: the mean weights become the prior, so that short series borrow from the others.
+        # The floor retains settings that no other series likes for the one that does.
+        prior = (1 - floor) * weights.mean(axis=0) + floor * equal
+    return weights
+
+
+def smooth(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int] = (1,)) -> Smoothed:
+    """l_t = l' + alpha e, b_t = phi b + beta e, s_t = s + gamma e with l' = l + phi b, e = y_t - l' - s.
+
+    A forecast h steps ahead is l + (phi + ... + phi^h) b + s. Errors are measured at the steps `ahead`, the
+    first of which is 1; none is longer than the season if there is one.
+    """
+    panel = panel.latest(max(LONGEST, 12 * panel.period))
+    pieces = [
+        _pass(panel.rows(start, start + PIECE), horizon, grid, ahead) for start in range(0, len(panel), PIECE)
+    ]
+    return Smoothed(
+        {h: np.concatenate([piece.errors[h] for piece in pieces]) for h in ahead},
+        {h: np.concatenate([piece.counts[h] for piece in pieces]) for h in ahead},
+        np.concatenate([piece.forecasts for piece in pieces]),
+    )
+
+
+def _pass(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int]) -> Smoothed:
+    values = panel.values
+    m = panel.period
+    times = values.shape[1]
+    indices = seasonal_indices(panel)
+    level, trend = _initial(panel, values - indices[:, np.arange(times) % m], grid)
+    season = np.repeat(indices.T[:, :, None], len(grid.alpha), axis=2)  # (m, N, G)
+    reach = np.cumsum(grid.phi ** np.arange(1, max(horizon, *ahead) + 1)[:, None], axis=0)  # (H, G)
+    squares = {h: np.zeros_like(level) for h in ahead}
+    past: deque[tuple[int, Array, Array]] = deque(maxlen=max(ahead))
+    starts = times - panel.lengths
+    for t in range(times):
+        # Rows are sorted by length, so the series that have begun by t are the first n rows: slices of the
+        # states are views, and no mask is needed.
+        n = int(np.searchsorted(starts, t, side="right"))
+        past.appendleft((n, level.copy(), trend.copy()))
+        slot = season[t % m]
+        target = values[:, t, None]
+        for h in ahead[1:]:
+            if len(past) >= h:
+                k, old_level, old_trend = past[h - 1]
+                far = target[:k] - old_level[:k] - old_trend[:k] * reach[h - 1] - slot[:k]
+                squares[h][:k] += np.square(far)
+        carried = level[:n] + grid.phi * trend[:n]
+        error = target[:n] - carried - slot[:n]
+        squares[1][:n] += np.square(error)
+        level[:n] = carried + grid.alpha * error
+        trend[:n] = grid.phi * trend[:n] + grid.beta * error
+        slot[:n] += grid.gamma * error
+    forecasts = level[:, :, None] + trend[:, :, None] * reach[:horizon].T
+    forecasts += season[(times + np.arange(horizon)) % m].transpose(1, 2, 0)
+    counts = {h: np.maximum(panel.lengths - h + 1, 1).astype(np.float64) for h in ahead}
+    return Smoothed({h: squares[h] / counts[h][:, None] for h in ahead}, counts, forecasts)
+
+
+def _initial(panel: Panel, adjusted: Array, grid: Grid) -> tuple[Array, Array]:
+    """Return level and trend (N, G) before the first value.
+
+    Settings with a trend start on a line through the first ten values, others at the mean of the first five.
+    Theta's drift is a fraction of the slope of a line through all values.
+    """
+    early, slope = _line(panel, adjusted, 10)
+    _, overall = _line(panel, adjusted, adjusted.shape[1])
+    _, first = _first(panel, 5)
+    mean = np.where(first, adjusted, 0.0).sum(axis=1) / first.sum(axis=1)
+    trending = (grid.phi > 0) & (grid.drift == 0)
+    levels = np.where(trending, (early - slope)[:, None], mean[:, None])
+    trends = np.where(trending, slope[:, None], grid.drift * overall[:, None])
+    return levels, trends
+
+
+def _first(panel: Panel, most: int) -> tuple[Array, NDArray[np.bool_]]:
+    """Return positions (N, T) from the start of each series, and which are among its first `most`."""
+    times = panel.values.shape[1]
+    positions = np.arange(times) - (times - panel.lengths)[:, None]
+    return positions.astype(np.float64), (positions >= 0) & (positions < most)
+
+
+def _line(panel: Panel, values: Array, most: int) -> tuple[Array, Array]:
+    """Return start and slope (N,) of the least-squares line through the first `most` values per series."""
+    positions, used = _first(panel, most)
+    count = used.sum(axis=1)
+    x_mean = np.where(used, positions, 0.0).sum(axis=1) / count
+    y_mean = np.where(used, values, 0.0).sum(axis=1) / count
+    x = np.where(used, positions - x_mean[:, None], 0.0)
+    y = np.where(used, values - y_mean[:, None], 0.0)
+    slope = (x * y).sum(axis=1) / np.maximum(np.square(x).sum(axis=1), 1e-12)
+    return y_mean - slope * x_mean, slope
+
+
+def seasonal_indices(panel: Panel) -> Array:
+    """(N, m): how far values at phase t % m lie from their level on average; rows sum to zero.
+
+    The level is a centred moving average over a season. Indices s are multiplied by the James-Stein factor
+    max(0, 1 - (m - 1) v / |s|^2) with v the variance of one index. Series shorter than two seasons have none.
+    """
+    m = panel.period
+    values = panel.values
+    if m == 1 or panel.lengths[0] < 2 * m:
+        return np.zeros((len(panel), m))
+    apart = values - _moving_average(values, m)
+    phases = np.arange(values.shape[1]) % m
+    known = np.isfinite(apart)
+    filled = np.where(known, apart, 0.0)
+    total = np.stack([filled[:, phases == phase].sum(axis=1) for phase in range(m)], axis=1)
+    seen = np.stack([known[:, phases == phase].sum(axis=1) for phase in range(m)], axis=1)
+    indices = total / np.maximum(seen, 1)
+    indices -= indices.mean(axis=1, keepdims=True)
+    rest = apart - indices[:, phases]
+    count = known.sum(axis=1)
+    variance = np.nansum(np.square(rest), axis=1) / np.maximum(count - m, 1)
+    # Noise alone gives |s|^2 = (m - 1) v on average: indices that do not stand out from it shrink to none.
+    noise = (m - 1) * variance * m / np.maximum(count, m)
+    size = np.square(indices).sum(axis=1)
+    factor = np.where(size > noise, 1 - noise / np.where(size > 0, size, 1.0), 0.0)
+    return np.where(panel.lengths[:, None] >= 2 * m, factor[:, None] * indices, 0.0)
+
+
+def _moving_average(values: Array, width: int) -> Array:
+    """Average over a centred season, NaN at the ends; the two ends of an even season count half."""
+    weights = np.ones(width + 1 - width % 2)
+    if width % 2 == 0:
+        weights[[0, -1]] = 0.5
+    half = len(weights) // 2
+    padded = np.pad(values, ((0, 0), (half, half)), constant_values=np.nan)
+    total = np.zeros_like(values)
+    for k, weight in enumerate(weights):
+        total += weight * padded[:, k : k + values.shape[1]]
+    return total / width

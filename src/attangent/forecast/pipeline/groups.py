@@ -1,0 +1,194 @@
+"""Sets of any size: series are forecast in groups of bounded memory, in parallel, and finished groups are kept."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attangent._core.errors import AttangentError
+from attangent._core.files import real_folder, remove_leftovers, writing
+from attangent._core.processes import ATTEMPTS, in_processes
+from attangent._core.progress import Bars
+from attangent.forecast.data.covariates import Covariates
+from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.series import SeriesSet
+from attangent.forecast.pipeline.combination import PanelForecast, PanelRequest, forecast_panel
+from attangent.forecast.pipeline.effects import forecast_with_covariates
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_SERIES = 2000
+"""Number of series per group; fewer if they are long."""
+MOST_VALUES = 1_000_000
+"""About the number of values per group."""
+
+
+@dataclass(frozen=True)
+class SeriesGroup:
+    """The request for one group of series, with their categories and covariates."""
+
+    request: PanelRequest
+    series: list[Array]
+    category: Integers | None = None
+    past: list[Array] | None = None
+    future: list[Array] | None = None
+
+    def forecast(self) -> PanelForecast:
+        """Forecast the group."""
+        panel = Panel.of(self.series, self.request.period, self.category)
+        if self.past is None or self.future is None:
+            return forecast_panel(panel, self.request)
+        return forecast_with_covariates(panel, self.past, self.future, self.request)
+
+    def digest(self) -> str:
+        """Return a digest of the data and the request, used as the name of the cache file."""
+        digest = hashlib.sha256(repr(self.request).encode())
+        categories = [] if self.category is None else [self.category]
+        for values in (*self.series, *(self.past or ()), *(self.future or ()), *categories):
+            digest.update(len(values).to_bytes(8, "little") + np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where groups are forecast.
+
+    Attributes:
+        jobs: Number of processes on this machine.
+        dask: Address of a Dask cluster to use instead.
+        folder: Folder that keeps finished groups, so that an interrupted run resumes.
+        bars: Progress bars.
+    """
+
+    jobs: int = 1
+    dask: str | None = None
+    folder: Path | None = None
+    bars: Bars | None = None
+
+
+def in_groups(series: Sequence[Array]) -> list[Integers]:
+    """Return the numbers of the series of each group, longest first; independent of the workers."""
+    order = np.argsort([-len(values) for values in series], kind="stable")
+    groups = []
+    start = 0
+    while start < len(order):
+        longest = len(series[order[start]])
+        size = int(np.clip(MOST_VALUES // max(longest, 1), 1, MOST_SERIES))
+        groups.append(order[start : start + size])
+        start += size
+    return groups
+
+
+def forecast_groups(
+    series: SeriesSet, request: PanelRequest, workers: Workers, known: Covariates | None = None
+) -> list[tuple[Integers, PanelForecast]]:
+    """Forecast all series; groups that the folder already holds are read instead.
+
+    Returns:
+        The numbers of the series of each group, and their forecast.
+    """
+    numbers = in_groups(series.series)
+    groups = [_group(series, request, known, chosen) for chosen in numbers]
+    paths = _paths(groups, workers.folder)
+    results = {k: result for k, path in enumerate(paths) if (result := _load(path)) is not None}
+    waiting = [k for k in range(len(groups)) if k not in results]
+    bars = workers.bars or Bars(True)
+    note = f"{len(series.ids)} series"
+    bars.show("forecasting", len(results), len(groups), note=note)
+    for k, result in zip(waiting, _run([groups[k] for k in waiting], workers), strict=True):
+        results[k] = result
+        _save(paths[k], result)
+        bars.show("forecasting", len(results), len(groups), note=note)
+    return [(chosen, results[k]) for k, chosen in enumerate(numbers)]
+
+
+def _group(
+    series: SeriesSet, request: PanelRequest, known: Covariates | None, chosen: Integers
+) -> SeriesGroup:
+    values = [series.series[k] for k in chosen]
+    category = None if series.category is None else series.category[chosen]
+    if known is None:
+        return SeriesGroup(request, values, category)
+    past = [known.past[k] for k in chosen]
+    return SeriesGroup(request, values, category, past, [known.future[k] for k in chosen])
+
+
+def _run(groups: Sequence[SeriesGroup], workers: Workers) -> Iterator[PanelForecast]:
+    if workers.dask is not None:
+        from attangent._core.cluster import on_cluster
+
+        return _in_order(on_cluster(SeriesGroup.forecast, groups, workers.dask, _died), len(groups))
+    if workers.jobs > 1 and len(groups) > 1:
+        return _in_order(in_processes(SeriesGroup.forecast, groups, workers.jobs, _died), len(groups))
+    return (group.forecast() for group in groups)
+
+
+def _in_order(numbered: Iterator[tuple[int, PanelForecast]], count: int) -> Iterator[PanelForecast]:
+    early: dict[int, PanelForecast] = {}
+    for number in range(count):
+        while number not in early:
+            early.update([next(numbered)])
+        yield early.pop(number)
+
+
+def _died(group: SeriesGroup) -> NoReturn:
+    raise AttangentError(
+        f"the processes that forecast a group of {len(group.series)} series died {ATTEMPTS} times, possibly "
+        "for lack of memory; use fewer (--jobs), or split the series into several files"
+    )
+
+
+def _paths(groups: Sequence[SeriesGroup], folder: Path | None) -> list[Path | None]:
+    if folder is None:
+        return [None] * len(groups)
+    real_folder(folder)
+    remove_leftovers(folder)
+    return [folder / f"{group.digest()}.npz" for group in groups]
+
+
+def _save(path: Path | None, result: PanelForecast) -> None:
+    if path is None:
+        return
+    about = {name: getattr(result, name) for name in ("model", "why", "errors", "expected")}
+    with writing(path) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file, forecasts=result.forecasts, quantiles=result.quantiles, about=np.array(json.dumps(about))
+        )
+
+
+def _load(path: Path | None) -> PanelForecast | None:
+    if path is None or not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            about: dict[str, Any] = json.loads(str(saved["about"]))
+            return PanelForecast(forecasts=saved["forecasts"], quantiles=saved["quantiles"], **about)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+        path.unlink(missing_ok=True)
+        return None
+
+
+def clear(folder: Path) -> None:
+    """Remove the finished groups, and the folder if it is empty then."""
+    for path in folder.glob("*.npz"):
+        path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def mean_errors(results: Sequence[tuple[Integers, PanelForecast]]) -> dict[str, float]:
+    """Average the errors of each model over groups, weighted by their series; NaN if never scored."""
+    sizes = np.array([len(chosen) for chosen, _ in results], dtype=np.float64)
+    means = {}
+    for name in dict.fromkeys(name for _, result in results for name in result.errors):
+        errors = np.array([result.errors.get(name, np.nan) for _, result in results])
+        known = np.isfinite(errors)
+        means[name] = float(np.average(errors[known], weights=sizes[known])) if known.any() else float("nan")
+    return means

@@ -1,1 +1,0 @@
-"""Forecasts of many series: tried on the past, combined, with intervals, in tables."""

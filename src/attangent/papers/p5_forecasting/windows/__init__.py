@@ -1,0 +1,1 @@
+"""Forecasters of windows of one series, and the protocol that papers score them by."""
