@@ -9,9 +9,7 @@ from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.compression.fidelity import Fidelity
 from attangent.compression.quiz.answers import Answer
 from attangent.compression.report import Report
-from attangent.forecast import SeriesForecaster, diagnose, forecast_frame
-from attangent.forecast.data.long_frames import read_long
-from attangent.forecast.pipeline.panels.evaluation import evaluate_models
+from attangent.forecast import SeriesForecaster, evaluate, forecast_frame
 from attangent.icl import Dictionary, compare_to_ridge, predictor_of
 from attangent.kernels import SoftmaxNetwork, unit_data
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
@@ -87,9 +85,8 @@ RESULTS = {
     "result": lambda: run().results()[0],
     "prediction": lambda: prediction(),
     "set forecast": lambda: SeriesForecaster().fit(months("a", HOSTILE)).outlook(3, [80]),
-    "outlook": lambda: forecast_frame(months("a").set_index("ds")[["y"]], ["y"], 3)[0],
-    "evaluation": lambda: evaluate_models(read_long(months("a", HOSTILE)), 3, 12),
-    "diagnosis": lambda: diagnose(np.sin(0.3 * np.arange(300.0)), horizon=4, lookback=16),
+    "outlook": lambda: forecast_frame(months("a").set_index("ds")[["y"]], ["y"], 3),
+    "evaluation": lambda: evaluate(months("a", HOSTILE), 3),
     "stages": lambda: find_stages(readings()),
     "detector": lambda: detector(),
     "in context": lambda: in_context(),

@@ -131,7 +131,6 @@ def series(tmp_path_factory):
         (["forecast", "long.csv", "--horizon", "2"], "values"),
         (["forecast", "one.csv", "--horizon", "2", "--out", "f.csv"], "targets"),
         (["evaluate", "long.csv", "--horizon", "2"], "models"),
-        (["diagnose", "one.csv", "--horizon", "1", "--lookback", "3"], "verdict"),
         (["stages", "m.csv"], "stages"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else None,
@@ -148,7 +147,6 @@ def test_a_forecast_without_out_is_printed(series, monkeypatch):
     monkeypatch.chdir(series)
     done = RUNNER.invoke(app, ["forecast", "one.csv", "--horizon", "2"])
     assert "2023-05-01" in done.stdout
-    assert "next:" not in RUNNER.invoke(app, ["diagnose", "one.csv", "--horizon", "1", "--quiet"]).stdout
 
 
 def test_commands_keep_within_the_cores_of_a_container(monkeypatch):

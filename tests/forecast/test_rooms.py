@@ -1,4 +1,4 @@
-"""Parts of the room import downwards only: data below models below outlook; theory stands by itself."""
+"""Parts of the room import downwards only: data below models below pipeline."""
 
 import ast
 from pathlib import Path
@@ -11,8 +11,7 @@ ROOM = Path(attangent.forecast.__file__).parent
 MAY_IMPORT = {
     "data": {"data"},
     "models": {"data", "models"},
-    "outlook": {"data", "models", "outlook"},
-    "theory": {"theory"},
+    "pipeline": {"data", "models", "pipeline"},
 }
 
 

@@ -26,8 +26,10 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import write_whole
 from attangent._core.progress import track
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.pipeline.panels.forecast import forecast_panel, non_negative, try_all
-from attangent.forecast.pipeline.panels.metrics import coverage, mase, weighted_quantile_loss
+from attangent.forecast.models.naive import Naive
+from attangent.forecast.pipeline.backtest import Backtest
+from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel
+from attangent.forecast.pipeline.evaluation import coverage, mase, weighted_quantile_loss
 
 Array = NDArray[np.float64]
 
@@ -82,12 +84,12 @@ def ours(data: Competition) -> list[dict]:
     """A row for each of our models and one for `auto`, which is timed and has intervals."""
     panel, horizon = data.panel, SETS[data.name][1]
     start = time.process_time()
-    found = forecast_panel(panel, horizon, PROBABILITIES)
+    found = forecast_panel(panel, PanelRequest(horizon, panel.period, PROBABILITIES))
     seconds = time.process_time() - start
     scale, q = seasonal_scale(panel), found.quantiles
-    tried, _ = try_all(panel, horizon)
+    tried = candidates(Backtest.of(panel, horizon))
     rows = [
-        {"model": name, "mase": float(mase(data.test, non_negative(panel, one.forecasts), scale).mean())}
+        {"model": name, "mase": float(mase(data.test, panel.non_negative(one.forecasts), scale).mean())}
         for name, one in tried.items()
     ]
     auto = {
@@ -140,9 +142,7 @@ def rival(data: Competition, model: str, python: str, source: Path, kept: Path) 
 
 
 def last_season_of(data: Competition) -> Array:
-    from attangent.forecast.models.panels.local import last_season
-
-    return last_season(data.panel, SETS[data.name][1])
+    return Naive().forecast(data.panel, SETS[data.name][1], {})["seasonal"]
 
 
 def table(rows: Iterable[dict]) -> str:

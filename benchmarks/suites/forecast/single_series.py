@@ -15,8 +15,9 @@ import pandas as pd
 from attangent._core.files import write_whole
 from attangent._core.progress import track
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.pipeline.panels.forecast import forecast_panel, non_negative, try_all
-from attangent.forecast.pipeline.panels.metrics import coverage, mase
+from attangent.forecast.pipeline.backtest import Backtest
+from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel
+from attangent.forecast.pipeline.evaluation import coverage, mase
 from benchmarks.suites.forecast.competitions import SETS, Competition, load, markdown
 
 NAMED = ("combination", "seasonal", "persistence")
@@ -31,10 +32,11 @@ def alone(data: Competition, count: int) -> dict[str, float]:
 
 def _one(panel: Panel, actual: np.ndarray) -> dict[str, float]:
     horizon, scale = actual.shape[1], seasonal_scale(panel)
-    found = forecast_panel(panel, horizon, (0.025, 0.1, 0.9, 0.975))
-    tried, _ = try_all(panel, horizon)
+    backtest = Backtest.of(panel, horizon)
+    found = forecast_panel(panel, PanelRequest(horizon, panel.period, (0.025, 0.1, 0.9, 0.975)), backtest)
+    tried = candidates(backtest)
     q = found.quantiles
-    errors = {name: mase(actual, non_negative(panel, tried[name].forecasts), scale)[0] for name in NAMED}
+    errors = {name: mase(actual, panel.non_negative(tried[name].forecasts), scale)[0] for name in NAMED}
     return {
         "auto": mase(actual, found.forecasts, scale)[0],
         **errors,

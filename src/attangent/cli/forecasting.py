@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,8 +89,11 @@ def forecast(
         if path is not None:
             check_file(path)
     id_ = id_ or _usual_id(file)
-    _check_table(file, target, id_)
-    from attangent.forecast import SeriesForecaster
+    if id_ is not None and len(target or ()) > 1:
+        raise AttangentError(f"--target names {len(target or ())} columns, expected one with --id")
+    if id_ is None and len(file) > 1:
+        raise AttangentError(f"{len(file)} files were given, expected one, or --id for long tables")
+    from attangent.forecast.pipeline.forecaster import SeriesForecaster
 
     forecaster = SeriesForecaster(
         model,
@@ -151,13 +155,6 @@ def _usual_id(files: list[Path]) -> str | None:
     return "unique_id" if "unique_id" in names else None
 
 
-def _check_table(files: list[Path], target: list[str] | None, id_: str | None) -> None:
-    if id_ is not None and len(target or ()) > 1:
-        raise AttangentError(f"--target names {len(target or ())} columns, expected one with --id")
-    if id_ is None and len(files) > 1:
-        raise AttangentError(f"{len(files)} files were given, expected one, or --id for long tables")
-
-
 def _run(
     forecaster: "SeriesForecaster",
     horizon: int,
@@ -181,17 +178,13 @@ def _run(
             )
         if out is not None and folder is not None:
             remove_leftovers(out.parent, out.name)
-            _write(result.plain(), out)
+            with writing(out) as temporary:
+                if out.suffix == ".parquet":
+                    result.plain().to_parquet(temporary, index=False)
+                else:
+                    harmless_frame(result.plain()).to_csv(temporary, index=False)
             clear(folder)
     return result
-
-
-def _write(frame: "DataFrame", out: Path) -> None:
-    with writing(out) as temporary:
-        if out.suffix == ".parquet":
-            frame.to_parquet(temporary, index=False)
-        else:
-            harmless_frame(frame).to_csv(temporary, index=False)
 
 
 def _columns_as_json(result: "SeriesForecast") -> dict[str, Any]:
@@ -227,14 +220,16 @@ def _print_summary(
     """Print models and errors; with a column per series also the expected error of each, and warnings."""
     if not quiet:
         typer.echo(f"{len(result.series.ids)} series, period {forecaster.period_}: {result.why[0]}.")
-        for name, error in sorted(result.errors.items(), key=lambda item: item[1]):
+        for name, error in sorted(result.errors.items(), key=itemgetter(1)):
             typer.echo(f"  error on the past of {name}: {error:.4g} seasonal steps")
     for k, expected in enumerate(result.expected):
         name = result.series.ids[k]
         if not quiet:
             typer.echo(f"{name}: {result.sentence(k)}.")
         if expected and not quiet:
-            shares = ", ".join(f"{expected[f'coverage at {level:g}']:.0%} for {level:.3g}" for level in levels)
+            shares = ", ".join(
+                f"{expected[f'coverage at {level:g}']:.0%} for {level:.3g}" for level in levels
+            )
             typer.echo(f"  share of values inside the intervals there: {shares}.")
         if result.warning(k):
             typer.echo(f"{name}: {result.warning(k)}", err=True)

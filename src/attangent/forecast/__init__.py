@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from attangent.forecast.pipeline.evaluation import Evaluation, evaluate
     from attangent.forecast.pipeline.forecaster import SeriesForecast, SeriesForecaster, forecast_frame
 
-ModelName = Literal[
-    "auto", "combination", "smoothing", "theta", "ridge", "linear", "seasonal", "persistence"
-]
+ModelName = Literal["auto", "combination", "smoothing", "theta", "ridge", "linear", "seasonal", "persistence"]
 """Names of the models."""
 
 __all__ = ["Evaluation", "ModelName", "SeriesForecast", "SeriesForecaster", "evaluate", "forecast_frame"]

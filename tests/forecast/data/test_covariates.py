@@ -5,7 +5,7 @@ import pytest
 from attangent import AttangentError
 from attangent.forecast import SeriesForecaster
 from attangent.forecast.data.covariates import holiday_column, read_covariates, with_holidays
-from attangent.forecast.data.long_frames import read_long
+from attangent.forecast.data.series import read_series
 
 DAYS = pd.date_range("2024-01-01", periods=24, freq="D")
 HISTORY = pd.concat(
@@ -17,12 +17,12 @@ HISTORY = pd.concat(
 FUTURE = pd.concat(
     [pd.DataFrame({"unique_id": u, "ds": DAYS[20:], "promo": 1.0}) for u in "ab"], ignore_index=True
 )
-SERIES = read_long(HISTORY)
+SERIES = read_series(HISTORY)
 
 
 def test_columns_stand_beside_their_values():
     history = HISTORY.sample(frac=1, random_state=0)
-    found = read_covariates(read_long(history), history, FUTURE, ["promo"], 4)
+    found = read_covariates(read_series(history), history, FUTURE, ["promo"], 4)
     assert found.past[0][:, 0].tolist() == [k % 3 for k in range(20)]
     assert found.future[1].tolist() == [[1.0]] * 4
 
@@ -31,7 +31,7 @@ def test_columns_stand_beside_their_values():
     ("change", "message"),
     [
         (lambda f: f.drop(index=[5]), "covariate 'promo' has no value for id 'b' at 2024-01-22"),
-        (lambda f: f.drop(columns="promo"), "frame of the future has no column 'promo'"),
+        (lambda f: f.drop(columns="promo"), "table of the future has no column 'promo'"),
         (lambda f: f[f.unique_id == "a"], "no covariates for id 'b'"),
         (lambda f: pd.concat([f, f.iloc[:1]]), "two rows for id 'a' at 2024-01-21"),
     ],

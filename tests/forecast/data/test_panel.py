@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Logarithms, Panel, seasonal_scale
 
 
 def test_series_end_together_longest_first():
@@ -41,6 +41,17 @@ def test_categories_follow_their_series():
     panel = Panel.of([np.arange(9.0), np.arange(6.0), np.arange(4.0)], 1, np.array([2, 0, 1]))
     assert panel.before(2).category.tolist() == [2, 0]
     assert panel.rows(1, 3).category.tolist() == [0, 1]
-    assert panel.latest(3).with_values(panel.latest(3).values).category.tolist() == [2, 0, 1]
+    assert panel.latest(3).category.tolist() == [2, 0, 1]
     with pytest.raises(AttangentError, match="2 categories were given for 1 series"):
         Panel.of([np.arange(4.0)], 1, np.array([0, 1]))
+
+
+def test_logarithms_of_positive_series_only_and_back_within_reason():
+    panel = Panel.of([np.array([1.0, np.e, np.e**2]), np.array([0.0, 1.0, 2.0])], 1)
+    logs = Logarithms.of(panel)
+    np.testing.assert_allclose(logs.panel.values[0], [0, 1, 2])
+    assert logs.usable.tolist() == [True, False]
+    otherwise = np.full((2, 2), -7.0)
+    back = logs.back(np.array([[3.0, 99.0], [3.0, 99.0]]), otherwise)
+    np.testing.assert_allclose(back[0], [np.e**3, np.e**4])  # one range above the highest
+    assert back[1].tolist() == [-7.0, -7.0]

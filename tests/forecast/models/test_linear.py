@@ -1,116 +1,104 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
-from sklearn.linear_model import Ridge
 
 from attangent import AttangentError
-from attangent.forecast import LinearForecaster, evaluate, load_csv
-from attangent.forecast.models.ridge import JITTER
-from tests.forecast.examples import ett, waves
+from attangent.forecast.data.panel import Panel
+from attangent.forecast.models.linear import (
+    JITTER,
+    Linear,
+    Moments,
+    RidgePath,
+    anchor_row,
+    normaliser,
+    window_sums,
+)
+from tests.forecast.examples import waves
 
-PUBLISHED_BARS = {"ETTh1": (0.371, 0.405, 0.428, 0.432), "ETTh2": (0.273, 0.336, 0.360, 0.395)}
+
+def slow_sums(series, width):
+    windows = sliding_window_view(series, width)
+    return len(windows), windows.sum(axis=0), windows.T @ windows
 
 
-def sklearn_ridge(series, L, H, normalise, alpha):
-    """Ridge on explicit windows; the intercept only where no level is taken off, as in ours."""
-    windows = sliding_window_view(series - series.mean(), L + H).copy()
-    if normalise != "none":
-        windows -= (windows[:, L - 1] if normalise == "last" else windows[:, :L].mean(axis=1))[:, None]
-    x, y = windows[:, :L], windows[:, L:]
-    about = x - x.mean(axis=0) if normalise == "none" else x
-    penalty = (alpha + JITTER) * np.square(about).mean() * len(x)
-    return Ridge(penalty, fit_intercept=normalise == "none").fit(x, y)
+@given(times=st.integers(3, 90), width=st.integers(1, 90), seed=st.integers(0, 99))
+def test_sums_are_those_of_the_windows(times, width, seed):
+    width = min(width, times)
+    series = np.random.default_rng(seed).normal(size=times)
+    found = window_sums(series, width)
+    count, first, second = slow_sums(series, width)
+    assert found.count == count
+    np.testing.assert_allclose(found.first, first, atol=1e-12 * times)
+    np.testing.assert_allclose(found.second, second, atol=1e-12 * times)
+
+
+def test_a_series_longer_than_a_piece(monkeypatch):
+    series = np.random.default_rng(0).normal(size=200_000)
+    found = window_sums(series, 5)
+    _, first, second = slow_sums(series, 5)
+    np.testing.assert_allclose(found.second, second, rtol=1e-10, atol=1e-6)
+    np.testing.assert_allclose(found.first, first, atol=1e-8)
+
+
+def test_sums_of_pieces_add_up():
+    series, width = waves(300, 1)[:, 0], 20
+    whole = window_sums(series, width)
+    pieces = window_sums(series[:120], width) + window_sums(series[120 - width + 1 :], width)
+    assert pieces.count == whole.count
+    np.testing.assert_allclose(pieces.second, whole.second, atol=1e-10)
 
 
 @pytest.mark.parametrize("normalise", ["last", "mean", "none"])
-@pytest.mark.parametrize("alpha", [1e-3, 0.3])
-def test_against_scikit_learn(normalise, alpha):
-    series, L, H = waves(300, 1)[:, 0] + 50, 16, 4
-    model = LinearForecaster(L, H, normalise, alpha=alpha).fit(series)
-    peer = sklearn_ridge(series, L, H, normalise, alpha)
-    window = series[-L:] - series.mean()
-    level = {"last": window[-1], "mean": window.mean(), "none": 0.0}[normalise]
-    expected = peer.predict((window - level)[None])[0] + level + series.mean()
-    np.testing.assert_allclose(model.predict(series[-L:]), expected, rtol=1e-7)
+def test_mapped_sums_are_those_of_normalised_windows(normalise):
+    series, L, H = waves(200, 1)[:, 0], 12, 5
+    windows = sliding_window_view(series, L + H).copy()
+    level = {"last": windows[:, L - 1], "mean": windows[:, :L].mean(axis=1), "none": 0 * windows[:, 0]}
+    windows -= level[normalise][:, None]
+    found = window_sums(series, L + H).mapped(normaliser(normalise, L, H))
+    np.testing.assert_allclose(found.second, windows.T @ windows, atol=1e-10)
+    np.testing.assert_allclose(found.first, windows.sum(axis=0), atol=1e-10)
 
 
-def test_shared_weights_pool_the_channels():
-    series, L, H = waves(300, 3), 12, 3
-    pooled = LinearForecaster(L, H, alpha=0.1).fit(series)
-    x, y = [], []
-    for channel in (series - series.mean(axis=0)).T:
-        windows = sliding_window_view(channel, L + H)
-        windows = windows - windows[:, L - 1 : L]
-        x.append(windows[:, :L])
-        y.append(windows[:, L:])
-    x, y = np.concatenate(x), np.concatenate(y)
-    penalty = (0.1 + JITTER) * np.trace(x.T @ x) / L
-    W = np.linalg.solve(x.T @ x + penalty * np.eye(L), x.T @ y)
-    np.testing.assert_allclose(pooled.coef_[0], W, rtol=1e-6, atol=1e-9)
+def test_too_short_and_unknown():
+    with pytest.raises(AttangentError, match="3 values holds no window of 4"):
+        window_sums(np.arange(3.0), 4)
+    with pytest.raises(AttangentError, match="normalise is 'first', expected one of last, mean, none"):
+        anchor_row("first", 3)
 
 
-def test_channel_weights_are_those_of_each_channel_alone():
-    series = waves(300, 2)
-    both = LinearForecaster(12, 3, weights="channel", alpha=0.1).fit(series)
-    alone = LinearForecaster(12, 3, alpha=0.1).fit(series[:, 1])
-    np.testing.assert_allclose(both.coef_[1], alone.coef_[0], rtol=1e-9)
+def path_and_windows(series, L, H):
+    sums = window_sums(series, L + H)
+    path = RidgePath.of(Moments.about(np.zeros(L + H), sums, L))
+    windows = np.lib.stride_tricks.sliding_window_view(series, L + H)
+    return path, windows[:, :L], windows[:, L:]
 
 
-def test_alpha_is_the_best_on_validation():
-    train, held_out = waves(200, 1, noise=0.5), waves(200, 1, noise=0.5, seed=1)
-    alphas = (1e-4, 1e-2, 1.0)
-    chosen = LinearForecaster(24, 4, alphas=alphas).fit(train, held_out)
-    errors = {a: -LinearForecaster(24, 4, alpha=a).fit(train).score(held_out) for a in alphas}
-    assert chosen.alpha_ == [min(alphas, key=errors.__getitem__)]
+def test_weights_solve_the_normal_equations():
+    path, x, y = path_and_windows(waves(300, 1)[:, 0], 10, 3)
+    for alpha in (0.0, 0.1, 10.0):
+        penalty = (alpha + JITTER) * np.trace(x.T @ x / len(x)) / 10
+        W = np.linalg.solve(x.T @ x / len(x) + penalty * np.eye(10), x.T @ y / len(x))
+        np.testing.assert_allclose(path.weights(alpha), W, rtol=1e-6, atol=1e-8)
 
 
-def test_an_intercept_is_kept_where_a_drift_goes_on():
-    rng = np.random.default_rng(0)
-    drifting = np.cumsum(0.5 + rng.normal(size=300))
-    turning = np.concatenate([drifting[:200], drifting[199] - np.cumsum(0.5 + rng.normal(size=100))])
-    for series, kept in ((drifting, True), (turning, False)):
-        chosen = LinearForecaster(4, 12, intercept=None).fit(series[:200], series[196:])
-        assert chosen.intercept_kept_ == kept
-        same = LinearForecaster(4, 12, intercept=kept).fit(series[:200], series[196:])
-        np.testing.assert_array_equal(chosen.predict(series[-4:]), same.predict(series[-4:]))
-    with_one, without = (
-        LinearForecaster(4, 12, intercept=k).fit(drifting[:200]).score(drifting[196:]) for k in (True, False)
-    )
-    assert with_one > without
+def test_errors_from_sums_are_those_of_the_windows():
+    L, H, series = 10, 3, waves(300, 1)[:, 0]
+    path, _, _ = path_and_windows(series, L, H)
+    other = waves(200, 1, noise=0.4, seed=1)[:, 0]
+    windows = np.lib.stride_tricks.sliding_window_view(other, L + H)
+    alphas = np.array([0.0, 1e-3, 1.0])
+    found = path.errors(alphas, path.held_out(window_sums(other, L + H)))
+    slow = [np.square(windows[:, :L] @ path.weights(a) - windows[:, L:]).mean() for a in alphas]
+    np.testing.assert_allclose(found, slow, rtol=1e-9)
 
 
-def test_units_do_not_matter():
-    series = waves(300, 1)
-    small = LinearForecaster(12, 3).fit(series).predict(series[-12:])
-    large = LinearForecaster(12, 3).fit(1e7 + 1e4 * series).predict(1e7 + 1e4 * series[-12:])
-    np.testing.assert_allclose((large - 1e7) / 1e4, small, atol=1e-6)
-
-
-def test_a_constant_stays_constant():
-    for normalise in ("last", "mean", "none"):
-        model = LinearForecaster(5, 2, normalise).fit(np.full(50, 3.0))
-        np.testing.assert_allclose(model.predict(np.full(5, 3.0)), 3.0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"alpha": -1.0}, "alpha is -1.0"),
-        ({"weights": "some"}, "weights is 'some', expected one of shared, channel"),
-        ({"normalise": "first"}, "normalise is 'first'"),
-        ({"lookback": 0}, "lookback is 0, expected a whole number of at least 1"),
-        ({"horizon": 1.5}, "horizon is 1.5"),
-    ],
-)
-def test_bad_settings_are_refused_on_creation(changes, message):
-    with pytest.raises(AttangentError, match=message):
-        LinearForecaster(**{"lookback": 4, "horizon": 2, **changes})
-
-
-@pytest.mark.parametrize("name", PUBLISHED_BARS)
-def test_errors_on_ett_with_look_back_336(name):
-    dataset = load_csv(ett(name), split="ett")
-    for horizon, bar in zip((96, 192, 336, 720), PUBLISHED_BARS[name], strict=True):
-        table = evaluate(LinearForecaster(336, horizon), dataset)
-        assert table.mse[0] <= bar
-        assert table.test_windows[0] == 2880 - horizon + 1
+def test_members_follow_a_wave_and_short_series_get_theta():
+    series = waves(600, 1, noise=0.02)[:, 0]
+    theta = {"theta": np.zeros((2, 6))}
+    found = Linear().forecast(Panel.of([series[:-6], series[:60]], 12), 6, theta)
+    assert set(found) == {"linear-last", "linear-mean", "linear-none"}
+    for forecasts in found.values():
+        assert np.abs(forecasts[0] - series[-6:]).max() < 0.15
+        assert not forecasts[1].any()

@@ -1,27 +1,60 @@
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from attangent import AttangentError
-from attangent.forecast.pipeline.plot import plot_outlooks
-from attangent.forecast.pipeline.targets import forecast_frame
+from attangent.forecast import SeriesForecaster, forecast_frame
+from attangent.forecast.pipeline.plot import write_plot, write_report
 from tests.forecast.examples import waves
+from tests.forecast.pipeline.test_forecaster import FRAME
 
 
 @pytest.fixture(scope="module")
-def drawn():
-    frame = pd.DataFrame(waves(300), columns=["a", "b"])
-    return frame, forecast_frame(frame, ["a", "b"], 4, lookback=24, levels=[0.9])
+def made():
+    return SeriesForecaster().fit(FRAME).outlook(4, [80, 95])
 
 
-def test_a_picture_by_its_ending(drawn, tmp_path):
-    plot_outlooks(*drawn, tmp_path / "a.svg")
-    assert "<svg" in (tmp_path / "a.svg").read_text()
-    with pytest.raises(AttangentError, match=r"ending in \.png"):
-        plot_outlooks(*drawn, tmp_path / "a.doc")
+def test_a_picture_of_several_series(made, tmp_path):
+    write_plot(made, tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert text.count('id="axes_') == 3
+    with pytest.raises(AttangentError, match="ending in"):
+        write_plot(made, tmp_path / "a.txt")
 
 
-def test_a_picture_that_cannot_be_finished_leaves_the_old_one(drawn, tmp_path, monkeypatch):
+def test_a_report_needs_nothing_else_and_runs_nothing(tmp_path):
+    frame = FRAME.assign(unique_id=FRAME.unique_id.str.replace("s0", "<script>alert(1)</script>"))
+    model = SeriesForecaster().fit(frame)
+    found = model.outlook(4, [80])
+    found.notes.append("<b>bold</b>")
+    write_report(found, tmp_path / "a.html")
+    text = (tmp_path / "a.html").read_text()
+    assert "Forecast of 3 series" in text
+    assert "<td>combination, used</td>" in text
+    assert "data:image/png;base64," in text
+    assert "&lt;b&gt;bold" in text
+    assert "<script" not in text
+    assert "http" not in text
+    with pytest.raises(AttangentError, match=r"ending in \.html"):
+        write_report(found, tmp_path / "a.pdf")
+
+
+def test_numbered_series_are_drawn_too(tmp_path):
+    frame = pd.DataFrame({"unique_id": 1, "ds": np.arange(30), "y": np.arange(30.0)})
+    model = SeriesForecaster().fit(frame)
+    write_plot(model.outlook(3), tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_few_columns_are_drawn_below_each_other(tmp_path):
+    found = forecast_frame(pd.DataFrame(waves(300), columns=["a", "b"]), ["a", "b"], 4, levels=[0.9])
+    figure = found.plot(tmp_path / "a.png")
+    assert len(figure.axes) == 2
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_finished_leaves_the_old_one(made, tmp_path, monkeypatch):
     def full(self, path, **kw):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -29,6 +62,6 @@ def test_a_picture_that_cannot_be_finished_leaves_the_old_one(drawn, tmp_path, m
     (tmp_path / "a.png").write_bytes(b"old")
     monkeypatch.setattr(Figure, "savefig", full)
     with pytest.raises(AttangentError, match="No space left"):
-        plot_outlooks(*drawn, tmp_path / "a.png")
+        write_plot(made, tmp_path / "a.png")
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
     assert (tmp_path / "a.png").read_bytes() == b"old"

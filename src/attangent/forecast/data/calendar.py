@@ -60,7 +60,8 @@ def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
     readings = list(_readings(text))
     complete = [times for times in readings if not times.isna().any()]
     if complete:
-        return _in_zone(min(complete, key=_disorder), text)
+        best = min(complete, key=_disorder) if len(complete) > 1 else complete[0]
+        return _in_zone(best, text)
     closest = max(readings, key=lambda times: times.notna().sum())
     row = int(np.flatnonzero(closest.isna())[0])
     raise AttangentError(
@@ -104,8 +105,8 @@ def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
             return pd.DatetimeIndex(times)
     if size < 1e8:
         raise AttangentError(
-            f"column {column.name!r} holds numbers such as {values[0]:g}, which are neither dates nor seconds "
-            "since 1970; name the column of dates, or rename this one"
+            f"column {column.name!r} holds numbers such as {values[0]:g}, neither dates nor seconds since "
+            "1970; name the column of dates, or rename this one"
         )
     unit = next((unit for unit, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if size < top), "ns")
     times = _naive(pd.to_datetime(column.astype("int64"), unit=unit, utc=True, errors="coerce"))
@@ -189,20 +190,16 @@ class Step:
         """Convert times to steps from a fixed origin; times on one grid are whole numbers apart."""
         if self.kind == "number":
             return times.to_numpy(dtype=np.float64) / self.size
-        clock = self._clock(pd.DatetimeIndex(times))
+        clock = pd.DatetimeIndex(times)
+        if clock.tz is not None:  # local time for steps of a day or more, otherwise UTC
+            short = self.kind == "fixed" and self.size % DAY != 0
+            clock = clock.tz_convert(None) if short else clock.tz_localize(None)
         if self.kind == "months":
             return np.asarray(12 * clock.year + clock.month - 1, dtype=np.float64) / self.size
         if self.kind == "weekdays":
             days = clock.to_numpy().astype("datetime64[D]")
             return np.busday_count(np.datetime64("1970-01-01"), days).astype(np.float64)
         return clock.as_unit("ns").asi8 / self.size
-
-    def _clock(self, times: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """Drop the zone: local time for steps of a day or more, otherwise UTC."""
-        if times.tz is None:
-            return times
-        short = self.kind == "fixed" and self.size % DAY != 0
-        return times.tz_convert(None) if short else times.tz_localize(None)
 
     def apart(self, start: Any, steps: Counts) -> pd.Index:
         """Return the times that are `steps` after `start`, or before it if negative."""
@@ -211,21 +208,21 @@ class Step:
         start = pd.Timestamp(start)
         if self.kind == "fixed" and self.size % DAY:
             return start + pd.to_timedelta(self.size * steps, unit="ns")
-        times = pd.DatetimeIndex([self._moved(start.tz_localize(None), int(k)) for k in steps])
+        naive = start.tz_localize(None)
+        if self.kind == "weekdays":
+            times = pd.DatetimeIndex([naive + pd.offsets.BusinessDay(int(k)) for k in steps])
+        elif self.kind == "fixed":
+            times = pd.DatetimeIndex(naive + pd.to_timedelta(self.size * steps, unit="ns"))
+        else:
+            first_day = naive.replace(day=1) if self.month_end else naive
+            times = pd.DatetimeIndex([first_day + pd.DateOffset(months=self.size * int(k)) for k in steps])
+            if self.month_end:
+                end = pd.offsets.BMonthEnd if self.month_end == "business" else pd.offsets.MonthEnd
+                times = pd.DatetimeIndex([time + end(0) for time in times])
         if start.tz is None:
             return times
         first = np.ones(len(times), dtype=bool)  # of an hour that the clock shows twice
         return times.tz_localize(start.tz, ambiguous=first, nonexistent="shift_forward")
-
-    def _moved(self, start: pd.Timestamp, steps: int) -> Any:
-        if self.kind == "weekdays":
-            return start + pd.offsets.BusinessDay(steps)
-        if self.kind == "fixed":
-            return start + pd.Timedelta(self.size * steps, unit="ns")
-        if self.month_end == "business":
-            return start.replace(day=1) + pd.DateOffset(months=self.size * steps) + pd.offsets.BMonthEnd(0)
-        moved = start + pd.DateOffset(months=self.size * steps)
-        return moved + pd.offsets.MonthEnd(0) if self.month_end else moved
 
 
 def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> Step | None:
@@ -239,7 +236,8 @@ def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> Step | None:
         return None
     if not isinstance(times, pd.DatetimeIndex):
         return Step("number", int(max(1, _usual(np.diff(times.to_numpy(dtype=np.int64))[same_series]))))
-    clock = times.tz_localize(None) if times.tz is not None else times
+    # Without its frequency: pandas would count the end of a business month as the end of a month.
+    clock = pd.DatetimeIndex(times.tz_localize(None).to_numpy())
     elapsed = np.diff(times.as_unit("ns").asi8)[same_series]
     by_clock = np.diff(clock.as_unit("ns").asi8)[same_series]
     months = _months(clock, same_series, by_clock)

@@ -1,7 +1,7 @@
 """Many series at once: one matrix, all series ending in its last column, the longest in its first row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,10 +77,6 @@ class Panel:
         category = None if self.category is None else self.category[start:stop]
         return Panel(values, lengths, self.period, category)
 
-    def with_values(self, values: Array) -> "Panel":
-        """Return the panel with other values (N, T)."""
-        return Panel(values, self.lengths, self.period, self.category)
-
     def non_negative(self, values: Array) -> Array:
         """Clip forecasts (N, H, ...) at zero for series that never were below it."""
         low = np.nanmin(self.values, axis=1) >= 0
@@ -129,7 +125,7 @@ class Logarithms:
             logs = np.where(usable[:, None], np.log(panel.values), panel.values * 0.0)
         low = np.nanmin(logs, axis=1)
         high = np.nanmax(logs, axis=1)
-        return cls(panel.with_values(logs), usable, 2 * low - high, 2 * high - low)
+        return cls(replace(panel, values=logs), usable, 2 * low - high, 2 * high - low)
 
     def back(self, forecasts: Array, otherwise: Array) -> Array:
         """Convert forecasts (N, H) to the scale of the series; take `otherwise` for unusable series."""

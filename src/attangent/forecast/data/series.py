@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import Step, as_times, find_step, to_numbers
 from attangent.forecast.data.panel import SHORTEST
-from attangent.forecast.data.tables import as_frame, listed, numeric_columns, take_times
+from attangent.forecast.data.tables import MOST_FILLED, as_frame, listed, numeric_columns, take_times
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
-MOST_FILLED = 0.5
-"""Largest fraction of a series that may be filled in."""
 MOST_REPEATED = 0.1
 """Largest fraction of rows that may repeat a time before a table counts as several stacked series."""
 SNAP = 0.25
@@ -40,12 +39,6 @@ class SeriesColumns:
     time: str | None = "ds"
     targets: tuple[str, ...] = ("y",)
     category: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.id is not None and len(self.targets) != 1:
-            raise AttangentError(
-                f"{len(self.targets)} target columns were named for a table with ids, expected one"
-            )
 
 
 @dataclass(frozen=True)
@@ -111,14 +104,16 @@ def read_series(source: Any, columns: SeriesColumns | None = None, *, drop_short
         raise AttangentError("the table has no rows, expected at least three per series")
     notes: list[str] = []
     rows = _column_rows(frame, columns, notes) if columns.id is None else _long_rows(frame, columns, notes)
-    step = find_step(pd.Index(rows["time"]), _same(rows))
+    code = rows["code"].to_numpy()
+    same = code[1:] == code[:-1]  # whether a row and the next belong to one series
+    step = find_step(pd.Index(rows["time"]), same)
     if step is None:
         raise AttangentError(
             f"every id has one row, expected at least {SHORTEST}; is {rows.attrs['ids'][0]!r} the id of a "
             "series?"
         )
-    positions = _positions(rows, step, notes)
-    series = _cut(rows, positions, notes, drop_short)
+    positions = _positions(rows, same, step, notes)
+    series = _cut(rows, same, positions, notes, drop_short)
     ids = [item[0] for item in series]
     category = None if columns.category is None else _categories(frame, columns, ids)
     return SeriesSet(
@@ -128,6 +123,8 @@ def read_series(source: Any, columns: SeriesColumns | None = None, *, drop_short
 
 def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) -> pd.DataFrame:
     """Return code of the id, time, value and row number, sorted by series and time; ids in `attrs`."""
+    if len(columns.targets) != 1:
+        raise AttangentError(f"{len(columns.targets)} target columns were named, expected one with an id")
     target = columns.targets[0]
     for name in (columns.id, columns.time, target, columns.category):
         if name is not None and name not in frame.columns:
@@ -149,7 +146,12 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
     codes, ids = pd.factorize(frame[columns.id])
     times = as_times(pd.Series(frame[columns.time]))
     row = np.arange(len(frame)) + 1
-    rows = _sorted(pd.DataFrame({"code": codes, "time": times, "value": values.to_numpy(), "row": row}), notes)
+    rows = pd.DataFrame({"code": codes, "time": times, "value": values.to_numpy(), "row": row})
+    rows = rows.sort_values(["code", "time"], kind="stable")
+    if not (np.diff(codes) < 0).any() and not rows.index.is_monotonic_increasing:
+        notes.append("rows were not in order of time and were sorted")
+    rows = rows.reset_index(drop=True)
+    rows["value"] = rows["value"].where(np.isfinite(rows["value"]))
     rows.attrs["ids"] = list(ids)
     again = np.flatnonzero(rows.duplicated(["code", "time"]))
     if len(again):
@@ -162,14 +164,6 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
     return rows
 
 
-def _sorted(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    ordered = rows.sort_values(["code", "time"], kind="stable")
-    if not (np.diff(rows["code"]) < 0).any() and not ordered.index.is_monotonic_increasing:
-        notes.append("rows were not in order of time and were sorted")
-    ordered["value"] = ordered["value"].where(np.isfinite(ordered["value"]))
-    return ordered.reset_index(drop=True)
-
-
 def _column_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) -> pd.DataFrame:
     """Return the rows of `_long_rows` for a table with one series per column."""
     for name in columns.targets if columns.time is None else (columns.time, *columns.targets):
@@ -177,10 +171,16 @@ def _column_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) 
             raise AttangentError(f"there is no column {name!r}, there are {listed(frame.columns)}")
     frame, times = take_times(frame, columns.time, columns.targets, notes)
     table = numeric_columns(frame, columns.targets, notes)
-    if times.has_duplicates:
+    if not times.is_unique:
         table, times = _averaged(frame, table, times, notes)
-    table = _without_empty_columns(table, columns.targets, notes)
-    values = table.to_numpy()
+    if not times.is_monotonic_increasing:
+        notes.append("rows were not in order of time and were sorted")
+        order = np.argsort(times, kind="stable")
+        table = table.iloc[order]
+        times = times[order]
+    # Series of one table end together: values missing at the end repeat the last one, so that all
+    # forecasts are for the same times.
+    values = table.where(table.bfill().notna(), table.ffill()).to_numpy()
     count = values.shape[1]
     rows = pd.DataFrame(
         {
@@ -190,11 +190,6 @@ def _column_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) 
             "row": np.tile(np.arange(len(values)) + 1, count),
         }
     )
-    rows = _sorted(rows, notes)
-    # Series of one table end together: values missing at the end repeat the last one, so that all
-    # forecasts are for the same times.
-    column = rows.groupby("code")["value"]
-    rows["value"] = rows["value"].where(column.bfill().notna(), column.ffill())
     rows.attrs["ids"] = list(table)
     return rows
 
@@ -223,30 +218,8 @@ def _averaged(
     return table, times.unique()
 
 
-def _without_empty_columns(table: pd.DataFrame, targets: tuple[str, ...], notes: list[str]) -> pd.DataFrame:
-    missing = table.isna().mean()
-    for name in list(table.columns[missing > MOST_FILLED]):
-        share = f"{missing[name]:.0%} of column {name!r} is missing"
-        if targets:
-            raise AttangentError(f"{share}, expected at most {MOST_FILLED:.0%}; fill it first")
-        notes.append(f"{share}; it was left out")
-        table = table.drop(columns=name)
-    if table.shape[1] == 0:
-        raise AttangentError("every numeric column is mostly missing")
-    for name in table.columns:
-        if table[name].nunique() == 1:
-            notes.append(f"column {name!r} is constant")
-    return table
-
-
-def _same(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    code = rows["code"].to_numpy()
-    return code[1:] == code[:-1]
-
-
-def _positions(rows: pd.DataFrame, step: Step, notes: list[str]) -> Integers:
+def _positions(rows: pd.DataFrame, same: Mask, step: Step, notes: list[str]) -> Integers:
     """Return the number of steps from the start of each series, at the nearest point of the grid."""
-    same = _same(rows)
     gaps = np.diff(step.units(pd.Index(rows["time"])))
     rounded = np.round(gaps)
     off = np.flatnonzero(same & (np.abs(gaps - rounded) > SNAP) | same & (rounded < 1))
@@ -261,13 +234,14 @@ def _positions(rows: pd.DataFrame, step: Step, notes: list[str]) -> Integers:
     if (np.abs(gaps - rounded)[same] > 1e-6).any():
         notes.append("some times were moved to the nearest point of a regular grid")
     steps = np.where(same, rounded, 0.0).astype(np.int64)
-    _refuse_mixed_steps(rows, steps, same, step)
+    if not same.all():
+        _refuse_mixed_steps(rows, steps, same, step)
     positions = np.concatenate(([0], np.cumsum(steps)))
     starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
     return positions - np.repeat(positions[starts], np.diff(np.concatenate((starts, [len(rows)]))))
 
 
-def _refuse_mixed_steps(rows: pd.DataFrame, gaps: Integers, same: NDArray[np.bool_], step: Step) -> None:
+def _refuse_mixed_steps(rows: pd.DataFrame, gaps: Integers, same: Mask, step: Step) -> None:
     code = rows["code"].to_numpy()[1:][same]
     count = np.bincount(code)
     smallest = np.full(len(count), np.iinfo(np.int64).max)
@@ -284,11 +258,11 @@ def _refuse_mixed_steps(rows: pd.DataFrame, gaps: Integers, same: NDArray[np.boo
 
 
 def _cut(
-    rows: pd.DataFrame, positions: Integers, notes: list[str], drop_short: bool
+    rows: pd.DataFrame, same: Mask, positions: Integers, notes: list[str], drop_short: bool
 ) -> list[tuple[Any, Array, Any]]:
     """Return id, values and last time per series, with gaps interpolated."""
     ids = rows.attrs["ids"]
-    starts = np.flatnonzero(np.concatenate(([True], ~_same(rows))))
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
     ends = np.concatenate((starts[1:], [len(rows)]))
     values = rows["value"].to_numpy()
     times = pd.Index(rows["time"])
@@ -304,7 +278,7 @@ def _cut(
         if gaps > MOST_FILLED * len(complete):
             raise AttangentError(
                 f"{gaps} of {len(complete)} values of {name!r} (from row {numbers[start]}) are missing: it "
-                "is too full of gaps"
+                "is too full of gaps, or its times are irregular"
             )
         if gaps:
             filled[repr(name)] = gaps

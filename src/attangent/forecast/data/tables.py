@@ -1,4 +1,4 @@
-"""Tables in CSV or Parquet files or frames of other libraries: their times and numbers, as pandas reads them."""
+"""Tables in CSV or Parquet files, or frames of other libraries: their times and their numbers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +11,8 @@ from attangent._core.errors import AttangentError
 from attangent._core.tables import check_columns, check_header, is_number, reading_table
 from attangent.forecast.data.calendar import parse_dates, to_numbers
 
+MOST_FILLED = 0.5
+"""Largest fraction of a series that may be filled in."""
 _MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
 _SEPARATORS = (",", ";", "\t", "|")
@@ -152,7 +154,22 @@ def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[s
             notes.append(f"column {name!r} is not numeric and was left out")
     if not table:
         raise AttangentError(f"there is no numeric column among {listed(frame.columns)}")
-    return pd.DataFrame(table).replace([np.inf, -np.inf], np.nan)
+    return _filled_columns(pd.DataFrame(table).replace([np.inf, -np.inf], np.nan), targets, notes)
+
+
+def _filled_columns(table: pd.DataFrame, targets: tuple[str, ...], notes: list[str]) -> pd.DataFrame:
+    """Leave out columns that are mostly missing; raise if one of them is a target."""
+    missing = table.isna().mean()
+    for name in list(table.columns[missing > MOST_FILLED]):
+        share = f"{missing[name]:.0%} of column {name!r} is missing"
+        if targets:
+            raise AttangentError(f"{share}, expected at most {MOST_FILLED:.0%}; fill it first")
+        notes.append(f"{share}; it was left out")
+        table = table.drop(columns=name)
+    if table.shape[1] == 0:
+        raise AttangentError("every numeric column is mostly missing")
+    notes += [f"column {name!r} is constant" for name in table.columns if table[name].nunique() == 1]
+    return table
 
 
 def _without_thousands(column: pd.Series, notes: list[str]) -> pd.Series:

@@ -22,7 +22,7 @@ Normalise = Literal["last", "mean", "none"]
 
 ALPHAS = tuple(float(alpha) for alpha in 10.0 ** np.arange(-6, 2.01, 0.25))
 JITTER = 1e-9
-"""Added to the Gram matrix, relative to its mean diagonal: windows less their level are linearly dependent."""
+"""Added to the Gram matrix, relative to its mean diagonal: windows less their level are dependent."""
 LONGEST_LOOKBACK = 336
 FEWEST_WINDOWS = 60
 
@@ -208,10 +208,10 @@ class RidgePath:
         return self.vectors @ (self._shrink(alpha)[:, None] * self.rotated)
 
     def errors(self, alphas: Array, held_out: Moments) -> Array:
-        """Return the mean squared error per step on the windows of `held_out`, taken about the same centre."""
+        """Return the mean squared error per step on the windows of `held_out`, about the same centre."""
         gram = self.vectors.T @ held_out.xx @ self.vectors
-        # (tr W'GW - 2 tr W'B + y'y) / H with W = V D V'B: in the basis V only the diagonal D depends on alpha,
-        # so each alpha costs O(L^2), whatever the number of windows.
+        # (tr W'GW - 2 tr W'B + y'y) / H with W = V D V'B: in the basis V only the diagonal D depends on
+        # alpha, so each alpha costs O(L^2), whatever the number of windows.
         quadratic = gram * (self.rotated @ self.rotated.T)
         linear = np.sum(self.rotated * (self.vectors.T @ held_out.xy), axis=1)
         D = np.stack([self._shrink(alpha) for alpha in alphas])

@@ -64,9 +64,9 @@ class Smoothed:
 class Smoothing(PanelModel):
     """Average exponential smoothing over a grid of settings, weighted by how well each fitted the series.
 
-    "smoothing" weighs all settings by their squared errors one to a season's steps ahead; "theta" weighs those
-    with a drift by their errors one step ahead (errors further ahead did no better on training data). Both
-    run on the series and ("-log") on the logarithms of positive ones.
+    "smoothing" weighs all settings by their squared errors one to a season's steps ahead. "theta" weighs
+    those with a drift by their errors one step ahead (errors further ahead did no better on training data).
+    Both run on the series and ("-log") on the logarithms of positive ones.
     """
 
     families = ("smoothing", "theta")
@@ -88,26 +88,20 @@ def _averages(panel: Panel, horizon: int, persistent_trends: bool) -> dict[str, 
     smoothed = smooth(panel, horizon, grid, ahead)
     # A series that a setting fits exactly would have infinite evidence for it; the floor keeps it finite.
     floor = np.square(1e-6 * np.nanmax(np.abs(panel.values), axis=1))[:, None] + 1e-300
-    evidence = {h: _evidence(smoothed, h, floor) for h in ahead}
+    # log-likelihood -n/2 log(mean squared error) of every setting, (N, G) per step ahead
+    evidence = {h: -0.5 * smoothed.counts[h][:, None] * np.log(smoothed.errors[h] + floor) for h in ahead}
     drifts = grid.drift > 0
     weights = posterior(TEMPER * np.mean([evidence[h] for h in ahead], axis=0))
     return {
         "smoothing": np.einsum("ng,ngh->nh", weights, smoothed.forecasts),
-        "theta": np.einsum(
-            "ng,ngh->nh", posterior(evidence[1][:, drifts]), smoothed.forecasts[:, drifts]
-        ),
+        "theta": np.einsum("ng,ngh->nh", posterior(evidence[1][:, drifts]), smoothed.forecasts[:, drifts]),
     }
 
 
 def steps_ahead(period: int, horizon: int) -> tuple[int, ...]:
     """Return the steps at which smoothing is judged: from 1 to about a season, none beyond the horizon."""
     steps = (1, 2, 3) if period == 1 else (1, max(2, period // 4), max(3, period // 2), period)
-    return tuple(sorted({min(step, horizon) for step in steps} | {1}))
-
-
-def _evidence(smoothed: Smoothed, step: int, floor: Array) -> Array:
-    """Return the log-likelihood -n/2 log(mean squared error), (N, G)."""
-    return -0.5 * smoothed.counts[step][:, None] * np.log(smoothed.errors[step] + floor)
+    return tuple(sorted({1, *(min(step, horizon) for step in steps)}))
 
 
 def posterior(evidence: Array, rounds: int = 20, floor: float = 0.1) -> Array:
@@ -131,7 +125,10 @@ def smooth(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int] = (1,)) 
     A forecast h steps ahead is l + (phi + ... + phi^h) b + s. Errors are measured at the steps `ahead`, the
     first of which is 1; none is longer than the season if there is one.
     """
-    panel = panel.latest(max(LONGEST, 12 * panel.period))
+    longest = max(LONGEST, 12 * panel.period)
+    panel = panel if panel.values.shape[1] <= longest else panel.latest(longest)
+    if len(panel) <= PIECE:
+        return _pass(panel, horizon, grid, ahead)
     pieces = [
         _pass(panel.rows(start, start + PIECE), horizon, grid, ahead) for start in range(0, len(panel), PIECE)
     ]
@@ -183,33 +180,27 @@ def _initial(panel: Panel, adjusted: Array, grid: Grid) -> tuple[Array, Array]:
     Settings with a trend start on a line through the first ten values, others at the mean of the first five.
     Theta's drift is a fraction of the slope of a line through all values.
     """
-    early, slope = _line(panel, adjusted, 10)
-    _, overall = _line(panel, adjusted, adjusted.shape[1])
-    _, first = _first(panel, 5)
-    mean = np.where(first, adjusted, 0.0).sum(axis=1) / first.sum(axis=1)
+    early, slope, _ = _line(panel, adjusted, 10)
+    _, overall, _ = _line(panel, adjusted, adjusted.shape[1])
+    _, _, mean = _line(panel, adjusted, 5)
     trending = (grid.phi > 0) & (grid.drift == 0)
     levels = np.where(trending, (early - slope)[:, None], mean[:, None])
     trends = np.where(trending, slope[:, None], grid.drift * overall[:, None])
     return levels, trends
 
 
-def _first(panel: Panel, most: int) -> tuple[Array, NDArray[np.bool_]]:
-    """Return positions (N, T) from the start of each series, and which are among its first `most`."""
+def _line(panel: Panel, values: Array, most: int) -> tuple[Array, Array, Array]:
+    """Return start, slope and mean (N,) of the least-squares line through the first `most` values."""
     times = panel.values.shape[1]
-    positions = np.arange(times) - (times - panel.lengths)[:, None]
-    return positions.astype(np.float64), (positions >= 0) & (positions < most)
-
-
-def _line(panel: Panel, values: Array, most: int) -> tuple[Array, Array]:
-    """Return start and slope (N,) of the least-squares line through the first `most` values per series."""
-    positions, used = _first(panel, most)
+    positions = np.arange(times) - (times - panel.lengths)[:, None]  # from the start of each series
+    used = (positions >= 0) & (positions < most)
     count = used.sum(axis=1)
     x_mean = np.where(used, positions, 0.0).sum(axis=1) / count
     y_mean = np.where(used, values, 0.0).sum(axis=1) / count
     x = np.where(used, positions - x_mean[:, None], 0.0)
     y = np.where(used, values - y_mean[:, None], 0.0)
     slope = (x * y).sum(axis=1) / np.maximum(np.square(x).sum(axis=1), 1e-12)
-    return y_mean - slope * x_mean, slope
+    return y_mean - slope * x_mean, slope, y_mean
 
 
 def seasonal_indices(panel: Panel) -> Array:
@@ -222,7 +213,16 @@ def seasonal_indices(panel: Panel) -> Array:
     values = panel.values
     if m == 1 or panel.lengths[0] < 2 * m:
         return np.zeros((len(panel), m))
-    apart = values - _moving_average(values, m)
+    # Centred average over a season, NaN at the ends; the two ends of an even season count half.
+    weights = np.ones(m + 1 - m % 2)
+    if m % 2 == 0:
+        weights[[0, -1]] = 0.5
+    half = len(weights) // 2
+    padded = np.pad(values, ((0, 0), (half, half)), constant_values=np.nan)
+    level = np.zeros_like(values)
+    for k, weight in enumerate(weights):
+        level += weight * padded[:, k : k + values.shape[1]]
+    apart = values - level / m
     phases = np.arange(values.shape[1]) % m
     known = np.isfinite(apart)
     filled = np.where(known, apart, 0.0)
@@ -238,16 +238,3 @@ def seasonal_indices(panel: Panel) -> Array:
     size = np.square(indices).sum(axis=1)
     factor = np.where(size > noise, 1 - noise / np.where(size > 0, size, 1.0), 0.0)
     return np.where(panel.lengths[:, None] >= 2 * m, factor[:, None] * indices, 0.0)
-
-
-def _moving_average(values: Array, width: int) -> Array:
-    """Average over a centred season, NaN at the ends; the two ends of an even season count half."""
-    weights = np.ones(width + 1 - width % 2)
-    if width % 2 == 0:
-        weights[[0, -1]] = 0.5
-    half = len(weights) // 2
-    padded = np.pad(values, ((0, 0), (half, half)), constant_values=np.nan)
-    total = np.zeros_like(values)
-    for k, weight in enumerate(weights):
-        total += weight * padded[:, k : k + values.shape[1]]
-    return total / width

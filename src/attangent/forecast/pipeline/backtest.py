@@ -73,7 +73,9 @@ class Backtest:
     def of(cls, panel: Panel, horizon: int, named: Sequence[str] = ()) -> "Backtest":
         """Choose the models for a panel; those that a user named are always among them."""
         long = len(panel) < FEW_SERIES and np.median(panel.lengths) >= LONG
-        models = [model for model in MODELS if long or not model.long_only or set(named) & set(model.families)]
+        models = [
+            model for model in MODELS if long or not model.long_only or set(named) & set(model.families)
+        ]
         return cls(panel, horizon, models)
 
     def members(self, back: int) -> Members:
@@ -87,16 +89,16 @@ class Backtest:
         return self._runs[back]
 
     def trials(self, back: int) -> list[Trial]:
-        """Score forecasts from the origins before the end `back`, the latest first; empty for short series."""
+        """Score forecasts from origins before the end `back`, the latest first; empty for short series."""
         known = self.panel.before(back)
-        return [self._trial(known, back, origin) for origin in origins(known, self.horizon)]
-
-    def _trial(self, known: Panel, back: int, origin: int) -> Trial:
-        earlier = known.before(origin)
-        start = known.values.shape[1] - origin
-        actual = known.values[: len(earlier), start : start + min(origin, self.horizon)]
-        scored = earlier.lengths >= FEWEST_VALUES
-        return Trial(self.members(back + origin), actual, seasonal_scale(earlier), scored)
+        trials = []
+        for origin in origins(known, self.horizon):
+            earlier = known.before(origin)
+            start = known.values.shape[1] - origin
+            actual = known.values[: len(earlier), start : start + min(origin, self.horizon)]
+            scored = earlier.lengths >= FEWEST_VALUES
+            trials.append(Trial(self.members(back + origin), actual, seasonal_scale(earlier), scored))
+        return trials
 
 
 def origins(panel: Panel, horizon: int) -> list[int]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attangent._core.checks import check_choice
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
-from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Members, Trial
+from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.intervals import error_quantiles
 
 Array = NDArray[np.float64]
@@ -75,16 +75,19 @@ class PanelForecast:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Forecasts of one model, its errors (origins, N) and its residuals (R, H) from earlier origins."""
+    """One model, with its forecasts from earlier origins scored.
+
+    Attributes:
+        forecasts: (N, H).
+        errors: Mean absolute scaled errors (origins, N); NaN for series not scored.
+        residuals: Signed scaled errors (R, H).
+        error: Mean of the errors; NaN if no series was scored.
+    """
 
     forecasts: Array
     errors: Array
     residuals: Array
-
-    @property
-    def error(self) -> float:
-        """Mean over series and origins; NaN if none was scored."""
-        return float(np.nanmean(self.errors)) if np.isfinite(self.errors).any() else float("nan")
+    error: float
 
 
 def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | None = None) -> PanelForecast:
@@ -108,21 +111,32 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
     """Return every model by name, from `back` steps before the end."""
     members = backtest.members(back)
     trials = backtest.trials(back)
-    results = {
-        name: _candidate(members[name], [trial.members[name] for trial in trials], trials) for name in SIMPLE
-    }
-    present = [name for name in FAMILIES if any(family(member) == name for member in members)]
-    for name in (*present, "combination"):
-        combination = Combination.of(present if name == "combination" else [name], members, trials)
-        past = [combination.apply(trial.members) for trial in trials]
-        results[name] = _candidate(combination.apply(members), past, trials)
+    everywhere = [members, *(trial.members for trial in trials)]
+    results = {name: _candidate([run[name] for run in everywhere], trials) for name in SIMPLE}
+    by_family: dict[str, list[str]] = {}
+    for name in members:
+        by_family.setdefault(name.partition("-")[0], []).append(name)
+    families = [name for name in FAMILIES if name in by_family]
+    for name in (*families, "combination"):
+        groups = [by_family[key] for key in (families if name == "combination" else [name])]
+        names = [member for group in groups for member in group]
+        # Families share the prior equally, so a family does not gain weight by having many members.
+        prior = np.array([1 / len(group) for group in groups for _ in group])
+        weights = combination_weights(names, prior, trials, len(members[names[0]]))
+        forecasts = []
+        for run in everywhere:
+            stacked = np.stack([run[member] for member in names], axis=2)  # (n, H, M)
+            forecasts.append(np.einsum("nhm,nm->nh", stacked, weights[: len(stacked)]))
+        results[name] = _candidate(forecasts, trials)
     return results
 
 
 def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelForecast:
     panel = backtest.panel.before(back)
     results = candidates(backtest, back)
-    model, why = _choose(results) if request.model == "auto" else (request.model, f"{request.model} was named")
+    model, why = (
+        _choose(results) if request.model == "auto" else (request.model, f"{request.model} was named")
+    )
     chosen = results[model]
     forecasts = panel.non_negative(chosen.forecasts)
     probabilities = np.asarray(request.probabilities, dtype=np.float64)
@@ -134,13 +148,16 @@ def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelFore
     return PanelForecast(model, why, forecasts, quantiles, errors)
 
 
-def _candidate(forecasts: Array, past: Sequence[Array], trials: Sequence[Trial]) -> Candidate:
-    errors = np.full((len(trials), len(forecasts)), np.nan)
-    residuals = [np.empty((0, forecasts.shape[1]))]
-    for row, trial, values in zip(errors, trials, past, strict=True):
+def _candidate(forecasts: Sequence[Array], trials: Sequence[Trial]) -> Candidate:
+    """Score forecasts of one model: the first are the wanted ones, the others those of the trials."""
+    latest = forecasts[0]
+    errors = np.full((len(trials), len(latest)), np.nan)
+    residuals = [np.empty((0, latest.shape[1]))]
+    for row, trial, values in zip(errors, trials, forecasts[1:], strict=True):
         row[: len(values)] = trial.errors(values)
         residuals.append(trial.residuals(values))
-    return Candidate(forecasts, errors, np.concatenate(residuals))
+    mean = float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
+    return Candidate(latest, errors, np.concatenate(residuals), mean)
 
 
 def _choose(results: dict[str, Candidate]) -> tuple[str, str]:
@@ -148,67 +165,46 @@ def _choose(results: dict[str, Candidate]) -> tuple[str, str]:
     combined = results["combination"]
     if not np.isfinite(combined.error):
         return "combination", "the series are too short to compare models on, so all were combined"
-    best = min(SIMPLE, key=lambda name: results[name].error)
+    best = SIMPLE[int(np.argmin([results[name].error for name in SIMPLE]))]
     difference = (combined.errors - results[best].errors)[np.isfinite(combined.errors)]
     if len(difference) < FEW_ERRORS:
         beaten = results[best].error < CLEARLY * combined.error
     else:
         beaten = difference.mean() > 2 * difference.std() / np.sqrt(len(difference))
-    errors = f"mean error {combined.error:.3g} against {results[best].error:.3g} of {best}, in seasonal steps"
+    why = f"mean error {combined.error:.3g} against {results[best].error:.3g} of {best}, in seasonal steps"
     if beaten:
-        return best, f"{best} was better than the combination of all models on the past ({errors})"
-    return "combination", f"all models were combined by their errors on the past ({errors})"
+        return best, f"{best} was better than the combination of all models on the past ({why})"
+    return "combination", f"all models were combined by their errors on the past ({why})"
 
 
-def family(member: str) -> str:
-    """Return the family of a member: its name up to the first dash."""
-    return member.split("-")[0]
+def combination_weights(names: Sequence[str], prior: Array, trials: Sequence[Trial], count: int) -> Array:
+    """w ~ prior (E / min E)^-4 (N, M), E the mean relative error over origins of the series and the panel.
 
-
-@dataclass(frozen=True)
-class Combination:
-    """Weights (N, M) of the members of some families, for series longest first; rows sum to 1."""
-
-    names: list[str]
-    weights: Array
-
-    @classmethod
-    def of(cls, families: Sequence[str], members: Members, trials: Sequence[Trial]) -> "Combination":
-        """w ~ prior (E / min E)^-4, E the mean relative error over origins of the series and of the panel."""
-        names = [name for name in members if family(name) in families]
-        count = len(members[names[0]])
-        # Families share the prior equally, so a family does not gain weight by having many members.
-        prior = np.array([1 / sum(family(other) == family(name) for other in names) for name in names])
-        error = _relative_errors(names, trials, count)
-        weights = prior * (error / error.min(axis=1, keepdims=True)) ** -SHARPNESS
-        return cls(names, weights / weights.sum(axis=1, keepdims=True))
-
-    def apply(self, members: Members) -> Array:
-        """Combine the forecasts (n, H) of the first n series."""
-        stacked = np.stack([members[name] for name in self.names], axis=2)  # (n, H, M)
-        return np.einsum("nhm,nm->nh", stacked, self.weights[: len(stacked)])
-
-
-def _relative_errors(names: Sequence[str], trials: Sequence[Trial], count: int) -> Array:
-    """(N, M) errors relative to the mean over members: those of the panel and of the series, averaged."""
+    Args:
+        names: Members to combine.
+        prior: (M,), weights before any error is known.
+        trials: Forecasts of the members from earlier origins.
+        count: Number of series N.
+    """
     total = np.zeros((count, len(names)))
     scored = np.zeros((count, 1))
     for trial in trials:
         errors = np.stack([trial.errors(trial.members[name]) for name in names], axis=1)
         known = np.isfinite(errors).all(axis=1, keepdims=True)
-        total[: len(errors)] += np.where(known, _relative(np.where(known, errors, 1.0)), 0.0)
+        errors = np.where(known, errors, 1.0)
+        # Relative to the mean over members, so that hard origins do not dominate; the bound keeps a member
+        # that was right by chance from taking all the weight.
+        mean = errors.mean(axis=1, keepdims=True)
+        relative = np.where(mean > 0, np.maximum(errors / np.where(mean > 0, mean, 1.0), 0.05), 1.0)
+        total[: len(errors)] += np.where(known, relative, 0.0)
         scored[: len(errors)] += known
-    if not scored.any():
-        return np.ones((count, len(names)))
-    # One to three origins say little about a single series, so its errors shrink towards the panel's.
-    of_panel = total.sum(axis=0) / scored.sum()
-    return (total + PANEL_COUNTS_FOR * of_panel) / (scored + PANEL_COUNTS_FOR)
-
-
-def _relative(errors: Array) -> Array:
-    """Divide each row by its mean; a row without errors becomes ones, and no member counts as perfect."""
-    mean = errors.mean(axis=1, keepdims=True)
-    return np.where(mean > 0, np.maximum(errors / np.where(mean > 0, mean, 1.0), 0.05), 1.0)
+    error = np.ones((count, len(names)))
+    if scored.any():
+        # One to three origins say little about a single series, so its errors shrink towards the panel's.
+        of_panel = total.sum(axis=0) / scored.sum()
+        error = (total + PANEL_COUNTS_FOR * of_panel) / (scored + PANEL_COUNTS_FOR)
+    weights = prior * (error / error.min(axis=1, keepdims=True)) ** -SHARPNESS
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _measured(result: PanelForecast, backtest: Backtest, request: PanelRequest) -> PanelForecast:

@@ -1,4 +1,4 @@
-"""Effects of columns that are known in advance: removed before a forecast and added after it, if that helps."""
+"""Effects of columns known in advance: removed before a forecast and added after it, if that helps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -97,7 +97,7 @@ def without(panel: Panel, past: Sequence[Array], sizes: Array) -> Panel:
     values = panel.values.copy()
     for row, length, columns, b in zip(values, panel.lengths, past, sizes, strict=True):
         row[len(row) - length :] -= (columns - columns[-1]) @ b
-    return panel.with_values(values)
+    return replace(panel, values=values)
 
 
 def ahead(past: Sequence[Array], future: Sequence[Array], sizes: Array) -> Array:

@@ -69,9 +69,13 @@ class SeriesForecast:
         head.isetitem(1, times_of(head.iloc[:, 1]))
         best = min(self.errors, key=lambda name: self.errors[name])
         note = f"least error on the past: {best}, {self.errors[best]:.4g} seasonal steps"
-        rows = [tuple(cell if isinstance(cell, float) else str(cell) for cell in row) for row in head.to_numpy()]
+        rows = [
+            tuple(cell if isinstance(cell, float) else str(cell) for cell in row) for row in head.to_numpy()
+        ]
         more = [f"the first 12 of {len(frame)} rows"] if len(frame) > 12 else []
-        told = [text for k in range(min(3, len(self.expected))) for text in (self.sentence(k), self.warning(k))]
+        told = [
+            text for k in range(min(3, len(self.expected))) for text in (self.sentence(k), self.warning(k))
+        ]
         notes = [*more, *self.why[:2], note, *told, *self.notes]
         title = f"Forecast of {len(self.models)} series"
         return table_html(title, [*map(str, frame.columns)], rows, [text for text in notes if text])
@@ -281,7 +285,7 @@ class SeriesForecaster:
         check_memory("the forecasts", series=len(self.series_.ids), h=h, numbers=1 + len(columns))
         tried = len(settings(self.period_, persistent_trends=True).alpha)
         check_memory("the seasons", period=self.period_, settings=tried)
-        known = self._known(self.series_, h, X_df)
+        known = self._known(self.series_, h, X_df) if self.covariates or self.holidays else None
         return self._forecast(self.series_, h, columns, known, workers or self.workers, measure)
 
     def forecast(

@@ -1,4 +1,4 @@
-"""Sets of any size: series are forecast in groups of bounded memory, in parallel, and finished groups are kept."""
+"""Sets of any size: groups of series run in bounded memory and in parallel, and finished ones are kept."""
 
 import hashlib
 import json
@@ -96,7 +96,7 @@ def forecast_groups(
     """
     numbers = in_groups(series.series)
     groups = [_group(series, request, known, chosen) for chosen in numbers]
-    paths = _paths(groups, workers.folder)
+    paths = _paths(groups, workers.folder) if workers.folder is not None and len(groups) > 1 else []
     results = {k: result for k, path in enumerate(paths) if (result := _load(path)) is not None}
     waiting = [k for k in range(len(groups)) if k not in results]
     bars = workers.bars or Bars(True)
@@ -104,7 +104,8 @@ def forecast_groups(
     bars.show("forecasting", len(results), len(groups), note=note)
     for k, result in zip(waiting, _run([groups[k] for k in waiting], workers), strict=True):
         results[k] = result
-        _save(paths[k], result)
+        if paths:
+            _save(paths[k], result)
         bars.show("forecasting", len(results), len(groups), note=note)
     return [(chosen, results[k]) for k, chosen in enumerate(numbers)]
 
@@ -145,17 +146,13 @@ def _died(group: SeriesGroup) -> NoReturn:
     )
 
 
-def _paths(groups: Sequence[SeriesGroup], folder: Path | None) -> list[Path | None]:
-    if folder is None:
-        return [None] * len(groups)
+def _paths(groups: Sequence[SeriesGroup], folder: Path) -> list[Path]:
     real_folder(folder)
     remove_leftovers(folder)
     return [folder / f"{group.digest()}.npz" for group in groups]
 
 
-def _save(path: Path | None, result: PanelForecast) -> None:
-    if path is None:
-        return
+def _save(path: Path, result: PanelForecast) -> None:
     about = {name: getattr(result, name) for name in ("model", "why", "errors", "expected")}
     with writing(path) as temporary, temporary.open("wb") as file:
         np.savez(
@@ -163,8 +160,8 @@ def _save(path: Path | None, result: PanelForecast) -> None:
         )
 
 
-def _load(path: Path | None) -> PanelForecast | None:
-    if path is None or not path.is_file():
+def _load(path: Path) -> PanelForecast | None:
+    if not path.is_file():
         return None
     try:
         with np.load(path, allow_pickle=False) as saved:

@@ -11,21 +11,20 @@ OVERLAP = 6.0
 """Residuals of one forecast at neighbouring steps are correlated: this many count as one."""
 USUAL_COUNTS_FOR = 4.0
 """The usual spread for the period counts as much as this many independent residuals."""
+LONG = 400
+"""Series of this many values tell from their residuals how errors grow with the step."""
+EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+USUAL_SPREAD = 1.5
+USUAL_DECAY = -0.6
+"""1.5 m^-0.6 seasonal steps per square root of a step: about that of a random walk, 1.25 m^-0.5.
+
+Chosen with the other constants on training parts of the M1, M3, tourism and hospital series.
+"""
 FAR_BELOW = 30.0
 """The usual variance is at most this multiple of the residuals': exact series get narrow intervals."""
 
 
-def usual_spread(period: int) -> float:
-    """1.5 m^-0.6 seasonal steps per square root of a step: about that of a random walk, 1.25 m^-0.5.
-
-    Chosen with the constants above on training parts of the M1, M3, tourism and hospital series.
-    """
-    return 1.5 * period**-0.6
-
-
-def error_quantiles(
-    residuals: Array, period: int, probabilities: Array, lengths: NDArray[np.int64]
-) -> Array:
+def error_quantiles(residuals: Array, period: int, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
     """Return quantiles (N, H, Q) of the scaled error of series with these lengths; they increase with Q.
 
     Args:
@@ -56,16 +55,32 @@ def _student(residuals: Array, period: int, probabilities: Array, lengths: NDArr
     from scipy.special import stdtrit as student
 
     growth = np.sqrt(np.arange(1, residuals.shape[1] + 1) + (period - 1) / 2)
-    squares = np.square(residuals / growth)[np.isfinite(residuals)]
+    known = np.isfinite(residuals)
+    if lengths.min() >= LONG and len(residuals) > 1:
+        growth = growth ** _exponent(residuals, growth, known)
+    squares = np.square(residuals / growth)[known]
     independent = len(squares) / OVERLAP
     usual = np.clip(lengths - 1.0, 2.0, USUAL_COUNTS_FOR)  # (N,)
-    variance = usual_spread(period) ** 2
+    variance = (USUAL_SPREAD * period**USUAL_DECAY) ** 2
     if len(squares) > 1:
         variance = min(variance, FAR_BELOW * float(squares.mean()))
     total = usual * variance + squares.sum() / OVERLAP
     tails = student((usual + independent)[:, None], probabilities[None, :])  # (N, Q)
     spread = np.sqrt(total / (usual + independent))
     return spread[:, None, None] * growth[None, :, None] * tails[:, None, :]
+
+
+def _exponent(residuals: Array, growth: Array, known: NDArray[np.bool_]) -> float:
+    """Return the power of `growth` under which the residuals are most likely, for normal errors.
+
+    Errors of a long series that returns to its level hardly grow with the step; those of a walk do.
+    """
+    losses = {}
+    for power in EXPONENTS:
+        squares = np.square(residuals / growth**power)[known]
+        logs = np.broadcast_to(power * np.log(growth), residuals.shape)[known]
+        losses[power] = 0.5 * np.log(max(squares.mean(), 1e-300)) + logs.mean()
+    return min(losses, key=losses.__getitem__)
 
 
 def _growing(sizes: Array) -> Array:

@@ -89,7 +89,8 @@ class LinearForecaster(Forecaster):
             always has an intercept.
 
     Example:
-        >>> LinearForecaster(lookback=4, horizon=2).fit(np.arange(40.0)).predict([7.0, 8.0, 9.0, 10.0]).round(3)
+        >>> model = LinearForecaster(lookback=4, horizon=2).fit(np.arange(40.0))
+        >>> model.predict([7.0, 8.0, 9.0, 10.0]).round(3)
         array([11., 12.])
     """
 
@@ -146,7 +147,7 @@ class LinearForecaster(Forecaster):
         return [group.mapped(matrix) for group in sums]
 
     def _path(self, sums: WindowSums) -> RidgePath:
-        """Decompose the sums; the drift of normalised windows over train is not expected to continue by default."""
+        """Decompose the sums, about their mean if there is an intercept."""
         return RidgePath.of_sums(sums, self.lookback, self.normalise == "none" or self.intercept_kept_)
 
     def _choose_intercept(self, groups: list[WindowSums], validation: Array | None) -> bool:

@@ -115,9 +115,7 @@ def as_values(name: str, data: Any) -> Array:
         raise AttangentError(f"{name} cannot be read as numbers: {error}") from None
     if not np.isfinite(values).all():
         bad = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise AttangentError(
-            f"{name} is not finite at index {bad}: fill or drop missing values first"
-        )
+        raise AttangentError(f"{name} is not finite at index {bad}: fill or drop missing values first")
     return values
 
 

@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast.data import windows
-from attangent.forecast.data.windows import every_window, window_count
+from attangent.papers.p5_forecasting.windows import forecaster
+from attangent.papers.p5_forecasting.windows.forecaster import every_window, window_count
 from tests.forecast.examples import waves
 
 
 @pytest.mark.parametrize("stride", [1, 3])
 def test_pieces_hold_every_window_in_order(monkeypatch, stride):
     series = waves(100)
-    monkeypatch.setattr(windows, "PIECE_BYTES", 8 * 15 * 2 * 7)  # seven windows at a time
+    monkeypatch.setattr(forecaster, "PIECE_BYTES", 8 * 15 * 2 * 7)  # seven windows at a time
     pieces = list(every_window(series, 10, 5, stride))
     assert len(pieces) > 1
     inputs, targets = (np.concatenate(part) for part in zip(*pieces, strict=True))

@@ -1,11 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.linear_model import Ridge
 
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.models.panels import pooled
-from attangent.forecast.models.panels.pooled import fit_pooled, lookbacks, pooled_ridges
+from attangent.forecast.models import pooled_ridge
+from attangent.forecast.models.pooled_ridge import PooledRidge, RidgeFit, lookbacks
 
 RNG = np.random.default_rng(0)
 
@@ -21,8 +23,8 @@ def test_against_ridge_on_all_windows(monkeypatch, constants):
     kinds = np.arange(len(panel)) % 3
     panel = Panel(panel.values, panel.lengths, panel.period, kinds)
     columns = {"none": np.empty((12, 0)), "one": np.ones((12, 1)), "category": np.eye(3)[kinds]}[constants]
-    monkeypatch.setattr(pooled, "PENALTIES", (0.1,))
-    model = fit_pooled(panel, H, L, constants, np.ones(len(panel), dtype=bool))
+    monkeypatch.setattr(pooled_ridge, "PENALTIES", (0.1,))
+    fit = RidgeFit.of(panel, H, L, np.ones(len(panel), dtype=bool))
     rows, added, scale = [], [], seasonal_scale(panel)
     for values, length, s, own in zip(panel.values, panel.lengths, scale, columns, strict=True):
         windows = sliding_window_view(values[-length:], L + H)
@@ -35,31 +37,31 @@ def test_against_ridge_on_all_windows(monkeypatch, constants):
     window = (panel.values[:, -L:] - panel.values[:, -1:])[:, :-1] / scale[:, None]
     window = np.column_stack([window, columns])
     expected = panel.values[:, -1:] + scale[:, None] * peer.predict(window)
-    np.testing.assert_allclose(model.predict(panel), expected, rtol=1e-6)
+    np.testing.assert_allclose(fit.predict(panel, constants), expected, rtol=1e-6)
 
 
 def test_units_of_a_series_do_not_matter():
     panel = panel_of()
-    scaled = panel.with_values(panel.values * np.linspace(1, 1e6, len(panel))[:, None])
+    scaled = replace(panel, values=panel.values * np.linspace(1, 1e6, len(panel))[:, None])
     usable = np.ones(len(panel), dtype=bool)
-    one, other = (fit_pooled(p, 3, 5, "one", usable) for p in (panel, scaled))
-    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6, atol=1e-9)
+    one, other = (RidgeFit.of(p, 3, 5, usable).sums.weights(0.1, "one") for p in (panel, scaled))
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
 def test_short_series_get_the_other_forecast_and_thinning_keeps_the_latest(monkeypatch):
     panel = Panel.of([*[10 + np.cumsum(RNG.normal(size=40)) for _ in range(6)], np.arange(1.0, 5.0)], 4)
     theta = {"theta": np.full((7, 2), 1.0), "theta-log": np.full((7, 2), 2.0)}
-    found = pooled_ridges(panel, 2, theta)
+    found = PooledRidge().forecast(panel, 2, theta)
     assert found["ridge-1"][-1].tolist() == [1.0, 1.0]
     assert found["ridge-intercept-3-log"][-1].tolist() == [2.0, 2.0]
     assert not np.array_equal(found["ridge-1"][0], theta["theta"][0])
-    monkeypatch.setattr(pooled, "MOST", 30)
-    assert np.isfinite(pooled_ridges(panel, 2, theta)["ridge-1"]).all()
+    monkeypatch.setattr(pooled_ridge, "MOST_WINDOWS", 30)
+    assert np.isfinite(PooledRidge().forecast(panel, 2, theta)["ridge-1"]).all()
 
 
 def test_too_few_windows_are_not_fitted_to():
     panel = Panel.of([np.arange(9.0)], 1)
-    assert fit_pooled(panel, 2, 3, "none", np.array([True])) is None
+    assert RidgeFit.of(panel, 2, 3, np.array([True])).predict(panel, "none") is None
     assert lookbacks(panel) == (3, 5, 7)
 
 
@@ -69,7 +71,14 @@ def test_categories_that_go_different_ways_are_told_apart():
     panel = Panel.of([one[:-H] for one in series], 1, up)
     actual = np.stack([one[-H:] for one in series])
     otherwise = {name: np.zeros((40, H)) for name in ("theta", "theta-log")}
-    found = pooled_ridges(panel, H, otherwise)
+    found = PooledRidge().forecast(panel, H, otherwise)
     error = {kind: np.abs(found[f"ridge-{kind}-1"] - actual).mean() for kind in ("intercept", "category")}
     assert error["category"] < 0.9 * error["intercept"]
-    assert not any("category" in name for name in pooled_ridges(Panel.of(series, 1), H, otherwise))
+    assert not any("category" in name for name in PooledRidge().forecast(Panel.of(series, 1), H, otherwise))
+
+
+def test_constant_series_stay_constant():
+    panel = Panel.of([np.full(200, 7.0), np.zeros(150)], 4)
+    theta = {name: np.zeros((2, 3)) for name in ("theta", "theta-log")}
+    for forecasts in PooledRidge().forecast(panel, 3, theta).values():
+        np.testing.assert_allclose(forecasts, [[7.0] * 3, [0.0] * 3], atol=1e-9)

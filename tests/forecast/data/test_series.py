@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast.data.long_frames import Columns, read_long
+from attangent.forecast.data.series import SeriesColumns, read_series
 
 DAYS = pd.date_range("2024-01-01", periods=20, freq="D")
 
@@ -17,7 +17,7 @@ def long_frame(ids="ab", times=DAYS):
 
 
 def test_series_in_order_of_appearance_whatever_the_order_of_rows():
-    found = read_long(long_frame("ba").iloc[::-1].iloc[np.r_[20:40, 0:20]])
+    found = read_series(long_frame("ba").iloc[::-1].iloc[np.r_[20:40, 0:20]])
     assert found.ids == ["b", "a"]
     assert found.series[0].tolist() == list(range(20))
     assert found.last == [DAYS[-1]] * 2
@@ -34,7 +34,7 @@ def test_files_and_several_of_them(tmp_path, ending):
             frame.to_parquet(path)
         else:
             frame.to_csv(path, index=False)
-    found = read_long(paths)
+    found = read_series(paths)
     assert found.ids == ["a", "b"]
     assert found.last[0] == DAYS[-1]
 
@@ -44,17 +44,17 @@ def test_frames_of_other_libraries_and_other_names():
         def to_pandas(self):
             return long_frame().rename(columns={"unique_id": "shop", "ds": "day", "y": "sales"})
 
-    assert read_long(Other(), Columns("shop", "day", "sales")).ids == ["a", "b"]
+    assert read_series(Other(), SeriesColumns("shop", "day", ("sales",))).ids == ["a", "b"]
     with pytest.raises(AttangentError, match="no column 'unique_id', there are 'shop'"):
-        read_long(Other())
+        read_series(Other())
 
 
 def test_gaps_are_filled_with_a_note():
     frame = long_frame().drop(index=[3, 25])
     frame.loc[10, "y"] = np.nan
-    found = read_long(frame)
+    found = read_series(frame)
     assert found.series[0].tolist() == list(range(20))
-    assert found.notes == ["3 missing values or times were interpolated"]
+    assert found.notes == ["3 missing values or times of 'a', 'b' were interpolated"]
 
 
 REFUSED = {
@@ -73,32 +73,32 @@ def test_refused_with_id_and_row(row, column, value, message):
     frame = frame.astype(object)
     frame.loc[row, column] = value
     with pytest.raises(AttangentError, match=message):
-        read_long(frame)
+        read_series(frame)
 
 
 def test_mixed_steps_are_refused_by_id():
     weekly = long_frame("c", pd.date_range("2024-01-01", periods=10, freq="7D"))
-    with pytest.raises(AttangentError, match=r"1 series step otherwise.*id 'c' \(row 41\) by 7 of these"):
-        read_long(pd.concat([long_frame(), weekly], ignore_index=True))
+    with pytest.raises(AttangentError, match=r"1 series have another step.*'c' \(row 41\) by 7 times that"):
+        read_series(pd.concat([long_frame(), weekly], ignore_index=True))
 
 
 def test_ids_with_too_few_rows_are_refused_or_left_out():
     frame = pd.concat([long_frame(), long_frame("c", DAYS[:1])], ignore_index=True)
     with pytest.raises(AttangentError, match=r"1 series have fewer than 3 values: 'c' \(row 41\) has 1"):
-        read_long(frame)
-    found = read_long(frame, drop_short=True)
+        read_series(frame)
+    found = read_series(frame, drop_short=True)
     assert found.ids == ["a", "b"]
     assert "left out" in found.notes[0]
     with pytest.raises(AttangentError, match="every id has one row"):
-        read_long(frame.drop_duplicates("unique_id"))
+        read_series(frame.drop_duplicates("unique_id"))
 
 
 def test_a_series_full_of_gaps_is_refused():
     frame = pd.concat([long_frame(), long_frame("c", DAYS[[0, 1, 19]])], ignore_index=True)
-    with pytest.raises(AttangentError, match=r"17 of 20 values of id 'c'.*too full of gaps"):
-        read_long(frame)
+    with pytest.raises(AttangentError, match=r"17 of 20 values of 'c'.*too full of gaps"):
+        read_series(frame)
 
 
 def test_a_frame_without_rows_is_refused():
-    with pytest.raises(AttangentError, match="there are no rows"):
-        read_long(pd.DataFrame({"unique_id": [], "ds": [], "y": []}))
+    with pytest.raises(AttangentError, match="the table has no rows"):
+        read_series(pd.DataFrame({"unique_id": [], "ds": [], "y": []}))

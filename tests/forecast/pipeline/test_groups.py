@@ -2,23 +2,28 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast.pipeline.panels import groups
-from attangent.forecast.pipeline.panels.groups import (
-    Crew,
-    Work,
+from attangent._core.progress import Bars
+from attangent.forecast.data.calendar import Step
+from attangent.forecast.data.series import SeriesColumns, SeriesSet
+from attangent.forecast.pipeline import groups
+from attangent.forecast.pipeline.combination import PanelRequest
+from attangent.forecast.pipeline.groups import (
+    SeriesGroup,
+    Workers,
     clear,
-    combined_errors,
+    forecast_groups,
     in_groups,
-    run_groups,
+    mean_errors,
 )
 
 SERIES = [10 + np.random.default_rng(k).normal(size=20 + k % 7) for k in range(11)]
-WORK = Work(3, 4, (0.1, 0.9), "auto")
+SET = SeriesSet(list(range(11)), SERIES, [0] * 11, Step("number", 1), SeriesColumns())
+REQUEST = PanelRequest(3, 4, (0.1, 0.9))
 
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    monkeypatch.setattr(groups, "GROUP", 4)
+    monkeypatch.setattr(groups, "MOST_SERIES", 4)
 
 
 def assert_same(one, other):
@@ -31,12 +36,12 @@ def assert_same(one, other):
 def test_every_series_is_in_one_group_and_long_ones_in_smaller_groups(monkeypatch):
     assert sorted(np.concatenate(in_groups(SERIES))) == list(range(11))
     assert [len(group) for group in in_groups(SERIES)] == [4, 4, 3]
-    monkeypatch.setattr(groups, "VALUES", 50)
+    monkeypatch.setattr(groups, "MOST_VALUES", 50)
     assert len(in_groups(SERIES)[0]) == 1
 
 
 def test_workers_give_the_same():
-    assert_same(run_groups(SERIES, WORK, Crew()), run_groups(SERIES, WORK, Crew(jobs=2)))
+    assert_same(forecast_groups(SET, REQUEST, Workers()), forecast_groups(SET, REQUEST, Workers(jobs=2)))
 
 
 def test_a_cluster_gives_the_same():
@@ -44,54 +49,58 @@ def test_a_cluster_gives_the_same():
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
-        found = run_groups(SERIES, WORK, Crew(dask=cluster.scheduler_address))
-    assert_same(found, run_groups(SERIES, WORK, Crew()))
+        found = forecast_groups(SET, REQUEST, Workers(dask=cluster.scheduler_address))
+    assert_same(found, forecast_groups(SET, REQUEST, Workers()))
 
 
 def test_a_killed_run_goes_on(tmp_path, monkeypatch):
     done = []
-    usual = Work.run
+    usual = SeriesGroup.forecast
 
-    def dies_in_the_third(self, series):
+    def dies_in_the_third(self):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(1)
-        return usual(self, series)
+        return usual(self)
 
     folder = tmp_path / "parts"
-    monkeypatch.setattr(Work, "run", dies_in_the_third)
+    monkeypatch.setattr(SeriesGroup, "forecast", dies_in_the_third)
     with pytest.raises(KeyboardInterrupt):
-        run_groups(SERIES, WORK, Crew(folder=folder))
+        forecast_groups(SET, REQUEST, Workers(folder=folder))
     assert len(list(folder.glob("*.npz"))) == 2
     seen = []
-    monkeypatch.setattr(Work, "run", lambda self, part: seen.append(1) or usual(self, part))
+    monkeypatch.setattr(SeriesGroup, "forecast", lambda self: seen.append(1) or usual(self))
     shown = []
-    again = run_groups(SERIES, WORK, Crew(folder=folder), lambda done, total: shown.append((done, total)))
+    bars = Bars(quiet=True)
+    bars.show = lambda name, done, total, note: shown.append((done, total))
+    again = forecast_groups(SET, REQUEST, Workers(folder=folder, bars=bars))
     assert len(seen) == 1
     assert shown == [(2, 3), (3, 3)]
-    assert_same(again, run_groups(SERIES, WORK, Crew()))
+    assert_same(again, forecast_groups(SET, REQUEST, Workers()))
     clear(folder)
     assert not folder.exists()
 
 
 def test_other_questions_and_broken_files_are_computed_again(tmp_path):
-    run_groups(SERIES, WORK, Crew(folder=tmp_path))
+    forecast_groups(SET, REQUEST, Workers(folder=tmp_path))
     next(iter(tmp_path.glob("*.npz"))).write_bytes(b"half")
-    assert_same(run_groups(SERIES, WORK, Crew(folder=tmp_path)), run_groups(SERIES, WORK, Crew()))
-    run_groups(SERIES, Work(2, 4, (), "theta"), Crew(folder=tmp_path))
+    assert_same(
+        forecast_groups(SET, REQUEST, Workers(folder=tmp_path)), forecast_groups(SET, REQUEST, Workers())
+    )
+    forecast_groups(SET, PanelRequest(2, 4, (), "theta"), Workers(folder=tmp_path))
     assert len(list(tmp_path.glob("*.npz"))) == 6
 
 
 def test_a_cluster_that_is_not_there():
     pytest.importorskip("distributed")
     with pytest.raises(AttangentError, match="no Dask scheduler answers at 'nowhere'"):
-        run_groups(SERIES, WORK, Crew(dask="nowhere"))
+        forecast_groups(SET, REQUEST, Workers(dask="nowhere"))
 
 
 def test_a_group_at_which_processes_always_die_is_named(monkeypatch):
     monkeypatch.setattr(groups, "in_processes", lambda work, parts, jobs, died: iter([(0, died(parts[0]))]))
     with pytest.raises(AttangentError, match="forecast a group of 4 series died 3 times"):
-        run_groups(SERIES, WORK, Crew(jobs=2))
+        forecast_groups(SET, REQUEST, Workers(jobs=2))
 
 
 def test_results_that_come_in_any_order_are_put_in_order(monkeypatch):
@@ -99,12 +108,12 @@ def test_results_that_come_in_any_order_are_put_in_order(monkeypatch):
         return iter([(k, work(parts[k])) for k in reversed(range(len(parts)))])
 
     monkeypatch.setattr(groups, "in_processes", backwards)
-    assert_same(run_groups(SERIES, WORK, Crew(jobs=2)), run_groups(SERIES, WORK, Crew()))
+    assert_same(forecast_groups(SET, REQUEST, Workers(jobs=2)), forecast_groups(SET, REQUEST, Workers()))
 
 
 def test_errors_of_all_groups():
-    found = run_groups(SERIES, WORK, Crew())
-    errors = combined_errors(found)
+    found = forecast_groups(SET, REQUEST, Workers())
+    errors = mean_errors(found)
     sizes = [len(group) for group, _ in found]
     expected = np.average([one.errors["theta"] for _, one in found], weights=sizes)
     assert errors["theta"] == pytest.approx(expected)

@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attangent import AttangentError
-from attangent.forecast import SeriesForecaster
+from attangent import AttangentError, forecast
+from attangent.forecast import SeriesForecaster, forecast_frame
+from tests.forecast.examples import waves
 
 RNG = np.random.default_rng(0)
 
@@ -57,7 +58,7 @@ def test_cross_validation_knows_nothing_after_its_cutoff():
 def test_outlook_tells_errors_reasons_and_models():
     found = SeriesForecaster("theta").fit(FRAME).outlook(3, [90])
     assert found.models == ["theta"] * 3
-    assert found.why == ["theta was asked for"]
+    assert found.why == ["theta was named"]
     assert found.errors["combination"] < found.errors["persistence"]
     assert found.plain().columns.tolist() == ["unique_id", "ds", "forecast", "lower_90", "upper_90", "model"]
 
@@ -168,3 +169,118 @@ def test_refused(call, message):
 def test_numbers_that_no_machine_holds_are_refused_before_the_work(ask, message):
     with pytest.raises(AttangentError, match=message):
         ask()
+
+
+def frame_of(values, frequency="h"):
+    index = pd.date_range("2024-01-01", periods=len(values), freq=frequency)
+    return pd.DataFrame({"v": values}, index=index)
+
+
+def values_of(result):
+    return result.plain().set_index("time")
+
+
+def test_forecast_of_a_wave_with_intervals():
+    found = forecast_frame(frame_of(waves(600, 1)[:, 0]), ["v"], 12)
+    truth = np.sin(2 * np.pi * np.arange(600, 612) / 12)
+    values = values_of(found)
+    assert np.abs(values.forecast - truth).max() < 0.15
+    assert values.index[0] == pd.Timestamp("2024-01-26 00:00")
+    assert (values.lower_95 < values.lower_80).all()
+    assert (values.lower_80 < values.forecast).all()
+    assert (values.upper_80 < values.upper_95).all()
+    expected = found.expected[0]
+    assert expected["mae"] == pytest.approx(0.085, abs=0.02)  # noise of 0.1 has a mean size of 0.08
+    assert expected["coverage at 0.8"] == pytest.approx(0.8, abs=0.1)
+    assert "less than repeating the last value" in found.sentence()
+
+
+def test_a_constant_and_short_monthly_series():
+    constant = forecast_frame(frame_of(np.full(60, 7.0)), ["v"], 3)
+    assert values_of(constant).forecast.tolist() == pytest.approx([7.0] * 3)
+    assert np.isfinite(values_of(constant).drop(columns="target").to_numpy()).all()
+    assert "nan" not in constant.sentence()
+    monthly = forecast_frame(frame_of(waves(60, 1)[:, 0], "MS"), ["v"], 12)
+    assert values_of(monthly).index[-1] == pd.Timestamp("2029-12-01")
+
+
+def test_a_named_model_is_kept_and_compared():
+    found = forecast_frame(frame_of(waves(300, 1)[:, 0]), ["v"], 4, model="linear")
+    assert found.models == ["linear"]
+    assert found.why == ["linear was named"]
+    assert found.expected[0]["mae of persistence"] > found.expected[0]["mae"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"targets": ["w"]}, "no column 'w', there are 'v'"),
+        ({"model": "lienar"}, "model is 'lienar', expected one of auto"),
+        ({"horizon": 0}, "horizon is 0"),
+        ({"levels": [1.5]}, "level is 1.5"),
+    ],
+)
+def test_a_frame_is_refused_before_any_work(changes, message):
+    frame = frame_of(waves(300, 1)[:, 0])
+    with pytest.raises(AttangentError, match=message):
+        forecast_frame(**{"frame": frame, "targets": ["v"], "horizon": 4, **changes})
+
+
+@pytest.mark.parametrize("length", [3, 5, 12, 40])
+def test_short_series_are_answered(length):
+    found = forecast_frame(frame_of(20 + waves(length, 1)[:, 0], "MS"), ["v"], 6)
+    values = values_of(found)
+    assert np.isfinite(values.drop(columns="target").to_numpy()).all()
+    assert (values.lower_95 <= values.lower_80).all()
+    assert (values.upper_80 <= values.upper_95).all()
+    assert bool(found.expected[0]) == (length > 5)
+
+
+def test_the_calendar_says_the_period():
+    season = np.tile(np.random.default_rng(0).normal(size=12), 8)
+    found = forecast_frame(frame_of(season, "MS"), ["v"], 12, model="smoothing")
+    np.testing.assert_allclose(values_of(found).forecast, season[:12], atol=0.3)
+    other = forecast_frame(frame_of(season, "MS"), ["v"], 12, model="smoothing", period=1)
+    assert np.abs(values_of(other).forecast - season[:12]).max() > 0.5
+
+
+def test_a_step_after_a_constant_stretch_keeps_intervals_within_reason():
+    values = np.concatenate([np.full(300, 5.0), 9 + waves(200, 1)[:, 0]])
+    found = values_of(forecast_frame(frame_of(values), ["v"], 6))
+    assert (found.upper_95 - found.lower_95).max() < 2 * np.ptp(values)
+
+
+@pytest.mark.parametrize("model", ["auto", "persistence"])
+def test_a_positive_series_stays_positive(model):
+    values = np.exp(np.cumsum(np.random.default_rng(0).normal(0, 0.3, 60)))
+    found = forecast_frame(frame_of(values, "D"), ["v"], 6, model=model)
+    assert values_of(found).lower_95.min() >= 0
+
+
+def test_a_model_that_did_worse_than_the_last_value_is_warned_of():
+    walk = np.cumsum(np.random.default_rng(3).normal(size=500))
+    found = forecast_frame(frame_of(walk), ["v"], 6, model="seasonal")
+    assert found.skill() < -0.05
+    assert "WARNING" in found.warning()
+    calm = forecast_frame(frame_of(walk), ["v"], 6, model="persistence")
+    assert calm.warning() == ""
+
+
+def test_targets_stand_below_each_other():
+    frame = pd.DataFrame(waves(300), columns=["a", "b"])
+    table = forecast_frame(frame, ["a", "b"], 4, levels=[0.9]).plain()
+    assert list(table.columns) == ["target", "time", "forecast", "lower_90", "upper_90"]
+    assert table.time.tolist() == [300, 301, 302, 303] * 2
+
+
+@pytest.mark.parametrize("kind", [np.full(500, 7.0), np.zeros(500), np.repeat([0.0, 1.0], 300)])
+def test_long_series_that_hardly_move_are_answered(kind):
+    found = values_of(forecast_frame(frame_of(kind), ["v"], 8)).drop(columns="target")
+    assert np.isfinite(found.to_numpy()).all()
+
+
+def test_names_that_moved_say_where_to():
+    with pytest.raises(AttangentError, match="diagnose was removed; use evaluate"):
+        forecast.diagnose  # noqa: B018
+    with pytest.warns(FutureWarning, match="p5_forecasting"):
+        assert forecast.LinearForecaster(4, 2).horizon == 2

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attangent.forecast.pipeline.panels import intervals
-from attangent.forecast.pipeline.panels.intervals import Spread, usual_spread
+from attangent.forecast.pipeline import intervals
+from attangent.forecast.pipeline.intervals import error_quantiles
 
 P = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
@@ -16,7 +16,7 @@ def errors(rows, steps=6, seed=0):
 
 @pytest.mark.parametrize("rows", [60, 2000])
 def test_exchangeable_errors_are_covered_as_often_as_is_said(rows):
-    q = Spread(errors(rows)).quantiles(P, np.array([50]))[0]
+    q = error_quantiles(errors(rows), 1, P, np.array([50]))[0]
     new = errors(20_000, seed=1)
     assert ((q[:, 1] <= new) & (new <= q[:, 3])).mean() == pytest.approx(0.8, abs=0.03)
     assert ((q[:, 0] <= new) & (new <= q[:, 4])).mean() == pytest.approx(0.95, abs=0.02)
@@ -24,38 +24,38 @@ def test_exchangeable_errors_are_covered_as_often_as_is_said(rows):
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100])
 def test_quantiles_never_cross_and_widen_with_the_step(rows):
-    q = Spread(errors(rows)).quantiles(P, np.array([30, 4]))
+    q = error_quantiles(errors(rows), 1, P, np.array([30, 4]))
     assert (np.diff(q, axis=2) >= 0).all()
     assert (np.diff(q[:, :, 4] - q[:, :, 0], axis=1) >= 0).all()
 
 
 def test_few_errors_and_short_series_give_wider_intervals():
-    few, many = (Spread(errors(n)).quantiles(P, np.array([30]))[0, -1, 4] for n in (3, 3000))
+    few, many = (error_quantiles(errors(n), 1, P, np.array([30]))[0, -1, 4] for n in (3, 3000))
     assert few > many
-    nothing = Spread(np.empty((0, 3))).quantiles(P, np.array([40, 3]))
+    nothing = error_quantiles(np.empty((0, 3)), 1, P, np.array([40, 3]))
     assert nothing[1, 0, 4] > 1.5 * nothing[0, 0, 4]
 
 
 def test_a_spread_of_few_errors_is_shrunk_towards_the_usual_one():
     from scipy.stats import t
 
-    q = Spread(np.array([[0.2, 0.4, np.nan]]), period=4).quantiles(P, np.array([30]))[0]
+    q = error_quantiles(np.array([[0.2, 0.4, np.nan]]), 4, P, np.array([30]))[0]
     growth = np.sqrt(np.array([1, 2, 3]) + 1.5)
     own, freedom = [(0.2 / growth[0]) ** 2, (0.4 / growth[1]) ** 2], 4 + 2 / 6
-    variance = (4 * usual_spread(4) ** 2 + sum(own) / 6) / freedom
+    variance = (4 * (1.5 * 4**-0.6) ** 2 + sum(own) / 6) / freedom
     np.testing.assert_allclose(q, np.sqrt(variance) * growth[:, None] * t.ppf(P, freedom), atol=1e-12)
     assert q[0, 4] > 5 * 0.2  # two lucky forecasts do not make a narrow interval
 
 
 def test_series_that_were_forecast_exactly_have_narrow_intervals():
-    exact, unknown = (Spread(rows).quantiles(P, np.array([30]))[0] for rows in (errors(1) / 1e6, errors(0)))
+    exact, unknown = (error_quantiles(rows, 1, P, np.array([30]))[0] for rows in (errors(1) / 1e6, errors(0)))
     assert exact[-1, 4] < 1e-4 < unknown[-1, 4]
 
 
 def test_steps_that_nothing_is_known_of_are_covered_too():
     partly = errors(200)
     partly[:, 3:] = np.nan
-    q = Spread(partly).quantiles(P, np.array([30]))[0]
+    q = error_quantiles(partly, 1, P, np.array([30]))[0]
     assert np.isfinite(q).all()
     assert q[5, 4] > q[2, 4]
 
@@ -65,3 +65,13 @@ def test_sizes_that_never_fall_are_those_of_scikit_learn(sizes):
     from sklearn.isotonic import isotonic_regression
 
     np.testing.assert_allclose(intervals._growing(sizes), isotonic_regression(sizes), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("power", "flat"), [(0.0, True), (1.0, False)])
+def test_long_series_tell_how_errors_grow(power, flat):
+    steps = np.sqrt(np.arange(1, 41))
+    rows = np.random.default_rng(0).normal(size=(3, 40)) * steps**power
+    q = error_quantiles(rows, 1, P, np.array([500]))[0]
+    assert (q[-1, 4] < 1.5 * q[0, 4]) == flat
+    short = error_quantiles(rows, 1, P, np.array([100]))[0]
+    assert short[-1, 4] > 6 * short[0, 4]

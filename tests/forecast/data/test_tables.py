@@ -1,6 +1,7 @@
 """CSV files as they come: each kind of trouble is mended with a note or refused with a reason."""
 
 import gzip
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.forecast import read_frame
+from attangent.forecast.data.series import SeriesColumns, read_series
+
+
+def read_frame(path, date=None, keep=()):
+    """The columns of a table as a frame on its grid of times, and the notes."""
+    found = read_series(path, SeriesColumns(None, date, tuple(keep)))
+    columns = {
+        name: pd.Series(values, index=found.step.apart(last, np.arange(1 - len(values), 1)))
+        for name, values, last in zip(found.ids, found.series, found.last, strict=True)
+    }
+    return SimpleNamespace(frame=pd.DataFrame(columns), notes=found.notes)
+
 
 HOURS = pd.date_range("2024-01-30 00:00", periods=48, freq="h")
 
@@ -65,7 +77,7 @@ def test_a_missing_month_and_a_holiday_are_inserted(csv):
     months = pd.date_range("2020-01-31", periods=30, freq="ME").delete(7)
     found = read_frame(write(csv, months.strftime("%Y-%m-%d")))
     assert len(found.frame) == 30
-    assert any("1 times without a row were inserted" in note for note in found.notes)
+    assert any("1 missing values or times of 'value' were interpolated" in note for note in found.notes)
     weekdays = pd.bdate_range("2024-01-01", periods=40).delete(13)
     assert len(read_frame(write(csv, weekdays.strftime("%Y-%m-%d"))).frame) == 40
 
@@ -81,7 +93,7 @@ def test_mended_with_a_note(csv):
     found = read_frame(csv)
     assert found.frame["value"].tolist() == pytest.approx(list(range(48)))
     text = " ".join(found.notes)
-    for part in ("sorted", "1 rows repeat a time", "1 times without a row", "3 missing values of 'value'"):
+    for part in ("sorted", "1 rows repeat a time", "3 missing values or times of 'value'"):
         assert part in text
 
 
@@ -182,7 +194,7 @@ def test_refused_with_a_reason(csv, text, message):
 
 def test_what_is_asked_for_must_be_there_and_usable(csv):
     write(csv, HOURS.strftime("%Y-%m-%d %H:%M"), values=["1", "x", *range(46)])
-    with pytest.raises(AttangentError, match="no column 'sales', it has 'date', 'value'"):
+    with pytest.raises(AttangentError, match="no column 'sales', there are 'date', 'value'"):
         read_frame(csv, keep=("sales",))
     with pytest.raises(AttangentError, match="'value' is not numeric: row 2 holds 'x'"):
         read_frame(csv, keep=("value",))
