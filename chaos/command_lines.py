@@ -44,7 +44,6 @@ def lines() -> dict[str, list[str]]:
             *("--id", "unique_id", "--model", "theta"),
         ],
         "evaluate": [table, "--horizon", "2", "--id", "unique_id"],
-        "diagnose": [str(_metrics()), "--target", "loss", "--horizon", "1", "--lookback", "3"],
         "stages": [str(_metrics())],
         "spectrum": [decoder],
         "doctor": [],

@@ -26,7 +26,6 @@ def evaluate(
     drop_short: Annotated[
         bool, typer.Option("--drop-short", hidden=True, help="Accepted; short series are always left out.")
     ] = False,
-    jobs: Annotated[int, typer.Option(hidden=True, help="Accepted; one process is used.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     json_: AsJson = False,
     quiet: Quiet = False,

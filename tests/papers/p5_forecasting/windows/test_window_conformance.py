@@ -1,7 +1,6 @@
 """One conformance suite for every forecaster: a new one is a line in MAKERS."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
@@ -73,16 +72,6 @@ def test_shapes(fitted):
     assert answers.shape == (3, 6, 2)
     np.testing.assert_allclose(answers[1], fitted.predict(stack[1]), atol=1e-5)
     assert fitted.predict(stack[None]).shape == (1, 3, 6, 2)
-
-
-def test_frames_in_frames_out(fitted):
-    index = pd.date_range("2024-01-01", periods=300, freq="h")
-    frame = pd.DataFrame(waves(300), index=index, columns=["a", "b"])
-    answer = fitted.forecast(frame)
-    assert list(answer.columns) == ["a", "b"]
-    assert list(answer.index) == list(pd.date_range(index[-1], periods=7, freq="h")[1:])
-    np.testing.assert_allclose(answer.to_numpy(), fitted.predict(waves(300)[-24:]), atol=1e-12)
-    pd.testing.assert_frame_equal(fitted.predict(frame.iloc[-24:]), answer)
 
 
 def test_vectors_in_vectors_out(fitted):

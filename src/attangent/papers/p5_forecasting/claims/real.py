@@ -15,13 +15,7 @@ from attangent.audit.claims import Settings
 from attangent.data.places import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-<<<<<<< HEAD
 from attangent.data.catalogue import sample
-from attangent.forecast import Dataset, Forecaster, LinearForecaster, Persistence, evaluate, load_csv
-from attangent.forecast.data.windows import every_window
-=======
-from attangent.data.samples import sample
->>>>>>> e56f531 (Forecast: one reader, one backtest, one interval system, one result; windows of one series move to P5)
 from attangent.papers.p5_forecasting.deep.attention_forecasters import (
     Encoder,
     InvertedTransformer,
@@ -131,14 +125,9 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
     figures = []
     taken = series_to_take(settings.series)
     for part, (name, dataset) in product(parts, taken.items()):
-<<<<<<< HEAD
         models = _contenders(part, seed)
         where = f"{name}, look-back {part.lookback}"
-        errors = {model: float(evaluate(made, dataset).mse[0]) for model, made in models.items()}
-=======
-        models, where = _contenders(part, seed), f"{name}, look-back {part.lookback}"
         errors = {model: float(evaluate_windows(made, dataset).mse[0]) for model, made in models.items()}
->>>>>>> e56f531 (Forecast: one reader, one backtest, one interval system, one result; windows of one series move to P5)
         best = min(errors[model] for model in part.models)
         hypotheses += [_has_stopped(f"{model} on {where}", models[model]) for model in part.models]
         conclusions.append(

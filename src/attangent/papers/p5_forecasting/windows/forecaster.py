@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -19,11 +18,15 @@ PIECE_BYTES = 64 * 2**20
 
 
 class Forecaster(BaseEstimator):
-    """Maps the last `lookback` values of each channel to the next `horizon`.
+    """Map the last `lookback` values of each channel to the next `horizon`.
 
-    A series is (T,) or (T, C), an array or a frame; windows have the shape of the series with T = lookback
-    and any axes before that. Parameters are those of the constructor (scikit-learn's `get_params`, `clone`);
-    what was learned ends in an underscore.
+    A series is (T,) or (T, C); windows have the shape of the series with T = lookback and any axes before
+    that. Parameters are those of the constructor (scikit-learn's `get_params`, `clone`); fitted attributes
+    end in an underscore.
+
+    Attributes:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
     """
 
     lookback: int
@@ -42,7 +45,18 @@ class Forecaster(BaseEstimator):
         """(n, lookback, C) -> (n, horizon, C)."""
 
     def fit(self, train: Any, validation: Any = None) -> Self:
-        """Learn from a series; `validation` is a later series with its own look-back at its head."""
+        """Fit to a series.
+
+        Args:
+            train: (T,) or (T, C).
+            validation: Later series that starts with its look-back.
+
+        Returns:
+            The forecaster.
+
+        Raises:
+            AttangentError: If a series is not finite or too short.
+        """
         values = as_series("train", train)
         check_length("train", values, self.lookback, self.horizon)
         held_out = None if validation is None else as_series("validation", validation)
@@ -58,10 +72,18 @@ class Forecaster(BaseEstimator):
         return self
 
     def predict(self, windows: Any) -> Any:
-        """The next `horizon` values after each window; a frame of `lookback` rows gives a frame."""
+        """Return the next `horizon` values after each window.
+
+        Args:
+            windows: (..., lookback) if the series was a vector, otherwise (..., lookback, C).
+
+        Returns:
+            (..., horizon) or (..., horizon, C).
+
+        Raises:
+            AttangentError: If the forecaster is not fitted or the shape is wrong.
+        """
         self._check_fitted()
-        if isinstance(windows, pd.DataFrame | pd.Series):
-            return self.forecast(windows, exactly=True)
         values = as_values("windows", windows)
         shape = (self.lookback,) if self.flat_ else (self.lookback, self.channels_)
         if values.shape[-len(shape) :] != shape:
@@ -72,24 +94,15 @@ class Forecaster(BaseEstimator):
         answer = self._predict(values.reshape(-1, self.lookback, self.channels_))
         return answer.reshape(*leading, self.horizon, *shape[1:])
 
-    def forecast(self, series: Any, *, exactly: bool = False) -> Any:
-        """The `horizon` values after the end of a series; a frame gives a frame with its index continued."""
-        self._check_fitted()
-        if not isinstance(series, pd.DataFrame | pd.Series):
-            series = as_values("series", series)
-        length = len(series) if series.ndim else 0
-        if length < self.lookback or (exactly and length != self.lookback):
-            raise AttangentError(f"the series has {length} times, expected the look-back of {self.lookback}")
-        if not isinstance(series, pd.DataFrame | pd.Series):
-            return self.predict(series[-self.lookback :])
-        values = self.predict(series.to_numpy()[-self.lookback :])
-        index = continued_index(series.index, self.horizon)
-        if isinstance(series, pd.Series):
-            return pd.Series(values, index=index, name=series.name)
-        return pd.DataFrame(values, index=index, columns=series.columns)
-
     def score(self, series: Any) -> float:
-        """R^2 over every window of a series: 1 - squared error / variance of the targets about their mean."""
+        """R^2 = 1 - squared error / variance of the targets, over every window of a series.
+
+        Args:
+            series: (T,) or (T, C).
+
+        Returns:
+            At most 1.
+        """
         self._check_fitted()
         values = as_series("series", series)
         check_length("series", values, self.lookback, self.horizon)
@@ -104,11 +117,11 @@ class Forecaster(BaseEstimator):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "channels_"):
-            raise AttangentError(f"{type(self).__name__} is not fitted: call fit(train) first")
+            raise AttangentError(f"{type(self).__name__} is not fitted; call fit(train) first")
 
 
 def as_values(name: str, data: Any) -> Array:
-    """Finite numbers as float64, from anything array-like."""
+    """Convert anything array-like to finite float64."""
     try:
         values = np.asarray(data.detach() if hasattr(data, "detach") else data, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
@@ -120,7 +133,7 @@ def as_values(name: str, data: Any) -> Array:
 
 
 def as_series(name: str, data: Any) -> Array:
-    """A series as (T, C), from a vector, a matrix, a pandas Series or a frame of numbers."""
+    """Convert a vector or matrix to a series (T, C)."""
     values = as_values(name, data)
     if values.ndim not in (1, 2) or values.size == 0:
         raise AttangentError(f"{name} has shape {values.shape}, expected (times,) or (times, channels)")
@@ -128,34 +141,27 @@ def as_series(name: str, data: Any) -> Array:
 
 
 def check_length(name: str, series: Array, lookback: int, horizon: int) -> None:
+    """Raise if a series holds no window."""
     needed = lookback + horizon
     if len(series) < needed:
         raise AttangentError(
             f"{name} has {len(series)} times, expected at least look-back + horizon = {lookback} + {horizon} "
-            f"= {needed}: give a longer series or a shorter look-back or horizon"
+            f"= {needed}; use a longer series or a shorter look-back or horizon"
         )
 
 
-def continued_index(index: pd.Index, steps: int) -> pd.Index:
-    """The next `steps` labels after a regular index; numbered from its length where it has no frequency."""
-    if isinstance(index, pd.DatetimeIndex) and len(index) > 1:
-        inferred = pd.infer_freq(index[-50:]) if len(index) > 2 else None
-        frequency = index.freq or inferred or index[-1] - index[-2]
-        return pd.date_range(index[-1], periods=steps + 1, freq=frequency)[1:]
-    return pd.RangeIndex(len(index), len(index) + steps)
-
-
 def window_count(length: int, lookback: int, horizon: int) -> int:
+    """Return the number of windows with their futures in `length` values."""
     return max(0, length - lookback - horizon + 1)
 
 
 def every_window(
     series: Array, lookback: int, horizon: int, stride: int = 1
 ) -> Iterator[tuple[Array, Array]]:
-    """Pieces of (n, lookback, C) windows with the (n, horizon, C) that follow, over all of (T, C)."""
+    """Yield windows (n, lookback, C) with the (n, horizon, C) that follow, in pieces of bounded memory."""
     check_length("series", series, lookback, horizon)
     views = sliding_window_view(series, lookback + horizon, axis=0)[::stride]  # (n, C, P)
     piece = max(1, PIECE_BYTES // (8 * (lookback + horizon) * series.shape[1]))
     for start in range(0, len(views), piece):
-        part = views[start : start + piece].transpose(0, 2, 1)
-        yield part[:, :lookback], part[:, lookback:]
+        windows = views[start : start + piece].transpose(0, 2, 1)
+        yield windows[:, :lookback], windows[:, lookback:]

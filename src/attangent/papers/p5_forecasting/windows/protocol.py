@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attangent._core.checks import check_choice
 from attangent._core.display import brief_fields
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.tables import numeric_columns, read_table, take_times
@@ -55,7 +56,7 @@ class Dataset:
             which: Name of the part.
             lookback: Number of values before it.
         """
-        i = get_args(SplitName).index(which)
+        i = get_args(SplitName).index(check_choice("which", which, get_args(SplitName)))
         start = 0 if i == 0 else self.ends[i - 1] - lookback
         if start < 0:
             raise AttangentError(
