@@ -1,48 +1,46 @@
-"""Coverage of rolling intervals in the test months of ETT, each target by itself: the table of forecast.md.
+"""Coverage of the intervals of long series: the table of forecast.md.
 
-`ATTANGENT_DATA=folder python docs/tools/coverage.py`, where the folder holds ett/ETTh1.csv.gz and
-ett/ETTh2.csv.gz.
+`ATTANGENT_DATA=folder python docs/tools/coverage.py [ENDS]`, where the folder holds ett/ETTh1.csv.gz and
+ett/ETTh2.csv.gz. Each target is forecast by itself from ENDS ends (8 by default), evenly spaced over the test
+months.
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from attangent.forecast import read_frame
-from attangent.forecast.models.catalogue import AUTO
-from attangent.forecast.pipeline.choose import Trial, folds, try_model
-from attangent.forecast.pipeline.conformal import recalibrate
+from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.series import SeriesColumns, read_series
+from attangent.forecast.pipeline.combination import PanelRequest, forecast_panel
 
-MONTHS_END = 14_400
-LOOKBACK = 336
-
-
-def trials(series: np.ndarray, horizon: int) -> list[Trial]:
-    """Five folds, the last two of which are the test months, of the model that is best in the first three."""
-    parts = folds(MONTHS_END, LOOKBACK, horizon)
-    tried = {
-        name: [try_model(name, series, fold, k, LOOKBACK, horizon) for k, fold in enumerate(parts)]
-        for name in AUTO
-    }
-    return min(tried.values(), key=lambda found: np.mean([trial.mse for trial in found[:3]]))
+TEST_MONTHS = (11_520, 14_400)
+PERIOD = 24
+PROBABILITIES = (0.1, 0.9, 0.025, 0.975)
 
 
-def coverage(series: np.ndarray, horizon: int, levels: tuple[float, ...]) -> list[float]:
-    found = [trial.residuals for trial in trials(series, horizon)]
-    test = found[3] + found[4]
-    return [recalibrate([*found[:3], test], level, horizon).coverage for level in levels]
+def scores(series: np.ndarray, end: int, horizon: int) -> tuple[float, float, float]:
+    """MASE and the shares within 80 and 95 % intervals of one forecast."""
+    panel = Panel.of([series[:end]], PERIOD)
+    result = forecast_panel(panel, PanelRequest(horizon, PERIOD, PROBABILITIES))
+    actual = series[end : end + horizon]
+    low, high, lowest, highest = result.quantiles[0].T
+    mase = np.abs(result.forecasts[0] - actual).mean() / seasonal_scale(panel)[0]
+    inside = ((low <= actual) & (actual <= high)).mean()
+    return float(mase), float(inside), float(((lowest <= actual) & (actual <= highest)).mean())
 
 
 def main() -> None:
-    folder, levels = Path(os.environ["ATTANGENT_DATA"]), (0.8, 0.95)
+    folder = Path(os.environ["ATTANGENT_DATA"])
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     for name in ("ETTh1", "ETTh2"):
-        frame = read_frame(folder / "ett" / f"{name}.csv.gz").frame.iloc[:MONTHS_END]
-        for horizon in (24, 96, 336):
-            rows = [coverage(frame[column].to_numpy(dtype=np.float64), horizon, levels) for column in frame]
-            for level, shares in zip(levels, np.array(rows).T, strict=True):
-                each = ", ".join(f"{c} {s:.1%}" for c, s in zip(frame.columns, shares, strict=True))
-                print(f"{name}, horizon {horizon}, {level:.0%}: {each}; mean {shares.mean():.1%}")
+        table = read_series(folder / "ett" / f"{name}.csv.gz", SeriesColumns(None, None, ()))
+        for horizon in (24, 96):
+            ends = np.linspace(TEST_MONTHS[0], TEST_MONTHS[1] - horizon, count).astype(int)
+            rows = [[scores(series, end, horizon) for end in ends] for series in table.series]
+            mase, inside, inside_wide = np.mean(rows, axis=(0, 1))
+            print(f"{name}, horizon {horizon}: MASE {mase:.3f}, 80 %: {inside:.1%}, 95 %: {inside_wide:.1%}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ from attangent._core import moved
 TAUGHT = {
     "attangent.attention.fast": "HyperAttention fast_ntk_attention",
     "attangent.diffusion": "ForwardProcess GaussianMixture KernelScore error_terms noised_data sample",
-    "attangent.forecast.models.catalogue": "AUTO",
-    "attangent.forecast.outlook.choose": "Trial folds try_model",
-    "attangent.forecast.outlook.conformal": "recalibrate",
+    "attangent.forecast.theory.ssm": "ResidualSSM",
     "attangent.compression.methods": "METHODS",
     "attangent.compression.methods.base": "HeadwiseMethod",
     "attangent.compression.session": "ChatSession",
@@ -39,7 +37,8 @@ TAUGHT = {
 """Names by old module, as README, docs and examples imported them."""
 LEFT = {
     "forecast": "AttentionModel Autoformer DLinear Encoder Informer InvertedTransformer NLinear PatchTST "
-    "RLinear Remedies ResidualSSM Training VanillaTransformer train_attention",
+    "RLinear Remedies ResidualSSM Training VanillaTransformer train_attention Dataset Forecaster "
+    "LinearForecaster Persistence SeasonalNaive find_period from_frame load_csv errors_by_step",
     "icl": "Certificate Health InContextTransformer InitialisationWarning OneLayerAttention Training "
     "TransformerConfig TransformerTrainer",
     "kernels": "Guarantee concentration_bound prefix_guarantee require_unit_ball",

@@ -8,7 +8,7 @@ import pytest
 
 from attangent import AttangentError
 from attangent._core.tables import MOST_COLUMNS, check_columns, check_header, harmless, harmless_frame
-from attangent.forecast import read_frame
+from attangent.forecast.data.tables import read_table
 from attangent.stages import read_metrics
 
 
@@ -60,7 +60,7 @@ JUNK = (b"junk" * 100, b"", b"PK\x03\x04junk", b"\xfd7zXZ\x00junk", b"\x28\xb5\x
 def test_junk_in_archives_is_refused(tmp_path, ending, content):
     path = tmp_path / f"table.csv.{ending}"
     path.write_bytes(content)
-    for read in (read_frame, read_metrics):
+    for read in (read_table, read_metrics):
         with pytest.raises(AttangentError, match=r"table\.csv"):
             read(path)
 
