@@ -21,8 +21,8 @@ def claim(
     *,
     place: str,
     title: str,
-    statement: str,
     quick: dict[str, Any],
+    statement: str = "",
     full: dict[str, Any] | None = None,
     seeds: int = 3,
     full_seeds: int | None = None,
@@ -41,8 +41,8 @@ def claim(
         id: The id, such as P2/lemma-5.1.
         place: Where the statement stands in the paper.
         title: The statement in a few words.
-        statement: The statement in our words.
         quick: The settings of the quick profile.
+        statement: The statement in our words; by default the docstring of the check.
         full: The settings that differ in the full profile.
         seeds: Number of seeds per run.
         full_seeds: Number of seeds in the full profile, if it differs.
@@ -76,7 +76,6 @@ def claim(
         id=id,
         place=place,
         title=title,
-        statement=_one_line(statement),
         quick=settings,
         full=settings | (full or {}),
         seeds=seeds,
@@ -91,7 +90,8 @@ def claim(
     )
 
     def register(check: Check) -> Check:
-        _add(described(check=AtSizes(check, tuple(sizes)) if sizes else check))
+        text = _one_line(statement or check.__doc__ or "")
+        _add(described(statement=text, check=AtSizes(check, tuple(sizes)) if sizes else check))
         return check
 
     return register

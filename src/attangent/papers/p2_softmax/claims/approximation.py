@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.common.trends import at_least, at_most
 from attangent.papers.p2_softmax.claims.diffusion_error import reference_function
 from attangent.papers.p2_softmax.claims.diffusion_setting import MIXTURE, NETWORK, diffusion_setting, network
@@ -67,7 +68,8 @@ class Line:
 
 def _error_at_norm(c: Tensor, s: Tensor, R: float) -> float:
     """The error of the ridge solution of squared norm R; the norm falls as the ridge grows."""
-    low, high = -32.0, 4.0
+    low = -32.0
+    high = 4.0
     for _ in range(60):
         middle = (low + high) / 2
         norm = (c * s / (s.square() + 10**middle)).square().sum().item()
@@ -85,17 +87,16 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
     title="Functions of the kernel's space approximate the posterior mean",
     quote="""There exists a function F_H in H such that |F_H|_H^2 <= d R_H and 1/T int_0^T E|F_H(t, x(t)) -
         F_*(t, x(t))|_2^2 dt <= d A^2(R_H).""",
-    statement="""For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H is
-        within d A^2(R_H) of a Lipschitz posterior mean in the mean square, A(R) being of order R^(-1/d) log
-        R: for d = 1 the error falls like R^-2.""",
     quick={**LINE, "norms": [1e4, 1e7, 1e10, 1e13, 1e16]},
     full={"points": 6000, "degree": 24, "norms": [1e4, 1e6, 1e8, 1e10, 1e12, 1e14, 1e16]},
     seconds=1.0,
 )
 def approximation(settings: Settings, seed: int) -> Finding:
-    """d = 1, all functions of the space: the least error falls far more slowly than the power that is
-    claimed.
+    """For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H is within d
+    A^2(R_H) of a Lipschitz posterior mean in the mean square, A(R) being of order R^(-1/d) log R: for d = 1
+    the error falls like R^-2.
     """
+    # d = 1, all functions of the space: the least error falls far more slowly than the power that is claimed.
     line = Line.draw(settings, seed)
     errors = line.best(settings.norms, settings.degree, settings.sigma)
     lower = line.best(settings.norms, settings.degree - 4, settings.sigma)
@@ -118,16 +119,11 @@ def approximation(settings: Settings, seed: int) -> Finding:
             "E|F*|^2": line.values.square().mean().item(),
         },
         figures=(
-            Figure(
+            plot(
                 "Least error of a function of the kernel's space",
-                "R_H",
-                "E|F_H - F*|^2",
-                (
-                    Series.of("measured", settings.norms, errors),
-                    Series.of("A^2 with constants 1", settings.norms, allowed, "bound"),
-                ),
-                log_x=True,
-                log_y=True,
+                ("R_H", "E|F_H - F*|^2"),
+                Series.of("measured", settings.norms, errors),
+                Series.of("A^2 with constants 1", settings.norms, allowed, "bound"),
             ),
         ),
         remark="The exponent asked is -2 but for log^2 R, read as -1.5. The theorem comes from ReLU "
@@ -142,21 +138,24 @@ def approximation(settings: Settings, seed: int) -> Finding:
     title="Label mismatch",
     quote="""1/T int_0^T E|F_ntk(gamma(tau), (t, x(t))) - F~_ntk(gamma(tau), (t, x(t)))|_2^2 dt <= d A(R_H) +
         C_0 (sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
-    statement="""Kernel predictors trained on the labels y and on F_H(x) + y - F*(x) differ by at most
-        dA + C_0 (sqrt(dA Gamma) + Gamma) at every step: as F_H approaches F*, with an error d A^2 in the mean
-        square, the difference falls like the root of that error at least.""",
     quick={**MIXTURE, **NETWORK, "n": 128, "m": 64, "steps": 100, "reference": 128, "delta": 0.05,
            "references": [1, 10, 100, 1000]},
     full={"n": 512, "m": 256, "steps": 1000, "reference": 512},
     seconds=1.0,
 )  # fmt: skip
 def label_mismatch(settings: Settings, seed: int) -> Finding:
+    """Kernel predictors trained on the labels y and on F_H(x) + y - F*(x) differ by at most dA + C_0 (sqrt(dA
+    Gamma) + Gamma) at every step: as F_H approaches F*, with an error d A^2 in the mean square, the
+    difference falls like the root of that error at least.
+    """
     problem = diffusion_setting(settings, seed)
     model = network(problem, settings).fit(problem.data)
-    test, truth = problem.test, problem.target
+    test = problem.test
+    truth = problem.target
     F_star = truth.posterior_mean(problem.process, test.t, test.x)
     clean = problem.data.clean(truth, problem.process)
-    apart, mismatch = [], []
+    apart = []
+    mismatch = []
     for steps in settings.references:
         F_H = reference_function(problem, model, settings | {"reference_steps": steps})
         apart.append((F_H.posterior_mean(test.t, test.x) - F_star).square().sum(dim=1).mean().item())
@@ -180,13 +179,11 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
             for steps, a, b in zip(settings.references, apart, mismatch, strict=True)
         },
         figures=(
-            Figure(
+            plot(
                 "Label mismatch against the error of F_H",
-                "E|F_H - F*|^2",
-                "E|F_ntk - F~_ntk|^2",
-                (Series.of("measured", apart, mismatch), Series.of("equal", apart, apart, "bound")),
-                log_x=True,
-                log_y=True,
+                ("E|F_H - F*|^2", "E|F_ntk - F~_ntk|^2"),
+                Series.of("measured", apart, mismatch),
+                Series.of("equal", apart, apart, "bound"),
             ),
         ),
         remark="Gamma holds (d A / lambda)^2, and lambda is below round-off for a few hundred points: the "
@@ -199,9 +196,6 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     repairs="P2/theorem-g.4",
     place="Appendix G.2, Theorem G.4, repaired",
     title="The rate of approximation by the softmax kernel's space",
-    statement="""For a posterior mean that is analytic around the real axis the least-squares polynomials of
-        degree K have errors of order theta^K, theta < 1, and squared norms of at most (K-1)! M^K: with K
-        about log R / log log R the error at norm R is exp(-c log R / log log R), slower than any power.""",
     derivation="""x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k: a polynomial of degree K with
         coefficients of size M^(K/2) costs sqrt((K-1)!) M^(K/2). Bernstein: the best polynomials of a
         function with poles off the real axis have errors theta^K. Solve (K-1)! M^K = R for K.""",
@@ -210,8 +204,13 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def entire_functions(settings: Settings, seed: int) -> Finding:
+    """For a posterior mean that is analytic around the real axis the least-squares polynomials of degree K
+    have errors of order theta^K, theta < 1, and squared norms of at most (K-1)! M^K: with K about log R / log
+    log R the error at norm R is exp(-c log R / log log R), slower than any power.
+    """
     line = Line.draw(settings, seed)
-    errors, norms = [], []
+    errors = []
+    norms = []
     for degree in settings.degrees:
         features = line.features(degree, settings.sigma)
         weights = torch.linalg.lstsq(features, line.values[:, None], rcond=1e-15, driver="gelsd").solution
@@ -230,12 +229,11 @@ def entire_functions(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"error of degree {k}": e for k, e in zip(settings.degrees, errors, strict=True)},
         figures=(
-            Figure(
+            plot(
                 "Least-squares polynomials",
-                "degree K",
-                "E|F_H - F*|^2",
-                (Series.of("error", settings.degrees, errors),),
-                log_y=True,
+                ("degree K", "E|F_H - F*|^2"),
+                Series.of("error", settings.degrees, errors),
+                log="y",
             ),
         ),
     )

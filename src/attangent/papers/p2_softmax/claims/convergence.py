@@ -10,6 +10,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.kernels import Trajectory, predict_training
 from attangent.papers.common.bounds import falling, never_above, stays_below
+from attangent.papers.common.figures import plot
 from attangent.papers.common.trends import at_most
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
@@ -38,14 +39,15 @@ _SIZES = {
     title="Gradient descent fits any data",
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_F^2 <= eps.",
     rests_on=("P2/lemma-5.3", "P2/lemma-d.1"),
-    statement="""With lambda = lambda_min(H*) > 0, width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and
-        rate 0.1 lambda / (m (nd)^2 e^(16B)), gradient descent reaches |F - Y|^2 <= epsilon after about
-        log(nd/epsilon) / (m eta lambda) steps, falling by (1 - m eta lambda / 2) a step.""",
     quick={**_SIZES, "d_out": 4},
     full={"n": 12, "d": 16, "m": 8192, "most_steps": 20_000},
     seconds=2.0,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
+    """With lambda = lambda_min(H*) > 0, width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and rate 0.1
+    lambda / (m (nd)^2 e^(16B)), gradient descent reaches |F - Y|^2 <= epsilon after about log(nd/epsilon) /
+    (m eta lambda) steps, falling by (1 - m eta lambda / 2) a step.
+    """
     return _convergence(settings, seed)
 
 
@@ -55,13 +57,14 @@ def convergence(settings: Settings, seed: int) -> Finding:
     title="Gradient descent fits any data, scalar outputs",
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_2^2 <= eps.",
     rests_on=("P2/theorem-4.2",),
-    statement="""Theorem 4.2 for one output: with width of order lambda^-2 n^2 e^(18B) log^2(n/delta) gradient
-        descent reaches |F - Y|^2 <= epsilon after about log(n/epsilon) / (m eta lambda) steps.""",
     quick={**_SIZES, "d_out": 1},
     full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
     seconds=1.0,
 )
 def scalar_convergence(settings: Settings, seed: int) -> Finding:
+    """Theorem 4.2 for one output: with width of order lambda^-2 n^2 e^(18B) log^2(n/delta) gradient descent
+    reaches |F - Y|^2 <= epsilon after about log(n/epsilon) / (m eta lambda) steps.
+    """
     return _convergence(settings, seed)
 
 
@@ -111,16 +114,13 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
     shown = torch.arange(0, run.steps + 1, max(1, run.steps // 300))
     residual = p.network.forward(p.X) - p.Y
     predicted = predict_training(p.kernel, residual, run.rate, width=settings.m).loss(shown)
-    return Figure(
+    return plot(
         "Training error",
-        "step",
-        "|F - Y|^2",
-        (
-            Series.of("trained", shown, 2 * run.loss[shown]),
-            Series.of("from the kernel at the start", shown[::8], 2 * predicted[::8], "points"),
-            Series.of("bound of the theorem", shown, bounds[shown], "bound"),
-        ),
-        log_y=True,
+        ("step", "|F - Y|^2"),
+        Series.of("trained", shown, 2 * run.loss[shown]),
+        Series.of("from the kernel at the start", shown[::8], 2 * predicted[::8], "points"),
+        Series.of("bound of the theorem", shown, bounds[shown], "bound"),
+        log="y",
     )
 
 
@@ -131,14 +131,15 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
     quote="""Weights Induction. |w_r(tau+1) - w_r(0)|_2 <= D. Loss Induction. |F(tau+1) - Y|_F^2 <=
         (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
     rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
-    statement="""If up to step t the weights stay within R, the squared error falls by (1 - m eta lambda / 2)
-        a step and eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared
-        error is at most (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.""",
     quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
     seconds=1.0,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
+    """If up to step t the weights stay within R, the squared error falls by (1 - m eta lambda / 2) a step and
+    eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared error is at most
+    (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.
+    """
     p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
@@ -200,8 +201,6 @@ def _movement(settings: Settings, seed: int) -> float:
     place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
     title="How large the learning rate may be",
     kind="ours",
-    statement="""Descent is stable for eta m lambda_max(H*) < 2 and unstable above: the theorem's rate is a
-        sufficient one, the kernel's largest eigenvalue gives the necessary one.""",
     quick={
         "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
         "below": [1.0, 1.9, 1.99], "above": [2.01, 2.1], "shown": [1.9, 1.99, 2.01, 2.1],
@@ -210,6 +209,9 @@ def _movement(settings: Settings, seed: int) -> float:
     seconds=2.0,
 )  # fmt: skip
 def learning_rate_limit(settings: Settings, seed: int) -> Finding:
+    """Descent is stable for eta m lambda_max(H*) < 2 and unstable above: the theorem's rate is a sufficient
+    one, the kernel's largest eigenvalue gives the necessary one.
+    """
     p = softmax_regression(settings, seed)
     factors = [*settings.below, *settings.above]
     runs = {factor: _errors_along_top(p, settings, factor) for factor in factors}
@@ -229,15 +231,14 @@ def learning_rate_limit(settings: Settings, seed: int) -> Finding:
             "log10 of the paper's rate / the limit": paper - math.log10(p.rate(2.0)),
         },
         figures=(
-            Figure(
+            plot(
                 "Error along the top eigenvector, by eta m lambda_max",
-                "step",
-                "|F(t) - Y| / |F(0) - Y|",
-                tuple(
+                ("step", "|F(t) - Y| / |F(0) - Y|"),
+                *(
                     Series.of(f"{factor}", range(1, len(runs[factor]) + 1), runs[factor] + 1e-18)
                     for factor in settings.shown
                 ),
-                log_y=True,
+                log="y",
             ),
         ),
         remark="Errors are relative to the first, rates in units of 1/(m lambda_max). The targets lie along "
@@ -256,16 +257,13 @@ def _errors_along_top(p: SoftmaxRegression, settings: Settings, factor: float) -
 
 def _induction_figure(loss: Tensor, bound: Tensor, scaled_gradient: Tensor) -> Figure:
     t = range(len(loss))
-    return Figure(
+    return plot(
         "What the induction controls",
-        "step",
-        "relative to its start or bound",
-        (
-            Series.of("loss / L(0)", t, loss / loss[0]),
-            Series.of("(1 - m eta lambda/4)^t", t, bound / loss[0], "bound"),
-            Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
-        ),
-        log_y=True,
+        ("step", "relative to its start or bound"),
+        Series.of("loss / L(0)", t, loss / loss[0]),
+        Series.of("(1 - m eta lambda/4)^t", t, bound / loss[0], "bound"),
+        Series.of("eta |dL/dw_r| / 0.01", t, scaled_gradient / 0.01),
+        log="y",
     )
 
 
@@ -296,17 +294,19 @@ def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
     title="poly(nd) neurons and steps fit any data",
     quote="""as we have poly(nd) number of neurons and training steps, the softmax NN can fit any training
         datasets with n number of d-dim training samples""",
-    statement="""A number of steps that depends on n and d alone, as a power, is enough to fit any n points
-        in d dimensions.""",
     rests_on=("P2/theorem-4.2",),
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0, "epsilon": 0.01},
     full={"angles": [0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.0125]},
     seconds=0.1,
 )
 def polynomial(settings: Settings, seed: int) -> Finding:
-    """Two points at the angle h with labels +-1: n and d are fixed, the steps grow like h^-2."""
+    """A number of steps that depends on n and d alone, as a power, is enough to fit any n points in d
+    dimensions.
+    """
+    # Two points at the angle h with labels +-1: n and d are fixed, the steps grow like h^-2.
     found = [steps_to_fit(h, settings.sigma, settings.epsilon) for h in settings.angles]
-    inverse, steps = [1 / h for h in settings.angles], [count for _, count in found]
+    inverse = [1 / h for h in settings.angles]
+    steps = [count for _, count in found]
     return Finding(
         hypotheses=(
             Hypothesis("smallest lambda_min of H*", ">=", 1e-12, min(lam for lam, _ in found)),
@@ -318,13 +318,10 @@ def polynomial(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"lambda at h = {h:g}": lam for h, (lam, _) in zip(settings.angles, found, strict=True)},
         figures=(
-            Figure(
+            plot(
                 "Steps to fit two points of opposite labels",
-                "1 / angle",
-                "steps",
-                (Series.of("infinite width", inverse, steps),),
-                log_x=True,
-                log_y=True,
+                ("1 / angle", "steps"),
+                Series.of("infinite width", inverse, steps),
             ),
         ),
         remark="1/lambda is not bounded by a power of nd: close points with different labels make it as "
@@ -338,14 +335,15 @@ def polynomial(settings: Settings, seed: int) -> Finding:
     repairs="P2/theorem-4.2-poly",
     place="Section 4, below Theorem 4.2, repaired",
     title="poly(nd, 1/lambda) steps",
-    statement="""log(|Y|^2/epsilon) / (2 eta m lambda) steps are enough in the limit of a wide network: a
-        power of nd and of 1/lambda.""",
     derivation="Every direction falls by 1 - eta m lambda at least in a step, and (1 - a)^(2T) <= e^(-2aT).",
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0},
     sizes=({"epsilon": 0.01}, {"epsilon": 1e-4}),
     seconds=0.1,
 )
 def steps_with_lambda(settings: Settings, seed: int) -> Finding:
+    """log(|Y|^2/epsilon) / (2 eta m lambda) steps are enough in the limit of a wide network: a power of nd
+    and of 1/lambda.
+    """
     ratios = []
     for h in settings.angles:
         lam, steps = steps_to_fit(h, settings.sigma, settings.epsilon)

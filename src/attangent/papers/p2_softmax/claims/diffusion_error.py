@@ -8,6 +8,7 @@ import torch
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.common.trends import NOISE
 from attangent.papers.p2_softmax.claims.diffusion_setting import (
     MIXTURE,
@@ -38,14 +39,15 @@ LABELS = {
     place="Appendix G, Claim G.1",
     title="The error is at most the sum of four terms",
     quote="1/T int_0^T E|F_nn(W(tau), (t, x(t))) - F_*(t, x(t))|_2^2 dt <= Z_1 + Z_2 + Z_3 + Z_4",
-    statement="""At every step E|F_nn - F*|^2 is at most the sum of coupling |F_nn - F_ntk|^2, label mismatch
-        |F_ntk - F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2, for any F_H of
-        bounded norm in the kernel's Hilbert space.""",
     quick={**MIXTURE, **NETWORK, "n": 256, "m": 128, "steps": 300, "reference": 256, "reference_steps": 60},
     full={"n": 512, "m": 128, "steps": 600, "reference": 512, "test": 8000},
     seconds=2.0,
 )
 def loss_decomposition(settings: Settings, seed: int) -> Finding:
+    """At every step E|F_nn - F*|^2 is at most the sum of coupling |F_nn - F_ntk|^2, label mismatch |F_ntk -
+    F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2, for any F_H of bounded norm in
+    the kernel's Hilbert space.
+    """
     problem = diffusion_setting(settings, seed)
     model = network(problem, settings).fit(problem.data)
     F_H = reference_function(problem, model, settings)
@@ -106,19 +108,14 @@ def terms_figure(terms: list[ErrorTerms]) -> Figure:
     curves = [Series.of(LABELS[name], steps, [t.terms[name].mean / t.scale for t in terms]) for name in TERMS]
     total = Series.of("error of the network", steps, [t.total.mean / t.scale for t in terms], "points")
     bound = Series.of("sum of the terms", steps, [t.printed_bound / t.scale for t in terms], "bound")
-    return Figure(
-        "Error terms over training",
-        "step + 1",
-        "mean square / E|F*|^2",
-        (*curves, bound, total),
-        log_x=True,
-        log_y=True,
-    )
+    return plot("Error terms over training", ("step + 1", "mean square / E|F*|^2"), *curves, bound, total)
 
 
 def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     """E|F*|^2 / (E|F_H|^2 + E|F_H - F*|^2), the claim at step 0, for functions of several norms."""
-    test, norms, ratios = problem.test, [], []
+    test = problem.test
+    norms = []
+    ratios = []
     true = problem.target.posterior_mean(problem.process, test.t, test.x)
     for power in range(13):
         shorter = F_H.at(round(10 ** (power / 3)))
@@ -126,12 +123,12 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
         norms.append(shorter.squared_norm)
         ratios.append((true.square().sum() / (found.square().sum() + (found - true).square().sum())).item())
     limit = Series.of("limit", norms, [1.0] * len(norms), "bound")
-    return Figure(
+    return plot(
         "The claim at step 0: error / sum of terms, above 1 where it fails",
-        "R_H = |F_H|^2",
-        "error / sum",
-        (Series.of("F_H trained longer and longer", norms, ratios), limit),
-        log_x=True,
+        ("R_H = |F_H|^2", "error / sum"),
+        Series.of("F_H trained longer and longer", norms, ratios),
+        limit,
+        log="x",
     )
 
 
@@ -143,8 +140,6 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     quote="""we show the equivalence between softmax NN learning and corresponding neural tangent kernel
         regression, i.e., the gap between them is always small""",
     rests_on=("P2/theorem-f.2",),
-    statement="""The distance between the trained network and the kernel predictor at unseen points falls to
-        zero as the network grows wider.""",
     quick={
         **MIXTURE,
         **NETWORK,
@@ -158,6 +153,9 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     seconds=1.5,
 )
 def coupling_width(settings: Settings, seed: int) -> Finding:
+    """The distance between the trained network and the kernel predictor at unseen points falls to zero as the
+    network grows wider.
+    """
     problem = diffusion_setting(settings, seed)
     widths = list(settings.widths)
     found = [_coupling(problem, settings, m) for m in widths]
@@ -180,13 +178,11 @@ def coupling_width(settings: Settings, seed: int) -> Finding:
             f"error at m={widths[-1]} / at m={widths[0]}": total[-1] / total[0],
         },
         figures=(
-            Figure(
+            plot(
                 "Width and error",
-                "width m",
-                "mean square / E|F*|^2",
-                (Series.of("coupling", widths, coupling), Series.of("error of the network", widths, total)),
-                log_x=True,
-                log_y=True,
+                ("width m", "mean square / E|F*|^2"),
+                Series.of("coupling", widths, coupling),
+                Series.of("error of the network", widths, total),
             ),
         ),
     )
@@ -212,7 +208,6 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
     repairs="P2/claim-g.1",
     place="Appendix G, Claim G.1, repaired",
     title="The error is at most four times the sum of the terms",
-    statement="E|F_nn - F*|^2 <= 4 (Z_1 + Z_2 + Z_3 + Z_4) at every step.",
     derivation="""|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a =
         b = c = e.""",
     quick={
@@ -228,6 +223,7 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
     seconds=1.0,
 )
 def four_times(settings: Settings, seed: int) -> Finding:
+    """E|F_nn - F*|^2 <= 4 (Z_1 + Z_2 + Z_3 + Z_4) at every step."""
     problem = diffusion_setting(settings, seed)
     model = network(problem, settings).fit(problem.data)
     terms = terms_over_training(problem, model, reference_function(problem, model, settings))

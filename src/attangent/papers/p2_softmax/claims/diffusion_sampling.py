@@ -10,6 +10,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.diffusion_error import (
     reference_function,
     terms_figure,
@@ -54,10 +55,6 @@ _SIZES = {
     kind="ours",
     quote="""Thus, we obtain a practically implementable approximation of the backward SDE ... which can be
         used for sampling/data generation""",
-    statement="""The backward process with the learned score in the place of the true one, started in N(0, I),
-        can be used to draw samples of the data. How good they have to be the paper does not say; the
-        thresholds are ours, and so are the times, drawn log-uniformly: with t ~ Unif(0, T) as the paper draws
-        them, modes are missed.""",
     quick={**_SIZES, "reference": 256, "reference_steps": 300, "test": 2000},
     full={
         "n": 1024,
@@ -71,6 +68,11 @@ _SIZES = {
     seconds=4.0,
 )
 def sampling(settings: Settings, seed: int) -> Finding:
+    """The backward process with the learned score in the place of the true one, started in N(0, I), can be
+    used to draw samples of the data. How good they have to be the paper does not say; the thresholds are
+    ours, and so are the times, drawn log-uniformly: with t ~ Unif(0, T) as the paper draws them, modes are
+    missed.
+    """
     problem = diffusion_setting(settings, seed)
     models = {name: _trained(problem, settings, inputs) for name, inputs in INPUTS.items()}
     truth = _true_samples(problem, settings.samples)
@@ -107,7 +109,8 @@ def _sampling_conclusions(ratios: dict[str, float], reached: dict[str, Coverage]
         )
         for name in INPUTS
     ]
-    natural, papers = ratios["natural inputs"], ratios["paper's inputs"]
+    natural = ratios["natural inputs"]
+    papers = ratios["paper's inputs"]
     ours = Conclusion(
         "distance with natural inputs / with the paper's", "<=", 1.0, natural / papers, claimed=False
     )
@@ -128,7 +131,8 @@ def _over_training(problem: DiffusionSetting, settings: Settings, model: Softmax
 
 
 def _draw(score: Scorer, problem: DiffusionSetting, settings: Settings) -> Tensor:
-    walk, seed = settings.walk, problem.seed
+    walk = settings.walk
+    seed = problem.seed
     return sample(score, problem.process, settings.samples, "sde", steps=walk, seed=seed)
 
 
@@ -144,11 +148,11 @@ def _scatter(truth: Tensor, draws: dict[str, dict[int, Tensor]], shown: list[int
             rows[row][:each].clamp(-1.3, 1.3) + torch.tensor([2.8 * place, -2.8 * row]) for row in (0, 1)
         ]
         series.append(_dots(label, torch.cat(shifted)))
-    return Figure(
+    return plot(
         "Samples over training: the paper's inputs above, natural inputs below",
-        "first coordinate, panels side by side",
-        "second coordinate",
-        tuple(series),
+        ("first coordinate, panels side by side", "second coordinate"),
+        *series,
+        log="",
     )
 
 
@@ -161,13 +165,8 @@ def _distance_figure(draws: dict[str, dict[int, Tensor]], truth: Tensor) -> Figu
         Series.of(name, list(steps), [sample_quality(found, truth).ratio for found in steps.values()])
         for name, steps in draws.items()
     )
-    return Figure(
-        "Samples get better with training",
-        "training step",
-        "sliced Wasserstein distance / floor",
-        curves,
-        log_x=True,
-        log_y=True,
+    return plot(
+        "Samples get better with training", ("training step", "sliced Wasserstein distance / floor"), *curves
     )
 
 
@@ -192,13 +191,14 @@ class PrintedClock:
     title="The time at which the score is asked",
     kind="misprint",
     quote="dy(t) = (1/2 g(T-t) y(t) + g(T-t) s_theta(y(t), t)) dt + sqrt(g(T-t)) dB_t",
-    statement="""The implementable backward process asks the estimator for s_theta(y(t), t), with t the time
-        that the backward process has run.""",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "walk": 100},
     full={"samples": 20000, "walk": 500},
     seconds=1.0,
 )
 def printed_time(settings: Settings, seed: int) -> Finding:
+    """The implementable backward process asks the estimator for s_theta(y(t), t), with t the time that the
+    backward process has run.
+    """
     problem = diffusion_setting(settings, seed)
     exact = ExactScore(problem.process, problem.target)
     truth = _true_samples(problem, settings.samples)
@@ -233,14 +233,12 @@ def printed_time(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"distance / floor, {name}": ratio for name, ratio in distances.items()},
         figures=(
-            Figure(
+            plot(
                 "Samples of the exact score",
-                "first coordinate",
-                "second coordinate",
-                (
-                    _dots("asked at t", printed[:200].clamp(-4, 4)),
-                    _dots("asked at T - t", right[:200].clamp(-4, 4)),
-                ),
+                ("first coordinate", "second coordinate"),
+                _dots("asked at t", printed[:200].clamp(-4, 4)),
+                _dots("asked at T - t", right[:200].clamp(-4, 4)),
+                log="",
             ),
         ),
         remark="Eq. (4) and the score it replaces have T - t; with t the process does not lead to the data.",
@@ -249,7 +247,8 @@ def printed_time(settings: Settings, seed: int) -> Finding:
 
 def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> float:
     """The largest distance of the printed drift to that of Eq. (4) over times, relative to the latter."""
-    process, y = problem.process, points[:200]
+    process = problem.process
+    y = points[:200]
     asked = PrintedClock(exact, process)
     gaps = []
     for share in (0.1, 0.3, 0.7, 0.9):
@@ -264,16 +263,18 @@ def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> 
     repairs="P2/sampling-printed-time",
     place="Section 6.1, repaired",
     title="The score is asked at T - t",
-    statement="""dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the
-        data where s_theta is the score.""",
     derivation="y(t) = x(T - t): Eq. (4) with the estimator for the score it has, that at time T - t.",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "tolerance": 1.2},
     sizes=({"walk": 60}, {"walk": 120}),
     seconds=1.0,
 )
 def right_time(settings: Settings, seed: int) -> Finding:
+    """dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the data where
+    s_theta is the score.
+    """
     problem = diffusion_setting(settings, seed)
-    process, rng = problem.process, generator(seed, "true samples")
+    process = problem.process
+    rng = generator(seed, "true samples")
     truth = process.noised(problem.target.draw(settings.samples, rng), process.T0, rng)
     exact = ExactScore(process, problem.target)
     found = sample(exact, process, settings.samples, "sde", steps=settings.walk, seed=seed)

@@ -10,6 +10,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.diffusion_setting import (
     INPUTS,
     LOG_TIMES,
@@ -40,14 +41,15 @@ from attangent.papers.p2_softmax.networks import softmax_limit
     quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) +
         eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
-    statement="""With m = Omega(lambda^-2 n^3 d^3 e^(18B) log^2(nd/delta)) neurons, a rate of
-        0.1 lambda/(m n^2 d^2 e^(16B)) and a suitable number of steps the score of the trained network is off
-        by at most O(1/(lambda sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).""",
     quick={**MIXTURE, **NETWORK, "sizes": [32, 128, 512], "m": 128, "steps": 150, "delta": 0.05},
     full={"sizes": [32, 128, 512, 1024], "steps": 300, "test": 8000, "validation": 512},
     seconds=2.5,
 )
 def score_error_falls(settings: Settings, seed: int) -> Finding:
+    """With m = Omega(lambda^-2 n^3 d^3 e^(18B) log^2(nd/delta)) neurons, a rate of 0.1 lambda/(m n^2 d^2
+    e^(16B)) and a suitable number of steps the score of the trained network is off by at most O(1/(lambda
+    sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).
+    """
     sizes = list(settings.sizes)
     problems = [diffusion_setting(settings, seed, n) for n in sizes]
     trained = {name: [_stopped(p, settings, inputs) for p in problems] for name, inputs in INPUTS.items()}
@@ -55,7 +57,8 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
         name: [relative_error(model, p.target, p.test) for model, p in zip(models, problems, strict=True)]
         for name, models in trained.items()
     }
-    papers, last = trained["paper's inputs"], problems[-1]
+    papers = trained["paper's inputs"]
+    last = problems[-1]
     scores = [score_error(model, p.target, p.test) for model, p in zip(papers, problems, strict=True)]
     log_bound = _log10_right_side(last, papers[-1], settings)
     return Finding(
@@ -123,7 +126,8 @@ def _spectrum(problem: DiffusionSetting, model: SoftmaxScore) -> tuple[float, fl
 
 def _hypotheses(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> tuple[Hypothesis, ...]:
     lam, top = _spectrum(problem, model)
-    n, d = len(problem.data), problem.data.d
+    n = len(problem.data)
+    d = problem.data.d
     X = model.inputs(problem.process, problem.data.t, problem.data.x)
     log_nd = math.log(n * d / settings.delta)
     B = max(10 * settings.sigma * math.sqrt(log_nd), 1.0) * LOG10_E
@@ -144,7 +148,8 @@ def log10_terms(
 ) -> tuple[float, float, float]:
     """log10 of lambda, of d A(R_H) and of Gamma, with constants 1 and R_H that of the kernel predictor."""
     lam, _ = _spectrum(problem, model)
-    n, d = len(problem.data), problem.data.d
+    n = len(problem.data)
+    d = problem.data.d
     kernel = KernelScore(problem.process, math.inf, model.sigma, model.inputs, settings.steps, settings.rate)
     reach = math.sqrt(kernel.fit(problem.data).squared_norm / d)  # sqrt(R_H) / Lambda, Lambda = sqrt(d)
     A = math.sqrt(d) * reach ** (-2 / d) * math.log(max(reach, math.e))
@@ -156,13 +161,14 @@ def log10_terms(
 def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> float:
     """The bound with all constants 1 and eps(n, T) = 0."""
     lam, dA, gamma = (10**term for term in log10_terms(problem, model, settings))
-    n, d = len(problem.data), problem.data.d
+    n = len(problem.data)
+    d = problem.data.d
     return math.log10(1 / (lam * math.sqrt(n)) + dA**2 / d + dA + math.sqrt(dA * gamma) + gamma)
 
 
 def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     curves = tuple(Series.of(name, sizes, found) for name, found in errors.items())
-    return Figure("Error and data", "training points n", "relative error", curves, log_x=True, log_y=True)
+    return plot("Error and data", ("training points n", "relative error"), *curves)
 
 
 @claim(
@@ -170,13 +176,14 @@ def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     place="Section 6.2 and Assumption G.3",
     title="With noisy labels there is a time to stop",
     kind="ours",
-    statement="""Trained on the noisy labels x(0) the estimator has to be stopped in time, and a number of
-        steps at which its error is small can be found.""",
     quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
     full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
     seconds=1.0,
 )
 def early_stopping(settings: Settings, seed: int) -> Finding:
+    """Trained on the noisy labels x(0) the estimator has to be stopped in time, and a number of steps at
+    which its error is small can be found.
+    """
     problem = diffusion_setting(settings, seed)
     noisy = _kernel(problem, settings).fit(problem.data, problem.validation)
     clean = noisy.relabelled(problem.data.clean(problem.target, problem.process).y)
@@ -217,17 +224,12 @@ def _stopping_figure(
     steps: list[int], errors: list[float], without: list[float], stop: int, chosen: float
 ) -> Figure:
     x = [step + 1 for step in steps]
-    return Figure(
+    return plot(
         "Kernel descent on noisy and on true labels",
-        "step + 1",
-        "relative error",
-        (
-            Series.of("noisy labels", x, errors),
-            Series.of("true labels", x, without),
-            Series.of("chosen by noisy validation labels", [stop + 1], [chosen], "points"),
-        ),
-        log_x=True,
-        log_y=True,
+        ("step + 1", "relative error"),
+        Series.of("noisy labels", x, errors),
+        Series.of("true labels", x, without),
+        Series.of("chosen by noisy validation labels", [stop + 1], [chosen], "points"),
     )
 
 
@@ -247,13 +249,14 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     place="Abstract and Section 6: softmax networks as score estimators",
     title="Softmax networks beside other estimators",
     kind="ours",
-    statement="""A question of ours, about which the paper says nothing: does a softmax network learn the
-        score of a diffusion process better than a ReLU network of equal size?""",
     quick={**LOG_TIMES, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
     full={"n": 2048, "test": 8000, "validation": 512},
     seconds=5.0,
 )
 def comparison(settings: Settings, seed: int) -> Finding:
+    """A question of ours, about which the paper says nothing: does a softmax network learn the score of a
+    diffusion process better than a ReLU network of equal size?
+    """
     problem = diffusion_setting(settings, seed)
     errors = {name: _errors(problem, settings, inputs) for name, inputs in INPUTS.items()}
     softmax = {name: min(found["gd"], found["adam"]) for name, found in errors.items()}
@@ -302,7 +305,9 @@ def _errors(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> 
 
 
 def _estimators(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> dict[str, ScoreEstimator]:
-    process, steps, seed = problem.process, settings.steps, problem.seed
+    process = problem.process
+    steps = settings.steps
+    seed = problem.seed
     descent = network(problem, settings, inputs=inputs)
     adam = AdamDescent(steps, settings.adam_rate)
     relu = AdamDescent(2 * steps, settings.mlp_rate)

@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.finding import Conclusion, Finding, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.softmax_regression import SoftmaxRegression, softmax_regression
 
 _EXACT = 1e-10
@@ -22,13 +23,14 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     kind="identity",
     quote="""Delta w_r(tau) := m sum_i sum_l (F_l,i(tau) - y_l,i) (<a_l,r 1_m - a_l, S_i(tau)> S_i,r(tau))
         x_i""",
-    statement="""The gradient of the squared loss in the weights of neuron r is
-        m sum_i sum_l (F_li - y_li) <a_lr 1 - a_l, S_i> S_ir x_i.""",
     quick=_SIZES,
     full={"n": 32, "d": 8, "d_out": 8, "m": 4096},
     seconds=0.2,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
+    """The gradient of the squared loss in the weights of neuron r is m sum_i sum_l (F_li - y_li) <a_lr 1 -
+    a_l, S_i> S_ir x_i.
+    """
     p = softmax_regression(settings, seed)
     printed = p.network.gradient(p.X, p.Y)
     automatic = _automatic_gradient(p)
@@ -47,17 +49,12 @@ def gradient(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"gradient norm": automatic.norm().item()},
         figures=(
-            Figure(
+            plot(
                 "Closed form against autograd, neuron by neuron",
-                "neuron, by gradient size",
-                "norm",
-                (
-                    Series.of("gradient |dL/dw_r|", range(len(sizes)), sizes.sort().values),
-                    Series.of(
-                        "difference", range(len(sizes)), differences[sizes.argsort()] + 1e-18, "points"
-                    ),
-                ),
-                log_y=True,
+                ("neuron, by gradient size", "norm"),
+                Series.of("gradient |dL/dw_r|", range(len(sizes)), sizes.sort().values),
+                Series.of("difference", range(len(sizes)), differences[sizes.argsort()] + 1e-18, "points"),
+                log="y",
             ),
         ),
     )
@@ -95,13 +92,14 @@ def _relative(a: Tensor, b: Tensor) -> float:
     title="The kernel is the Gram matrix of gradients and positive semi-definite",
     quote="We define the function (Gram matrix) H ... Note that H* is a positive semi-definite matrix",
     rests_on=("P2/claim-3.4",),
-    statement="""The kernel H(W) printed in Definition 3.6 equals J J'/m with J the Jacobian of all outputs in
-        W, so that it is symmetric and has no negative eigenvalue.""",
     quick=_SIZES,
     full={"n": 16, "d": 8, "d_out": 8, "m": 2048},
     seconds=0.3,
 )
 def gram(settings: Settings, seed: int) -> Finding:
+    """The kernel H(W) printed in Definition 3.6 equals J J'/m with J the Jacobian of all outputs in W, so
+    that it is symmetric and has no negative eigenvalue.
+    """
     p = softmax_regression(settings, seed)
     H = p.kernel
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
@@ -114,12 +112,11 @@ def gram(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"lambda_min": spectrum[0].item(), "lambda_max": spectrum[-1].item()},
         figures=(
-            Figure(
+            plot(
                 "Spectrum of H at initialisation",
-                "index",
-                "eigenvalue",
-                (Series.of("eigenvalues of H", range(len(spectrum)), spectrum.flip(0), "points"),),
-                log_y=True,
+                ("index", "eigenvalue"),
+                Series.of("eigenvalues of H", range(len(spectrum)), spectrum.flip(0), "points"),
+                log="y",
             ),
         ),
     )
@@ -130,12 +127,13 @@ def gram(settings: Settings, seed: int) -> Finding:
     place="Section 3.1, Definition 3.7",
     title="Symmetric initialisation gives zero output",
     quote="Due to symmetric initialization, we can easily see that F(W(0), x) = 0, for all x.",
-    statement="""If neurons come in pairs with equal hidden weights and opposite output weights, the network
-        is zero at every input before training.""",
     quick={"n": 64, "d": 4, "d_out": 4, "sigma": 1.0, "widths": [64, 256, 1024, 4096], "m": 4096},
     seconds=0.2,
 )
 def zero_output(settings: Settings, seed: int) -> Finding:
+    """If neurons come in pairs with equal hidden weights and opposite output weights, the network is zero at
+    every input before training.
+    """
     largest = [_largest_output(settings, seed, m, settings.get("init", "symmetric")) for m in settings.widths]
     free = [_largest_output(settings, seed, m, "independent") for m in settings.widths]
     return Finding(
@@ -152,16 +150,11 @@ def zero_output(settings: Settings, seed: int) -> Finding:
             "largest |F(0)| / sqrt(m), independent": free[-1] / math.sqrt(settings.widths[-1]),
         },
         figures=(
-            Figure(
+            plot(
                 "Output before training",
-                "width m",
-                "largest |F(0)|",
-                (
-                    Series.of("symmetric", settings.widths, [value + 1e-18 for value in largest], "points"),
-                    Series.of("independent", settings.widths, free),
-                ),
-                log_x=True,
-                log_y=True,
+                ("width m", "largest |F(0)|"),
+                Series.of("symmetric", settings.widths, [value + 1e-18 for value in largest], "points"),
+                Series.of("independent", settings.widths, free),
             ),
         ),
         remark="Independent neurons start at outputs that grow like the square root of the width.",

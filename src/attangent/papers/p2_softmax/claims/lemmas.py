@@ -13,6 +13,7 @@ from attangent.kernels import SoftmaxNetwork, vectorise
 from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E, bound_figure, never_above
 from attangent.papers.common.descent import SplitStep, gradient_lines, second_order_factor, terms_add_up, walk
+from attangent.papers.common.figures import plot
 from attangent.papers.common.thirteen_parts import growth_with_neurons, thirteen_parts
 from attangent.papers.common.trends import at_most
 from attangent.papers.p2_softmax.claims.softmax_regression import (
@@ -32,13 +33,14 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     title="A small move of the weights moves the kernel little",
     quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
     rests_on=("P2/lemma-b.1",),
-    statement="""If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than
-        R e^(10B) and the whole by no more than R n d e^(10B) in the Frobenius norm.""",
     quick={**_MOVED, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
     seconds=0.5,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
+    """If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than R e^(10B) and
+    the whole by no more than R n d e^(10B) in the Frobenius norm.
+    """
     p = softmax_regression(settings, seed)
     bound = 10 * constants(p, settings).B * LOG10_E
     directions = {
@@ -104,14 +106,15 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
     place="Appendix B.1, Lemma B.1",
     title="Thirteen parts on products, exponentials and softmax under a small move",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
-    statement="""For Gaussian weights w, moved weights v within R < 0.01 of them and points in the unit ball,
-        thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
-        probability, each in powers of e^B and R.""",
     quick={**_MOVED, "m": 4096, "n": 16, "R": 0.0099},
     full={"n": 64, "m": 65536},
     seconds=0.5,
 )
 def concentration(settings: Settings, seed: int) -> Finding:
+    """For Gaussian weights w, moved weights v within R < 0.01 of them and points in the unit ball, thirteen
+    bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high probability, each in
+    powers of e^B and R.
+    """
     p = softmax_regression(settings, seed)
     finding = thirteen_parts(p.X, p.network.W, constants(p, settings).B, settings.R)
     return replace(
@@ -145,13 +148,14 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     title="Bounds on the gradient and on the first loss",
     quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= sqrt(nd) (D.3)""",
     rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
-    statement="""At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's
-        rate a step moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).""",
     quick={**_SIZES, "copies": [1, 2, 4, 8]},
     full=_LARGER,
     seconds=0.4,
 )
 def gradient_bounds(settings: Settings, seed: int) -> Finding:
+    """At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's rate a step
+    moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).
+    """
     p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
@@ -208,7 +212,8 @@ def take_step(
     """
     gradient = network.gradient(p.X, p.Y)
     moved = network.with_weights(network.W - rate * gradient)
-    F, F_moved = network.forward(p.X), moved.forward(p.X)
+    F = network.forward(p.X)
+    F_moved = moved.forward(p.X)
     R = F - p.Y
     z = -rate * p.X @ gradient
     S = network.probabilities(p.X)
@@ -220,7 +225,8 @@ def take_step(
         "C1": network.m * (S * z) @ network.a.T,
         "C2": network.m * (S * remainder) @ network.a.T,
     }
-    H, r = network.kernel(p.X), vectorise(R)
+    H = network.kernel(p.X)
+    r = vectorise(R)
     step = SoftmaxStep(
         before=R.square().sum().item(),
         after=(F_moved - p.Y).square().sum().item(),
@@ -240,14 +246,14 @@ def take_step(
     title="The change of the loss splits into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P2/claim-3.4",),
-    statement="""If no step moves an exponent by more than 0.01, the squared error after a step is that before
-        plus C0 (normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and
-        C3 = |F(t+1) - F(t)|^2.""",
     quick=_SIZES,
     full=_LARGER,
     seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
+    """If no step moves an exponent by more than 0.01, the squared error after a step is that before plus C0
+    (normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and C3 = |F(t+1) - F(t)|^2.
+    """
     return terms_add_up(walk(softmax_regression(settings, seed), settings, take_step))
 
 
@@ -258,18 +264,21 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2 (E.3) ... C1 <= -1.6 m eta vec(F - Y)'H(tau) vec(F - Y)
         (E.4) ... lambda_min(H(tau)) >= lambda/2 (E.5)""",
     rests_on=("P2/lemma-5.1", "P2/lemma-b.1", "P2/lemma-d.1"),
-    statement="""C1 makes progress, C1 <= -1.6 m eta r'H(t)r, and the rest is minor:
-        |C0| <= 0.1 m eta lambda |r|^2, C2 <= 2 m eta^2 (nd)^2 e^(9B) |r|^2,
-        C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2, with r = F - Y; the kernel keeps lambda_min(H(t)) >= lambda/2,
-        so that each step leaves at most (1 - m eta lambda/2) of the squared error.""",
     quick=_SIZES,
     full=_LARGER,
     seconds=1.0,
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
+    """C1 makes progress, C1 <= -1.6 m eta r'H(t)r, and the rest is minor: |C0| <= 0.1 m eta lambda |r|^2, C2
+    <= 2 m eta^2 (nd)^2 e^(9B) |r|^2, C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2, with r = F - Y; the kernel keeps
+    lambda_min(H(t)) >= lambda/2, so that each step leaves at most (1 - m eta lambda/2) of the squared error.
+    """
     p = softmax_regression(settings, seed)
     steps = walk(p, settings, take_step)
-    B, eta, m, nd = constants(p, settings).B, p.rate(settings.rate), settings.m, p.size
+    B = constants(p, settings).B
+    eta = p.rate(settings.rate)
+    m = settings.m
+    nd = p.size
     unit = torch.tensor([m * eta * p.lambda_min * step.before for step in steps], dtype=torch.float64)
     C = torch.tensor([list(step.terms.values()) for step in steps], dtype=torch.float64)
     form = torch.tensor([m * eta * step.quadratic_form for step in steps], dtype=torch.float64)
@@ -326,16 +335,13 @@ def _power(name: str, bound: float, values: Tensor) -> Conclusion:
 def _terms_figure(C: Tensor) -> Figure:
     """The terms C0 to C3, one column each, already in units of m eta lambda |r|^2."""
     steps = range(len(C))
-    return Figure(
+    return plot(
         "The terms in units of m eta lambda |r|^2",
-        "step",
-        "size",
-        (
-            Series.of("-C1, progress", steps, -C[:, 1]),
-            Series.of("|C0|", steps, C[:, 0].abs() + 1e-300),
-            Series.of("|C2|", steps, C[:, 2].abs() + 1e-300),
-            Series.of("C3", steps, C[:, 3]),
-            Series.of("bound 0.1 of |C0|", steps, [0.1] * len(steps), "bound"),
-        ),
-        log_y=True,
+        ("step", "size"),
+        Series.of("-C1, progress", steps, -C[:, 1]),
+        Series.of("|C0|", steps, C[:, 0].abs() + 1e-300),
+        Series.of("|C2|", steps, C[:, 2].abs() + 1e-300),
+        Series.of("C3", steps, C[:, 3]),
+        Series.of("bound 0.1 of |C0|", steps, [0.1] * len(steps), "bound"),
+        log="y",
     )

@@ -10,6 +10,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import log_gap, predict_training, unit_data, vectorise
+from attangent.papers.common.figures import plot
 from attangent.papers.common.trends import at_most
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
@@ -26,15 +27,17 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     place="Appendix F, Eq. (24) and (25)",
     title="The update of the kernel predictor is the gradient of its loss",
     quote="the Eq. (25) is according to gamma(tau+1) = gamma(tau) - eta grad_gamma L_ntk(gamma(tau))",
-    statement="""Gradient descent on L(gamma) = 1/2 |m H* gamma - vec Y|^2 is printed as
-        gamma <- gamma - eta (m H* gamma - vec Y).""",
     quick=_SIZES,
     full={"n": 16, "d": 8, "d_out": 8, "m": 8192, "sigma": 1.0},
     seconds=0.4,
 )
 def kernel_update(settings: Settings, seed: int) -> Finding:
+    """Gradient descent on L(gamma) = 1/2 |m H* gamma - vec Y|^2 is printed as gamma <- gamma - eta (m H*
+    gamma - vec Y).
+    """
     p = softmax_regression(settings, seed)
-    mH, y = settings.m * p.network.kernel(p.X), vectorise(p.Y)
+    mH = settings.m * p.network.kernel(p.X)
+    y = vectorise(p.Y)
     gamma = torch.randn(len(y), generator=generator(seed, "gamma"), dtype=torch.float64)
     printed = mH @ gamma - y
     true = _gradient_of_loss(mH, y, gamma)
@@ -83,7 +86,8 @@ def _gradient_of_loss(mH: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
 
 def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -> Tensor:
     """The loss at each step of the kernel predictor, by the printed update or by the derived gradient."""
-    gamma, losses = torch.zeros_like(y), []
+    gamma = torch.zeros_like(y)
+    losses = []
     for _ in range(steps + 1):
         residual = mH @ gamma - y
         losses.append(0.5 * residual.square().sum())
@@ -98,14 +102,15 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     quote="""|F_ntk(gamma(tau), x_te)_l - F_nn(W(tau), x_te)_l| <= O(sqrt(nd)/lambda eps_l,test +
         sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H)""",
     rests_on=("P2/lemma-e.3", "P2/lemma-d.1", "P2/equation-25", "P2/appendix-f-features"),
-    statement="""If the kernel drifts by at most eps_H <= lambda/2 in training and by eps_test towards a test
-        point, then at every step the network and the kernel predictor of Eq. (25) differ there by at most
-        sqrt(nd)/lambda eps_test + sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H, up to a constant.""",
     quick={**_SIZES, "points": 16, "checks": 12, "widths": [256, 1024]},
     full={"widths": [256, 1024, 4096, 16384], "steps": 1000},
     seconds=1.0,
 )
 def equivalence(settings: Settings, seed: int) -> Finding:
+    """If the kernel drifts by at most eps_H <= lambda/2 in training and by eps_test towards a test point,
+    then at every step the network and the kernel predictor of Eq. (25) differ there by at most
+    sqrt(nd)/lambda eps_test + sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H, up to a constant.
+    """
     runs = [_coupling(settings | {"m": m}, seed) for m in settings.widths]
     last = runs[-1]
     return Finding(
@@ -137,19 +142,12 @@ def equivalence(settings: Settings, seed: int) -> Finding:
             "lambda_min": last["problem"].lambda_min,
         },
         figures=(
-            Figure(
+            plot(
                 "Network against kernel predictor at unseen points",
-                "width m",
-                "size",
-                (
-                    Series.of("largest coupling error", settings.widths, [run["error"] for run in runs]),
-                    Series.of(
-                        "bound of the theorem", settings.widths, [run["bound"] for run in runs], "bound"
-                    ),
-                    Series.of("largest |log L - log L|", settings.widths, [run["curve gap"] for run in runs]),
-                ),
-                log_x=True,
-                log_y=True,
+                ("width m", "size"),
+                Series.of("largest coupling error", settings.widths, [run["error"] for run in runs]),
+                Series.of("bound of the theorem", settings.widths, [run["bound"] for run in runs], "bound"),
+                Series.of("largest |log L - log L|", settings.widths, [run["curve gap"] for run in runs]),
             ),
         ),
     )
@@ -163,7 +161,8 @@ def _coupling(settings: Settings, seed: int) -> dict:
     run = p.train(settings, keep=times)
     residual = p.network.forward(p.X) - p.Y
     prediction = predict_training(p.kernel, residual, run.rate, width=settings.m)
-    test_kernel, initial = p.network.kernel(test, p.X), p.network.forward(test)
+    test_kernel = p.network.kernel(test, p.X)
+    initial = p.network.forward(test)
     trained = [run.snapshots[t] for t in times if t in run.snapshots]
     errors = torch.stack(
         [
@@ -195,7 +194,8 @@ def _coupling(settings: Settings, seed: int) -> dict:
 
 
 def _theorem_bound(p: SoftmaxRegression, eps_H: float, eps_test: Tensor) -> Tensor:
-    scale, lam = math.sqrt(p.size), p.lambda_min
+    scale = math.sqrt(p.size)
+    lam = p.lambda_min
     logarithm = math.log(p.size / (eps_H * p.network.m * lam)) if eps_H > 0 else 0.0
     return scale / lam * eps_test + scale / lam**2 * logarithm**2 * eps_H
 
@@ -206,12 +206,11 @@ def _theorem_bound(p: SoftmaxRegression, eps_H: float, eps_test: Tensor) -> Tens
     title="The feature map printed for the kernel",
     kind="identity",
     quote="phi(x)_l = 1/sqrt(m) x sum_r <v_l,r, S(0)> m S_r(0) ... K*_te = phi(x_te)' phi(X)",
-    statement="""phi(x)_l = x/sqrt(m) sum_r <v_lr, S(x)> m S_r(x) is a feature map of the kernel:
-        K = phi' phi.""",
     quick={"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0},
     seconds=0.1,
 )
 def feature_map(settings: Settings, seed: int) -> Finding:
+    """phi(x)_l = x/sqrt(m) sum_r <v_lr, S(x)> m S_r(x) is a feature map of the kernel: K = phi' phi."""
     p = softmax_regression(settings, seed)
     weights = _neuron_features(p)  # <v_lr, S_i> m S_ir as (l n, r)
     printed = weights.sum(dim=1, keepdim=True)
@@ -235,15 +234,13 @@ def feature_map(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"largest entry of the printed phi": printed.abs().max().item() / math.sqrt(settings.m)},
         figures=(
-            Figure(
+            plot(
                 "Diagonal of the kernel and of what features give",
-                "output and point",
-                "diagonal entry",
-                (
-                    Series.of("K", t, p.kernel.diagonal()),
-                    Series.of("features side by side", t, concatenated.diagonal(), "points"),
-                    Series.of("features as printed", t, gram.diagonal(), "points"),
-                ),
+                ("output and point", "diagonal entry"),
+                Series.of("K", t, p.kernel.diagonal()),
+                Series.of("features side by side", t, concatenated.diagonal(), "points"),
+                Series.of("features as printed", t, gram.diagonal(), "points"),
+                log="",
             ),
         ),
         remark="The printed sum over neurons is identically zero, since the softmax sums to one; the "
@@ -259,16 +256,13 @@ def _neuron_features(p: SoftmaxRegression) -> Tensor:
 
 def _updates_figure(network: Tensor, as_printed: Tensor, derived: Tensor) -> Figure:
     t = range(len(network))
-    return Figure(
+    return plot(
         "Two updates of the kernel predictor against the network",
-        "step",
-        "loss",
-        (
-            Series.of("network", t, network),
-            Series.of("Eq. (25) as printed", t[::15], as_printed[::15], "points"),
-            Series.of("true gradient, at its own rate", t, derived),
-        ),
-        log_y=True,
+        ("step", "loss"),
+        Series.of("network", t, network),
+        Series.of("Eq. (25) as printed", t[::15], as_printed[::15], "points"),
+        Series.of("true gradient, at its own rate", t, derived),
+        log="y",
     )
 
 
@@ -278,9 +272,6 @@ def _updates_figure(network: Tensor, as_printed: Tensor, derived: Tensor) -> Fig
     title="The logarithm of Theorem F.2 can be dropped",
     kind="theorem",
     quote="""<= O(1/(lambda sqrt n) log^2(nd/(m lambda))) <= O(1/(lambda sqrt n))""",
-    statement="""log^2(nd/(m lambda)) stays bounded for all m that the theorem allows, and
-        tau_0 = C/(m lambda) log(nd/(eps_H m lambda)), to which the proof of Theorem F.2 integrates, is
-        positive there.""",
     rests_on=("P2/theorem-f.2",),
     quick={"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "rate": 0.5,
            "decades": [1, 10, 100, 1000]},
@@ -288,11 +279,14 @@ def _updates_figure(network: Tensor, as_printed: Tensor, derived: Tensor) -> Fig
     seconds=0.1,
 )  # fmt: skip
 def logarithm(settings: Settings, seed: int) -> Finding:
-    """Arithmetic with the theorem's own m and eps_H = lambda/(2nd): the argument is far below 1, its log^2
-    grows.
+    """log^2(nd/(m lambda)) stays bounded for all m that the theorem allows, and tau_0 = C/(m lambda)
+    log(nd/(eps_H m lambda)), to which the proof of Theorem F.2 integrates, is positive there.
     """
+    # Arithmetic with the theorem's own m and eps_H = lambda/(2nd): the argument is far below 1, its log^2
+    # grows.
     p = softmax_regression(settings, seed)
-    log_nd, log_lam = math.log10(p.size), math.log10(p.lambda_min)
+    log_nd = math.log10(p.size)
+    log_lam = math.log10(p.lambda_min)
     least = constants(p, settings).log10_width + log_nd  # Theorem 6.5 asks for n^3 d^3
     argument = log_nd - (log_lam - math.log10(2) - log_nd) - least - log_lam
     widths = [least + decades for decades in settings.decades]
@@ -331,9 +325,6 @@ _REPAIR = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
     repairs="P2/equation-25",
     place="Appendix F, Eq. (25), repaired",
     title="The update is descent in function space",
-    statement="""gamma <- gamma - eta (m H* gamma - vec Y) is gradient descent on the function m K* gamma in
-        the norm of the kernel's space, not in gamma: each step multiplies the residual by I - eta m H*, as
-        training a wide network does.""",
     derivation="""m H* (gamma - eta (m H* gamma - y)) - y = (I - eta m H*)(m H* gamma - y). The gradient in
         gamma is m H*(m H* gamma - y) and multiplies the residual by I - eta (m H*)^2.""",
     quick={**_REPAIR, "tolerance": 0.02},
@@ -341,10 +332,17 @@ _REPAIR = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
     seconds=0.5,
 )
 def function_space(settings: Settings, seed: int) -> Finding:
+    """gamma <- gamma - eta (m H* gamma - vec Y) is gradient descent on the function m K* gamma in the norm of
+    the kernel's space, not in gamma: each step multiplies the residual by I - eta m H*, as training a wide
+    network does.
+    """
     p = softmax_regression(settings, seed)
-    mH, y, rate = settings.m * p.kernel, vectorise(p.Y), p.rate(settings.rate)
+    mH = settings.m * p.kernel
+    y = vectorise(p.Y)
+    rate = p.rate(settings.rate)
     gamma = torch.zeros_like(y)
-    losses, gap = [], 0.0
+    losses = []
+    gap = 0.0
     for _ in range(settings.steps + 1):
         residual = mH @ gamma - y
         losses.append(0.5 * residual.square().sum())
@@ -371,8 +369,6 @@ def function_space(settings: Settings, seed: int) -> Finding:
     repairs="P2/appendix-f-features",
     place="Appendix F.1, proof of Theorem F.2, repaired",
     title="Features of the neurons side by side",
-    statement="""phi(x)_l = (x <v_lr, S(x)> m S_r(x) / sqrt m) for r = 1..m, one after the other, has
-        phi(x)_l . phi(x')_l' equal to the kernel of Definition 3.6.""",
     derivation="""The inner product of the concatenation is the sum over r of the products, which is
         Definition 3.6; the printed sum over r inside phi is m(<a_l, S> - <a_l, S>) = 0.""",
     quick={"n": 8, "d": 4, "d_out": 3, "sigma": 1.0},
@@ -380,8 +376,13 @@ def function_space(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def features(settings: Settings, seed: int) -> Finding:
+    """phi(x)_l = (x <v_lr, S(x)> m S_r(x) / sqrt m) for r = 1..m, one after the other, has phi(x)_l .
+    phi(x')_l' equal to the kernel of Definition 3.6.
+    """
     p = softmax_regression(settings, seed)
-    S, a, m = p.network.probabilities(p.X), p.network.a, settings.m
+    S = p.network.probabilities(p.X)
+    a = p.network.a
+    m = settings.m
     weights = m * S * (a[:, None, :] - (S @ a.T).T[:, :, None])  # (l, i, r)
     phi = torch.einsum("ic,lir->lirc", p.X, weights).reshape(p.size, -1) / math.sqrt(m)
     gap = ((phi @ phi.T - p.kernel).norm() / p.kernel.norm()).item()
@@ -393,9 +394,6 @@ def features(settings: Settings, seed: int) -> Finding:
     repairs="P2/theorem-g.2-logarithm",
     place="Appendix F.1, Theorem F.2, repaired",
     title="Network and kernel predictor, without a logarithm",
-    statement="""With eta m lambda_max <= 1, |(H~_t - H*) r_t| <= eps_H |r_t|, eps_H <= lambda/2, and |(K~_t
-        - K*) r_t| <= eps_test |r_t| along every step, network and kernel predictor differ at the test point
-        by at most (2 |r_0| / lambda)(eps_test + |K*| eps_H / lambda), at every step.""",
     derivation="""With a = eta m lambda, |r_t| <= (1 - a/2)^t |r_0|; the difference D_t on the data obeys
         D_(t+1) = (I - eta m H*) D_t + eta m (H* - H~_t) r_t up to sign, so that sum |D_t| <= eta m eps_H
         (1/a)(2/a) |r_0|; at the test point sum eta m (eps_test |r_t| + |K*| |D_t|). Shown at more length in
@@ -405,11 +403,16 @@ def features(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )
 def coupling(settings: Settings, seed: int) -> Finding:
+    """With eta m lambda_max <= 1, |(H~_t - H*) r_t| <= eps_H |r_t|, eps_H <= lambda/2, and |(K~_t - K*) r_t|
+    <= eps_test |r_t| along every step, network and kernel predictor differ at the test point by at most (2
+    |r_0| / lambda)(eps_test + |K*| eps_H / lambda), at every step.
+    """
     p = softmax_regression(settings, seed)
     test, _ = unit_data(settings.points, settings.d, settings.d_out, seed + 1_000_000)
     steps = range(settings.steps + 1)
     run = p.train(settings, keep=list(steps))
-    step, K = run.rate * settings.m, p.network.kernel(test, p.X)
+    step = run.rate * settings.m
+    K = p.network.kernel(test, p.X)
     data = torch.stack([vectorise(run.snapshots[t].forward(p.X) - p.Y) for t in steps])
     tests = torch.stack([vectorise(run.snapshots[t].forward(test)) for t in steps])
     lengths = data[:-1].norm(dim=1, keepdim=True)

@@ -10,6 +10,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.diffusion_setting import LOG_TIMES, MIXTURE
 from attangent.papers.p2_softmax.diffusion import (
     ExactScore,
@@ -32,14 +33,15 @@ from attangent.papers.p2_softmax.diffusion.sampling import Method
     kind="identity",
     quote="""x(t) = exp(-int 1/2 g) x(0) + exp(-int 1/2 g) int exp(int 1/2 g) sqrt(g) dB ... y(t) = x(T - t)
         ... transforms noise into samples from the target distribution""",
-    statement="""x(t) = alpha x(0) + sqrt(1 - alpha^2) z with alpha = exp(-1/2 int g) solves the forward
-        process, grad log p_t(x) = (alpha E[x(0) | x(t) = x] - x) / (1 - alpha^2), and the backward process
-        with that score turns noise into samples of the data.""",
     quick={**LOG_TIMES, "points": 300, "grid": 240, "samples": 8000, "steps": 40, "walks": [5, 10, 20]},
     full={"points": 1000, "samples": 20000, "steps": 80, "walks": [5, 10, 20, 40]},
     seconds=2.5,
 )
 def score_relation(settings: Settings, seed: int) -> Finding:
+    """x(t) = alpha x(0) + sqrt(1 - alpha^2) z with alpha = exp(-1/2 int g) solves the forward process, grad
+    log p_t(x) = (alpha E[x(0) | x(t) = x] - x) / (1 - alpha^2), and the backward process with that score
+    turns noise into samples of the data.
+    """
     walks = _walks(settings, seed)
     return Finding(
         conclusions=(*_identities(settings, seed), *_sampled(settings, seed, walks)),
@@ -137,13 +139,15 @@ def _moment_gap(process: ForwardProcess) -> float:
 
 def _fokker_planck_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor) -> float:
     """d log p/dt = g/2 (d + x.s + div s + |s|^2), and minus that for the drift g (x/2 + s) of Eq. (4)."""
-    free, time = x.clone().requires_grad_(), t.clone().requires_grad_()
+    free = x.clone().requires_grad_()
+    time = t.clone().requires_grad_()
     log_density = target.log_density(process, time, free).sum()
     s, change = torch.autograd.grad(log_density, (free, time), create_graph=True)
     rows = [torch.autograd.grad(s[:, i].sum(), free, retain_graph=True)[0][:, i] for i in range(target.d)]
     divergence = torch.stack(rows).sum(dim=0)
     g = process.schedule.g(t)
-    square, inward = s.square().sum(dim=1), (x * s).sum(dim=1)
+    square = s.square().sum(dim=1)
+    inward = (x * s).sum(dim=1)
     forward = 0.5 * g * (target.d + inward + divergence + square)
     # -div((x/2 + s) p) + Laplacian(p)/2, divided by p, for the process run backwards
     backward = -g * (0.5 * target.d + 0.5 * inward + divergence + square) + 0.5 * g * (divergence + square)
@@ -185,12 +189,12 @@ def _walks_figure(walks: dict[str, dict[int, float]]) -> Figure:
     curves = [Series.of(names[method], list(walk), list(walk.values())) for method, walk in walks.items()]
     steps = list(walks["sde"])
     floor = Series.of("true against true", steps, [1.0] * len(steps), "bound")
-    return Figure(
+    return plot(
         "Samples of the exact score",
-        "steps of the sampler",
-        "sliced Wasserstein distance / floor",
-        (*curves, floor),
-        log_x=True,
+        ("steps of the sampler", "sliced Wasserstein distance / floor"),
+        *curves,
+        floor,
+        log="x",
     )
 
 
@@ -211,9 +215,6 @@ class LinearScore:
     kind="misprint",
     quote="""As the hardness of estimate grad log p_t term in Eq. (5), equivalently, we minimize the following
         denoising score matching (6)""",
-    statement="""E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ by a number that does not depend
-        on the estimator s, at every t, so that over one interval of times both have the same minimiser; and
-        so do Eq. (5) over [0, T] and Eq. (6) over [T_0, T].""",
     quick={
         **MIXTURE,
         "T0": 0.5,
@@ -226,7 +227,11 @@ class LinearScore:
     seconds=1.0,
 )
 def equivalence(settings: Settings, seed: int) -> Finding:
-    """Differences of the objectives for three estimators, in standard errors; minimisers in closed form."""
+    """E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ by a number that does not depend on the
+    estimator s, at every t, so that over one interval of times both have the same minimiser; and so do Eq.
+    (5) over [0, T] and Eq. (6) over [T_0, T].
+    """
+    # Differences of the objectives for three estimators, in standard errors; minimisers in closed form.
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
     apart = _gaps(process, target, settings, seed)
@@ -264,7 +269,8 @@ def _gaps(process: ForwardProcess, target: GaussianMixture, settings: Settings, 
     """
     rng = generator(seed, "objectives")
     count = settings.points // settings.times
-    exact, worst = ExactScore(process, target), 0.0
+    exact = ExactScore(process, target)
+    worst = 0.0
     for t in torch.linspace(process.T0, process.T, settings.times, dtype=torch.float64):
         x0 = target.draw(count, rng)
         x = process.noised(x0, t.expand(count), rng)
@@ -290,8 +296,6 @@ def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, s
     repairs="P2/equation-6",
     place="Section 6.1, Eq. (5) and (6), repaired",
     title="One interval for both objectives",
-    statement="""Over [T_0, T] in both, Eq. (5) and (6) differ by a constant: for estimators -theta x their
-        minimisers agree, int d dt / int E|x|^2 dt.""",
     derivation="""E[grad log p_(t|0) | x(t)] = grad log p_t, so that E<s, grad log p_(t|0)> = E<s, grad log
         p_t> for every s; for s = -theta x both are theta d, since E<x, grad log p_t> = -d.""",
     quick={**MIXTURE, "points": 100_000, "errors": 4.5},
@@ -299,6 +303,9 @@ def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, s
     seconds=0.5,
 )
 def one_interval(settings: Settings, seed: int) -> Finding:
+    """Over [T_0, T] in both, Eq. (5) and (6) differ by a constant: for estimators -theta x their minimisers
+    agree, int d dt / int E|x|^2 dt.
+    """
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
     rng = generator(seed, "one interval")

@@ -65,7 +65,9 @@ class Constants:
 
 
 def constants(problem: SoftmaxRegression, settings: Settings) -> Constants:
-    nd, m, lam = problem.size, settings.m, problem.lambda_min
+    nd = problem.size
+    m = settings.m
+    lam = problem.lambda_min
     log_nd = math.log(nd / settings.delta)
     B = max(settings.get("C", 10.0) * settings.sigma * math.sqrt(log_nd), 1.0)
     start = (problem.network.forward(problem.X) - problem.Y).norm().item()

@@ -12,6 +12,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, TwoLayerNetwork, unit_data
+from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
 
 NETWORKS = {"ReLU": ReLUNetwork, "exp": ExpNetwork, "softmax": SoftmaxNetwork}
@@ -59,9 +60,6 @@ class Row:
         number of neurons and training steps to converge as that with ReLU or exponential activation
         functions.""",
     rests_on=("P2/corollary-4.3", "P2/lemma-5.1"),
-    statement="""To reach a loss epsilon a two-layer softmax network needs about as many neurons,
-        lambda^-2 n^(2+o(1)) log^2 n, and steps, lambda^-2 n^(2+o(1)) log(n/epsilon), as one with ReLU or
-        exp, because its normaliser keeps the kernel from changing much.""",
     quick={
         "n": 12, "d": 6, "d_out": 1, "sigma": 1.0, "epsilon": 1e-3, "rate": 1.0, "steps": 200, "R": 0.01,
         "widths": [32, 128, 512, 2048], "same_steps": 2.0, "same_neurons": 4.0, "enough": 3.0,
@@ -70,6 +68,10 @@ class Row:
     seconds=1.5,
 )  # fmt: skip
 def table(settings: Settings, seed: int) -> Finding:
+    """To reach a loss epsilon a two-layer softmax network needs about as many neurons, lambda^-2 n^(2+o(1))
+    log^2 n, and steps, lambda^-2 n^(2+o(1)) log(n/epsilon), as one with ReLU or exp, because its normaliser
+    keeps the kernel from changing much.
+    """
     X, Y = unit_data(settings.n, settings.d, settings.d_out, seed)
     rows = {name: _row(network, settings, seed, X, Y) for name, network in NETWORKS.items()}
     least = min(row.widest.lambda_min for row in rows.values())
@@ -168,24 +170,20 @@ def _moves(network: TwoLayerNetwork, seed: int, X: Tensor, Y: Tensor) -> Iterato
 
 
 def _steps_figure(rows: dict[str, Row]) -> Figure:
-    return Figure(
+    return plot(
         "Steps to epsilon against the number of neurons",
-        "neurons m",
-        "steps",
-        tuple(
+        ("neurons m", "steps"),
+        *(
             Series.of(name, list(row.runs), [run.steps for run in row.runs.values()])
             for name, row in rows.items()
         ),
-        log_x=True,
-        log_y=True,
     )
 
 
 def _loss_figure(rows: dict[str, Row]) -> Figure:
-    return Figure(
+    return plot(
         "Loss of the widest networks",
-        "step",
-        "loss",
-        tuple(Series.of(name, range(len(row.widest.loss)), row.widest.loss) for name, row in rows.items()),
-        log_y=True,
+        ("step", "loss"),
+        *(Series.of(name, range(len(row.widest.loss)), row.widest.loss) for name, row in rows.items()),
+        log="y",
     )

@@ -1,12 +1,7 @@
 """Diffusion with a softmax score estimator: processes, known targets, estimators, samplers, error terms."""
 
 from attangent.papers.p2_softmax.diffusion.dataset import ScoreData, draw_data, noised_data
-from attangent.papers.p2_softmax.diffusion.errors import (
-    ErrorTerms,
-    SampleMean,
-    error_terms,
-    hilbert_function,
-)
+from attangent.papers.p2_softmax.diffusion.errors import ErrorTerms, SampleMean, error_terms, hilbert_function
 from attangent.papers.p2_softmax.diffusion.estimator import (
     ExactScore,
     ScoreEstimator,

@@ -29,13 +29,7 @@ class Scorer(Protocol):
 
 
 def sample(
-    score: Scorer,
-    process: ForwardProcess,
-    n: int,
-    method: Method = "sde",
-    *,
-    steps: int = 200,
-    seed: int = 0,
+    score: Scorer, process: ForwardProcess, n: int, method: Method = "sde", *, steps: int = 200, seed: int = 0
 ) -> Float[Tensor, "n d"]:
     """Draw samples of x(T0), walking back from N(0, I) at time T.
 

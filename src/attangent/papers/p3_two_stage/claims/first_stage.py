@@ -9,6 +9,7 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
@@ -26,15 +27,16 @@ SMALL_RATIO = 0.01
     place="Section 4.1, Theorem 1 (Appendix F.1); r << u and the small zeta in Section 3.1",
     title="Stage 1: the hard part is not learned",
     quote="the hard-to-fit component Q is not efficiently learned by g within t_1 iterations",
-    statement="""Under Assumption 1, with r << u and V_0 -> 0, after t_1 = 1/(eta_1 lambda) steps (a.1) the
-        signal weights of V have a norm of order 1/Poly(d), and (a.2) K2 >= log 2 - 1/sqrt(log d) - sqrt(log d
-        / N) up to constants.""",
     quick={**ASSUMED, "dimensions": [16, 64, 256, 1024], "N_per_d": 2, "runs": 20, "ratio_power": 1.0},
     full={"dimensions": [16, 64, 256, 1024, 4096], "runs": 100},
     seconds=1.5,
     rests_on=("P3/proposition-2", "P3/proposition-4", "P3/lemma-6", "P3/equation-21", "P3/activation-count"),
 )
 def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1, with r << u and V_0 -> 0, after t_1 = 1/(eta_1 lambda) steps (a.1) the signal
+    weights of V have a norm of order 1/Poly(d), and (a.2) K2 >= log 2 - 1/sqrt(log d) - sqrt(log d / N) up to
+    constants.
+    """
     found = _hard_over_dimensions(settings, seed)
     fixed = _hard_over_dimensions(settings | {"ratio_power": 0.0, "runs": 8}, seed)
     d = settings.dimensions
@@ -99,10 +101,12 @@ def _ratio(settings: Settings, d: int) -> float:
 
 
 def _hard_over_dimensions(settings: Settings, seed: int) -> _HardStage:
-    norms, above = [], [math.nan]
+    norms = []
+    above = [math.nan]
     for d in settings.dimensions:
         sized = settings | {"r": settings.u * _ratio(settings, d)}
-        scale, N = Assumption1.of(sized, d), settings.N_per_d * d
+        scale = Assumption1.of(sized, d)
+        N = settings.N_per_d * d
         end = _hard_stage_one(sized, scale, N, seed)
         norms.append(signal_norm(end.signal.V))
         bound = math.log(2) - 1 / scale.root_log - math.sqrt(math.log(d) / N)
@@ -123,17 +127,12 @@ def _hard_stage_one(settings: Settings, scale: Assumption1, N: int, seed: int) -
 
 
 def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Figure:
-    return Figure(
+    return plot(
         "Signal of V after the first stage",
-        "d",
-        "norm",
-        (
-            Series.of("r / u falls with d, mean of runs", dimensions, shrinking.mean(1)),
-            Series.of("r / u falls with d, 90 % quantile", dimensions, shrinking.quantile(0.9, dim=1)),
-            Series.of("r / u fixed, mean of runs", dimensions, fixed.mean(1)),
-        ),
-        log_x=True,
-        log_y=True,
+        ("d", "norm"),
+        Series.of("r / u falls with d, mean of runs", dimensions, shrinking.mean(1)),
+        Series.of("r / u falls with d, 90 % quantile", dimensions, shrinking.quantile(0.9, dim=1)),
+        Series.of("r / u fixed, mean of runs", dimensions, fixed.mean(1)),
     )
 
 
@@ -142,18 +141,20 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
     place="Section 4.1, Theorem 2 (Appendix F.2)",
     title="Stage 1: the easy part is learned",
     quote="the network h learns the easy-to-fit component P within t_1 iterations",
-    statement="""Under Assumption 1, after t_1 steps, (b.1) the signal weights of W have a norm of order d
-        log(1/eps_(W,1)), and (b.2) K1 <= eps_(W,1) + sqrt(d) log(d) eps_W / L + 1/sqrt(log d) up to
-        constants, which goes to 0 as d grows.""",
     quick={**ASSUMED, "dimensions": [8, 16, 24, 40], "N": 16, "runs": 3},
     full={"dimensions": [8, 16, 32, 64], "N": 32},
     seconds=0.8,
     rests_on=("P3/proposition-4", "P3/equation-21", "P3/equation-23", "P3/activation-count"),
 )
 def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1, after t_1 steps, (b.1) the signal weights of W have a norm of order d
+    log(1/eps_(W,1)), and (b.2) K1 <= eps_(W,1) + sqrt(d) log(d) eps_W / L + 1/sqrt(log d) up to constants,
+    which goes to 0 as d grows.
+    """
     measured = [_easy_stage_one(settings, d, seed) for d in settings.dimensions]
     ratios = [m.norm / m.asked_norm for m in measured]
-    last, d = measured[-1], settings.dimensions
+    last = measured[-1]
+    d = settings.dimensions
     losses = [m.easy_loss for m in measured]
     return Finding(
         hypotheses=assumption_1(settings),
@@ -196,17 +197,12 @@ def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
 
 
 def _easy_figure(settings: Settings, measured: list["_EasyStage"]) -> Figure:
-    return Figure(
+    return plot(
         "Signal of W after the first stage",
-        "d",
-        "norm",
-        (
-            Series.of("measured", settings.dimensions, [m.norm for m in measured]),
-            Series.of("K/lambda", settings.dimensions, [m.largest_norm for m in measured], "bound"),
-            Series.of("d log(1/eps)", settings.dimensions, [m.asked_norm for m in measured]),
-        ),
-        log_x=True,
-        log_y=True,
+        ("d", "norm"),
+        Series.of("measured", settings.dimensions, [m.norm for m in measured]),
+        Series.of("K/lambda", settings.dimensions, [m.largest_norm for m in measured], "bound"),
+        Series.of("d log(1/eps)", settings.dimensions, [m.asked_norm for m in measured]),
     )
 
 
@@ -257,10 +253,6 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
     repairs="P3/theorem-2",
     place="ours",
     title="How much of the easy part stage 1 learns, and from which lambda on it is learned",
-    statement="""Under Assumption 1 and for many and long prompts the signal of W at t_1 is (1 - (1 -
-        eta_1 lambda)^(t_1)) mu^2/(8 lambda) w* w*' with mu = (1 + sqrt(2/pi))/sqrt(d): of order
-        sqrt(log d)/d. Within t_1 steps the easy part is learned where lambda is at most of order
-        1/(d^2 log(1/eps_(W,1))).""",
     derivation="""While answers are near 0 every slope is -1/2. (x, y) and (-x, -y) have the same law and y
         x is the same in both, so that E[y x 1(x'W x_L > 0)] = mu w*/2; averaged over the query the gradient
         is -(1/2)(1/2)(mu/2) mu w* w*' = -mu^2/8 w* w*'. Summing it under decay gives the signal. It reaches
@@ -270,6 +262,10 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
     seconds=0.9,
 )
 def easy_part_after_stage_one(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1 and for many and long prompts the signal of W at t_1 is (1 - (1 - eta_1
+    lambda)^(t_1)) mu^2/(8 lambda) w* w*' with mu = (1 + sqrt(2/pi))/sqrt(d): of order sqrt(log d)/d. Within
+    t_1 steps the easy part is learned where lambda is at most of order 1/(d^2 log(1/eps_(W,1))).
+    """
     scale = Assumption1.of(settings, settings.d)
     data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
     weak = easy_pull(settings.d) / (4 * settings.d * math.log(1 / scale.epsilon(scale.easy)))

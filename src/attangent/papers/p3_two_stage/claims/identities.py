@@ -23,13 +23,14 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     place="Section 3.2, Equation 2",
     quote="This structure exhibits a strong property of linear decomposability over the model output",
     title="The output is the mean of the two virtual networks",
-    statement="""With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2, where h
-        sees only the easy parts through W and g only the hard parts through V.""",
     quick={**_SMALL, "off_diagonal": 0.0},
     full={"d": 32, "L": 129},
     seconds=0.1,
 )
 def linear_decomposition(settings: Settings, seed: int) -> Finding:
+    """With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2, where h sees only
+    the easy parts through W and g only the hard parts through V.
+    """
     data, model, prompts = _drawn(settings, seed)
     U = torch.block_diag(model.weights.W[0], model.weights.V[0])
     U[: data.d, data.d :] = settings.off_diagonal
@@ -44,7 +45,8 @@ def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
     """Equation 1 on X = diag(X_1, X_2) (2d x 2L) with the query (x_L1, x_L2) and the labels written twice."""
     n, L, d = prompts.x1.shape
     X = torch.zeros(n, 2 * d, 2 * L, dtype=torch.float64)
-    X[:, :d, :L], X[:, d:, L:] = prompts.x1.mT, prompts.x2.mT
+    X[:, :d, :L] = prompts.x1.mT
+    X[:, d:, L:] = prompts.x2.mT
     query = torch.cat((prompts.x1[:, -1], prompts.x2[:, -1]), -1)
     labels = torch.cat((prompts.y[:, :-1], torch.zeros(n, 1, dtype=torch.float64)), -1).repeat(1, 2)
     return (labels * (X.mT @ U @ query[:, :, None])[..., 0].relu()).sum(-1) / (2 * L)
@@ -56,14 +58,15 @@ def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
     place="Appendix E, Proposition 1",
     quote="By signal-noise decomposition, we have the updating rules for signal weight and noise weight",
     title="Signal and noise weights in closed form",
-    statement="""At a constant rate the signal weights are minus the sum of all gradients, each shrunk by (1
-        - eta lambda) per later step, and the noise weights the shrunk start minus the likewise shrunk
-        noise; the model's weights are their sum.""",
     quick={**_SMALL, "rate": 3.0, "second_rate": 3.0, "steps": 40, "weight_decay": 0.01},
     full={"d": 16, "L": 65, "steps": 400},
     seconds=0.2,
 )
 def signal_and_noise(settings: Settings, seed: int) -> Finding:
+    """At a constant rate the signal weights are minus the sum of all gradients, each shrunk by (1 - eta
+    lambda) per later step, and the noise weights the shrunk start minus the likewise shrunk noise; the
+    model's weights are their sum.
+    """
     run = _WatchedRun(settings, seed)
     gaps = [run.gap_to_sums(constant=True), run.gap_to_sums(constant=False)]
     return Finding(
@@ -110,7 +113,8 @@ class _WatchedRun:
         rates = torch.tensor([self.rates[0]] * steps if constant else self.rates[:steps], dtype=torch.float64)
         kept = 1 - rates * self.decay
         after = torch.cat((kept.flip(0).cumprod(0).flip(0)[1:], kept.new_ones(1)))  # prod of later steps
-        end, gap = self.course.ends[-1], 0.0
+        end = self.course.ends[-1]
+        gap = 0.0
         for i in (0, 1):
             drift, shocks = (
                 torch.einsum("t,t...->...", rates * after, torch.stack([part[i] for part in parts[:steps]]))
@@ -137,13 +141,14 @@ class _WatchedRun:
     place="Appendix E, Proposition 2",
     title="The gradients as printed, and with the labels put back",
     quote="then we have the derivative over weight U of empirical loss",
-    statement="""The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over
-        W, whether l' is the derivative in y_L f (Appendix E) or in f (Appendix H).""",
     quick=dict(_SMALL),
     full={"d": 16, "L": 65},
     seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
+    """The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over W, whether
+    l' is the derivative in y_L f (Appendix E) or in f (Appendix H).
+    """
     _, model, prompts = _drawn(settings, seed)
     wanted = autograd_gradient(model, prompts)
     readings = {
@@ -189,8 +194,6 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
     repairs="P3/proposition-2",
     place="ours",
     title="The gradients with the labels put back",
-    statement="""The gradient of the loss over V is the mean of -sigmoid(-y_L f) y_L/(2L) sum_i y_i 1(x_i'V
-        x_L) x_i x_L', likewise over W.""",
     derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
         f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line has to be read with
         the labels, X diag(y) 1(.) x_L'.""",
@@ -199,8 +202,12 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
     seconds=0.1,
 )
 def gradients_with_labels(settings: Settings, seed: int) -> Finding:
+    """The gradient of the loss over V is the mean of -sigmoid(-y_L f) y_L/(2L) sum_i y_i 1(x_i'V x_L) x_i
+    x_L', likewise over W.
+    """
     _, model, prompts = _drawn(settings, seed)
-    wanted, given = autograd_gradient(model, prompts), model.gradient(prompts)
+    wanted = autograd_gradient(model, prompts)
+    given = model.gradient(prompts)
     return Finding(
         conclusions=tuple(
             Conclusion(f"gradient of {name}: relative error", "<=", EXACT, relative(given[i], wanted[i]))
@@ -222,10 +229,6 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
     quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
     title="The noise weights over time",
-    statement="""From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and take on fresh
-        Gaussian noise; with tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard
-        deviation stays tau_0, and what a second stage adds has a variance of at most 2 tau_0^2 eta_2 /
-        eta_1.""",
     quick={
         "d": 40,
         "std": 0.5,
@@ -240,6 +243,10 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
     seconds=0.3,
 )
 def noise_over_time(settings: Settings, seed: int) -> Finding:
+    """From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and take on fresh Gaussian noise;
+    with tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard deviation stays tau_0, and
+    what a second stage adds has a variance of at most 2 tau_0^2 eta_2 / eta_1.
+    """
     s = settings
     data = TwoStageData(s.d, 2)
     model = ReluAttention(s.d, std=s.std, seed=seed)

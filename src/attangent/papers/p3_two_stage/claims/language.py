@@ -8,6 +8,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.data.places import data_file
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.facts.corpora import (
     FactCorpus,
     TypedFacts,
@@ -243,8 +244,8 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
     }
     losses = {"type_loss": "-log p(type)", "answer_loss": "-log p(answer | type)"}
     return (
-        Figure(f"Answers over training ({run.corpus.source})", "epoch", "share", curves(accuracies)),
-        Figure(f"The loss in two parts ({run.corpus.source})", "epoch", "nats", curves(losses)),
+        plot(f"Answers over training ({run.corpus.source})", ("epoch", "share"), *curves(accuracies), log=""),
+        plot(f"The loss in two parts ({run.corpus.source})", ("epoch", "nats"), *curves(losses), log=""),
     )
 
 

@@ -10,6 +10,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.two_stage_setting import easy_slope
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
@@ -30,14 +31,14 @@ SETTING = {
     place="Appendix E, Proposition 6",
     title="What the noise weights answer is small",
     quote="Under the same setting as Lemma 6, we have w.h.p over the randomness of U",
-    statement="""With labels that are fair coins beside the tokens (the setting of Lemma 6), the answer of the
-        noise weights alone is at most a constant times tau_0 |x|^2 sqrt(d log d / L) with high
-        probability.""",
     quick={**SETTING, "lengths": [33, 129, 513, 1025], "draws": 200},
     full={"lengths": [33, 129, 513, 2049, 4097], "draws": 300},
     seconds=0.8,
 )
 def noise_answers_little(settings: Settings, seed: int) -> Finding:
+    """With labels that are fair coins beside the tokens (the setting of Lemma 6), the answer of the noise
+    weights alone is at most a constant times tau_0 |x|^2 sqrt(d log d / L) with high probability.
+    """
     found = answers_over_lengths(settings, seed)
     return Finding(
         hypotheses=(
@@ -77,15 +78,15 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     title="What the noise weights answer on the prompts of Section 3.1",
     quote="With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~ "
     "1/Poly(d) =: eps_{W,1}",
-    statement="""On the prompts of Section 3.1 the answer of the noise weights is at most a constant times
-        eps_(W,1) = tau_0 |x|^2 sqrt(d log d / L) for P parts, and likewise eps_(V,1) for Q parts: it falls
-        like L^(-1/2).""",
     quick={**SETTING, "independent_labels": False},
     full={"lengths": [129, 513, 2049, 4097], "draws": 300},
     seconds=1.2,
     rests_on=("P3/proposition-6", "P3/proposition-7"),
 )
 def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
+    """On the prompts of Section 3.1 the answer of the noise weights is at most a constant times eps_(W,1) =
+    tau_0 |x|^2 sqrt(d log d / L) for P parts, and likewise eps_(V,1) for Q parts: it falls like L^(-1/2).
+    """
     found = answers_over_lengths(settings, seed)
     return Finding(
         conclusions=tuple(
@@ -163,21 +164,16 @@ def _printed_bound(settings: Settings, name: str, L: int) -> float:
 
 
 def _figure(settings: Settings, found: NoiseAnswers) -> Figure:
-    return Figure(
+    return plot(
         "What the noise weights answer",
-        "L",
-        "95 % quantile of |answer|",
-        (
-            *(Series.of(f"{name} parts", settings.lengths, found.sizes[name]) for name in "PQ"),
-            Series.of(
-                "bound for P parts, constant 1",
-                settings.lengths,
-                [_printed_bound(settings, "P", L) for L in settings.lengths],
-                "bound",
-            ),
+        ("L", "95 % quantile of |answer|"),
+        *(Series.of(f"{name} parts", settings.lengths, found.sizes[name]) for name in "PQ"),
+        Series.of(
+            "bound for P parts, constant 1",
+            settings.lengths,
+            [_printed_bound(settings, "P", L) for L in settings.lengths],
+            "bound",
         ),
-        log_x=True,
-        log_y=True,
     )
 
 
@@ -186,15 +182,16 @@ def _figure(settings: Settings, found: NoiseAnswers) -> Figure:
     place="Appendix E, Proposition 7",
     title="What the signal changes in the noise weights' answer",
     quote="with Proposition 6, we have w.h.p over the randomness of U, for all U ... L^{-1/3}",
-    statement="""With labels that are fair coins beside the tokens, replacing the activation pattern of the
-        noise weights by that of noise and signal changes the noise weights' answer by at most a constant
-        times |x|^2 (K/lambda)^(7/3) tau_0^(-4/3) L^(-1/3), for every signal of norm at most K/lambda.""",
     quick={**SETTING, "signal": 1.0, "draws": 40},
     full={"lengths": [33, 129, 513, 2049, 4097], "draws": 200},
     seconds=0.5,
     rests_on=("P3/lemma-6", "P3/proposition-6"),
 )
 def signal_changes_little(settings: Settings, seed: int) -> Finding:
+    """With labels that are fair coins beside the tokens, replacing the activation pattern of the noise
+    weights by that of noise and signal changes the noise weights' answer by at most a constant times |x|^2
+    (K/lambda)^(7/3) tau_0^(-4/3) L^(-1/3), for every signal of norm at most K/lambda.
+    """
     changes = [_largest_change(settings, L, seed) for L in settings.lengths]
     return Finding(
         hypotheses=(
@@ -224,7 +221,8 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
     part = data.sample(1, runs=settings.draws, seed=seed).p
     part = _fair(part, seed) if settings.independent_labels else part
     values = scores(part, noise)[:, 0, 0]  # (runs, L - 1)
-    query, context = part.query[:, 0], part.context[:, 0]
+    query = part.query[:, 0]
+    context = part.context[:, 0]
     most = torch.zeros(settings.draws, dtype=torch.float64)
     for axis in torch.eye(settings.d, dtype=torch.float64):
         pull = settings.signal * (context @ axis) * query.norm(dim=-1, keepdim=True)
@@ -239,10 +237,6 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
     repairs="P3/equation-21",
     place="ours",
     title="What the noise weights answer on the prompts of Section 3.1",
-    statement="""On the prompts of Section 3.1 the answer of the noise weights is (mu/2) w*'W x_L for P
-        parts, and -(|b| - |a|)_+ / 4 with a = z'V x_L, b = zeta'V x_L for Q parts, up to tau_0 |x|^2 sqrt(d
-        log d / L). The first is of order tau_0 / sqrt(d), the second at most tau_0 r |x| / 4: neither falls
-        with L.""",
     derivation="""The tokens of a context are independent given W and x_L, so that the answer is its mean up
         to Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second vanishes since (x,
         y) and (-x, -y) have the same law, and E[y x] = mu w*. For Q parts the mean is relu(a)/2 -
@@ -252,6 +246,10 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
     seconds=0.8,
 )
 def answers_have_a_mean(settings: Settings, seed: int) -> Finding:
+    """On the prompts of Section 3.1 the answer of the noise weights is (mu/2) w*'W x_L for P parts, and -(|b|
+    - |a|)_+ / 4 with a = z'V x_L, b = zeta'V x_L for Q parts, up to tau_0 |x|^2 sqrt(d log d / L). The first
+    is of order tau_0 / sqrt(d), the second at most tau_0 r |x| / 4: neither falls with L.
+    """
     found = answers_over_lengths(settings, seed)
     return Finding(
         conclusions=tuple(

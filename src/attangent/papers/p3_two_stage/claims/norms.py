@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
@@ -20,13 +21,14 @@ ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4,
     place="Appendix E, Propositions 3 and 4, the bounds on rows",
     title="Rows of the gradient and of the signal weights",
     quote="Assume that L is K-Lipschitz continuous, then ... ||[grad_W L(U)]_i||_2 <~ K / sqrt(d)",
-    statement="""Where the gradient has norm at most K everywhere, its rows have norm at most a constant times
-        K/sqrt(d), and the rows of the signal weights at most a constant times K/(lambda sqrt(d)).""",
     quick=ROWS,
     full={"dimensions": [8, 16, 32, 64, 128, 256], "runs": 10},
     seconds=0.5,
 )
 def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
+    """Where the gradient has norm at most K everywhere, its rows have norm at most a constant times
+    K/sqrt(d), and the rows of the signal weights at most a constant times K/(lambda sqrt(d)).
+    """
     ratios = [row_ratios(settings, d, seed) for d in settings.dimensions]
     names = ("gradient over W", "gradient over V", "signal of W", "signal of V")
     largest = "largest row sqrt(d)"
@@ -46,16 +48,13 @@ def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
             f"{largest} / bound at the largest d, {name}": ratios[-1][i] for i, name in enumerate(names)
         },
         figures=(
-            Figure(
+            plot(
                 "The largest row",
-                "d",
-                "largest row sqrt(d) / bound",
-                tuple(
+                ("d", "largest row sqrt(d) / bound"),
+                *(
                     Series.of(name, settings.dimensions, [ratio[i] for ratio in ratios])
                     for i, name in enumerate(names)
                 ),
-                log_x=True,
-                log_y=True,
             ),
         ),
         remark="K is the largest norm seen on the way. Nothing spreads the gradient evenly over its rows: "
@@ -71,7 +70,8 @@ def row_ratios(settings: Settings, d: int, seed: int) -> tuple[float, float, flo
     """
     data = TwoStageData(d, settings.L, frame=settings.frame, seed=seed)
     model = ReluAttention(d, std=settings.std, runs=settings.runs, seed=seed)
-    decay, seen = 1 / math.sqrt(math.log(d)), list[ReluWeights]()
+    decay = 1 / math.sqrt(math.log(d))
+    seen = list[ReluWeights]()
     config = NoisySGD((ConstantRate(0.5, settings.steps),), decay, settings.std, record_every=10**9)
     prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
     course = train(model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: seen.append(g))
@@ -96,9 +96,6 @@ def _largest_row(matrices: Tensor) -> float:
     repairs="P3/proposition-3",
     place="ours",
     title="Rows in a frame that is drawn at random",
-    statement="""In an orthonormal frame drawn at random apart from the data, the rows of a gradient of norm
-        at most K have norm at most a constant times K sqrt(log d / d) with high probability; without that
-        only K.""",
     derivation="""In a random frame row i is r_i'G with r_i uniform on the sphere and independent of G, so
         that E|r_i'G|^2 = |G|_F^2/d. r -> |r'G| is Lipschitz with the constant |G|_F, hence by concentration
         on the sphere no row exceeds |G|_F (1 + sqrt(6 log d)) / sqrt(d) but with probability of order d^-2;
@@ -108,6 +105,9 @@ def _largest_row(matrices: Tensor) -> float:
     seconds=0.4,
 )
 def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
+    """In an orthonormal frame drawn at random apart from the data, the rows of a gradient of norm at most K
+    have norm at most a constant times K sqrt(log d / d) with high probability; without that only K.
+    """
     (d,) = settings.dimensions
     ratios = row_ratios(settings, d, seed)
     bound = 1 + math.sqrt(6 * math.log(d))
@@ -127,8 +127,6 @@ def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
     title="The signal weights have norm at most K/lambda",
     quote="we have that signal weight norm satisfies ... ||W_t||_F <~ K / lambda",
     rests_on=("P3/proposition-1",),
-    statement="""Where all gradients have norm at most K and 0 < eta lambda < 1, the signal weights never
-        exceed K/lambda, W and V each with its own K.""",
     quick={
         "d": 16,
         "L": 33,
@@ -144,6 +142,9 @@ def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
     seconds=0.6,
 )
 def signal_norm_bound(settings: Settings, seed: int) -> Finding:
+    """Where all gradients have norm at most K and 0 < eta lambda < 1, the signal weights never exceed
+    K/lambda, W and V each with its own K.
+    """
     data = TwoStageData(settings.d, settings.L, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, runs=settings.runs, seed=seed)
     watched = _GradientNorms()
@@ -170,15 +171,13 @@ def signal_norm_bound(settings: Settings, seed: int) -> Finding:
             "|signal of W| at the end, mean of runs": signal[-1, 0].mean().item(),
         },
         figures=(
-            Figure(
+            plot(
                 "Signal weights and their bound, first run",
-                "step",
-                "norm",
-                (
-                    Series.of("W", course.steps, signal[:, 0, 0]),
-                    Series.of("V", course.steps, signal[:, 1, 0]),
-                    Series.of("K/lambda for W", course.steps, most[0, 0].expand(len(course.steps)), "bound"),
-                ),
+                ("step", "norm"),
+                Series.of("W", course.steps, signal[:, 0, 0]),
+                Series.of("V", course.steps, signal[:, 1, 0]),
+                Series.of("K/lambda for W", course.steps, most[0, 0].expand(len(course.steps)), "bound"),
+                log="",
             ),
         ),
     )

@@ -9,6 +9,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
@@ -21,9 +22,6 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
     title="Activation patterns follow the noise weights",
     quote="we have that, w.h.p over the randomness of U and Y, for all U ... K^{4/3} lambda^{-4/3} "
     "tau_0^{-4/3} L^{2/3}",
-    statement="""With high probability over noise weights of standard deviation tau_0, every signal of norm
-        at most K/lambda changes at most a constant times (K / (lambda tau_0))^(4/3) L^(2/3) of the L signs
-        of a prompt.""",
     quick={
         "d": 16,
         "lengths": [65, 257, 1025, 4097],
@@ -37,6 +35,9 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
     rests_on=("P3/proposition-4", "P3/assumption-2"),
 )
 def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
+    """With high probability over noise weights of standard deviation tau_0, every signal of norm at most
+    K/lambda changes at most a constant times (K / (lambda tau_0))^(4/3) L^(2/3) of the L signs of a prompt.
+    """
     flips = _flips_by_length(settings, seed)
     bound = [_bound(settings, L) for L in settings.lengths]
     return Finding(
@@ -89,16 +90,11 @@ def _dimension_trend(settings: Settings, seed: int) -> Conclusion:
 
 
 def _flips_figure(lengths: list[int], flips: dict[str, list[float]], bound: list[float]) -> Figure:
-    return Figure(
+    return plot(
         "Signs changed by a signal of norm K/lambda",
-        "L",
-        "signs changed",
-        (
-            *(Series.of(f"{name} parts", lengths, counts) for name, counts in flips.items()),
-            Series.of("L^(2/3), constant 1", lengths, bound, "bound"),
-        ),
-        log_x=True,
-        log_y=True,
+        ("L", "signs changed"),
+        *(Series.of(f"{name} parts", lengths, counts) for name, counts in flips.items()),
+        Series.of("L^(2/3), constant 1", lengths, bound, "bound"),
     )
 
 
@@ -154,9 +150,6 @@ def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
     place="Appendix E, Lemma 7, Equation 15 (with Corollaries 4 and 5)",
     title="Activation patterns stay in the second stage",
     quote="Since eta_2 << eta_1, ... This implies that additional noise in the second stage is small.",
-    statement="""Over the t_2 steps of the second stage at most a constant times L sqrt(eta_2/eta_1) + sqrt(L
-        log d) of the L signs of the noise weights' scores change (Equation 15; Lemma 7 adds what the signal
-        changes by Lemma 6).""",
     quick={
         **ASSUMED,
         "u": 0.4,
@@ -170,6 +163,10 @@ def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
     rests_on=("P3/lemma-6", "P3/proposition-5"),
 )
 def patterns_stay(settings: Settings, seed: int) -> Finding:
+    """Over the t_2 steps of the second stage at most a constant times L sqrt(eta_2/eta_1) + sqrt(L log d) of
+    the L signs of the noise weights' scores change (Equation 15; Lemma 7 adds what the signal changes by
+    Lemma 6).
+    """
     changed = [changed_share(settings, d, seed) for d in settings.dimensions]
     bounds = [_share_bound(settings, d) for d in settings.dimensions]
     last = settings.dimensions[-1]
@@ -223,7 +220,8 @@ def added_variance(settings: Settings, d: int) -> float:
     """What stage 2 adds to the variance of a noise weight: eta_2^2 tau_xi^2 (1 - k^(2t)) / (1 - k^2)."""
     scale = Assumption1.of(settings, d)
     second = settings.rate * rate_ratio(settings, d)
-    kept, shrink = 1 - second * scale.weight_decay, 1 - settings.rate * scale.weight_decay
+    kept = 1 - second * scale.weight_decay
+    shrink = 1 - settings.rate * scale.weight_decay
     xi = scale.init_std**2 * (1 - shrink**2) / settings.rate**2
     return second**2 * xi * -math.expm1(2 * log_kept(settings, d)) / (1 - kept**2)
 
@@ -249,8 +247,6 @@ def changed_share(settings: Settings, d: int, seed: int) -> float:
     repairs="P3/lemma-6",
     place="ours",
     title="Signs that a signal can change",
-    statement="""Every signal of norm at most S changes only signs of tokens with |x_i'U x_L| <= S
-        |x_i||x_L|, U being the noise weights; their expected number is at most sqrt(2/pi) (S/tau_0) L.""",
     derivation="""The sign of s_i + t_i differs from that of s_i only if |s_i| <= |t_i|, and |x_i'S x_L| <=
         |S||x_i||x_L|. x_i'U x_L is normal with the standard deviation tau_0 |x_i||x_L|, and P(|N(0,1)| <=
         a) <= sqrt(2/pi) a. No independence of the scores is needed for a mean.""",
@@ -259,6 +255,9 @@ def changed_share(settings: Settings, d: int, seed: int) -> float:
     seconds=0.5,
 )
 def signs_within_reach(settings: Settings, seed: int) -> Finding:
+    """Every signal of norm at most S changes only signs of tokens with |x_i'U x_L| <= S |x_i||x_L|, U being
+    the noise weights; their expected number is at most sqrt(2/pi) (S/tau_0) L.
+    """
     lines = []
     for name, (part, U) in parts_and_noise(settings, settings.d, settings.L, seed).items():
         sizes = part.context[:, 0].norm(dim=-1) * part.query[:, 0].norm(dim=-1, keepdim=True)
@@ -289,10 +288,6 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
     repairs="P3/lemma-7",
     place="ours",
     title="Signs over the second stage",
-    statement="""After t steps of stage 2 the expected share of signs that have changed is arccos(rho)/pi
-        with rho = k tau_0 / sqrt(k^2 tau_0^2 + s^2), where k = (1 - eta_2 lambda)^t and s^2 is the variance
-        that stage 2 adds. It is of order sqrt(eta_2/eta_1) for t <= 1/(eta_2 lambda), and 1/2 after the
-        theorem's t_2.""",
     derivation="""By Proposition 5 a score is k a + b with independent normal a, b of standard deviations
         tau_0 |x||x_L| and s |x||x_L|; two normal variables of correlation rho differ in sign with
         probability arccos(rho)/pi. s^2 <= 2 tau_0^2 eta_2/eta_1, so that tan(arccos rho) = s/(k tau_0) <=
@@ -302,6 +297,10 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
+    """After t steps of stage 2 the expected share of signs that have changed is arccos(rho)/pi with rho = k
+    tau_0 / sqrt(k^2 tau_0^2 + s^2), where k = (1 - eta_2 lambda)^t and s^2 is the variance that stage 2 adds.
+    It is of order sqrt(eta_2/eta_1) for t <= 1/(eta_2 lambda), and 1/2 after the theorem's t_2.
+    """
     d = settings.d
     scale = Assumption1.of(settings, d)
     eps = scale.epsilon(scale.hard)

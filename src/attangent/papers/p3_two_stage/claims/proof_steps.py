@@ -29,13 +29,14 @@ COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
     place="Appendix E, Assumption 2 (stated with a proof), used with small u",
     title="Norms of the tokens",
     quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
-    statement="""Every P token has a norm of at most u + gamma_0, where u = |z| is small, and every Q token
-        one of at most u + r.""",
     quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 20},
     full={"d": 64, "L": 4097},
     seconds=0.05,
 )
 def norms_of_tokens(settings: Settings, seed: int) -> Finding:
+    """Every P token has a norm of at most u + gamma_0, where u = |z| is small, and every Q token one of at
+    most u + r.
+    """
     data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
     prompts = data.sample(settings.prompts, seed=seed)
     easy, hard = (x.norm(dim=-1).max().item() for x in (prompts.x1, prompts.x2))
@@ -64,14 +65,15 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
     place="Appendices F.1, F.2 and G.2, before Equations 20, 23 and 30",
     title="How many tokens are active",
     quote="then using Hoeffding's inequality in Lemma 1 ... ||1(X_1^T W_t x_{L,1})||_1 <~ sqrt(log d)",
-    statement="""With probability 1 - 1/d at most a constant times sqrt(log d) of the L scores x_i'W x_L of
-        the noise weights are positive.""",
     quick=COUNTED,
     full={"dimensions": [8, 16, 32, 64], "prompts": 40},
     seconds=0.2,
     rests_on=("P3/lemma-6",),
 )
 def active_tokens(settings: Settings, seed: int) -> Finding:
+    """With probability 1 - 1/d at most a constant times sqrt(log d) of the L scores x_i'W x_L of the noise
+    weights are positive.
+    """
     shares = [active_counts(settings, d, seed).mean().item() for d in settings.dimensions]
     lengths = [Assumption1.of(settings, d).L for d in settings.dimensions]
     counts = [share * L for share, L in zip(shares, lengths, strict=True)]
@@ -111,15 +113,16 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
     place="Appendix F.2, Equation 23 and the loss at W* after it",
     title="The answer and the loss at the optimum W*",
     quote="max{log 2 - 1/2(eps + ...), log 2 + 1/2(eps + ...)} <~ eps_{W,1} + sqrt(d) log d / L eps_W",
-    statement="""With W* = d log(1/eps) w* w*' and the activation pattern of the noise weights, (23) the
-        answer is at most a constant times sqrt(d) log(d) eps_W / L, which goes to 0, and the loss K1(W*) at
-        most eps_(W,1) + sqrt(d) log(d) eps_W / L, up to constants.""",
     quick=COUNTED,
     full={"dimensions": [8, 16, 32, 64], "prompts": 40},
     seconds=0.2,
     rests_on=("P3/activation-count", "P3/lemma-6"),
 )
 def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
+    """With W* = d log(1/eps) w* w*' and the activation pattern of the noise weights, (23) the answer is at
+    most a constant times sqrt(d) log(d) eps_W / L, which goes to 0, and the loss K1(W*) at most eps_(W,1) +
+    sqrt(d) log(d) eps_W / L, up to constants.
+    """
     found = [optimum(settings, d, seed) for d in settings.dimensions]
     d = settings.dimensions
     return Finding(
@@ -177,13 +180,14 @@ def expected_optimum(d: int, eps: float) -> float:
     title="How many tokens tell z - zeta, z and z + zeta apart",
     quote="with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L log "
     "d)",
-    statement="""The number of tokens with x_i'V(z - zeta) >= 0, x_i'V z >= 0 and x_i'V(z + zeta) < 0 has the
-        mean r L / (2 pi u) and, with probability 1 - 1/d, is within a constant times sqrt(L log d) of it.""",
     quick={"lengths": [1025, 4097, 16385, 65537], "u": 1.0, "r": 0.2, "draws": 4000, "constant": 2.0},
     full={"draws": 40_000},
     seconds=0.2,
 )
 def telling_tokens(settings: Settings, seed: int) -> Finding:
+    """The number of tokens with x_i'V(z - zeta) >= 0, x_i'V z >= 0 and x_i'V(z + zeta) < 0 has the mean r L /
+    (2 pi u) and, with probability 1 - 1/d, is within a constant times sqrt(L log d) of it.
+    """
     shares = {L: telling_shares(settings, L, seed) for L in settings.lengths}
     mean = settings.r / (2 * math.pi * settings.u)
     off = [
@@ -232,13 +236,14 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
     title="The signal dominates the noise",
     quote="By setting a relatively small variance tau_xi^2, the signal component always dominates the noise "
     "component",
-    statement="""Under Assumption 1, with tau_0 of its order, a small enough tau_xi makes the signal weights
-        larger than the noise weights at t_1.""",
     quick={**ASSUMED, "dimensions": [8, 16, 32, 64], "power": 1.0, "N": 32, "runs": 2, "easy_constant": 1.0},
     full={"dimensions": [8, 16, 32, 64, 128], "runs": 10},
     seconds=0.3,
 )
 def signal_dominates(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1, with tau_0 of its order, a small enough tau_xi makes the signal weights larger than
+    the noise weights at t_1.
+    """
     ratios = [signal_over_noise(settings, d, seed) for d in settings.dimensions]
     least = settings.dimensions[0]
     return Finding(
@@ -297,8 +302,6 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
     repairs="P3/assumption-2",
     place="ours",
     title="Norms of the tokens",
-    statement="""With probability 1 - 1/d every P token of a prompt has a norm of at most 1 + gamma_0 + sqrt(2
-        log(Ld)/d), and every Q token one of at most u + r.""",
     derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1 and |e| is Lipschitz in sqrt(d) e with
         the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",
     quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 200},
@@ -306,7 +309,11 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
     seconds=0.2,
 )
 def norms_with_high_probability(settings: Settings, seed: int) -> Finding:
-    d, L = settings.d, settings.L
+    """With probability 1 - 1/d every P token of a prompt has a norm of at most 1 + gamma_0 + sqrt(2
+    log(Ld)/d), and every Q token one of at most u + r.
+    """
+    d = settings.d
+    L = settings.L
     data = TwoStageData(d, L, u=settings.u, r=settings.r)
     norms = data.sample(settings.prompts, seed=seed).x1.norm(dim=-1).amax(-1)
     bound = 1 + data.margin + math.sqrt(2 * math.log(L * d) / d)
@@ -325,7 +332,6 @@ def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Co
     repairs="P3/activation-count",
     place="ours",
     title="How many tokens are active",
-    statement="""With probability 1 - 1/d the number of active P tokens is L/2 up to sqrt(L log(2d)/2).""",
     derivation="""Given W and x_L the tokens are independent and x and -x have the same law, so that each is
         active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
     quick={**COUNTED, "prompts": 30},
@@ -333,6 +339,7 @@ def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Co
     seconds=0.2,
 )
 def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
+    """With probability 1 - 1/d the number of active P tokens is L/2 up to sqrt(L log(2d)/2)."""
     L = Assumption1.of(settings, settings.d).L
     strayed = (active_counts(settings, settings.d, seed) - 0.5).abs() * (L - 1)
     allowed = math.sqrt(L * math.log(2 * settings.d) / 2)
@@ -348,8 +355,6 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     repairs="P3/equation-23",
     place="ours",
     title="The answer at the optimum W*",
-    statement="""The mean answer y_L N(W*) at W* = d log(1/eps) w* w*' is d log(1/eps) mu^2/2 = (1 +
-        sqrt(2/pi))^2/2 log(1/eps), about 1.62 log(1/eps): large enough for a loss of order eps.""",
     derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), hence the mean over
         contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu.""",
     quick={**COUNTED, "prompts": 60},
@@ -357,6 +362,9 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     seconds=0.4,
 )
 def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
+    """The mean answer y_L N(W*) at W* = d log(1/eps) w* w*' is d log(1/eps) mu^2/2 = (1 + sqrt(2/pi))^2/2
+    log(1/eps), about 1.62 log(1/eps): large enough for a loss of order eps.
+    """
     answer, loss, eps = optimum(settings, settings.d, seed)
     expected = expected_optimum(settings.d, eps)
     return Finding(
@@ -373,8 +381,6 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     repairs="P3/definition-5",
     place="ours",
     title="How many tokens tell z - zeta, z and z + zeta apart",
-    statement="""The mean of |H_1| is between 1 and 1 + r/u off L atan(r/u)/(2 pi) by its prototypes'
-        angles, and H_1 is empty but with probability at most 3 atan(r/u)/(2 pi): it does not concentrate.""",
     derivation="""For one token v = V'x is a normal vector whose direction in the plane of z and zeta is
         uniform, and the three conditions leave an arc of the angle between z and z + zeta, atan(r/u). A
         prompt has three different tokens at most, and the union bound gives the second part.""",
@@ -383,6 +389,9 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     seconds=0.3,
 )
 def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
+    """The mean of |H_1| is between 1 and 1 + r/u off L atan(r/u)/(2 pi) by its prototypes' angles, and H_1 is
+    empty but with probability at most 3 atan(r/u)/(2 pi): it does not concentrate.
+    """
     shares = telling_shares(settings, settings.L, seed)
     arc = math.atan(settings.r / settings.u) / (2 * math.pi)
     errors = (shares.std() / math.sqrt(len(shares))).item()
@@ -410,8 +419,6 @@ def _least(shares: torch.Tensor) -> float:
     repairs="P3/signal-dominates-noise",
     place="ours",
     title="From which tau_0 on the signal of W dominates",
-    statement="""Under Assumption 1 for lambda and without fresh noise the signal of W exceeds the noise at
-        t_1 where tau_0 is at most mu^2/(8 lambda d), of order sqrt(log d)/d^2.""",
     derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise e^-1
         |W_0|, and |W_0| is tau_0 d but for a factor near 1: the ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",
     quick={**ASSUMED, "power": 1.0, "N": 64, "runs": 2, "d": 16},
@@ -419,6 +426,9 @@ def _least(shares: torch.Tensor) -> float:
     seconds=0.2,
 )
 def signal_dominates_small_start(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1 for lambda and without fresh noise the signal of W exceeds the noise at t_1 where
+    tau_0 is at most mu^2/(8 lambda d), of order sqrt(log d)/d^2.
+    """
     d = settings.d
     scale = Assumption1.of(settings, d)
     std = easy_pull(d) / (scale.weight_decay * d)

@@ -7,6 +7,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, SMALL_RATIO, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights, Variant
@@ -38,9 +39,6 @@ class _Trained:
     place="Section 4.2, Theorem 3 (Appendix G.1)",
     title="Stage 2: the hard part is learned",
     quote="Namely, the network g learns hard-to-fit component Q within t_2 iterations.",
-    statement="""Under Assumption 1, after the second stage at a small rate (c.1) the signal weights of V have
-        a norm of order log(1/eps) / eps with eps = eps_(V,1), and (c.2) K2 is at most eps + (log d)^(-1/4) +
-        (log d)^(-1/2) up to constants, which goes to 0 as d grows.""",
     quick={
         **ASSUMED,
         "dimensions": [16, 256, 4096, 65536],
@@ -58,6 +56,10 @@ class _Trained:
     rests_on=("P3/theorem-1", "P3/theorem-2", "P3/lemma-7", "P3/equation-21", "P3/definition-5"),
 )
 def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1, after the second stage at a small rate (c.1) the signal weights of V have a norm of
+    order log(1/eps) / eps with eps = eps_(V,1), and (c.2) K2 is at most eps + (log d)^(-1/4) + (log d)^(-1/2)
+    up to constants, which goes to 0 as d grows.
+    """
     found = [_hard_stage_two(settings, d, seed) for d in settings.dimensions]
     least = [_least_loss(settings, d, seed) for d in settings.dimensions]
     slower = _hard_stage_two(
@@ -147,11 +149,7 @@ def _least_loss(settings: Settings, d: int, seed: int) -> float:
     """The least K2 on drawn training prompts of the searched V and of the one written down by hand."""
     data = TwoStageData(4, round(d**settings.power) + 1, u=1.0, r=0.5, p=settings.p)
     searched = minimise_q_loss(
-        data,
-        starts=settings.starts,
-        steps=settings.search_steps,
-        prompts=settings.search_prompts,
-        seed=seed,
+        data, starts=settings.starts, steps=settings.search_steps, prompts=settings.search_prompts, seed=seed
     )
     return min(_training_loss(settings, data, V, seed) for V in (searched, paper_solution(data)))
 
@@ -171,17 +169,14 @@ def _hard_figure(settings: Settings, found: list[_Trained], least: list[float]) 
     d = settings.dimensions
     floors = [q_loss_bounds(settings.p, round(size**settings.power) + 1).lower for size in d]
     printed = [math.log(size) ** -0.25 + math.log(size) ** -0.5 for size in d]
-    return Figure(
+    return plot(
         "The loss of the hard part",
-        "d",
-        "K2",
-        (
-            Series.of("after training", d, [f.loss for f in found]),
-            Series.of("least of any V found", d, least),
-            Series.of("floor for every V", d, floors, "bound"),
-            Series.of("(log d)^(-1/4) + (log d)^(-1/2)", d, printed),
-        ),
-        log_x=True,
+        ("d", "K2"),
+        Series.of("after training", d, [f.loss for f in found]),
+        Series.of("least of any V found", d, least),
+        Series.of("floor for every V", d, floors, "bound"),
+        Series.of("(log d)^(-1/4) + (log d)^(-1/2)", d, printed),
+        log="x",
     )
 
 
@@ -193,15 +188,16 @@ _SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.
     place="Section 4.2, Theorem 4 (Appendix G.2)",
     title="Stage 2: the easy part is preserved",
     quote="the network h continues to preserve the easy-to-fit knowledge like P within t_2 iterations",
-    statement="""Over the second stage, (d.1) the signal weights of W move by at most eps^2 / (log^2(1/eps)
-        sqrt(log d)) and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to constants and for
-        every L = Theta(Poly(d)).""",
     quick={**_SETTING, "dimensions": [8, 12, 16, 24], "power": 3.0, "other_power": 1.5},
     full={"runs": 3},
     seconds=2.0,
     rests_on=("P3/theorem-2", "P3/theorem-3", "P3/lemma-7", "P3/equation-21", "P3/activation-count"),
 )
 def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
+    """Over the second stage, (d.1) the signal weights of W move by at most eps^2 / (log^2(1/eps) sqrt(log d))
+    and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to constants and for every L =
+    Theta(Poly(d)).
+    """
     found = [easy_stage_two(settings, d, seed) for d in settings.dimensions]
     short = [easy_stage_two(settings | {"power": settings.other_power}, d, seed) for d in settings.dimensions]
     d = settings.dimensions
@@ -264,7 +260,8 @@ def easy_stage_two(settings: Settings, d: int, seed: int) -> SecondStage:
     last = train(model, prompts, second, seed=seed).ends[0]
     kept = (1 - settings.second_rate * scale.weight_decay) ** second.steps
     move = last.signal.W + (kept - 1) * first.signal.W  # the second run counts its signal from 0
-    eps, w_star = _hard_epsilon(settings, d), scale.data().w_star
+    eps = _hard_epsilon(settings, d)
+    w_star = scale.data().w_star
     return SecondStage(
         signal_norm(move).mean().item(),
         (move[:, 0] @ w_star @ w_star).mean().item(),
@@ -289,17 +286,12 @@ def _hard_epsilon(settings: Settings, d: int) -> float:
 
 
 def _easy_figure(settings: Settings, found: list[SecondStage]) -> Figure:
-    return Figure(
+    return plot(
         "How far the signal of W moves in the second stage",
-        "d",
-        "norm",
-        (
-            Series.of("measured", settings.dimensions, [f.moved for f in found]),
-            Series.of("e^-1 mu^2 / 8 lambda", settings.dimensions, [f.expected for f in found], "points"),
-            Series.of("bound, constant 1", settings.dimensions, [f.bound for f in found], "bound"),
-        ),
-        log_x=True,
-        log_y=True,
+        ("d", "norm"),
+        Series.of("measured", settings.dimensions, [f.moved for f in found]),
+        Series.of("e^-1 mu^2 / 8 lambda", settings.dimensions, [f.expected for f in found], "points"),
+        Series.of("bound, constant 1", settings.dimensions, [f.bound for f in found], "bound"),
     )
 
 
@@ -308,9 +300,6 @@ def _easy_figure(settings: Settings, found: list[SecondStage]) -> Figure:
     repairs="P3/theorem-3",
     place="ours",
     title="The floor of the hard part, and what removes it",
-    statement="""For P(y=+1) = p <= 1/2 every V has K2 >= p log 2, and the least K2 is within (1-p) log 2
-        ((1+p)/2)^(L-1) of it. With an output bias, or with a second head of value -1, K2 goes to 0 as L grows
-        for weights of norm c/r^2, and so it does for p > 1/2.""",
     derivation="""For a query q let a = z'Vq, b = zeta'Vq. E g = (1 - 1/L)(p relu(a) - (1-p)/2 (relu(a+b) +
         relu(a-b))) <= (1 - 1/L)(2p - 1) relu(a) <= 0 by convexity, so that the loss on the query z is at
         least log 2. V = c zeta zeta'/r^4 answers z +- zeta by -c n_own/L and z by 0; a bias beta of a
@@ -320,6 +309,10 @@ def _easy_figure(settings: Settings, found: list[SecondStage]) -> Figure:
     seconds=0.2,
 )
 def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
+    """For P(y=+1) = p <= 1/2 every V has K2 >= p log 2, and the least K2 is within (1-p) log 2
+    ((1+p)/2)^(L-1) of it. With an output bias, or with a second head of value -1, K2 goes to 0 as L grows for
+    weights of norm c/r^2, and so it does for p > 1/2.
+    """
     data = TwoStageData(4, settings.L, u=1.0, r=0.5, p=settings.p)
     unbalanced = TwoStageData(4, settings.L, u=1.0, r=0.5, p=settings.unbalanced)
     bounds = q_loss_bounds(settings.p, settings.L)
@@ -364,9 +357,6 @@ def _outside(value: float, low: float, high: float) -> float:
     repairs="P3/theorem-4",
     place="ours",
     title="How far the easy part moves in stage 2",
-    statement="""Under Assumption 1 stage 2 moves the signal of W by (1 - eta_1 lambda)^(t_1) mu^2/(8
-        lambda) along w* w*', of order sqrt(log d)/d, whatever L: the easy part is preserved up to that, not
-        up to eps_(V,1)^2.""",
     derivation="""The gradient stays -mu^2/8 w* w*' while answers are small (see Theorem 2 as repaired), and
         the signal tends to mu^2/(8 lambda) w* w*', of which stage 1 has made the share 1 - (1 - eta_1
         lambda)^(t_1), about 1 - 1/e. Stage 2 lasts many decay times and makes up the rest. eps_(V,1)^2 is
@@ -376,6 +366,9 @@ def _outside(value: float, low: float, high: float) -> float:
     seconds=0.4,
 )
 def easy_part_moves(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1 stage 2 moves the signal of W by (1 - eta_1 lambda)^(t_1) mu^2/(8 lambda) along w*
+    w*', of order sqrt(log d)/d, whatever L: the easy part is preserved up to that, not up to eps_(V,1)^2.
+    """
     found = easy_stage_two(settings, settings.d, seed)
     return Finding(
         conclusions=(

@@ -12,6 +12,7 @@ from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.language import (
     COUNTERFACT,
     MADE_UP,
@@ -100,8 +101,10 @@ def spectra(settings: Settings, seed: int, source: str) -> Finding:
 
 
 def _conclusions(found: dict[str, Accuracies], settings: Settings) -> tuple[Conclusion, ...]:
-    large, small = settings.rhos.index(settings.large), settings.rhos.index(settings.small)
-    early, late = found["syntax"], found["end"]
+    large = settings.rhos.index(settings.large)
+    small = settings.rhos.index(settings.small)
+    early = found["syntax"]
+    late = found["end"]
     falls = -np.diff(late.semantics["largest"]).min()
     rise = late.semantics["largest"][-1] - late.semantics["largest"][0]
     syntax = early.held(0, "smallest", small) - early.held(0, "largest", large)
@@ -142,11 +145,11 @@ def _numbers(found: dict[str, Accuracies], run: LanguageRun) -> dict[str, float]
 def _edits_figure(edited: Accuracies, what: str, checkpoint: str, rhos: Sequence[float]) -> Figure:
     labels = {"largest": "largest kept", "smallest": "smallest kept", "drop_largest": "largest dropped"}
     values = edited.syntax if what == "syntax" else edited.semantics
-    return Figure(
+    return plot(
         f"{what.capitalize()} at the checkpoint {checkpoint}",
-        "rho",
-        "share",
-        tuple(Series.of(label, rhos, values[mode]) for mode, label in labels.items()),
+        ("rho", "share"),
+        *(Series.of(label, rhos, values[mode]) for mode, label in labels.items()),
+        log="",
     )
 
 
@@ -233,9 +236,6 @@ def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[fl
     quote="setting different rank preservation over attention weights",
     rests_on=("P3/figure-6",),
     title="From a wrong word to the right type to the right answer",
-    statement="""As more small singular values of a trained model's attention are kept, its answer to a
-        question turns from a word of a wrong type to one of the right type, and then to the right one: small
-        values bring back the syntax before the semantics.""",
     quick={**MADE_UP, **TYPED, "rhos": [0.1, 0.5, 0.8, 0.9, 0.92, 0.94, 0.95, 0.97, 0.98, 1.0], "share": 0.5},
     full=ON_COUNTERFACT,
     seeds=1,
@@ -245,9 +245,14 @@ def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[fl
 )
 @needs_adapters
 def rank_preservation(settings: Settings, seed: int) -> Finding:
+    """As more small singular values of a trained model's attention are kept, its answer to a question turns
+    from a word of a wrong type to one of the right type, and then to the right one: small values bring back
+    the syntax before the semantics.
+    """
     run = trained(settings, seed)
     watched = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
-    model, examples = run.restore("end"), run.model.vocabulary.encode(watched)
+    model = run.restore("end")
+    examples = run.model.vocabulary.encode(watched)
     small, large = (answers(model, examples, keep, settings.rhos) for keep in ("smallest", "largest"))
     first = "right types back while most right answers are not"
     return Finding(
@@ -274,9 +279,9 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
 
 def _answers_figure(found: Answers, kept: str, rhos: Sequence[float]) -> Figure:
     curves = {"right type": found.right_type, "right": found.right}
-    return Figure(
+    return plot(
         f"Answers with the {kept} values kept",
-        "rho",
-        "share",
-        tuple(Series.of(label, rhos, part[1:].double().mean(1)) for label, part in curves.items()),
+        ("rho", "share"),
+        *(Series.of(label, rhos, part[1:].double().mean(1)) for label, part in curves.items()),
+        log="",
     )

@@ -11,6 +11,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.evidence import Threshold
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.two_stage_setting import signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
@@ -77,9 +78,6 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
     title="The two stages in a setting where they can be seen",
     quote="Figure 4: Summary of Two-stage Learning.",
-    statement="""Trained at a large rate for t_1 = 1/(eta_1 lambda) steps and then at a small one, the easy
-        part is learned in the first stage and kept in the second, the hard part is learned in the second
-        only.""",
     quick={**COUNTED, "second_steps": 1200},
     full={"second_rate": 1.0, "second_steps": 4800, "runs": 8},
     seeds=1,
@@ -87,6 +85,9 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     rests_on=("P3/theorem-1", "P3/theorem-2", "P3/theorem-3", "P3/theorem-4"),
 )
 def two_stages_counted(settings: Settings, seed: int) -> Finding:
+    """Trained at a large rate for t_1 = 1/(eta_1 lambda) steps and then at a small one, the easy part is
+    learned in the first stage and kept in the second, the hard part is learned in the second only.
+    """
     course, model = two_stages(settings, seed)
     fresh = model.losses(
         two_stage_data(settings).sample(1000, runs=settings.runs, seed=generator(seed, "fresh prompts"))
@@ -127,7 +128,8 @@ class _Ends:
     @classmethod
     def of(cls, course: TrainingRecord) -> "_Ends":
         first, last = course.ends
-        W, V = signal_norm(first.signal.W), signal_norm(first.signal.V)
+        W = signal_norm(first.signal.W)
+        V = signal_norm(first.signal.V)
         K1, K2 = (torch.stack([getattr(end.losses, name) for end in course.ends]) for name in ("K1", "K2"))
         return cls(K1, K2, W, V, signal_norm(last.signal.W - first.signal.W) / W)
 
@@ -143,7 +145,9 @@ def _assumed(settings: Settings) -> tuple[Hypothesis, ...]:
 
 def _mean_lines(course: TrainingRecord, ends: _Ends) -> list[Conclusion]:
     """What the summary says without a number, as signs of differences between means of runs."""
-    start, K1, K2 = course.start.losses, ends.K1, ends.K2
+    start = course.start.losses
+    K1 = ends.K1
+    K2 = ends.K2
     first = start.K1 - K1[0] - start.K2 + K2[0]
     second = K2[0] - K2[1] - (K1[0] - K1[1]).abs()
     lines = (
@@ -160,7 +164,8 @@ def _mean_lines(course: TrainingRecord, ends: _Ends) -> list[Conclusion]:
 
 def _counted_lines(settings: Settings, ends: _Ends) -> tuple[Conclusion, ...]:
     """The same of single runs, with marks of ours."""
-    K1, K2 = ends.K1, ends.K2
+    K1 = ends.K1
+    K2 = ends.K2
     return (
         in_runs(settings, "K1 is learned at t_1", K1[0] <= settings.learned),
         in_runs(settings, "K2 is not yet learned at t_1", K2[0] >= settings.unlearned),
@@ -179,20 +184,22 @@ def in_runs(settings: Settings, name: str, kept: Tensor, threshold: Threshold = 
 
 
 def _losses_over_time(course: TrainingRecord) -> Figure:
-    return Figure(
+    return plot(
         "Losses of all runs",
-        "step",
-        "loss",
-        (*_bands("K1", course, course.losses.K1), *_bands("K2", course, course.losses.K2)),
+        ("step", "loss"),
+        *_bands("K1", course, course.losses.K1),
+        *_bands("K2", course, course.losses.K2),
+        log="",
     )
 
 
 def _norms_over_time(course: TrainingRecord) -> Figure:
-    return Figure(
+    return plot(
         "Signal weights",
-        "step",
-        "norm",
-        (*_bands("W", course, course.norm_W), *_bands("V", course, course.norm_V)),
+        ("step", "norm"),
+        *_bands("W", course, course.norm_W),
+        *_bands("V", course, course.norm_V),
+        log="",
     )
 
 
@@ -207,16 +214,15 @@ def _bands(name: str, course: TrainingRecord, values: Tensor) -> tuple[Series, .
 
 def _spectra(course: TrainingRecord) -> Figure:
     order = range(1, course.singular_W.shape[-1] + 1)
-    return Figure(
+    return plot(
         "Singular values, mean of runs",
-        "rank",
-        "singular value",
-        tuple(
+        ("rank", "singular value"),
+        *(
             Series.of(f"{name} {when}", order, values[at].mean(0))
             for name, values in (("W", course.singular_W), ("V", course.singular_V))
             for when, at in (("at t_1", course.at(course.ends[0].step)), ("at the end", -1))
         ),
-        log_y=True,
+        log="y",
     )
 
 
@@ -226,14 +232,15 @@ def _spectra(course: TrainingRecord) -> Figure:
     place="ours; nearest to Section 4.2 on the annealed rate and to Appendix F.2",
     quote="we conclude that the large learning rate creates too much noise to learn Q",
     title="The large rate all along",
-    statement="""The hard part is learned because the rate is annealed: at the large rate for the same total
-        time sum of eta, K2 stays above where the annealed runs end.""",
     quick={**COUNTED, "second_steps": 500, "gap": 0.03},
     full={"runs": 10, "second_steps": 1000},
     seeds=1,
     seconds=4.0,
 )
 def constant_rate(settings: Settings, seed: int) -> Finding:
+    """The hard part is learned because the rate is annealed: at the large rate for the same total time sum of
+    eta, K2 stays above where the annealed runs end.
+    """
     annealed, _ = two_stages(settings, seed)
     total = settings.first_steps * settings.first_rate + settings.second_steps * settings.second_rate
     constant = ConstantRate(settings.first_rate, round(total / settings.first_rate))
@@ -260,14 +267,15 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
     kind="ours",
     place="ours; nearest to Section 4.1 on the large rate of the first stage",
     title="The small rate from the start",
-    statement="""The hard part waits because the first rate is large: at the small rate from the start it is
-        no longer unlearned when the easy part has been learned.""",
     quick={**COUNTED, "second_steps": 500},
     full={"runs": 10, "second_steps": 1000},
     seeds=1,
     seconds=4.0,
 )
 def small_rate(settings: Settings, seed: int) -> Finding:
+    """The hard part waits because the first rate is large: at the small rate from the start it is no longer
+    unlearned when the easy part has been learned.
+    """
     annealed, _ = two_stages(settings, seed)
     same_time = round(settings.first_steps * settings.first_rate / settings.second_rate)
     steps = (same_time, settings.second_steps)
@@ -315,13 +323,13 @@ def _hard_when_easy_is_learned(settings: Settings, course: TrainingRecord) -> Te
 
 def _compared(annealed: TrainingRecord, other: TrainingRecord, name: str) -> Figure:
     """K1 and K2 of both schedules over the time sum of eta."""
-    return Figure(
+    return plot(
         "Losses over time, mean of runs",
-        "sum of learning rates",
-        "loss",
-        tuple(
+        ("sum of learning rates", "loss"),
+        *(
             Series.of(f"{loss}, {label}", course.times, getattr(course.losses, loss).mean(1))
             for label, course in (("two rates", annealed), (f"{name} rate", other))
             for loss in ("K1", "K2")
         ),
+        log="",
     )

@@ -23,15 +23,16 @@ SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "run
     place="Appendix B, Corollary 1 (Appendix H)",
     title="The traces of W and V over the stages",
     quote="Tr(W_{t_1}) = (1 - eta_1 lambda + 2 p_1 k_1 eta_1 / L)^{t_1} Tr(W_0)",
-    statement="""Under Assumption 1, with W = W_K'W_Q trained by its factors as in Appendix H: (a) Tr W_(t1) =
-        (1 - eta_1 lambda + 2 p_1 k_1 eta_1 / L)^(t_1) Tr W_0, likewise V, and Tr W > Tr V at t_1; (b) Tr W <
-        Tr V at the end of stage 2.""",
     quick={**SETTING, "dimensions": [16]},
     full={"d": 32, "dimensions": [32], "runs": 40, "decay_times": 20.0},
     seconds=0.6,
     rests_on=("P3/theorem-2", "P3/theorem-3", "P3/theorem-4"),
 )
 def traces(settings: Settings, seed: int) -> Finding:
+    """Under Assumption 1, with W = W_K'W_Q trained by its factors as in Appendix H: (a) Tr W_(t1) = (1 -
+    eta_1 lambda + 2 p_1 k_1 eta_1 / L)^(t_1) Tr W_0, likewise V, and Tr W > Tr V at t_1; (b) Tr W < Tr V at
+    the end of stage 2.
+    """
     W, V = FactorRun(settings, seed).parts
     runs = settings.runs
     return Finding(
@@ -108,15 +109,19 @@ class FactorRun:
     """W_K <- (1 - eta lambda) W_K - eta W_Q G', W_Q <- (1 - eta lambda) W_Q - eta W_K G, without noise."""
 
     def __init__(self, settings: Settings, seed: int):
-        self.settings, self.scale = settings, Assumption1.of(settings, settings.d)
+        self.settings = settings
+        self.scale = Assumption1.of(settings, settings.d)
         self.prompts = self.scale.data().sample(settings.N, runs=settings.runs, seed=seed)
         self.model = ReluAttention(settings.d, runs=settings.runs)
         self.factors = [_start(settings, self.scale, seed, name) for name in ("W", "V")]
         self.steepest = [torch.zeros(settings.runs, dtype=torch.float64) for _ in "WV"]
-        begin, sizes = self._traces(), [_size(pair) for pair in self.factors]
+        begin = self._traces()
+        sizes = [_size(pair) for pair in self.factors]
         steps = self.scale.first_steps(settings.rate)
         self._walk(steps)
-        middle, steepest, printed = self._traces(), list(self.steepest), self._printed(begin, steps)
+        middle = self._traces()
+        steepest = list(self.steepest)
+        printed = self._printed(begin, steps)
         self._walk(round(settings.decay_times * steps))
         end = self._traces()
         decay = (1 - settings.rate * self.scale.weight_decay) ** (2 * steps)
@@ -135,7 +140,8 @@ class FactorRun:
         return [part[:, 0].diagonal(dim1=-2, dim2=-1).sum(-1) for part in self._weights()[:2]]
 
     def _walk(self, steps: int) -> None:
-        rate, kept = self.settings.rate, 1 - self.settings.rate * self.scale.weight_decay
+        rate = self.settings.rate
+        kept = 1 - self.settings.rate * self.scale.weight_decay
         for _ in range(steps):
             gradient = self.model.gradient(self.prompts, self._weights())
             for i, (keys, queries) in enumerate(self.factors):
@@ -146,7 +152,8 @@ class FactorRun:
     def _printed(self, begin: list[Tensor], steps: int) -> list[Tensor]:
         f = self.model.f(self.prompts, self._weights())
         rates = [_printed_growth(x, f, self.prompts) for x in (self.prompts.x1, self.prompts.x2)]
-        rate, decay = self.settings.rate, self.scale.weight_decay
+        rate = self.settings.rate
+        decay = self.scale.weight_decay
         return [
             (1 - rate * decay + rate * growth) ** steps * at for growth, at in zip(rates, begin, strict=True)
         ]
@@ -180,9 +187,6 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
     repairs="P3/corollary-1",
     place="ours",
     title="The traces of W and V with factors trained",
-    statement="""With factors trained at the rate eta with decay lambda and without noise, |Tr W_t - (1 -
-        eta lambda)^(2t) Tr W_0| <= ((1 - eta lambda + eta g)^(2t) - (1 - eta lambda)^(2t)) S_0, where g is
-        the largest spectral norm of a gradient and S_0 = (|W_K|^2 + |W_Q|^2)/2 at the start; likewise V.""",
     derivation="""With c = 1 - eta lambda and gradient G, W_(t+1) = (cW_K - eta W_Q G')'(cW_Q - eta W_K G) =
         c^2 W - eta c (W_K'W_K G + G W_Q'W_Q) + eta^2 G W_Q'W_K G. The traces of the last terms are at most
         (2 eta c g + eta^2 g^2) S_t, and |cW_K - eta W_Q G'| <= c|W_K| + eta g|W_Q| gives S_(t+1) <= (c +
@@ -192,6 +196,10 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
     seconds=0.3,
 )
 def traces_decay(settings: Settings, seed: int) -> Finding:
+    """With factors trained at the rate eta with decay lambda and without noise, |Tr W_t - (1 - eta
+    lambda)^(2t) Tr W_0| <= ((1 - eta lambda + eta g)^(2t) - (1 - eta lambda)^(2t)) S_0, where g is the
+    largest spectral norm of a gradient and S_0 = (|W_K|^2 + |W_Q|^2)/2 at the start; likewise V.
+    """
     parts = FactorRun(settings, seed).parts
     return Finding(
         conclusions=tuple(

@@ -193,12 +193,7 @@ def train(
 
 
 def _step(
-    signal: ReluWeights,
-    noise: ReluWeights,
-    gradient: ReluWeights,
-    xi: ReluWeights,
-    rate: float,
-    decay: float,
+    signal: ReluWeights, noise: ReluWeights, gradient: ReluWeights, xi: ReluWeights, rate: float, decay: float
 ) -> tuple[ReluWeights, ReluWeights]:
     shrink = 1 - rate * decay
     bias = signal.bias - rate * gradient.bias
