@@ -1,1 +1,1 @@
-"""Measures that the claims of several papers share; no claim is registered here."""
+"""Measures and figures that the claims of several papers share."""

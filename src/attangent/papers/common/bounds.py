@@ -1,4 +1,4 @@
-"""Values against bounds: along a run, as lines of a finding, and as decimal logarithms."""
+"""Compare values with bounds along a run, and turn the comparison into lines of a finding."""
 
 import math
 
@@ -9,28 +9,28 @@ from attangent.audit.finding import Conclusion, Figure, Series
 
 LOG10_E = math.log10(math.e)
 _SLACK = 1 + 1e-9
-"""What a bound that is met with equality may be off by round-off."""
+"""Round-off allowed for a bound that is attained."""
 
 
 def first_above(values: Tensor, bounds: Tensor | float) -> int | None:
-    """The first index at which a value exceeds its bound."""
+    """Return the first index at which a value exceeds its bound, or None."""
     above = (values > bounds).nonzero()
     return int(above[0]) if len(above) else None
 
 
 def worst_ratio(values: Tensor, bounds: Tensor) -> float:
-    """The largest value / bound; infinite where a value is positive and its bound is zero or not finite."""
+    """max value / bound; infinite if a value is positive and its bound is zero or not finite."""
     ratio = torch.where(bounds > 0, values / bounds, torch.where(values > 0, math.inf, 0.0))
     return math.inf if ratio.isnan().any() else ratio.max().item()
 
 
 def falling(loss: Tensor, share: float) -> Tensor:
-    """(1 - share)^t L(0) for every step t of `loss`."""
+    """(1 - share)^t L(0) at every step t of `loss`."""
     return loss[0] * (1 - share) ** torch.arange(len(loss)).double()
 
 
 def never_above(name: str, bound: float, values: Tensor, *, part: str = "") -> Conclusion:
-    """The line that no step's value exceeds `bound`."""
+    """Return the line that no value exceeds `bound`."""
     above = first_above(values, bound)
     return Conclusion(name, "<=", bound, values.max().item(), first_violation=above, part=part)
 
@@ -38,13 +38,14 @@ def never_above(name: str, bound: float, values: Tensor, *, part: str = "") -> C
 def stays_below(
     name: str, values: Tensor, bounds: Tensor, *, part: str = "", claimed: bool = True
 ) -> Conclusion:
-    """The line that every step's value is at most its own bound, up to round-off."""
-    ratio, above = worst_ratio(values, bounds), first_above(values, bounds * _SLACK)
+    """Return the line that every value is at most its bound, up to round-off."""
+    ratio = worst_ratio(values, bounds)
+    above = first_above(values, bounds * _SLACK)
     return Conclusion(name, "<=", _SLACK, ratio, claimed=claimed, first_violation=above, part=part)
 
 
 def bound_figure(title: str, y_label: str, values: Tensor, bounds: Tensor, names: tuple[str, str]) -> Figure:
-    """Values along a run and their bounds; `names` says what either is called."""
+    """Draw values along a run and their bounds; `names` are their two labels."""
     t = range(len(values))
     series = (Series.of(names[0], t, values), Series.of(names[1], t, bounds, "bound"))
     return Figure(title, "step", y_label, series, log_y=True)

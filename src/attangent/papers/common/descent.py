@@ -1,4 +1,4 @@
-"""Descent as the lemmas of several papers look at it: single steps split into terms, and gradients."""
+"""Gradient descent in the lemmas of several papers: steps split into terms, and bounds on gradients."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,32 +17,33 @@ S = TypeVar("S", bound="SplitStep")
 
 @dataclass(frozen=True)
 class SplitStep:
-    """One step of descent: |F - Y|^2 before and after, and the terms that a lemma splits the change into."""
+    """A step of gradient descent: |F - Y|^2 before and after, and the terms of its change."""
 
     before: float
     after: float
     terms: dict[str, float]
     theta: tuple[float, float]
-    """The range of the factor of the second order, which the papers write as Theta(1)."""
+    """The range of the second-order factor, which the papers write as Theta(1)."""
     move: float
-    """The largest eta |<dL/dw_r, x_i>|."""
+    """max eta |<dL/dw_r, x_i>|."""
 
     @property
     def gap(self) -> float:
-        """How far the sum of the terms is from the change of the squared error, relative to that error."""
+        """|after - before - sum of terms| / before."""
         return abs(self.after - self.before - sum(self.terms.values())) / self.before
 
 
 def second_order_factor(z: Tensor) -> Tensor:
-    """(exp(z) - 1 - z) / z^2, by its series where the difference would cancel."""
+    """(exp(z) - 1 - z) / z^2, by its series for small z, for which the difference cancels."""
     near = sum(z**k / math.factorial(k + 2) for k in range(8))
     far = torch.where(z.abs() > 0.05, z, torch.ones_like(z))
     return torch.where(z.abs() > 0.05, (torch.expm1(far) - far) / far.square(), near)
 
 
 def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) -> list[S]:
-    """The steps of a run, split, until the error is so small that the terms drown in round-off."""
-    network, steps = p.network, list[S]()
+    """Return the steps of a run, until the error is so small that round-off hides the terms."""
+    network = p.network
+    steps = list[S]()
     for _ in range(settings.steps):
         step, network = take_step(p, network, p.rate(settings.rate))
         steps.append(step)
@@ -52,15 +53,16 @@ def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) ->
 
 
 def terms_add_up(steps: Sequence[SplitStep]) -> Finding:
-    """That the terms of every step add up to the change, and that Theta(1) is near a half."""
-    least, largest = min(step.theta[0] for step in steps), max(step.theta[1] for step in steps)
+    """Check that the terms of every step add up to the change, and that Theta(1) is close to 1/2."""
+    least = min(step.theta[0] for step in steps)
+    largest = max(step.theta[1] for step in steps)
     first = steps[0]
     return Finding(
         hypotheses=(
             Hypothesis("largest eta |<dL/dw_r, x_i>|", "<=", 0.01, max(step.move for step in steps)),
         ),
         conclusions=(
-            Conclusion("largest gap of the sum, relative", "<=", 1e-9, max(step.gap for step in steps)),
+            Conclusion("largest relative error of the sum", "<=", 1e-9, max(step.gap for step in steps)),
             Conclusion("smallest factor Theta(1)", ">=", 0.45, least, threshold="ours"),
             Conclusion("largest factor Theta(1)", "<=", 0.55, largest, threshold="ours"),
         ),
@@ -77,7 +79,7 @@ def _terms_figure(steps: Sequence[SplitStep]) -> Figure:
         return Series.of(name, range(len(steps)), sizes)
 
     return Figure(
-        "The terms, relative to the squared error",
+        "The terms relative to the squared error",
         "step",
         "|C| / |F - Y|^2",
         tuple(map(curve, steps[0].terms)),
@@ -88,7 +90,7 @@ def _terms_figure(steps: Sequence[SplitStep]) -> Figure:
 def gradient_lines(
     p: Any, part: str, log10_bound: float, log10_constant: float, copies: Sequence[int]
 ) -> tuple[Conclusion, ...]:
-    """Of |dL/dw_r| <= c sqrt(nd) |F - Y|_F: the measured c against the bound, and the power of n."""
+    """Check |dL/dw_r| <= c sqrt(nd) |F - Y|_F: the measured c against its bound, and the power of n."""
     return (
         Conclusion(
             f"{part}: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)",
@@ -99,7 +101,7 @@ def gradient_lines(
             part=part,
         ),
         Conclusion.of_trend(
-            f"{part}: largest |dL/dw_r| / |F - Y|_F over n, every point n times",
+            f"{part}: largest |dL/dw_r| / |F - Y|_F over n, every point repeated n times",
             "<=",
             at_most(0.5),
             copies,
@@ -110,7 +112,8 @@ def gradient_lines(
 
 
 def steepest_of_copies(p: Any, copies: int) -> float:
-    """The largest |dL/dw_r| / |F - Y|_F with every point repeated: points that pull alike are the worst."""
-    X, Y = p.X.repeat(copies, 1), p.Y.repeat(copies, 1)
+    """max |dL/dw_r| / |F - Y|_F with every point repeated, the worst case because all pull together."""
+    X = p.X.repeat(copies, 1)
+    Y = p.Y.repeat(copies, 1)
     gradient = p.network.gradient(X, Y).norm(dim=0).max()
     return (gradient / (p.network.forward(X) - Y).norm()).item()

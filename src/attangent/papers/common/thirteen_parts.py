@@ -11,7 +11,7 @@ from attangent.papers.common.trends import at_most
 
 
 def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
-    """The parts of P2 Lemma B.1, which P1 takes over as Lemma K.1, for weights W and points X.
+    """Check the parts of P2 Lemma B.1 (P1 Lemma K.1) for weights W and points X.
 
     Each neuron moves by R along one of the points; `B` bounds |<w, x>|.
     """
@@ -26,7 +26,7 @@ def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
         2 * B * e - math.log10(m), (2 * B + 2 * R) * e - math.log10(m),
         math.log10(R / m) + (4 * B + 3 * R) * e, math.log10(R) + (4 * B + 3 * R) * e,
     )  # fmt: skip
-    rounding = 1e-9  # part 3 is attained where a neuron moves along a unit point
+    rounding = 1e-9  # part 3 is attained if a neuron moves along a unit point
     rows = [
         (name, math.log10(value), bound) for (name, value), bound in zip(parts.items(), bounds, strict=True)
     ]
@@ -42,7 +42,7 @@ def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
         numbers={"B": B, "largest |<w, x>|": parts["|<w_r, x_i>|"]},
         figures=(
             Figure(
-                "Thirteen parts, bound against measured",
+                "Thirteen parts: bound and measured value",
                 "part",
                 "decimal logarithm",
                 (
@@ -55,24 +55,27 @@ def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
 
 
 def growth_with_neurons(products: Tensor) -> Conclusion:
-    """The largest |<w_r, x_i>| among the first neurons, over the logarithm of their number.
+    """Return the trend of max |<w_r, x_i>| over the first m neurons, over log m.
 
-    B is the same for any number of neurons, that is, of exponent 0; a maximum of Gaussians has 1/2.
+    B does not depend on m, so its exponent is 0; the maximum of m Gaussians has the exponent 1/2.
     """
     m = products.shape[1]
     counts = [m // 4**k for k in range(5, -1, -1) if m // 4**k > 1]
     largest = [products[:, :count].abs().max().item() for count in counts]
     logarithms = [math.log(count) for count in counts]
-    name = "largest |<w_r, x_i>| over log m, where B has exponent 0"
+    name = "largest |<w_r, x_i>| over log m; B has exponent 0"
     return Conclusion.of_trend(name, "<=", at_most(0.0), logarithms, largest, claimed=False)
 
 
 def _parts(X: Tensor, W: Tensor, V: Tensor) -> dict[str, float]:
-    """The largest value over points and neurons of each of the thirteen quantities."""
-    inner, moved = X @ W, X @ V
+    """Return the largest value of each of the thirteen quantities over points and neurons."""
+    inner = X @ W
+    moved = X @ V
     pairs = ((V - W).T @ (X[:, None, :] + X[None, :, :]).reshape(-1, X.shape[1]).T).abs().max()
-    alpha, alpha_moved = inner.exp().sum(dim=1), moved.exp().sum(dim=1)
-    S, S_moved = torch.softmax(inner, dim=1), torch.softmax(moved, dim=1)
+    alpha = inner.exp().sum(dim=1)
+    alpha_moved = moved.exp().sum(dim=1)
+    S = torch.softmax(inner, dim=1)
+    S_moved = torch.softmax(moved, dim=1)
     values = {
         "|<w_r, x_i>|": inner.abs().max(),
         "|<v_r, x_i>|": moved.abs().max(),

@@ -1,14 +1,14 @@
-"""Exponents that a statement names, against those that a few sizes give."""
+"""Tolerances for exponents fitted over a few sizes."""
 
 NOISE = 0.1
-"""How far an exponent fitted over a few sizes may be off because the sizes are few."""
+"""The error allowed for an exponent fitted over a few sizes."""
 
 
 def at_most(exponent: float) -> float:
-    """The largest fitted exponent that does not contradict `exponent` as an upper bound."""
+    """Return the largest fitted exponent that agrees with `exponent` as an upper bound."""
     return exponent + NOISE
 
 
 def at_least(exponent: float) -> float:
-    """The smallest fitted exponent that does not contradict `exponent` as a lower bound."""
+    """Return the smallest fitted exponent that agrees with `exponent` as a lower bound."""
     return exponent - NOISE

@@ -78,8 +78,8 @@ def test_the_whole_way(id):
     claim = get(id)
     found = claim.check(claim.quick | SMALLER | {"pretrain_epochs": 0.2}, 0)
     assert 0 <= found.numbers["accuracy of LoRA"] <= 1
-    assert found.numbers["numbers trained by NTK, authors' code"] == 2 * 2 * (8 * 8 + 8)
-    assert "Measured ranking" in found.remark
+    assert found.numbers["trainable parameters of NTK, authors' code"] == 2 * 2 * (8 * 8 + 8)
+    assert "Ranking on" in found.remark
 
 
 def test_where_no_method_beats_the_most_frequent_label_nothing_is_decided(monkeypatch, no_trial):
@@ -88,9 +88,9 @@ def test_where_no_method_beats_the_most_frequent_label_nothing_is_decided(monkey
         levels = {**dict.fromkeys(LEVEL, 0.45), "lora": best}
         fake_runs(monkeypatch, adapters_tables, **levels)
         found = claim.check(claim.quick, 0)
-        assert found.numbers["share of the most frequent label"] == 0.5
+        assert found.numbers["fraction of the most frequent label"] == 0.5
         assert found.verdict == verdict
-        assert ("nothing can be compared" in found.remark) is (verdict == "open")
+        assert ("nothing is decided" in found.remark) is (verdict == "open")
 
 
 class TestPrintedTables(ClaimSuite):
@@ -106,7 +106,7 @@ class TestPrintedTables(ClaimSuite):
 
 def test_only_loras_average_is_off():
     wrong = [line.name for line in check("P1/table-1-averages").conclusions if not line.kept]
-    assert wrong == ["LoRA: distance beyond rounding"]
+    assert wrong == ["LoRA: error beyond rounding"]
     assert check("P1/table-1-averages").numbers["average of the accuracies, LoRA"] == pytest.approx(81.22)
 
 

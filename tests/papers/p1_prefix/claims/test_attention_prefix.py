@@ -21,7 +21,7 @@ class TestClaims(SteadySuite):
 def test_theorem_4_1_part_by_part(monkeypatch):
     parts = {name: part.verdict for name, part in check("P1/theorem-4.1").judgements.items()}
     assert parts["error"] is Verdict.HOLDS
-    assert parts["cost"] is parts["any values of the tokens"] is Verdict.VIOLATED
+    assert parts["cost"] is parts["unbounded values of the tokens"] is Verdict.VIOLATED
     assert check("P1/theorem-4.1", order=2).judgements["error"].verdict is Verdict.VIOLATED
     monkeypatch.setattr(attention_prefix, "_smallest_size", lambda *given: 20)
     monkeypatch.setattr(attention_prefix, "_error_with_values", lambda *given: 1e-3)

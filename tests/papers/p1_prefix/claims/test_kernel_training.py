@@ -40,9 +40,9 @@ def test_a_movement_that_does_not_fall_with_the_length_is_found_out(monkeypatch)
 def test_the_constant_grows_like_the_inverse_square(seed, init):
     finding = check("P1/theorem-3.2", seed, init=init)
     assert line(finding, "over 1/rho").measured == pytest.approx(2, abs=0.45)
-    trained = line(finding, "trained for").measured
+    trained = line(finding, "after T steps").measured
     assert trained > 10 * 0.01
-    assert trained == pytest.approx(finding.numbers["the same by the frozen kernel"], rel=0.1)
+    assert trained == pytest.approx(finding.numbers["|F(T) - Y|^2 with the frozen kernel"], rel=0.1)
     assert finding.numbers["lambda exact / printed, rho = 0.05, infinite length"] == pytest.approx(
         1.5 * 0.05**2, rel=0.01
     )

@@ -47,5 +47,5 @@ def test_figures_of_the_counter_examples():
     assert finding.numbers["second line, k = 1, t = 9"] == pytest.approx(0.00815, abs=1e-5)
     finding = check("P1/lemma-d.10")
     assert finding.numbers["lower tail, mu = 100, delta = 0.2"] == pytest.approx(0.0218, abs=1e-3)
-    assert finding.numbers["upper tail, mu = 1, delta = 9"] > 40 * finding.numbers["the bound on it"]
+    assert finding.numbers["upper tail, mu = 1, delta = 9"] > 40 * finding.numbers["its bound, delta = 9"]
     assert {part.verdict for part in finding.judgements.values()} == {Verdict.VIOLATED}

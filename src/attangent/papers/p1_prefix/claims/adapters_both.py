@@ -1,4 +1,4 @@
-"""P1 Section 4.2: NTK-Attention and LoRA change different parts of a model and can be combined."""
+"""Section 4.2: NTK-Attention and LoRA change different parts of a model and can be combined."""
 
 import copy
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ from attangent.tuning.request import TrainingSettings
 @claim(
     "P1/appendix-c-orthogonal",
     place="Section 4.2",
-    title="NTK-Attention and LoRA together",
+    title="NTK-Attention and LoRA can be used together",
     quote="Also note that the two methods are orthogonal to each other and can be used together.",
     kind="identity",
-    statement="""NTK-Attention and LoRA can be used in one model: a zero state leaves the LoRA model as it is,
-        switching the state off gives the LoRA model back, and both train at once.""",
+    statement="""NTK-Attention and LoRA can be used in one model. A zero state does not change the LoRA model,
+        switching the state off restores it, and both can be trained together.""",
     quick={
         **SMALL_LANGUAGE,
         "epochs": 6,
@@ -57,16 +57,22 @@ def together(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("largest change of the LoRA model by a zero state", "<=", 0.0, zero),
-            Conclusion("largest difference to the LoRA model with the state off", "<=", 0.0, off),
-            Conclusion("numbers trained by both less the sum of the two", "==", 0.0, _surplus(runs)),
+            Conclusion("largest difference from the LoRA model with the state off", "<=", 0.0, off),
+            Conclusion("trainable parameters of both less the sum of the two", "==", 0.0, _surplus(runs)),
             Conclusion(
-                "training loss of both / of the better alone",
+                "training loss of both / of the better method alone",
                 "<=",
                 settings.slack,
                 runs["both"]["train_loss"] / min(runs["LoRA"]["train_loss"], runs["NTK"]["train_loss"]),
                 claimed=False,
             ),
-            Conclusion("test accuracy of both less the better alone", ">=", 0.0, _lead(runs), claimed=False),
+            Conclusion(
+                "test accuracy of both less that of the better method alone",
+                ">=",
+                0.0,
+                _lead(runs),
+                claimed=False,
+            ),
         ),
         numbers={f"test accuracy, {label}": run["test"]["accuracy"] for label, run in runs.items()}
         | {f"training loss, {label}": run["train_loss"] for label, run in runs.items()},
@@ -83,7 +89,7 @@ def _lead(runs: dict[str, Run]) -> float:
 
 
 def differences(trial: PreparedTrial, settings: Settings, seed: int) -> tuple[float, float]:
-    """How far a zero state moves a LoRA model's logits, and how far a state does that is switched off."""
+    """Return how much a zero state, and a state that is switched off, change the logits of a LoRA model."""
     batch: dict[str, Any] = trial.collate(trial.test[:64])
     draw = generator(seed, "shaken")
     lora = adapt(copy.deepcopy(trial.model), Method("lora", rank=settings.rank), trial.kind, seed).eval()

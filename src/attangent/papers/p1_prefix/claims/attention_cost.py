@@ -27,19 +27,21 @@ _EXACT = 1e-12
 @claim(
     "P1/algorithm-1",
     place="Sections 2 and 4.2, Appendix A, Algorithms 1 and 3",
-    title="Prefix attention and its cost",
-    quote="""Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1
-        A V_P""",
-    statement="""Attention over a prefix of m trainable rows and L tokens is softmax(Q K_P'/sqrt d) V_P;
-        it holds md parameters and takes O((m + L) d^2 + L (m + L) d) operations, linear in the prefix
-        length.""",
+    title="Prefix attention costs O((m + L) d^2 + L (m + L) d)",
+    quote="""Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1 A
+        V_P""",
+    statement="""Prefix attention over m trainable rows and L tokens is softmax(Q K_P'/sqrt d) V_P. It has md
+        parameters and takes O((m + L) d^2 + L (m + L) d) operations, which is linear in m.""",
     quick={"L": 24, "m": 80, "d": 8, "lengths": [2**i for i in range(0, 17, 2)], "printed_m": 1.0},
     seeds=1,
     seconds=0.3,
 )
 def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
-    L, m, d = settings.L, settings.m, settings.d
-    X, P = drawn(L, d, seed=seed, stream="X"), drawn(m, d, seed=seed, stream="P")
+    L = settings.L
+    m = settings.m
+    d = settings.d
+    X = drawn(L, d, seed=seed, stream="X")
+    P = drawn(m, d, seed=seed, stream="P")
     W = [drawn(d, d, seed=seed, stream=f"W{name}") / math.sqrt(d) for name in "QKV"]
     q, k, v = ((X @ w)[None, None] for w in W)
     ours = prefix_attention(q, k, v, (P @ W[1])[None], (P @ W[2])[None])
@@ -53,21 +55,21 @@ def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
                 _EXACT,
                 (ours[0, 0] - algorithm_3(X, P, *W)).abs().max().item(),
             ),
-            Conclusion("parameters of the prefix over md", "==", 1.0, P.numel() / (m * d)),
+            Conclusion("parameters of the prefix / md", "==", 1.0, P.numel() / (m * d)),
             Conclusion(
-                "multiplications counted over printed, largest",
+                "largest number of multiplications / printed cost",
                 "<=",
                 1.0,
                 max(c / p for c, p in zip(counts, printed, strict=True)),
             ),
             Conclusion(
-                "exponent of the count in m, longest prefixes",
+                "exponent of the number of multiplications in m, longest prefixes",
                 "<=",
                 settings.printed_m + 1e-3,
                 last_exponent(settings.lengths, counts),
             ),
             Conclusion(
-                "count over m (m + L) d, which Section 4.3 says instead, at the longest prefix",
+                "multiplications / m (m + L) d, the cost in Section 4.3, at the longest prefix",
                 ">=",
                 1.0,
                 counts[-1] / (settings.lengths[-1] * (settings.lengths[-1] + L) * d),
@@ -76,8 +78,8 @@ def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"multiplications at the longest prefix": counts[-1]},
         figures=(_cost_figure("Algorithm 3", settings.lengths, counts, printed),),
-        remark="The count is linear in m. The cost m (m + L) d named in Section 4.3 would need queries for "
-        "the prefix too, which Algorithm 1 does not have.",
+        remark="The number of multiplications is linear in m. The cost m (m + L) d of Section 4.3 would need "
+        "queries for the prefix, which Algorithm 1 does not compute.",
     )
 
 
@@ -85,7 +87,7 @@ def _cost_figure(
     name: str, lengths: Sequence[int], counts: Sequence[float], printed: Sequence[float]
 ) -> Figure:
     return Figure(
-        title=f"{name}: multiplications against prefix length",
+        title=f"{name}: multiplications over the prefix length",
         x_label="prefix length m",
         y_label="multiplications",
         series=(
@@ -100,25 +102,29 @@ def _cost_figure(
 @claim(
     "P1/algorithm-2",
     place="Section 4.2, Appendix A, Algorithms 2 and 4",
-    title="NTK-Attention and its cost",
+    title="NTK-Attention costs the same for every prefix length",
     quote="D^ <- diag(A^ 1_L + Phi(Q) k); T <- D^^-1 (A^ V + Phi(Q) Z)",
-    statement="""NTK-Attention (exp(A) V + phi(Q) Z) / (exp(A) 1 + phi(Q) k) holds rd + r parameters and
-        takes O(L d^2 + L^2 d + L r + L r^2) operations with r = d features, whatever the length of the
-        prefix.""",
+    statement="""NTK-Attention, (exp(A) V + phi(Q) Z) / (exp(A) 1 + phi(Q) k), has rd + r parameters. With r =
+        d features it takes O(L d^2 + L^2 d + L r + L r^2) operations for every prefix length m.""",
     quick={"L": 24, "d": 8, "lengths": [2**i for i in range(0, 13, 2)]},
     full={"lengths": [2**i for i in range(0, 17, 2)]},
     seeds=1,
     seconds=0.3,
 )
 def ntk_attention_cost(settings: Settings, seed: int) -> Finding:
-    L, d = settings.L, settings.d
-    phi, X = Elu(d), drawn(L, d, seed=seed, stream="X")
+    L = settings.L
+    d = settings.d
+    phi = Elu(d)
+    X = drawn(L, d, seed=seed, stream="X")
     W = [drawn(d, d, seed=seed, stream=f"W{name}") / math.sqrt(d) for name in "QKV"]
-    gaps, counts, sizes = [], [], []
+    gaps = []
+    counts = []
+    sizes = []
     for m in settings.lengths:
         P = drawn(m, d, seed=seed, stream=f"P{m}")
         state = PrefixState.from_prefix(phi, P @ W[1], P @ W[2])
-        Z, k = state.Z.detach()[0], state.k.detach()[0]
+        Z = state.Z.detach()[0]
+        k = state.k.detach()[0]
         q, key, v = ((X @ w)[None, None] for w in W)
         ours = ntk_attention(q, key, v, state).detach()
         gaps.append((ours[0, 0] - algorithm_4(X, Z, k, *W, phi=phi)).abs().max().item())
@@ -128,50 +134,51 @@ def ntk_attention_cost(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("largest |ntk_attention - Algorithm 4|", "<=", _EXACT, max(gaps)),
-            Conclusion("parameters of the state, longest prefix", "==", d * d + d, sizes[-1]),
-            Conclusion("multiplications counted over printed", "<=", 1.0, max(counts) / printed),
+            Conclusion("parameters in Z and k, longest prefix", "==", d * d + d, sizes[-1]),
+            Conclusion("largest number of multiplications / printed cost", "<=", 1.0, max(counts) / printed),
             Conclusion(
-                "cost at the longest over cost at the shortest prefix", "==", 1.0, counts[-1] / counts[0]
+                "multiplications at the longest prefix / at the shortest", "==", 1.0, counts[-1] / counts[0]
             ),
         ),
         numbers={"multiplications": counts[-1], "parameters": sizes[-1]},
         figures=(_cost_figure("Algorithm 4", settings.lengths, counts, [printed] * len(counts)),),
-        remark="Line 5 notes L r^2 for Phi(Q) Z, which takes L r d: the same for r = d, more where r < d.",
+        remark="Line 5 prints L r^2 for Phi(Q) Z. The product takes L r d, which is more if r < d.",
     )
 
 
 def prefix_parameters(m: int, d: int) -> int:
-    """Numbers in the prefix and the three projections, counted on the tensors."""
+    """md + 3d^2: count the numbers in the prefix and the three projections."""
     return sum(math.prod(shape) for shape in ((m, d), (d, d), (d, d), (d, d)))
 
 
 def ntk_parameters(d: int) -> int:
-    """Numbers in Z, k and the three projections, counted on the tensors."""
+    """4d^2 + d: count the numbers in Z, k and the three projections."""
     return PrefixState.zero(Elu(d), heads=1).number_of_floats + 3 * d * d
 
 
 @claim(
     "P1/figure-3",
     place="Appendix B.2, Figure 3",
-    title="Cost of one layer against the prefix length",
+    title="Run time of prefix attention grows quadratically with m",
     quote="""the number of parameters of Prefix Attention increases linearly with the prefix length m, and its
         running time increases quadratically with m.""",
-    statement="""With d = 32 and L from 32 to 256, prefix attention has md + 3d^2 parameters and a run
-        time that grows quadratically with the prefix length m; NTK-Attention has 4d^2 + d parameters and a
-        run time that m does not affect, close to that of prefix attention with m = 32.""",
+    statement="""For d = 32 and L from 32 to 256, prefix attention has md + 3d^2 parameters, and its run time
+        grows quadratically with the prefix length m. NTK-Attention has 4d^2 + d parameters, and its run time
+        does not depend on m and is close to that of prefix attention with m = 32.""",
     rests_on=("P1/algorithm-1", "P1/algorithm-2"),
     quick={"d": 32, "token_lengths": [32, 64, 128, 256], "lengths": [2**i for i in range(17)], "close": 2.0},
     seeds=1,
     seconds=1.5,
 )
 def figure_3(settings: Settings, seed: int) -> Finding:
-    """Operations are counted, since a check must not measure time.
+    """Count operations, since a check must not measure time.
 
-    Times are those of `python -m benchmarks.suites.attention.prefix_exponents` (m = 1, 4, ..., 65536, L = 32 to 256): the
-    exponent of the run time in m was 0.59 to 0.64 over the whole range and 1.76 at most between neighbouring
-    lengths, where caches overflow. So a steeper piece is there to be seen, a quadratic run time is not.
+    `python -m benchmarks.suites.attention.prefix_exponents` measures times for m = 1, 4, ..., 65536 and
+    L = 32 to 256. The exponent of the run time in m is 0.59 to 0.64 over the full range. Between neighbouring
+    lengths, when caches overflow, it is at most 1.76. So some pieces are steep, but none is quadratic.
     """
-    d, lengths = settings.d, settings.lengths
+    d = settings.d
+    lengths = settings.lengths
     prefix = {L: [count_3(L, m, d) for m in lengths] for L in settings.token_lengths}
     ntk = {L: count_4(L, d, Elu(d), (d, d), (d,)) for L in settings.token_lengths}
     exponent = max(last_exponent(lengths, counts) for counts in prefix.values())
@@ -179,7 +186,7 @@ def figure_3(settings: Settings, seed: int) -> Finding:
     apart = max(max(ratio, 1 / ratio) for ratio in ratios)
     parameters = [prefix_parameters(m, d) for m in lengths]
     return Finding(
-        hypotheses=(Hypothesis("run times are measured (1) or counted (0)", ">=", 1, 0, part="run time"),),
+        hypotheses=(Hypothesis("run times are measured (1), not counted (0)", ">=", 1, 0, part="run time"),),
         conclusions=(
             Conclusion(
                 "parameters of prefix attention, m = 1024",
@@ -190,10 +197,14 @@ def figure_3(settings: Settings, seed: int) -> Finding:
             ),
             Conclusion("parameters of NTK-Attention", "==", 4128, ntk_parameters(d), part="parameters"),
             Conclusion(
-                "exponent of the cost in m, longest prefixes", ">=", 2 - 1e-3, exponent, part="run time"
+                "exponent of the number of multiplications in m, longest prefixes",
+                ">=",
+                2 - 1e-3,
+                exponent,
+                part="run time",
             ),
             Conclusion(
-                "cost of NTK-Attention and of prefix attention at m = 32, larger / smaller",
+                "multiplications of NTK-Attention and of prefix attention with m = 32, larger / smaller",
                 "<=",
                 settings.close,
                 apart,
@@ -201,19 +212,23 @@ def figure_3(settings: Settings, seed: int) -> Finding:
                 threshold="ours",
             ),
             Conclusion(
-                "saving at the longest prefix, L = 256", ">=", 30.0, prefix[256][-1] / ntk[256], claimed=False
+                "multiplications of prefix attention / NTK-Attention, longest prefix, L = 256",
+                ">=",
+                30.0,
+                prefix[256][-1] / ntk[256],
+                claimed=False,
             ),
         ),
         numbers={f"break-even m at L = {L}": _break_even(ntk[L], L, d) for L in settings.token_lengths},
         figures=(_figure_3(parameters, prefix, ntk, ntk_parameters(d)),),
-        remark="Counted, the cost of prefix attention is linear in m, as Algorithm 3 says. The sentence is"
-        " about run time, which also has caches in it: timed on a CPU, exponents are up to 1.76 between "
-        "neighbouring lengths, and 0.59 to 0.64 over the whole range.",
+        remark="The number of multiplications is linear in m, as Algorithm 3 says. The paper's sentence is "
+        "about run time, which also depends on caches. Timed on a CPU, its exponent in m is at most 1.76 "
+        "between neighbouring lengths and 0.59 to 0.64 over the full range.",
     )
 
 
 def _break_even(ntk: int, L: int, d: int) -> int:
-    """The shortest prefix for which prefix attention costs as much as NTK-Attention."""
+    """Return the shortest prefix for which prefix attention costs as much as NTK-Attention."""
     m = 0
     while count_3(L, m, d) < ntk:
         m += 1
@@ -228,7 +243,7 @@ def _figure_3(
         Series.of(f"NTK-Attention, L = {L}", [ntk_size], [count], kind="points") for L, count in ntk.items()
     ]
     return Figure(
-        title="Cost of one layer against its parameters, m from 1 to 65536",
+        title="Multiplications of one layer over its parameters, m from 1 to 65536",
         x_label="parameters",
         y_label="multiplications",
         series=tuple(series),
@@ -240,12 +255,12 @@ def _figure_3(
 @claim(
     "P1/appendix-c-parameters",
     place="Appendix C, parameter efficiency",
-    title="A low-rank state is smaller than LoRA",
+    title="A low-rank Z has fewer parameters than LoRA",
     kind="identity",
     quote="we can improve the number of trainable parameters from d^2 + d to (2r' + 1)d",
-    statement="""NTK-Attention trains d^2 + d numbers; with Z = Z_A Z_B of rank r' it trains (2r' + 1)
-        d, fewer than the 4rd of LoRA on the query and value projections when r' = r <= d/2. Z_A starts
-        Gaussian, Z_B at 0.""",
+    statement="""NTK-Attention trains d^2 + d parameters. With Z = Z_A Z_B of rank r' it trains (2r' + 1)d,
+        which is fewer than the 4rd of LoRA on the query and value projections if r' = r <= d/2. Z_A is
+        initialised as Gaussian, Z_B as 0.""",
     quick={"dims": [8, 32, 128], "lora_matrices": 2},
     seeds=1,
     seconds=0.3,
@@ -260,29 +275,29 @@ def parameters(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion(
-                "full state: numbers over d^2 + d", "==", 1.0, max(n / (d * d + d) for d, n in full.items())
+                "full Z: parameters / (d^2 + d)", "==", 1.0, max(n / (d * d + d) for d, n in full.items())
             ),
             Conclusion(
-                "low rank: numbers over (2r + 1) d, largest",
+                "low-rank Z: largest number of parameters / (2r + 1)d",
                 "==",
                 1.0,
                 max(n / ((2 * r + 1) * d) for (d, r), n in low.items()),
             ),
             Conclusion(
-                "low rank over LoRA of the same rank, largest",
+                "low-rank Z: largest number of parameters / those of LoRA of the same rank",
                 "<=",
                 1 - 1e-9,
                 max(n / lora[key] for key, n in low.items()),
             ),
-            Conclusion("largest |Z| at the start", "==", 0.0, first.Z.detach().abs().max().item()),
+            Conclusion("largest |Z| at initialisation", "==", 0.0, first.Z.detach().abs().max().item()),
         ),
         numbers={
-            f"low rank over LoRA, d = {largest}, r = {r}": low[largest, r] / lora[largest, r]
+            f"parameters of low-rank Z / LoRA, d = {largest}, r = {r}": low[largest, r] / lora[largest, r]
             for r in ranks[largest]
         },
         figures=(_parameter_figure(largest, ranks[largest], low, lora, full[largest]),),
-        remark="The advantage tends to a half as the rank grows. LoRA on a single projection (2rd) would be "
-        "the smaller one: the comparison is with LoRA on two.",
+        remark="The ratio tends to one half as the rank grows. The comparison is with LoRA on two "
+        "projections; LoRA on one (2rd) would be smaller.",
     )
 
 
@@ -292,13 +307,13 @@ def _low_rank(d: int, rank: int, seed: int) -> PrefixState:
 
 def _parameter_figure(d: int, ranks: Sequence[int], low: dict, lora: dict, full: int) -> Figure:
     return Figure(
-        title=f"Trained numbers of one layer, d = {d}",
+        title=f"Trainable parameters of one layer, d = {d}",
         x_label="rank",
-        y_label="numbers",
+        y_label="parameters",
         series=(
-            Series.of("state with Z of this rank", ranks, [low[d, r] for r in ranks]),
+            Series.of("Z of this rank, and k", ranks, [low[d, r] for r in ranks]),
             Series.of("LoRA on query and value", ranks, [lora[d, r] for r in ranks]),
-            Series.of("full state", ranks, [full] * len(ranks), kind="bound"),
+            Series.of("full Z, and k", ranks, [full] * len(ranks), kind="bound"),
         ),
         log_x=True,
         log_y=True,

@@ -1,4 +1,4 @@
-"""Corollary J.3: the tokens by a fast attention, too."""
+"""Corollary J.3: NTK-Attention with a fast attention for the tokens."""
 
 import math
 
@@ -21,19 +21,21 @@ from attangent.papers.p1_prefix.fast_attention import (
 
 
 def error(fast: FastAttention, m: int, L: int, settings: Settings, seed: int) -> float:
-    """The largest error of NTK-Attention with fast tokens against exact prefix attention."""
+    """Return the largest distance of NTK-Attention with a fast attention from prefix attention."""
     prefix = BoundedPrefix.draw(m, L, settings.d, settings.bound, seed)
     state = PrefixState.from_prefix(
         growing_map(settings.d, settings.bound, m, settings.order), prefix.K_C, prefix.V_C, chunk=1024
     )
-    q, k, v = prefix.Q[None], prefix.K[None], prefix.V[None]
+    q = prefix.Q[None]
+    k = prefix.K[None]
+    v = prefix.V[None]
     exact = prefix_attention(q, k, v, prefix.K_C, prefix.V_C)
     with torch.no_grad():
         return (fast_ntk_attention(fast, q, k, v, state) - exact).abs().max().item()
 
 
 def multiplications(fast: FastAttention, L: int, d: int) -> int:
-    """Multiplications of the matrix products in attention over L tokens."""
+    """Count the multiplications in the matrix products of attention over L tokens."""
     q, k, v = (torch.zeros(1, 1, L, d) for _ in range(3))
     with FlopCounterMode(display=False) as counter:
         fast(q, k, v)
@@ -41,7 +43,7 @@ def multiplications(fast: FastAttention, L: int, d: int) -> int:
 
 
 def even_order(settings: Settings, m: int) -> int:
-    """The order of the growing map, made even: token masses must not be negative."""
+    """Return the order of the growing map, made even because the mass of a token must not be negative."""
     order = growing_map(settings.d, settings.bound, m, settings.order).order
     return order + order % 2
 
@@ -70,23 +72,24 @@ _LARGER = {
     title="NTK-Attention in nearly linear time",
     quote="""then there exists an algorithm that outputs a matrix T within time complexity of O(L^(1+o(1)) d)
         that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
-    statement="""Under the conditions of Theorem 4.1 there is an algorithm that is within 1/poly(m) of prefix
-        attention and takes O(L^(1+o(1)) d) operations.""",
+    statement="""Under the conditions of Theorem 4.1 there is an algorithm that takes O(L^(1+o(1)) d) time and
+        whose output differs from prefix attention by at most 1/poly(m).""",
     rests_on=("P1/lemma-j.7", "P1/equation-7"),
     quick=_SIZES,
     full=_LARGER,
     seconds=0.6,
 )
 def corollary_j_3(settings: Settings, seed: int) -> Finding:
-    """The polynomial method for the tokens too; its order grows with m, its cost is linear in L."""
-    lengths, L = settings.lengths, settings.L
+    """Use the polynomial method for the tokens too; its order grows with m, its cost is linear in L."""
+    lengths = settings.lengths
+    L = settings.L
     errors = [error(PolynomialAttention(even_order(settings, m)), m, L, settings, seed) for m in lengths]
     method = PolynomialAttention(even_order(settings, lengths[-1]))
     return Finding(
         hypotheses=_conditions(settings),
         conclusions=(
             Conclusion(
-                "largest error x m, tokens by the polynomial method",
+                "largest error x m, polynomial method for the tokens",
                 "<=",
                 1.0,
                 max(e * m for e, m in zip(errors, lengths, strict=True)),
@@ -95,27 +98,27 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"error, m = {m}": value for m, value in zip(lengths, errors, strict=True)},
         figures=(_error_figure(lengths, {"polynomial method": errors}),),
-        remark="The proof points to HyperAttention, which does not do it: see P1/corollary-j.3-hyper. The "
-        "tokens' values are bounded here as those of the prefix are; the statement does not say so.",
+        remark="The proof refers to HyperAttention, which does not achieve this; see P1/corollary-j.3-hyper. "
+        "Here the values of the tokens are bounded like those of the prefix, which the statement omits.",
     )
 
 
 @claim(
     "P1/corollary-j.3-hyper",
     place="Section 4.3, below Theorem 4.1; proof of Corollary J.3",
-    title="HyperAttention for the tokens",
+    title="HyperAttention makes NTK-Attention nearly linear in L",
     quote="""if we replace the original attention operation ... with fast attention algorithms like
         HyperAttention, then NTK-Attention can be even more efficient, achieving Eq. (8) within complexity
         O(L^(1+o(1)) d)""",
-    statement="""With HyperAttention for the tokens, NTK-Attention is within 1/poly(m) of prefix attention in
-        nearly linear time: the error falls like a power of m.""",
+    statement="""With HyperAttention for the tokens, NTK-Attention takes O(L^(1+o(1)) d) time and differs from
+        prefix attention by at most 1/poly(m): the error falls like a power of m.""",
     rests_on=("P1/theorem-4.1",),
     quick=_SIZES,
     full=_LARGER,
     seconds=0.6,
 )
 def hyper(settings: Settings, seed: int) -> Finding:
-    """As many tokens as prefix vectors: an estimate from a fixed number of samples does not get better."""
+    """Use L = m tokens: an estimate from a fixed number of samples does not improve with m."""
     lengths = settings.lengths
     method = HyperAttention(block=settings.block, samples=settings.samples, seed=seed)
     errors = [error(method, m, m, settings, seed) for m in lengths]
@@ -132,24 +135,24 @@ def hyper(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"error, m = {lengths[-1]}, {name}": values[-1] for name, values in sampled.items()},
         figures=(_error_figure(lengths, sampled),),
-        remark="1/poly(m) is read at its weakest: any power that a trend can tell from none. With a fixed "
-        "number of tokens the error falls only because the prefix outweighs them.",
+        remark="We read 1/poly(m) as weakly as possible: any power of m that a trend can detect. If the "
+        "number of tokens is fixed, the error falls only because the prefix outweighs them.",
     )
 
 
 def _conditions(settings: Settings) -> tuple[Hypothesis, ...]:
     shortest = math.log(settings.lengths[0])
     return (
-        Hypothesis("bound of the entries", "<=", math.sqrt(shortest), settings.bound, in_limit=True),
+        Hypothesis("bound on the entries", "<=", math.sqrt(shortest), settings.bound, in_limit=True),
         Hypothesis("d", "<=", shortest, settings.d, in_limit=True),
     )
 
 
 def _operations(name: str, method: FastAttention, settings: Settings) -> Conclusion:
-    """How the multiplications of a method grow with the number of tokens."""
+    """Return the trend of the number of multiplications over the number of tokens."""
     counts = [multiplications(method, n, settings.d) for n in settings.token_lengths]
     return Conclusion.of_trend(
-        f"operations over L, {name}", "<=", at_most(1.0), settings.token_lengths, counts
+        f"multiplications over L, {name}", "<=", at_most(1.0), settings.token_lengths, counts
     )
 
 

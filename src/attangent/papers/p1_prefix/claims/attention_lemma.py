@@ -1,4 +1,4 @@
-"""Lemma J.7: polynomial features approximate every entry of exp(QK'/d) to a relative error."""
+"""Lemma J.7: polynomial features approximate every entry of exp(QK'/d) up to a relative error."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from attangent.papers.p1_prefix.claims.attention_setting import uniform
 
 @dataclass(frozen=True)
 class Case:
-    """One accuracy and bound: the order that is needed, and what its features do."""
+    """The order that one accuracy and one bound need, and the error and size of its features."""
 
     order: int
     relative_error: float
@@ -24,8 +24,9 @@ class Case:
 
 
 def promised_order(epsilon: float, bound: float) -> float:
-    """max{log(1/eps) / log(log(1/eps)/B^2), B^2}, the second where the first is not positive."""
-    accuracy, square = math.log(1 / epsilon), bound**2
+    """max{log(1/eps) / log(log(1/eps)/B^2), B^2}, or B^2 if the first term is not positive."""
+    accuracy = math.log(1 / epsilon)
+    square = bound**2
     ratio = math.log(accuracy / square)
     return max(accuracy / ratio, square) if ratio > 0 else square
 
@@ -36,9 +37,9 @@ def promised_size(order: int, d: int) -> int:
 
 
 def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
-    """The lowest sufficient order on n random rows and the two corners where the error is largest.
+    """Measure the lowest sufficient order on n random rows and the two corners with the largest error.
 
-    The lemma divides logits by d, the map by sqrt d: rows are scaled by d^(-1/4) on either side.
+    The lemma divides logits by d, the map by sqrt d; so both sides are scaled by d^(-1/4).
     """
     order = features.order_for(bound**2, epsilon)
     corner = torch.full((1, d), bound, dtype=torch.float64)
@@ -54,12 +55,12 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
 @claim(
     "P1/lemma-j.7",
     place="Appendix J.3, Lemma J.7 and Definition J.6",
-    title="Polynomial features: entrywise error and rank",
+    title="Low-rank polynomial approximation of exp(QK'/d)",
     quote="""there is a positive integer g = O(max{log(1/eps) / log(log(1/eps)/B^2), B^2}), and a positive
         integer r <= C(2(g+d), 2g) such that: there is a matrix A~ that is an (eps, r)-approximation of A""",
-    statement="""For entries of Q, K within +-B there is an order g =
-        O(max{log(1/eps)/log(log(1/eps)/B^2), B^2}) and r <= C(2(g + d), 2g) features with U_1 U_2' within a
-        relative error eps of every entry of exp(QK'/d).""",
+    statement="""If the entries of Q and K are in [-B, B], there are an order g =
+        O(max{log(1/eps)/log(log(1/eps)/B^2), B^2}) and r <= C(2(g + d), 2g) features such that U_1 U_2'
+        approximates every entry of exp(QK'/d) up to a relative error eps.""",
     quick={
         "d": 3,
         "n": 60,
@@ -80,7 +81,7 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion(
-                "largest relative error over eps",
+                "largest relative error / eps",
                 "<=",
                 1.0,
                 max(case.relative_error / epsilon for (_, epsilon), case in cases.items()),
@@ -93,15 +94,15 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
             f"order, B = {bound:g}, eps = {epsilon:g}": case.order for (bound, epsilon), case in cases.items()
         },
         figures=(_order_figure(settings, cases),),
-        remark="r = C(g + d, g) features are enough, far fewer than printed. The printed order is met up to "
-        "a constant, the O of which is read here as the setting `constant`.",
+        remark="r = C(g + d, g) features are enough, far fewer than printed. The printed order is right up "
+        "to a constant; the setting `constant` is the one we allow for its O.",
     )
 
 
 def _order_trend(settings: Settings, bound: float) -> Conclusion:
-    """The order needed over the promised one, for accuracies far below those that can be measured."""
+    """Compare needed and printed order for accuracies far below what can be measured."""
     return Conclusion.of_trend(
-        f"order over the promised one, over log(1/eps), B = {bound:g}",
+        f"needed order / printed order, over log(1/eps), B = {bound:g}",
         "<=",
         at_most(0.0),
         [math.log(1 / epsilon) for epsilon in settings.small],
@@ -114,17 +115,17 @@ def _order_trend(settings: Settings, bound: float) -> Conclusion:
 
 def _largest_order(settings: Settings, cases: dict[tuple[float, float], Case]) -> Conclusion:
     largest = max(case.order / promised_order(epsilon, bound) for (bound, epsilon), case in cases.items())
-    name = "largest order over the promised one"
+    name = "largest needed order / printed order"
     return Conclusion(name, "<=", settings.constant, largest, threshold="ours")
 
 
 def _sizes_and_ranks(d: int, cases: list[Case]) -> tuple[Conclusion, ...]:
-    """The number of features against the promised one, and the rank against the number of features."""
+    """Compare the number of features with the printed one, and the rank with the number of features."""
     sizes = [case.size / promised_size(case.order, d) for case in cases]
     return (
-        Conclusion("largest r over C(2(g + d), 2g)", "<=", 1.0, max(sizes)),
-        Conclusion("largest rank over r", "<=", 1.0, max(case.rank / case.size for case in cases)),
-        Conclusion("smallest r over C(2(g + d), 2g)", ">=", 0.1, min(sizes), claimed=False),
+        Conclusion("largest r / C(2(g + d), 2g)", "<=", 1.0, max(sizes)),
+        Conclusion("largest rank / r", "<=", 1.0, max(case.rank / case.size for case in cases)),
+        Conclusion("smallest r / C(2(g + d), 2g)", ">=", 0.1, min(sizes), claimed=False),
     )
 
 
@@ -141,7 +142,7 @@ def _order_figure(settings: Settings, cases: dict[tuple[float, float], Case]) ->
         for bound in settings.bounds
     ]
     return Figure(
-        title="Order that an accuracy needs",
+        title="Order g over the accuracy",
         x_label="decimal digits, log10(1/eps)",
         y_label="order g",
         series=(*measured, *promised),

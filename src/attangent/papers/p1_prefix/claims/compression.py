@@ -24,24 +24,28 @@ from attangent.papers.p1_prefix.fast_attention import merged
 class BigramReader(nn.Module):
     """One layer of attention that learns in context which symbol follows which.
 
-    A token is the pair (symbol before, symbol): a query asks for tokens whose first part is its own symbol,
-    and the value tells their second. H heads of size d, all weights trained.
+    A token is the pair (previous symbol, symbol). A query looks for tokens whose first symbol is its own, and
+    their value holds the second. There are H heads of size d, and all weights are trained.
     """
 
     def __init__(self, symbols: int, heads: int, dim: int, seed: int):
         super().__init__()
-        self.symbols, self.heads, self.dim = symbols, heads, dim
+        self.symbols = symbols
+        self.heads = heads
+        self.dim = dim
         draw = generator(seed, "bigram reader")
 
         def weights(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.randn(shape, generator=draw) / math.sqrt(dim))
 
-        self.query, self.key = weights(heads, symbols, dim), weights(heads, 2 * symbols, dim)
-        self.value, self.out = weights(heads, 2 * symbols, dim), weights(heads, dim, symbols)
+        self.query = weights(heads, symbols, dim)
+        self.key = weights(heads, 2 * symbols, dim)
+        self.value = weights(heads, 2 * symbols, dim)
+        self.out = weights(heads, dim, symbols)
         self.skip = weights(symbols, symbols)
 
     def call(self, text: Tensor) -> AttentionCall:
-        """Attention of text (B, L + 1) over its last L tokens."""
+        """Return the attention call of text (B, L + 1) over its last L tokens."""
         before, now = (F.one_hot(part, self.symbols).float() for part in (text[:, :-1], text[:, 1:]))
         pair = torch.cat([before, now], dim=-1)
         q = torch.einsum("bls,hsd->bhld", now, self.query)
@@ -49,29 +53,29 @@ class BigramReader(nn.Module):
         return AttentionCall("attention", q, k, v, None, True, self.dim**-0.5, None)
 
     def logits(self, text: Tensor, attended: Tensor) -> Tensor:
-        """The next symbol's logits (B, L, symbols) from the output (B, H, L, d) of attention."""
+        """Return the next symbol's logits (B, L, symbols) from the output (B, H, L, d) of attention."""
         now = F.one_hot(text[:, 1:], self.symbols).float()
         return torch.einsum("bhld,hds->bls", attended, self.out) + now @ self.skip
 
 
 def draw_text(symbols: int, texts: int, length: int, tables: Tensor, seed: int, stream: str) -> Tensor:
-    """(texts, length) symbols that follow one another by the tables (texts or 1, symbols, symbols)."""
+    """Draw symbols (texts, length) from Markov chains with these tables (texts or 1, symbols, symbols)."""
     draw = generator(seed, stream)
     rows = torch.arange(texts) % len(tables)
-    found = [torch.randint(0, symbols, (texts,), generator=draw)]
+    columns = [torch.randint(0, symbols, (texts,), generator=draw)]
     for _ in range(length - 1):
-        found.append(torch.multinomial(tables[rows, found[-1]], 1, generator=draw)[:, 0])
-    return torch.stack(found, dim=1)
+        columns.append(torch.multinomial(tables[rows, columns[-1]], 1, generator=draw)[:, 0])
+    return torch.stack(columns, dim=1)
 
 
 def draw_tables(symbols: int, count: int, seed: int, stream: str) -> Tensor:
-    """Chances (count, symbols, symbols) of what follows: a few likely symbols each."""
+    """Draw transition probabilities (count, symbols, symbols) with a few likely successors per symbol."""
     logits = torch.randn(count, symbols, symbols, generator=generator(seed, stream))
     return (3 * logits).softmax(dim=-1)
 
 
 def trained_reader(symbols: int, heads: int, dim: int, steps: int, seed: int) -> BigramReader:
-    """The model after `steps` of Adam on fresh texts, each with a table of its own."""
+    """Train the model for `steps` of Adam on new texts, each drawn from another table."""
     model = BigramReader(symbols, heads, dim, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     tables = draw_tables(symbols, 32 * steps, seed, "training tables").split(32)
@@ -88,7 +92,7 @@ def trained_reader(symbols: int, heads: int, dim: int, steps: int, seed: int) ->
 
 @dataclass(frozen=True)
 class Compression:
-    """A prompt in front of texts: calibration text to fit on, other text to measure on."""
+    """A prompt, calibration text to fit on, and held-out text to measure on."""
 
     model: BigramReader
     keys: Tensor
@@ -98,18 +102,18 @@ class Compression:
 
     @classmethod
     def draw(cls, model: BigramReader, length: int, texts: int, seed: int) -> "Compression":
-        """A prompt of `length` tokens and 2 x `texts` texts of 32 tokens, all by one new table."""
+        """Draw a prompt of `length` tokens and 2 x `texts` texts of 32 tokens, all from one new table."""
         table = draw_tables(model.symbols, 1, seed, "prompt's table")
         prompt = model.call(draw_text(model.symbols, 1, length + 1, table, seed, "prompt"))
         text = draw_text(model.symbols, 2 * texts, 33, table, seed, "text behind the prompt")
         return cls(model, prompt.k[0], prompt.v[0], text[:texts], text[texts:])
 
     def by_formula(self, features: FeatureMap) -> PrefixState:
-        """Z and k by Eq. (7)."""
+        """Return Z and k by Eq. (7)."""
         return PrefixState.from_prefix(features, self.keys, self.values)
 
     def fitted(self, method: str, size: int) -> PrefixState:
-        """Z and k fitted on the calibration text."""
+        """Return Z and k fitted on the calibration text."""
         call = self.model.call(self.calibration)
         valid = torch.ones(call.q.shape[0], call.q.shape[2], dtype=torch.bool)
         state = fit_layer(call, valid, self.keys, self.values, size, method)[0]
@@ -118,13 +122,17 @@ class Compression:
         return state
 
     def ratio(self, state: PrefixState) -> float:
-        """KL(full prompt || state) / KL(full prompt || no prompt), means over the held-out text."""
+        """KL(full prompt || state) / KL(full prompt || no prompt), each a mean over the held-out text."""
         call = self.model.call(self.held_out)
         output, lse = call.tokens()
         full = merged((output, lse), prompt_part(call, self.keys, self.values))[0]
         with_state = merge_prefix(call.q, output, lse, state, call.scale)
-        said = [self.model.logits(self.held_out, x).log_softmax(-1) for x in (full, with_state, output)]
-        return _divergence(said[0], said[1]) / _divergence(said[0], said[2])
+        log_probabilities = [
+            self.model.logits(self.held_out, x).log_softmax(-1) for x in (full, with_state, output)
+        ]
+        return _divergence(log_probabilities[0], log_probabilities[1]) / _divergence(
+            log_probabilities[0], log_probabilities[2]
+        )
 
 
 def _divergence(full: Tensor, other: Tensor) -> float:
@@ -132,7 +140,7 @@ def _divergence(full: Tensor, other: Tensor) -> float:
 
 
 def equivalents(state: PrefixState) -> float:
-    """The state's size in tokens of a KV cache: its numbers over those of a key and a value."""
+    """Return the size of the state in tokens of a KV cache: its numbers over those of a key and a value."""
     return state.number_of_floats / state.heads / (state.features.dim + state.Z.shape[-1])
 
 
@@ -152,9 +160,9 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
     kind="experiment",
     quote="we can compress prompts into Z and k if phi(.) by utilizing Lemma J.7",
     rests_on=("P1/equation-7", "P1/lemma-j.7"),
-    statement="""With the polynomial features of Lemma J.7 a prompt can be compressed into Z and k: a state
-        smaller than the prompt's keys and values keeps a part of its effect on what the model says, and more
-        with more features.""",
+    statement="""With the polynomial features of Lemma J.7 a prompt can be compressed into Z and k. A state
+        smaller than the prompt's keys and values keeps part of the prompt's effect on the output, and more of
+        it with more features.""",
     quick={
         "symbols": 12,
         "heads": 2,
@@ -183,18 +191,16 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion(
-                f"size of the state over that of the prompt, {low}",
+                f"size of the state / size of the prompt, {low}",
                 "<=",
                 1.0,
                 equivalents(last[low]) / settings.m,
             ),
-            Conclusion(f"KL ratio (1: no effect is left), {low}", "<=", 1.0, ratios[low]),
-            Conclusion(
-                f"KL ratio, {high}, over that of the lower order", "<=", 1.0, ratios[high] / ratios[low]
-            ),
+            Conclusion(f"KL ratio (1 means no effect), {low}", "<=", 1.0, ratios[low]),
+            Conclusion(f"KL ratio, {high} / lower order", "<=", 1.0, ratios[high] / ratios[low]),
             *(
                 Conclusion(
-                    f"KL ratio, {name}, as large as {equivalents(last[name]):.0f} of {settings.m} tokens",
+                    f"KL ratio, {name}, size of {equivalents(last[name]):.0f} of {settings.m} tokens",
                     "<=",
                     settings.tolerance,
                     ratio,
@@ -205,18 +211,17 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={
-            **{f"ratio, {name}": ratio for name, ratio in ratios.items()},
+            **{f"KL ratio, {name}": ratio for name, ratio in ratios.items()},
             **{f"size in tokens, {name}": equivalents(state) for name, state in last.items()},
         },
         figures=(
             _ratio_figure(settings, formula, ratios, fitted, curves),
             _cost_figure(settings),
         ),
-        remark="Ratio 0 keeps the prompt's whole effect, 1 none of it. The sentence has Z of d x d, which "
-        "Lemma J.7's features, C(d + g, g) of them, do not fit; the authors' map, which does, is "
-        "not one of that lemma's and loses most of the effect. Exponential features at tokens of "
-        "the prompt, with masses and values fitted to attention itself, keep it in a state far "
-        "smaller.",
+        remark="A KL ratio of 0 keeps the full effect of the prompt, 1 none of it. The paper's Z is d x d, "
+        "but Lemma J.7 needs C(d + g, g) features. The authors' map has d features, is not one of that "
+        "lemma and loses most of the effect. Exponential features at tokens of the prompt, with fitted "
+        "masses and values, keep the effect in a far smaller state.",
     )
 
 
@@ -234,7 +239,7 @@ def _ratio_figure(
 ) -> Figure:
     sizes = {name: [equivalents(state) for state in states] for name, states in fitted.items()}
     return Figure(
-        title=f"What a state keeps of a prompt of {settings.m} tokens",
+        title=f"Effect of a prompt of {settings.m} tokens that a state keeps",
         x_label="size of the state, in tokens of a KV cache",
         y_label="KL from the full prompt, relative to no prompt",
         series=(
@@ -251,13 +256,13 @@ def _ratio_figure(
 
 
 def _cost_figure(settings: Settings) -> Figure:
-    """Multiplications of one decoding step for one head: 2 m d with the prompt, 2 r d with its state."""
+    """Draw the multiplications per decoding step and head: 2 m d with the prompt, 2 r d with its state."""
     lengths = [2**i for i in range(6, 16)]
     r = settings.sizes[-1]
     return Figure(
-        title="Cost of a decoding step against the length of the prompt",
+        title="Cost of a decoding step over the length of the prompt",
         x_label="tokens of the prompt",
-        y_label="multiplications a head",
+        y_label="multiplications per head",
         series=(
             Series.of("with the prompt", lengths, [2 * m * settings.d for m in lengths]),
             Series.of(f"with {r} anchors", lengths, [2 * r * settings.d for _ in lengths]),

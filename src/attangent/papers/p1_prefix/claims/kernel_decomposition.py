@@ -1,4 +1,4 @@
-"""Lemmas H.1-H.7: one step of descent, split into the terms C0, C1 = C11 + C12, C2 and C3."""
+"""Lemmas H.1 to H.7: a step of gradient descent, split into C0, C1 = C11 + C12, C2 and C3."""
 
 import math
 from dataclasses import dataclass
@@ -37,24 +37,26 @@ _LARGER = {"n": 12, "d": 8, "m": 8192, "steps": 600}
 
 @dataclass(frozen=True)
 class PrefixStep(SplitStep):
-    """A step split into the terms C0, C11, C12, C2 and C3, and what their bounds speak of."""
+    """A step, split into the terms C0, C11, C12, C2 and C3, with the quadratic form of their bounds."""
 
     form: float
-    """vec(F - Y)' H(t) vec(F - Y) with the printed kernel."""
+    """vec(F - Y)' H(t) vec(F - Y), with the printed kernel."""
 
 
 def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[PrefixStep, PrefixNetwork]:
-    """Split a step as Lemma H.1 does, each term from its own definition.
+    """Split a step as in Lemma H.1, computing each term from its definition.
 
-    z = -eta <dL/dw_r, x_i> is the change of the exponents; its part z_key comes from the gradient through
-    the softmax (C11), the rest from the prefix as values (C12).
+    z = -eta <dL/dw_r, x_i> is the change of the exponents. Its part z_key comes from the gradient through the
+    softmax (C11), the rest from the prefix as values (C12).
     """
     gradient = network.gradient(p.X, p.Y)
     as_key = network.tangent(p.X, kind="paper").pull_back(network.forward(p.X) - p.Y)
     moved = network.with_weights(network.W - rate * gradient)
-    F, F_moved = network.forward(p.X), moved.forward(p.X)
+    F = network.forward(p.X)
+    F_moved = moved.forward(p.X)
     R = F - p.Y
-    z, z_key = -rate * p.X @ gradient, -rate * p.X @ as_key
+    z = -rate * p.X @ gradient
+    z_key = -rate * p.X @ as_key
     P = network.m * torch.softmax(p.X @ network.W, dim=1)
     theta = second_order_factor(z)
     v = {
@@ -78,7 +80,8 @@ def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple
 
 def _normaliser_and_values(X: Tensor, network: PrefixNetwork, moved: PrefixNetwork) -> Tensor:
     """v0 = m sum_r (theta(t+1) - theta(t)) u(t+1) with theta = beta / alpha and u = exp(X W)."""
-    u, u_moved = torch.exp(X @ network.W), torch.exp(X @ moved.W)
+    u = torch.exp(X @ network.W)
+    u_moved = torch.exp(X @ moved.W)
     after = (u_moved @ moved.beta.T) / u_moved.sum(dim=1, keepdim=True)
     return network.m * (after - (u_moved @ network.beta.T) / u.sum(dim=1, keepdim=True))
 
@@ -90,12 +93,12 @@ def _column(steps: list[PrefixStep], term: str) -> Tensor:
 @claim(
     "P1/lemma-h.1",
     place="Appendix H, Lemma H.1",
-    title="The change of the loss splits into C0, C1, C2 and C3",
+    title="Decomposition of the loss into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P1/claim-f.12",),
-    statement="""If no step moves an exponent by more than 0.01, the squared error after a step is that before
-        plus C0 (values and normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and
-        C3 = |F(t+1) - F(t)|^2.""",
+    statement="""If no step moves an exponent by more than 0.01, then |F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 +
+        C0 + C1 + C2 + C3. C0 comes from values and normaliser, C1 is of first and C2 of second order (with a
+        factor Theta(1)), and C3 = |F(tau+1) - F(tau)|^2.""",
     quick=_SIZES,
     full=_LARGER,
     seconds=0.4,
@@ -107,11 +110,11 @@ def decomposition(settings: Settings, seed: int) -> Finding:
 @claim(
     "P1/lemma-h.2",
     place="Appendix H, Lemma H.2",
-    title="The progress term",
+    title="The progress term C1,1",
     quote="C1,1 <= -1.6 m eta vec(F(tau) - Y)' H(tau) vec(F(tau) - Y)",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    statement="""The part of C1 through the softmax makes progress at the rate of the kernel of
-        Definition G.1: C11 <= -1.6 m eta vec(F - Y)'H(t) vec(F - Y).""",
+    statement="""The part of C1 through the softmax satisfies C11 <= -1.6 m eta vec(F - Y)'H(t) vec(F - Y)
+        with the kernel H of Definition G.1.""",
     quick=_SIZES,
     full=_LARGER,
     seconds=0.4,
@@ -141,29 +144,27 @@ def progress(settings: Settings, seed: int) -> Finding:
                 ),
             ),
         ),
-        remark="C11 is -2 m eta r'H(t)r up to the mean of the values. It is not the whole first-order "
-        "change: that is -2 m eta r'K(t)r with the exact kernel K, and C0 and C12 carry the difference.",
+        remark="C11 is -2 m eta r'H(t)r up to the mean of the values. The full first-order change is "
+        "-2 m eta r'K(t)r with the exact kernel K; C0 and C12 contain the difference.",
     )
 
 
 @claim(
     "P1/lemma-h.3",
     place="Appendix H, Lemma H.3 (Lemmas H.4-H.7)",
-    title="The other terms are minor",
-    quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2,
-        |C2| <= eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
-    statement="""With r = F - Y and m at least of order lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta)): |C0|
-        and |C12| are at most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2
-        m^2 |r|^2.""",
+    title="The minor terms C0, C1,2, C2 and C3",
+    quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C2| <=
+        eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
+    statement="""Let r = F - Y and m = Omega(lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta))). Then |C0| and
+        |C12| are at most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2 m^2
+        |r|^2.""",
     rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick={**_SIZES, "init": "independent", "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
     full={**_LARGER, "lengths": [256, 1024, 4096, 16384, 65536]},
     seconds=0.4,
 )
 def minor_terms(settings: Settings, seed: int) -> Finding:
-    """The first-order terms at infinite length, where every condition on m is met, for a residual at the
-    start.
-    """
+    """Compute the first-order terms for infinite m, which meets every condition on m, at initialisation."""
     p = ordinary_regression(settings, seed)
     limit = terms_at_infinity(p)
     second = [_second_order(p, rate) for rate in settings.rates]
@@ -192,20 +193,20 @@ def minor_terms(settings: Settings, seed: int) -> Finding:
         ),
         numbers={
             f"|{term}| / (m eta lambda |r|^2), m = {m}": value
-            for m, found in finite.items()
-            for term, value in found.items()
+            for m, terms in finite.items()
+            for term, value in terms.items()
         },
         figures=(_lengths_figure(finite, limit),),
-        remark="C0 holds the change of the values and C12 that of the exponents through the values: both are "
-        "of the order of the progress itself, for any m. H.5 drops C12 because its terms have mean zero; "
-        "S_ir S_jr w_r has not. C3 is eta^2 m^2 |K r|^2, hence bounded by lambda_max^2, not by 1.",
+        remark="C0 contains the change of the values, C12 that of the exponents through the values. Both "
+        "are as large as the progress itself, for every m. H.5 neglects C12 because its terms have mean "
+        "zero, but S_ir S_jr w_r does not. C3 = eta^2 m^2 |K r|^2, so its constant is lambda_max^2, not 1.",
     )
 
 
 def terms_at_infinity(p: PrefixRegression) -> dict[str, float]:
-    """|C0|, |C12| in units of m eta lambda |r|^2 and C3 in units of (m eta |r|)^2, as m grows and eta falls.
+    """|C0|, |C12| in units of m eta lambda |r|^2 and C3 in units of (m eta |r|)^2, for infinite m, small eta.
 
-    With K - H = X + X' + D at infinite length, X = e^(s^2 g) s^2 p_k x_il and D = delta_kl e^(s^2 g):
+    For infinite m, K - H = X + X' + D with X = e^(s^2 g) s^2 p_k x_il and D = delta_kl e^(s^2 g):
     C12 = -2 m eta r'X r and C0 = -2 m eta r'(X' + D) r, C3 = (m eta)^2 |K r|^2.
     """
     s = p.network.sigma
@@ -224,7 +225,7 @@ def terms_at_infinity(p: PrefixRegression) -> dict[str, float]:
 
 
 def _second_order(p: PrefixRegression, factor: float) -> float:
-    """|C2| / (m eta^2 |r|^2) of a first step at this rate."""
+    """|C2| / (m eta^2 |r|^2) of the first step at this rate."""
     step, _ = take_step(p, p.network, p.rate(factor))
     return abs(step.terms["C2"]) / step.before / (p.network.m * p.rate(factor) ** 2)
 
@@ -239,13 +240,13 @@ def _at_length(settings: Settings, seed: int) -> dict[str, float]:
 def _lengths_figure(finite: dict[int, dict[str, float]], limit: dict[str, float]) -> Figure:
     lengths = list(finite)
     return Figure(
-        "Terms that should be minor, against the length of the prefix",
+        "The minor terms over the prefix length",
         "prefix length m",
         "|C| / (m eta lambda |r|^2)",
         (
             *(Series.of(term, lengths, [finite[m][term] for m in lengths]) for term in ("C0", "C12")),
             *(
-                Series.of(f"{term} at infinite length", lengths, [limit[term]] * len(lengths), "points")
+                Series.of(f"{term} for infinite m", lengths, [limit[term]] * len(lengths), "points")
                 for term in ("C0", "C12")
             ),
             Series.of("0.1", lengths, [0.1] * len(lengths), "bound"),

@@ -1,4 +1,4 @@
-"""Claim F.12, Definition G.1 and Lemma I.6: gradient, kernel and first loss against what they should be."""
+"""Claim F.12, Lemma F.1, Definition G.1 and Lemma I.6: gradient, kernel and loss at initialisation."""
 
 import math
 
@@ -25,34 +25,35 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
     place="Appendix F.2, Claim F.12",
     title="Gradient of the prefix network",
     kind="identity",
-    quote="""Delta w_r(tau) = m sum_i sum_k (F_k,i(tau) - y_k,i) (<v_k,r(tau), S_i(tau)> S_i,r(tau) x_i
-        + a_r S_i,r(tau) e_k)""",
+    quote="""Delta w_r(tau) = m sum_i sum_k (F_k,i(tau) - y_k,i) (<v_k,r(tau), S_i(tau)> S_i,r(tau) x_i + a_r
+        S_i,r(tau) e_k)""",
     rests_on=("P1/lemma-f.1",),
-    statement="""The gradient of the squared loss in prefix vector r is
-        m sum_i sum_k (F_ki - y_ki) (<v_kr, S_i> S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.""",
+    statement="""The gradient of the squared loss in the prefix vector w_r is m sum_i sum_k (F_ki - y_ki)
+        (<v_kr, S_i> S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.""",
     quick=_SIZES,
     full={"n": 32, "d": 8, "m": 4096},
     seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
-    printed, automatic = p.network.gradient(p.X, p.Y), _automatic_gradient(p)
+    printed = p.network.gradient(p.X, p.Y)
+    automatic = _automatic_gradient(p)
     as_key = p.network.tangent(p.X, kind="paper").pull_back(p.residual)
     order = automatic.norm(dim=0).argsort()
-    sizes = {"gradient |dL/dw_r|": automatic, "its part as a value": automatic - as_key}
+    sizes = {"gradient |dL/dw_r|": automatic, "its part with w_r as a value": automatic - as_key}
     return Finding(
         hypotheses=in_unit_ball(p),
         conclusions=(
             Conclusion("relative distance to autograd", "<=", _EXACT, _relative(printed, automatic)),
         ),
         numbers={
-            "share of the gradient that acts as a value": _relative(as_key, automatic),
+            "fraction of the gradient with w_r as a value": _relative(as_key, automatic),
             "gradient norm": automatic.norm().item(),
         },
         figures=(
             Figure(
-                "Closed form against autograd, prefix vector by prefix vector",
-                "prefix vector, by gradient size",
+                "Closed form and autograd, per prefix vector",
+                "prefix vector, sorted by gradient",
                 "norm",
                 (
                     *(
@@ -73,7 +74,7 @@ def gradient(settings: Settings, seed: int) -> Finding:
 
 
 def _forward(p: PrefixRegression, W: Tensor) -> Tensor:
-    """The network as Eq. (3) prints it, for automatic differentiation."""
+    """F = m (W o a) S(x): the network as printed in Eq. (3), for automatic differentiation."""
     weights = torch.exp(p.X @ W)
     return p.network.m * (weights @ (W * p.network.a).T) / weights.sum(dim=1, keepdim=True)
 
@@ -91,11 +92,12 @@ def _relative(a: Tensor, b: Tensor) -> float:
 @claim(
     "P1/lemma-f.1",
     place="Appendix F.1, Lemma F.1, parts 1-8",
-    title="Derivatives of the prefix network's pieces",
+    title="Derivatives of the prefix network",
     kind="identity",
     quote="Part 8. dF(W,x,a)_k / dw_r = m a_r S_r e_k - m <beta_k, S> S_r x + m beta_k,r S_r x",
-    statement="""The derivatives in w_r of W'x, exp(W'x), alpha, 1/alpha, the softmax S and the outputs F_k
-        (k equal to the differentiated coordinate or not, and as a vector) are the eight printed ones.""",
+    statement="""The eight printed derivatives in w_r are right: those of W'x, exp(W'x), alpha, 1/alpha, the
+        softmax S and the outputs F_k (for k equal to the differentiated coordinate, for other k, and as a
+        vector).""",
     quick={"d": 4, "m": 12, "sigma": 1.0},
     full={"d": 8, "m": 48},
     seconds=0.1,
@@ -105,7 +107,7 @@ def derivatives(settings: Settings, seed: int) -> Finding:
     gaps = _derivative_gaps(p.X[0], p.network.W, p.network.a[0])
     return Finding(
         conclusions=tuple(
-            Conclusion(f"part {part}: largest gap to autograd, relative", "<=", _EXACT, gap, part=part)
+            Conclusion(f"part {part}: relative distance to autograd", "<=", _EXACT, gap, part=part)
             for part, gap in gaps.items()
         ),
         numbers={f"part {part}": gap for part, gap in gaps.items()},
@@ -113,12 +115,15 @@ def derivatives(settings: Settings, seed: int) -> Finding:
 
 
 def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
-    """The printed derivatives against automatic ones; indices: value, coordinate k1, prefix vector r."""
+    """Compare printed with automatic derivatives; indices: value, coordinate k1, prefix vector r."""
     d, m = W.shape
     u = torch.exp(W.T @ x)
-    alpha, S, beta = u.sum(), u / u.sum(), W * a
+    alpha = u.sum()
+    S = u / u.sum()
+    beta = W * a
     mean = beta @ S
-    one, same = torch.eye(m, dtype=W.dtype), torch.eye(d, dtype=W.dtype)
+    one = torch.eye(m, dtype=W.dtype)
+    same = torch.eye(d, dtype=W.dtype)
     value = m * torch.einsum("kl,r->klr", same, a * S)
     through = m * torch.einsum("l,r,kr->klr", x, S, beta - mean[:, None])
     printed = {
@@ -143,10 +148,10 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
 @claim(
     "P1/definition-g.1",
     place="Section 3.2 and Appendix G, Definition G.1",
-    title="The printed kernel is the Gram matrix of gradients",
+    title="The printed kernel is the NTK",
     quote="Now in this section, we give the exact computation of NTK in our analysis below. (Appendix G)",
-    statement="""The kernel H(W) of Definition G.1, by which training is analysed, is J J'/m with J the
-        Jacobian of all outputs in the prefix W; it is symmetric and has no negative eigenvalue.""",
+    statement="""H(W) = J J'/m for the kernel H(W) of Definition G.1, on which the analysis of training rests.
+        J is the Jacobian of all outputs in the prefix W. H is symmetric and positive semi-definite.""",
     quick=_SIZES,
     full={"n": 16, "d": 8, "m": 2048},
     seconds=0.2,
@@ -164,19 +169,20 @@ def gram(settings: Settings, seed: int) -> Finding:
             "lambda_max, J J'/m": p.exact.lambda_max,
         },
         figures=(_spectra_figure({"printed": p.paper.kernel, "J J'/m": true}),),
-        remark="Definition G.1 copies the kernel of a network whose output weights are fixed. Here w_r is a "
-        "value as well as a key, and the part m a_r S_r e_k of the gradient (Claim F.12) is missing.",
+        remark="Definition G.1 is the kernel of a network with fixed output weights. Here w_r is a value as "
+        "well as a key, and the term m a_r S_r e_k of the gradient (Claim F.12) is missing.",
     )
 
 
 def _gram_lines(p: PrefixRegression, true: Tensor) -> tuple[Conclusion, ...]:
-    """What Definition G.1 says of the printed H, and the same of the kernel with the value part."""
-    H, parts = p.paper.kernel, ("Gram matrix of the gradients", "semi-definite")
+    """Check the statements of Definition G.1, and the same for the kernel with the value term."""
+    H = p.paper.kernel
+    parts = ("Gram matrix of the gradients", "semi-definite")
     return (
         Conclusion(
-            "relative distance of the printed H to J J'/m", "<=", _EXACT, _relative(H, true), part=parts[0]
+            "relative distance of the printed H from J J'/m", "<=", _EXACT, _relative(H, true), part=parts[0]
         ),
-        Conclusion("asymmetry of H, relative", "<=", _EXACT, _relative(H.T, H), part=parts[1]),
+        Conclusion("relative asymmetry of H", "<=", _EXACT, _relative(H.T, H), part=parts[1]),
         Conclusion(
             "lambda_min / lambda_max of H",
             ">=",
@@ -185,7 +191,7 @@ def _gram_lines(p: PrefixRegression, true: Tensor) -> tuple[Conclusion, ...]:
             part=parts[1],
         ),
         Conclusion(
-            "relative distance to J J'/m of the kernel with the value part",
+            "relative distance of the kernel with the value term from J J'/m",
             "<=",
             _EXACT,
             _relative(p.exact.kernel, true),
@@ -211,10 +217,10 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
 @claim(
     "P1/lemma-i.6",
     place="Appendix I.5, Lemma I.6",
-    title="Loss at initialisation",
+    title="The loss at initialisation is O(sqrt(nd))",
     quote="Then we have |F(0) - Y|_F <= O(sqrt(nd)).",
-    statement="""With prefix vectors and signs drawn independently, |F(0) - Y|_F is at most of order sqrt(nd),
-        whatever the length m of the prefix.""",
+    statement="""With independent prefix vectors and signs, |F(0) - Y|_F = O(sqrt(nd)) for every prefix length
+        m.""",
     quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
     full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536, 262144]},
     seconds=0.2,
@@ -254,7 +260,7 @@ def first_loss(settings: Settings, seed: int) -> Finding:
         },
         figures=(
             Figure(
-                "Distance from the targets before training",
+                "Distance from the targets at initialisation",
                 "prefix length m",
                 "|F(0) - Y|_F",
                 (
@@ -265,6 +271,6 @@ def first_loss(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="The output is m times a mean of m random vectors, hence of size sqrt(m). Pairs of equal "
-        "prefix vectors with opposite signs make it zero; the other claims start from such pairs.",
+        remark="The output is m times the mean of m random vectors, so it is of order sqrt(m). Pairs of "
+        "equal prefix vectors with opposite signs make it zero; the other claims use such an initialisation.",
     )

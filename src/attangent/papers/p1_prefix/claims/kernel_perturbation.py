@@ -30,12 +30,12 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 @claim(
     "P1/lemma-3.1",
     place="Section 3.2, Lemma 3.1 (Lemma G.3)",
-    title="A small move of the prefix moves the kernel little",
+    title="The kernel is stable under a small perturbation of the prefix",
     quote="""Part 1. |[H_k1,k2]_i,j(W) - [H_k1,k2]_i,j(W~)| <= 8R exp(22B). Part 2. Then with probability at
         least 1 - delta, we have |H(W) - H(W~)|_F <= 8R sqrt(nd) exp(22B).""",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    statement="""If every prefix vector moves by at most R < 0.01, no entry of the kernel changes by more than
-        8 R e^(22B), and the whole by no more than 8 R sqrt(nd) e^(22B) in the Frobenius norm.""",
+    statement="""If every prefix vector moves by at most R < 0.01, each entry of the kernel changes by at most
+        8 R e^(22B), and the kernel by at most 8 R sqrt(nd) e^(22B) in the Frobenius norm.""",
     quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16], "delta": 0.05},
     full={"n": 12, "d": 8, "m": 4096},
     seconds=0.2,
@@ -47,8 +47,8 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
     exact = _changes(p, settings, toward, "exact")
     bound = math.log10(8) + 22 * p.bound(settings) * LOG10_E
-    whole = max(map(kernel_change.largest_over_radius, changes.values()))
-    slack = bound + math.log10(math.sqrt(p.size)) - math.log10(whole)
+    largest = max(map(kernel_change.largest_over_radius, changes.values()))
+    slack = bound + math.log10(math.sqrt(p.size)) - math.log10(largest)
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
@@ -57,25 +57,25 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             _copies_trend(settings, seed),
         ),
         numbers={
-            "|H(W) - H(W~)|_F / R": whole,
+            "|H(W) - H(W~)|_F / R": largest,
             "|H|_F": p.paper.kernel.norm().item(),
             "|H(W) - H(W~)|_F / (sqrt(nd) x largest entry)": _largest_spread(p, changes),
-            "the same for the exact kernel": kernel_change.largest_over_radius(exact),
-            "log10 of the slack": slack,
+            "|H(W) - H(W~)|_F / R for the exact kernel": kernel_change.largest_over_radius(exact),
+            "log10 of bound / measured": slack,
         },
         figures=(
             kernel_change.change_figure(
                 {**changes, "toward the targets, exact kernel": exact}, "prefix vector"
             ),
         ),
-        remark="A bound c on each of (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as the "
-        "proof has it. Equal points attain it: with sigma = 1/(C sqrt(log(nd/delta))) B stays 1, and the "
-        "change grows like n, so that sqrt(n) falls short for n large enough.",
+        remark="A bound c on each of the (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as "
+        "in the proof. Equal points attain it. With sigma = 1/(C sqrt(log(nd/delta))), B = 1 for every n, "
+        "and the change grows like n, so it exceeds any multiple of sqrt(n).",
     )
 
 
 def _largest_spread(p: PrefixRegression, changes: dict[str, kernel_change.Changes]) -> float:
-    """The largest |H(W) - H(W~)|_F / (sqrt(nd) max_ij |H(W) - H(W~)|_ij)."""
+    """max |H(W) - H(W~)|_F / (sqrt(nd) max_ij |H(W) - H(W~)|_ij)."""
     root = math.sqrt(p.size)
     return max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
 
@@ -92,16 +92,17 @@ def _copies_trend(settings: Settings, seed: int) -> Conclusion:
 
 
 def _change_of_copies(settings: Settings, n: int, seed: int) -> float:
-    """|H(W) - H(W~)|_F for one point taken n times, at the largest sigma for which B = 1."""
+    """|H(W) - H(W~)|_F for one point repeated n times, at the largest sigma with B = 1."""
     sigma = 1 / (settings.get("C", 10.0) * math.sqrt(math.log(n * settings.d / settings.delta)))
     p = ordinary_regression(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
-    X, U = p.X.repeat(n, 1), kernel_change.random_move(p.network.W, seed)
+    X = p.X.repeat(n, 1)
+    U = kernel_change.random_move(p.network.W, seed)
     moved = p.network.with_weights(p.network.W + settings.radii[-1] * U)
     return (moved.kernel(X, kind="paper") - p.network.kernel(X, kind="paper")).norm().item()
 
 
 def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> kernel_change.Changes:
-    """H(W + R U) - H(W) for each radius R."""
+    """H(W + R U) - H(W) per radius R."""
     start = (p.paper if kind == "paper" else p.exact).kernel
     return {
         R: p.network.with_weights(p.network.W + R * U).kernel(p.X, kind=kind) - start for R in settings.radii
@@ -109,7 +110,7 @@ def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> 
 
 
 def _training_move(p: PrefixRegression) -> Tensor:
-    """Each prefix vector along its own gradient."""
+    """Return a unit move of each prefix vector along its gradient."""
     U = p.network.gradient(p.X, p.Y)
     return U / U.norm(dim=0).clamp(min=1e-300)
 
@@ -120,8 +121,8 @@ def _training_move(p: PrefixRegression) -> Tensor:
     title="The kernel stays positive definite during training",
     quote="Then, with a probability at least 1 - delta, we have lambda_min(H(tau)) >= lambda/2.",
     rests_on=("P1/lemma-3.1",),
-    statement="""While every prefix vector stays within D < R of its start, lambda_min of the kernel stays at
-        least half of what it was.""",
+    statement="""As long as every prefix vector stays within D < R of its initial value, lambda_min(H(tau)) >=
+        lambda/2.""",
     quick={**_SIZES, "rate": 0.5, "steps": 200, "looks": 10},
     full={"n": 12, "d": 8, "m": 4096, "steps": 3000},
     seconds=0.5,
@@ -141,12 +142,12 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(
             *properties(p, settings),
-            Hypothesis("largest movement below R", "<=", needed.log10_radius, log10(moved), log10=True),
+            Hypothesis("largest movement, below R", "<=", needed.log10_radius, log10(moved), log10=True),
         ),
         conclusions=(
             Conclusion("smallest lambda_min(H(t)) / lambda", ">=", 0.5, kept.min().item()),
             Conclusion(
-                "smallest lambda_min / lambda of the exact kernel",
+                "smallest lambda_min(H(t)) / lambda for the exact kernel",
                 ">=",
                 0.5,
                 (lowest["exact"] / p.exact.lambda_min).min().item(),
@@ -166,11 +167,13 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
                 (
                     Series.of("printed kernel", looks, lowest["paper"]),
                     Series.of("exact kernel", looks, lowest["exact"]),
-                    Series.of("half of the start", looks, [p.paper.lambda_min / 2] * len(looks), "bound"),
+                    Series.of(
+                        "half of the initial value", looks, [p.paper.lambda_min / 2] * len(looks), "bound"
+                    ),
                 ),
             ),
         ),
-        remark="The last line of the proof reads lambda_min(H*) = 2 where it means lambda.",
+        remark="The last line of the proof reads lambda_min(H*) = 2; it should read lambda.",
     )
 
 
@@ -184,11 +187,11 @@ _LEMMA_K = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "in
 @claim(
     "P1/lemma-k.1",
     place="Appendix K, Lemma K.1",
-    title="Thirteen parts on products, exponentials and softmax under a small move",
+    title="Thirteen bounds on softmax under a small perturbation",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
-    statement="""For a Gaussian prefix w, a moved prefix v within R < 0.01 of it and points in the unit ball,
-        thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
-        probability, each in powers of e^B and R.""",
+    statement="""For a Gaussian prefix w, a prefix v within R < 0.01 of it and points in the unit ball,
+        thirteen bounds hold with high probability. They bound <w, x>, exp<w, x>, the normaliser alpha and the
+        softmax S by powers of e^B and R.""",
     quick={**_LEMMA_K, "R": 0.0099},
     full={"n": 64, "m": 65536},
     seconds=0.2,
@@ -202,21 +205,21 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     return replace(
         finding,
         conclusions=(*finding.conclusions, growth),
-        remark="Taken over from Lemma B.1 of P2; it speaks of the hidden weights only. B does not depend "
-        "on m, while the largest of m products grows like sqrt(log m): true for all r only while m "
-        "is below about (nd/delta)^(C^2/2), far beyond what can be run.",
+        remark="The paper takes this from Lemma B.1 of P2. B does not depend on m, but the largest of m "
+        "products grows like sqrt(log m). So part 1 holds for all r only if m is below about "
+        "(nd/delta)^(C^2/2), far beyond what can be run.",
     )
 
 
 @claim(
     "P1/lemma-k.2",
     place="Appendix K, Lemma K.2",
-    title="Bounds on beta and v",
+    title="Six bounds on beta and v",
     quote="Part 1. |beta_k,r| <= B ... Part 6. <v_k,r, S_i> <= exp(6B)",
     rests_on=("P1/lemma-k.1",),
-    statement="""With beta_k = W_k * a and v_kr = beta_kr 1 - beta_k, and |w_r| <= B: |beta_kr| <= B,
-        |beta_k| <= B sqrt(m), |v_kr| <= 2 B sqrt(m), 1/alpha <= e^B / m, <beta_k, S_i> <= e^(4B) and
-        <v_kr, S_i> <= e^(6B).""",
+    statement="""Let beta_k = W_k o a, v_kr = beta_kr 1 - beta_k and |w_r| <= B. Then |beta_kr| <= B, |beta_k|
+        <= B sqrt(m), |v_kr| <= 2 B sqrt(m), 1/alpha <= e^B / m, <beta_k, S_i> <= e^(4B) and <v_kr, S_i> <=
+        e^(6B).""",
     quick=_LEMMA_K,
     full={"n": 64, "m": 65536},
     seconds=0.1,
@@ -224,7 +227,9 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
 def beta_parts(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
     B = p.bound(settings)
-    log_B, log_m, e = math.log10(B), math.log10(settings.m), B * LOG10_E
+    log_B = math.log10(B)
+    log_m = math.log10(settings.m)
+    e = B * LOG10_E
     bounds = (log_B, log_B + log_m / 2, math.log10(2) + log_B + log_m / 2, e - log_m, 4 * e, 6 * e)
     measured = {name: log10(value) for name, value in _values(p).items()}
     longest = p.network.W.norm(dim=0).max().item()
@@ -237,7 +242,7 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
         numbers={"B": B, "largest |w_r|": longest},
         figures=(
             Figure(
-                "Six parts, bound against measured",
+                "Six parts: bound and measured value",
                 "part",
                 "decimal logarithm",
                 (
@@ -250,8 +255,9 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
 
 
 def _values(p: PrefixRegression) -> dict[str, float]:
-    """The largest value over points, coordinates and prefix vectors of each of the six quantities."""
-    beta, m = p.network.beta, p.network.m
+    """Return the largest value of each of the six quantities over points, coordinates and prefix vectors."""
+    beta = p.network.beta
+    m = p.network.m
     logits = p.X @ p.network.W
     mean = torch.softmax(logits, dim=1) @ beta.T  # <beta_k, S_i> as (i, k)
     # |v_kr|^2 = sum_s (beta_kr - beta_ks)^2 and <v_kr, S_i> = beta_kr - <beta_k, S_i>

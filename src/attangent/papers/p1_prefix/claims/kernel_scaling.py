@@ -1,4 +1,4 @@
-"""Proposition 3.3: loss against compute."""
+"""Proposition 3.3: the scaling law of loss over compute."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
 
 @dataclass(frozen=True)
 class Law:
-    """A run with its loss as a function of compute m d n T, and the straight line through its tail."""
+    """A run with its loss over compute m d n T, and the straight line through the tail of log L."""
 
     p: PrefixRegression
     compute: Tensor
@@ -33,22 +33,22 @@ class Law:
 
     @property
     def printed_ratio(self) -> float:
-        """The slope in units of the printed one, -eta lambda / (nd)."""
+        """slope / (-eta lambda / (nd)), in units of the printed slope."""
         return self.slope / (-self.rate * self.p.paper.lambda_min / self.p.size)
 
     @property
     def exact_ratio(self) -> float:
-        """The slope in units of -2 eta lambda / (nd) with the lambda of J J'/m."""
+        """slope / (-2 eta lambda / (nd)) with the lambda of J J'/m."""
         return self.slope / (-2 * self.rate * self.p.exact.lambda_min / self.p.size)
 
-    def compute_to(self, part: float) -> float:
-        """Compute until the loss is this part of the first; infinite if it does not get there."""
-        there = (self.loss <= part * self.loss[0]).nonzero()
-        return self.compute[there[0]].item() if len(there) else math.inf
+    def compute_to(self, fraction: float) -> float:
+        """Return the compute until the loss is this fraction of the first, or infinity if it never is."""
+        reached = (self.loss <= fraction * self.loss[0]).nonzero()
+        return self.compute[reached[0]].item() if len(reached) else math.inf
 
 
 def measure(settings: Settings, p: PrefixRegression) -> Law:
-    """Train; the tail is the last part of the run before the loss reaches round-off."""
+    """Train and fit a line to the tail, the end of the run before the loss reaches round-off."""
     run = p.train(settings)
     compute = settings.m * p.network.d_in * len(p.X) * torch.arange(len(run.loss)).double()
     usable = int((run.loss > 1e-20 * run.loss[0]).sum())
@@ -58,8 +58,9 @@ def measure(settings: Settings, p: PrefixRegression) -> Law:
 
 
 def line(x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Slope and R^2 of the least-squares line."""
-    x, y = x - x.mean(), y - y.mean()
+    """Return slope and R^2 of the least-squares line."""
+    x = x - x.mean()
+    y = y - y.mean()
     slope = (x * y).sum() / x.square().sum()
     return slope.item(), (1 - (y - slope * x).square().sum() / y.square().sum()).item()
 
@@ -68,11 +69,11 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     "P1/proposition-3.3",
     place="Section 3.3, Proposition 3.3",
     title="Scaling law of prefix learning",
-    quote="""L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha
-        = nd""",
-    statement="""The loss falls exponentially in the compute C = (parameters md)(points n)(steps T): up to
-        constants, log L is a straight line in C of slope -eta lambda / (nd), lambda being that of the
-        kernel of Definition G.1.""",
+    quote="""L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha =
+        nd""",
+    statement="""The loss falls exponentially in the compute C = N D T with N = O(md) parameters, D = O(n)
+        points and T steps. Up to constants, log L is linear in C with slope -eta lambda / (nd), where lambda
+        is that of the kernel of Definition G.1.""",
     rests_on=("P1/theorem-3.2",),
     quick={
         **SLOW_SIZES,
@@ -89,13 +90,14 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     seconds=1.0,
 )
 def scaling_law(settings: Settings, seed: int) -> Finding:
-    """The slope in units of the printed one goes to 0 like rho^2 on x_i = rho e_i."""
+    """On x_i = rho e_i the slope in units of the printed slope goes to 0 like rho^2."""
     family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
     ratios = [late_slope(p, settings) / p.contraction(settings.rate, p.paper) for p in family]
     inverse = [1 / rho for rho in settings.rhos]
     sizes = [settings | settings.law | {"m": m} for m in settings.widths]
     laws = {s.m: measure(s, ordinary_regression(s, seed)) for s in sizes}
-    first, last = laws[settings.widths[0]], laws[settings.widths[-1]]
+    first = laws[settings.widths[0]]
+    last = laws[settings.widths[-1]]
     return Finding(
         hypotheses=properties(family[-1], settings),
         conclusions=(
@@ -107,14 +109,14 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
                 ratios,
             ),
             Conclusion(
-                "straight line in the tail, R^2",
+                "R^2 of the straight line in the tail",
                 ">=",
                 0.99,
                 min(law.fit for law in laws.values()),
                 threshold="ours",
             ),
             Conclusion(
-                f"compute to {settings.target:g} of the first loss, longest / shortest prefix",
+                f"compute to reach {settings.target:g} of the first loss, longest / shortest prefix",
                 "<=",
                 1.0,
                 last.compute_to(settings.target) / first.compute_to(settings.target),
@@ -130,20 +132,20 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
             "slope / (-eta lambda / nd), ordinary data, longest prefix": last.printed_ratio,
         },
         figures=(_compute_figure(laws),),
-        remark="The law is exponential in the tail, where one direction is left, at the rate of the exact "
-        "kernel; the printed rate is off by a factor that no constant bounds. With the rate eta ~ 1/m "
-        "that stability asks for, a longer prefix takes the same steps and so more compute.",
+        remark="In the tail, when one eigendirection is left, the loss falls exponentially at the rate of "
+        "the exact kernel. No constant bounds the ratio to the printed rate. Stability requires eta ~ 1/m, "
+        "so a longer prefix takes as many steps and therefore more compute.",
     )
 
 
 def late_slope(p: PrefixRegression, settings: Settings) -> float:
-    """-log |F(t+1) - Y|^2 / |F(t) - Y|^2 by the frozen kernel, once the theorem's steps have been made."""
+    """-log(|F(t+1) - Y|^2 / |F(t) - Y|^2) with the frozen kernel, after the theorem's number of steps."""
     return -math.log1p(-late_progress(p, settings))
 
 
 def _compute_figure(laws: dict[int, Law]) -> Figure:
     return Figure(
-        "Loss against compute",
+        "Loss over compute",
         "compute m d n T",
         "loss",
         tuple(Series.of(f"m = {m}", law.compute[::10], law.loss[::10]) for m, law in laws.items()),

@@ -1,4 +1,4 @@
-"""Theorem 3.2 (I.2) and Lemmas I.3-I.5: training itself."""
+"""Theorem 3.2 (I.2) and Lemmas I.3 to I.5: convergence of gradient descent."""
 
 import math
 
@@ -30,19 +30,21 @@ SLOW_SIZES = {
     "epsilon": 0.01,
     "rhos": [0.4, 0.2, 0.1, 0.05],
 }
-"""The family of `slow_regression`, started as the paper starts."""
+"""The family of `slow_regression`, with the paper's initialisation."""
 
 
 def frozen(p: PrefixRegression, settings: Settings) -> Prediction:
-    """Descent with the exact kernel as it is at the start: what training tends to as the prefix grows."""
+    """Predict gradient descent with the exact kernel at initialisation, its limit for a long prefix."""
     return predict_training(p.exact.kernel, p.residual, p.rate(settings.rate), width=p.network.width)
 
 
 def steps_to(prediction: Prediction, epsilon: float) -> int:
-    """The first step at which |F - Y|^2 is at most epsilon; the loss must fall at every step."""
-    low, high = 0, 1
+    """Return the first step with |F - Y|^2 <= epsilon; the loss must fall at every step."""
+    low = 0
+    high = 1
     while 2 * float(prediction.loss(high)) > epsilon:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
@@ -50,31 +52,32 @@ def steps_to(prediction: Prediction, epsilon: float) -> int:
 
 
 def promised_steps(p: PrefixRegression, settings: Settings) -> float:
-    """log(nd/eps) / (m eta lambda) with the printed lambda: the theorem's steps with its constant 1."""
+    """log(nd/eps) / (m eta lambda) with the printed lambda: the theorem's T with the constant 1."""
     return math.log(p.size / settings.epsilon) / p.contraction(settings.rate, p.paper)
 
 
 @claim(
     "P1/theorem-3.2",
     place="Section 3.3, Theorem 3.2 (Theorem I.2)",
-    title="Gradient descent on a long prefix fits any data",
+    title="Prefix learning converges to an arbitrarily small loss",
     quote="""T = Omega((m eta lambda)^-1 log(nd/eps)). Then, after T iterations of update (Eq. (5)), we have
         L(W(T)) <= eps holds with probability at least 1 - delta.""",
-    statement="""With lambda = lambda_min > 0 of the kernel of Definition G.1, a prefix of length
-        lambda^-2 poly(n, d, e^B) and a rate lambda / (m poly(n, d, e^B)), a constant times
-        log(nd/epsilon) / (m eta lambda) steps bring the squared error below epsilon.""",
+    statement="""Let lambda > 0 be lambda_min of the kernel of Definition G.1, m >= lambda^-2 poly(n, d, e^B)
+        and eta <= lambda / (m poly(n, d, e^B)). Then L(W(T)) <= eps after T = Omega((m eta lambda)^-1
+        log(nd/eps)) steps of gradient descent.""",
     rests_on=("P1/lemma-i.3", "P1/lemma-i.4", "P1/lemma-i.6"),
     quick={**SLOW_SIZES, "lengths": [1024, 4096, 16384]},
     full={"m": 65536, "lengths": [4096, 16384, 65536], "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
     seconds=0.8,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
-    """Whatever the constant: on x_i = rho e_i the constant that is needed grows like rho^-2."""
+    """On x_i = rho e_i the constant that T needs grows like rho^-2, so no constant is enough."""
     family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
     needed = [steps_to(frozen(p, settings), settings.epsilon) for p in family]
     constants = [steps / promised_steps(p, settings) for steps, p in zip(needed, family, strict=True)]
     inverse = [1 / rho for rho in settings.rhos]
-    p, rho = family[1], settings.rhos[1]
+    p = family[1]
+    rho = settings.rhos[1]
     steps = round(promised_steps(p, settings))
     run = p.train(settings | {"steps": steps})
     longer = [_constant(settings | {"m": m}, rho, seed) for m in settings.lengths]
@@ -82,21 +85,21 @@ def convergence(settings: Settings, seed: int) -> Finding:
         hypotheses=properties(family[-1], settings),
         conclusions=(
             Conclusion.of_trend(
-                "constant that T must have to reach epsilon, over 1/rho",
+                "constant that T needs to reach epsilon, over 1/rho",
                 "<=",
                 at_most(0.0),
                 inverse,
                 constants,
             ),
             Conclusion(
-                f"|F - Y|^2 trained for the theorem's steps with constant 1, rho = {rho:g}",
+                f"|F(T) - Y|^2 after T steps with the constant 1, rho = {rho:g}",
                 "<=",
                 settings.epsilon,
                 2 * run.loss[-1].item(),
                 threshold="ours",
             ),
             Conclusion(
-                f"constant needed at rho = {rho:g}, longest prefix / shortest",
+                f"constant that T needs at rho = {rho:g}, longest prefix / shortest",
                 "<=",
                 0.5,
                 longer[-1] / longer[0],
@@ -104,18 +107,23 @@ def convergence(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={
-            **{f"constant needed at rho = {r:g}": c for r, c in zip(settings.rhos, constants, strict=True)},
             **{
-                f"lambda exact / printed, rho = {r:g}, infinite length": limit_ratio(q.X, settings.sigma)
+                f"constant that T needs at rho = {r:g}": c
+                for r, c in zip(settings.rhos, constants, strict=True)
+            },
+            **{
+                f"lambda of the exact / of the printed kernel, rho = {r:g}, infinite m": limit_ratio(
+                    q.X, settings.sigma
+                )
                 for r, q in zip(settings.rhos, family, strict=True)
             },
-            f"steps trained at rho = {rho:g}": steps,
-            "the same by the frozen kernel": 2 * float(frozen(p, settings).loss(steps)),
+            f"steps T at rho = {rho:g}": steps,
+            "|F(T) - Y|^2 with the frozen kernel": 2 * float(frozen(p, settings).loss(steps)),
         },
         figures=(_constants_figure(inverse, constants),),
-        remark="Points rho e_i, targets along the antisymmetric matrix with zero row sums. The error falls"
-        " at the rate of the exact kernel, 1.5 rho^4, and lambda is that of the printed one, rho^2:"
-        " no constant serves all rho, and a longer prefix does not help.",
+        remark="The points are rho e_i and the targets an antisymmetric matrix with zero row sums. The "
+        "error falls at the rate of the exact kernel, 1.5 rho^4, but lambda is that of the printed kernel, "
+        "rho^2. So no constant is enough for all rho, and a longer prefix does not help.",
     )
 
 
@@ -126,12 +134,12 @@ def _constant(settings: Settings, rho: float, seed: int) -> float:
 
 def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
     return Figure(
-        "The constant that the theorem's number of steps needs",
+        "The constant that T needs",
         "1 / rho",
         "steps to epsilon / (log(nd/epsilon) / (m eta lambda))",
         (
             Series.of("needed", inverse, constants),
-            Series.of("a constant", inverse, [constants[0]] * len(inverse), "bound"),
+            Series.of("constant", inverse, [constants[0]] * len(inverse), "bound"),
         ),
         log_x=True,
         log_y=True,
@@ -141,18 +149,17 @@ def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
 @claim(
     "P1/lemma-i.4",
     place="Appendix I.3, Lemma I.4",
-    title="Induction for the loss",
+    title="Induction part 2: every step reduces the loss",
     quote="|F(t+1) - y|_F^2 <= (1 - m eta lambda/2) |F(t) - y|_F^2 (Eq. 21)",
-    statement="""If the weights, the loss and the gradient kept their bounds up to step t, the next step takes
-        away at least m eta lambda/2 of the squared error, lambda being that of the kernel of
-        Definition G.1.""",
+    statement="""If weights, loss and gradient satisfy their bounds up to step t, then |F(t+1) - Y|_F^2 <= (1
+        - m eta lambda/2) |F(t) - Y|_F^2, with lambda of the kernel of Definition G.1.""",
     rests_on=("P1/lemma-h.1", "P1/lemma-h.2", "P1/lemma-h.3", "P1/claim-g.4"),
     quick=SLOW_SIZES,
     full={"m": 65536, "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
     seconds=0.3,
 )
 def loss_induction(settings: Settings, seed: int) -> Finding:
-    """What a step takes, in units of the promise, goes to 0 like rho^2 on x_i = rho e_i."""
+    """On x_i = rho e_i the progress of a step in units of m eta lambda/2 goes to 0 like rho^2."""
     family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
     taken = [late_progress(p, settings) / (p.contraction(settings.rate, p.paper) / 2) for p in family]
     inverse = [1 / rho for rho in settings.rhos]
@@ -160,36 +167,39 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
         hypotheses=properties(family[-1], settings),
         conclusions=(
             Conclusion.of_trend(
-                "what a step takes / (m eta lambda/2), over 1/rho", ">=", at_least(0.0), inverse, taken
+                "progress of a step / (m eta lambda/2), over 1/rho", ">=", at_least(0.0), inverse, taken
             ),
             Conclusion(
-                f"what a step takes / (m eta lambda/2), rho = {settings.rhos[-1]:g}",
+                f"progress of a step / (m eta lambda/2), rho = {settings.rhos[-1]:g}",
                 ">=",
                 1.0,
                 taken[-1],
             ),
         ),
-        numbers={f"share at rho = {rho:g}": value for rho, value in zip(settings.rhos, taken, strict=True)},
+        numbers={
+            f"progress / (m eta lambda/2), rho = {rho:g}": value
+            for rho, value in zip(settings.rhos, taken, strict=True)
+        },
         figures=(
             Figure(
-                "What a step takes of the squared error",
+                "Progress of a step: fraction of the squared error it removes",
                 "1 / rho",
                 "in units of m eta lambda/2",
                 (
                     Series.of("measured", inverse, taken),
-                    Series.of("promised", inverse, [1.0] * len(inverse), "bound"),
+                    Series.of("printed", inverse, [1.0] * len(inverse), "bound"),
                 ),
                 log_x=True,
                 log_y=True,
             ),
         ),
-        remark="Lemmas H.4 and H.5 drop C0 and C_{1,2}, terms of the order of the progress itself; see "
-        "P1/lemma-h.3. The kernel is frozen at the start, as in the limit of a long prefix.",
+        remark="Lemmas H.4 and H.5 neglect C0 and C_{1,2}, which are as large as the progress itself; see "
+        "P1/lemma-h.3. The kernel is frozen at initialisation, as in the limit of a long prefix.",
     )
 
 
 def late_progress(p: PrefixRegression, settings: Settings) -> float:
-    """1 - |F(t+1) - Y|^2 / |F(t) - Y|^2 by the frozen kernel, once the theorem's steps have been made."""
+    """1 - |F(t+1) - Y|^2 / |F(t) - Y|^2 with the frozen kernel, after the number of steps of the theorem."""
     t = round(promised_steps(p, settings))
     now, then = (float(value) for value in frozen(p, settings).loss([t, t + 1]))
     return 1 - then / now
@@ -201,10 +211,10 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
 @claim(
     "P1/lemma-i.3",
     place="Appendix I.2, Lemma I.3",
-    title="Induction for the weights",
+    title="Induction part 1: the weights stay close to initialisation",
     quote="For t+1 and all r in [m], it holds that: |w_r(t+1) - w_r(0)|_2 <= D.",
-    statement="""If the loss falls by (1 - m eta lambda/2) a step, no prefix vector ever moves further than
-        D = 2 lambda^-1 e^(20B) sqrt(nd) |Y - F(0)|_F / m: the movement falls like 1/m.""",
+    statement="""If the loss falls by a factor (1 - m eta lambda/2) per step, no prefix vector moves further
+        than D = 2 lambda^-1 e^(20B) sqrt(nd) |Y - F(0)|_F / m. So the movement falls like 1/m.""",
     rests_on=("P1/lemma-i.4", "P1/lemma-i.5"),
     quick={**_ORDINARY, "lengths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 8, "m": 8192, "steps": 600, "lengths": [1024, 2048, 4096, 8192]},
@@ -238,8 +248,8 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
             "largest weight movement": moved,
             "log10 of D": needed.log10_movement,
             "eta sum_t |F(t) - Y| / |F(0) - Y|": path,
-            "the proof's bound 2/(m lambda) on it": shorter,
-            "with the square root it drops, 4/(m lambda)": 2 * shorter,
+            "its bound in the proof, 2/(m lambda)": shorter,
+            "its bound with the missing square root, 4/(m lambda)": 2 * shorter,
         },
         figures=(
             Figure(
@@ -256,13 +266,13 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="The proof sums |F(t) - Y| as if it fell like (1 - m eta lambda/2)^t; only its square does, "
-        "which doubles the sum, and Eq. (18) has eta 4/(m lambda) where the sum is 2/(m lambda).",
+        remark="The proof sums |F(t) - Y| as if it fell like (1 - m eta lambda/2)^t. Only its square does, "
+        "which doubles the sum. Eq. (18) has eta 4/(m lambda); the sum is 2/(m lambda).",
     )
 
 
 def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
-    """The root mean square of the movement in units of sqrt(nd) |F(0) - Y|."""
+    """Return the root mean square of the movement in units of sqrt(nd) |F(0) - Y|."""
     moved = (run.final.W - p.network.W).square().sum(dim=0).mean().sqrt().item()
     return moved / (math.sqrt(p.size) * p.residual.norm().item())
 
@@ -270,9 +280,9 @@ def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
 @claim(
     "P1/lemma-i.5",
     place="Appendix I.4, Lemma I.5",
-    title="Induction for the gradient",
+    title="Induction part 3: the gradient is bounded",
     quote="|Delta w_r(t)|_2 <= sqrt(nd) exp(11B) |F(t) - Y|_F (Eq. 22)",
-    statement="""At every step |dL/dw_r| is at most sqrt(nd) e^(11B) |F - Y|_F, and at the theorem's rate a
+    statement="""At every step |dL/dw_r| <= sqrt(nd) e^(11B) |F - Y|_F. At the learning rate of the theorem a
         step moves no prefix vector by more than 0.01.""",
     rests_on=("P1/claim-f.12", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick={**_ORDINARY, "copies": [1, 2, 4, 8]},
@@ -292,16 +302,22 @@ def gradient_induction(settings: Settings, seed: int) -> Finding:
         conclusions=(
             *gradient_lines(p, "Eq. 22", 11 * needed.B * LOG10_E, log10(constant), settings.copies),
             Conclusion(
-                "eta |dL/dw_r| at the theorem's rate",
+                "eta |dL/dw_r| at the learning rate of the theorem",
                 "<=",
                 -2.0,
                 needed.log10_rate + log10(steepest),
                 log10=True,
                 part="step",
             ),
-            Conclusion("eta |dL/dw_r| at the rate used here", "<=", 0.01, scaled.max().item(), claimed=False),
+            Conclusion(
+                "eta |dL/dw_r| at the learning rate of this run",
+                "<=",
+                0.01,
+                scaled.max().item(),
+                claimed=False,
+            ),
         ),
-        numbers={"constant of Eq. 22 measured": constant, "largest |dL/dw_r|": steepest},
+        numbers={"measured constant of Eq. 22": constant, "largest |dL/dw_r|": steepest},
         figures=(_steps_figure(scaled),),
     )
 

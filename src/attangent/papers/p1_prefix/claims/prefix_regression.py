@@ -1,4 +1,4 @@
-"""The regression problem and the constants that the kernel claims of P1 share."""
+"""The regression problem and the constants that the claims on the kernel share."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from attangent.papers.p1_prefix.network import PrefixNetwork, prefix_limit
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A kernel with the ends of its spectrum."""
+    """A kernel with its smallest and largest eigenvalue."""
 
     kernel: Tensor
     lambda_min: float
@@ -31,7 +31,7 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class PrefixRegression:
-    """Data, an untrained prefix network, and its kernels at the start: exact, and that of Definition G.1."""
+    """Data, an untrained prefix network, and its kernels at initialisation: exact, and of Definition G.1."""
 
     X: Tensor
     Y: Tensor
@@ -50,20 +50,20 @@ class PrefixRegression:
         return self.network.forward(self.X) - self.Y
 
     def rate(self, factor: float) -> float:
-        """The learning rate factor / (m lambda_max) of the exact kernel; descent is stable up to factor 2."""
+        """factor / (m lambda_max) of the exact kernel; gradient descent is stable up to a factor of 2."""
         return factor / (self.network.m * self.exact.lambda_max)
 
     def contraction(self, factor: float, spectrum: Spectrum) -> float:
-        """m eta lambda at this rate with the lambda of one of the kernels."""
+        """m eta lambda at this rate, with the lambda of one of the kernels."""
         return factor * spectrum.lambda_min / self.exact.lambda_max
 
     def bound(self, settings: Settings) -> float:
-        """B, with the C of the settings or its infimum 10."""
+        """B with the constant C of the settings, by default its infimum 10."""
         C = settings.get("C", 10.0)
         return concentration_bound(self.size, self.network.sigma, settings.delta, C)
 
     def guarantee(self, settings: Settings) -> Guarantee:
-        """What the theorem asks for."""
+        """Return the width, rate and radius that Theorem 3.2 requires."""
         return prefix_guarantee(self.network, self.X, self.Y, settings.delta, settings.get("C", 10.0))
 
     def train(self, settings: Settings, **record: Any) -> Trajectory:
@@ -71,7 +71,7 @@ class PrefixRegression:
 
 
 def ordinary_regression(settings: Settings, seed: int) -> PrefixRegression:
-    """Points on the sphere, targets in the ball."""
+    """Draw points on the unit sphere and targets in the unit ball."""
     X, Y = unit_data(settings.n, settings.d, settings.d, seed)
     return _regression(settings, seed, settings.get("x_norm", 1.0) * X, Y)
 
@@ -79,20 +79,20 @@ def ordinary_regression(settings: Settings, seed: int) -> PrefixRegression:
 SLOW = torch.tensor([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]], dtype=torch.float64) / math.sqrt(
     2
 )
-"""The antisymmetric targets with zero row sums, an eigenvector of both kernels at the points rho e_i."""
+"""Antisymmetric targets with zero row sums: an eigenvector of both kernels at the points rho e_i."""
 
 
 def slow_regression(rho: float, settings: Settings, seed: int) -> PrefixRegression:
-    """Three points rho e_i in three dimensions with targets `SLOW`.
+    """Return the problem with the three points rho e_i and the targets `SLOW`.
 
-    At infinite length lambda of the printed kernel is rho^2 e^(rho^2), that of the exact one
-    e^(rho^2) (1 + rho^2) - 1 - 2 rho^2 = 1.5 rho^4 + O(rho^6) (sigma = 1): the ratio goes to 0 with rho.
+    For infinite m and sigma = 1, lambda of the printed kernel is rho^2 e^(rho^2). That of the exact one is
+    e^(rho^2) (1 + rho^2) - 1 - 2 rho^2 = 1.5 rho^4 + O(rho^6). Their ratio goes to 0 with rho.
     """
     return _regression(settings | {"d": 3}, seed, rho * torch.eye(3, dtype=torch.float64), SLOW)
 
 
 def limit_ratio(X: Tensor, sigma: float) -> float:
-    """lambda_min of the exact kernel over that of the printed one, both at infinite width."""
+    """lambda_min(exact) / lambda_min(printed), both for infinite m."""
     exact, paper = (
         torch.linalg.eigvalsh(prefix_limit(X, sigma=sigma, kind=kind))[0] for kind in ("exact", "paper")
     )
@@ -107,24 +107,24 @@ def _regression(settings: Settings, seed: int, X: Tensor, Y: Tensor) -> PrefixRe
 
 
 def properties(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ...]:
-    """The general conditions of Definition I.1 against what is run here."""
+    """Compare the run with the general conditions of Definition I.1."""
     needed = p.guarantee(settings)
     return (
         *in_unit_ball(p),
-        Hypothesis("lambda_min of H* above round-off", ">=", 1e-12 * p.paper.lambda_max, p.paper.lambda_min),
+        Hypothesis("lambda_min(H*), above round-off", ">=", 1e-12 * p.paper.lambda_max, p.paper.lambda_min),
         _in_limit("width m", ">=", needed.log10_width, math.log10(p.network.m)),
         _in_limit("learning rate", "<=", needed.log10_rate, math.log10(p.rate(settings.rate))),
-        _in_limit("D below R", "<=", needed.log10_radius, needed.log10_movement),
+        _in_limit("D, below R", "<=", needed.log10_radius, needed.log10_movement),
     )
 
 
 def _in_limit(name: str, relation: Relation, required: float, measured: float) -> Hypothesis:
-    """A condition, in decimal logarithms, that is met as the prefix grows and the rate falls."""
+    """Return a condition, in decimal logarithms, that is met as the prefix grows and the rate falls."""
     return Hypothesis(name, relation, required, measured, log10=True, in_limit=True)
 
 
 def log10(value: float) -> float:
-    """The decimal logarithm, minus infinity at zero."""
+    """Return the decimal logarithm, minus infinity for zero."""
     return math.log10(value) if value > 0 else -math.inf
 
 

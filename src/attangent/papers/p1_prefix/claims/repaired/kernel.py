@@ -1,4 +1,4 @@
-"""Definition G.1, Lemma 3.1, Lemma I.6, Lemmas H.9 and H.10 and Lemma K.1 of P1, repaired."""
+"""Definition G.1, Lemmas 3.1, I.6, H.9, H.10 and K.1, repaired."""
 
 import math
 
@@ -21,11 +21,11 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
     "P1/definition-g.1-repaired",
     repairs="P1/definition-g.1",
     place="Appendix G, Definition G.1, repaired",
-    title="The kernel with the prefix as values",
-    statement="""K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) /
-        m, with P = m S, A = P * a, G = m S_ir (beta_kr - <beta_k, S_i>) and C = G A', is the Gram matrix J
-        J'/m of the gradients.""",
-    derivation="""Claim F.12: dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply out two such gradients, sum
+    title="The NTK with the prefix as values",
+    statement="""K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) / m
+        is J J'/m, the Gram matrix of the gradients. Here P = m S, A = P o a, G[(k,i),r] = m S_ir (beta_kr -
+        <beta_k, S_i>) and C = G A'.""",
+    derivation="""By Claim F.12, dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply two such gradients, sum
         over r and divide by m; a_r^2 = 1 gives the last term.""",
     quick={"n": 5, "d": 3, "sigma": 1.0, "init": "independent"},
     sizes=({"m": 64}, {"m": 256}),
@@ -33,7 +33,8 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
 )
 def gram(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
-    a, m = p.network.a[0], p.network.m
+    a = p.network.a[0]
+    m = p.network.m
 
     def forward(W: Tensor) -> Tensor:
         return m * (torch.softmax(p.X @ W, dim=1) @ (W * a).T).T
@@ -41,13 +42,15 @@ def gram(settings: Settings, seed: int) -> Finding:
     J = jacrev(forward)(p.network.W).reshape(p.size, -1)
     true = J @ J.T / m
     gap = ((written_out(p.X, p.network.W, a) - true).norm() / true.norm()).item()
-    return Finding(conclusions=(Conclusion("relative distance to J J'/m", "<=", 1e-10, gap),))
+    return Finding(conclusions=(Conclusion("relative distance from J J'/m", "<=", 1e-10, gap),))
 
 
 def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
-    """The formula of the statement, in the order k n + i."""
-    (d, m), n = W.shape, len(X)
-    S, beta = torch.softmax(X @ W, dim=1), W * a
+    """K of the statement, (dn, dn), with index k n + i."""
+    (d, m) = W.shape
+    n = len(X)
+    S = torch.softmax(X @ W, dim=1)
+    beta = W * a
     P = m * S
     G = torch.einsum("ir,kir->kir", P, beta[:, None, :] - (S @ beta.T).T[:, :, None])
     C = torch.einsum("kir,jr->kij", G, P * a)
@@ -61,11 +64,11 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
     "P1/lemma-3.1-repaired",
     repairs="P1/lemma-3.1",
     place="Section 3.2, Lemma 3.1 (G.3), part 2, repaired",
-    title="The change of the kernel in the Frobenius norm",
-    statement="""|H(W) - H(W~)|_F <= 8 R nd e^(22B): nd times the bound on an entry. Equal points attain the
-        factor n.""",
-    derivation="""The matrix has (nd)^2 entries, each at most 8 R e^(22B) by part 1, and the root of the sum
-        of their squares is at most nd times that.""",
+    title="The kernel changes by at most 8 R nd e^(22B) in the Frobenius norm",
+    statement="""|H(W) - H(W~)|_F <= 8 R nd e^(22B), which is nd times the bound on an entry. Equal points
+        attain the factor n.""",
+    derivation="""The matrix has (nd)^2 entries, each at most 8 R e^(22B) by part 1. The root of the sum of
+        their squares is at most nd times that.""",
     quick={"n": 1, "d": 4, "sigma": 0.03, "init": "independent", "R": 0.0099, "copies": [1, 2, 4, 8, 16]},
     sizes=({"m": 256}, {"m": 1024}),
     seconds=0.1,
@@ -78,7 +81,7 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     for n in settings.copies:
         X = p.X.repeat(n, 1)
         changes.append(moved.kernel(X, kind="paper") - p.network.kernel(X, kind="paper"))
-    whole = [change.norm().item() for change in changes]
+    norms = [change.norm().item() for change in changes]
     entries = [change.abs().max().item() * len(change) for change in changes]
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, settings.R)),
@@ -87,10 +90,10 @@ def frobenius(settings: Settings, seed: int) -> Finding:
                 "largest |H(W) - H(W~)|_F / (nd x largest entry)",
                 "<=",
                 1.0,
-                max(a / b for a, b in zip(whole, entries, strict=True)),
+                max(a / b for a, b in zip(norms, entries, strict=True)),
             ),
             Conclusion.of_trend(
-                "|H(W) - H(W~)|_F over n, all points equal", "<=", at_most(1.0), settings.copies, whole
+                "|H(W) - H(W~)|_F over n, all points equal", "<=", at_most(1.0), settings.copies, norms
             ),
         ),
     )
@@ -100,11 +103,11 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     "P1/lemma-i.6-repaired",
     repairs="P1/lemma-i.6",
     place="Appendix I.5, Lemma I.6, repaired",
-    title="The first loss, with its constant",
-    statement="""E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2 |x_i|^2) for independent
-        signs; with pairs of opposite sign F(0) = 0 and |F(0) - Y|_F <= sqrt n.""",
-    derivation="""Given W the signs are independent: E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to m
-        E[e^(2w.x) |w|^2] / E[e^(w.x)]^2. Shift w by 2 s^2 x: E[e^(2w.x) |w|^2] = e^(2 s^2 |x|^2) (d s^2 + 4
+    title="The loss at initialisation, with its constant",
+    statement="""For independent signs, E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2
+        |x_i|^2). For pairs of opposite sign, F(0) = 0 and |F(0) - Y|_F <= sqrt n.""",
+    derivation="""Given W, the signs are independent, so E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to
+        m E[e^(2w.x) |w|^2] / E[e^(w.x)]^2. Shift w by 2 s^2 x: E[e^(2w.x) |w|^2] = e^(2 s^2 |x|^2) (d s^2 + 4
         s^4 |x|^2), and E[e^(w.x)]^2 = e^(s^2 |x|^2).""",
     quick={"n": 8, "d": 4, "sigma": 0.7, "draws": 100, "tolerance": 0.25},
     sizes=({"m": 1024}, {"m": 4096}),
@@ -112,7 +115,8 @@ def frobenius(settings: Settings, seed: int) -> Finding:
 )
 def first_loss(settings: Settings, seed: int) -> Finding:
     X, Y = unit_data(settings.n, settings.d, settings.d, seed)
-    s2, squares = settings.sigma**2, X.square().sum(dim=1)
+    s2 = settings.sigma**2
+    squares = X.square().sum(dim=1)
     stated = settings.m * (torch.exp(s2 * squares) * s2 * (settings.d + 4 * s2 * squares)).sum().item()
 
     def start(init: Init, draw: int) -> Tensor:
@@ -123,34 +127,38 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(Hypothesis("largest |y|", "<=", 1 + 1e-12, Y.norm(dim=1).max().item()),),
         conclusions=(
-            Conclusion("|mean of |F(0)|^2 / stated - 1|", "<=", settings.tolerance, abs(mean / stated - 1)),
-            Conclusion("pairs: |F(0) - Y|_F / sqrt n", "<=", 1 + 1e-9, pairs / math.sqrt(settings.n)),
+            Conclusion("|mean of |F(0)|^2 / formula - 1|", "<=", settings.tolerance, abs(mean / stated - 1)),
+            Conclusion(
+                "|F(0) - Y|_F / sqrt n, pairs of opposite sign", "<=", 1 + 1e-9, pairs / math.sqrt(settings.n)
+            ),
         ),
-        numbers={"mean of |F(0)|^2 / stated": mean / stated},
+        numbers={"mean of |F(0)|^2 / formula": mean / stated},
     )
 
 
-def _is_its_formula(what: str, found: Tensor, stated: Tensor) -> Conclusion:
-    distance = ((found - stated).norm() / stated.norm()).item()
-    return Conclusion(f"relative distance of the {what} to its formula", "<=", 1e-9, distance)
+def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
+    distance = ((measured - stated).norm() / stated.norm()).item()
+    return Conclusion(f"relative distance of the {what} from its formula", "<=", 1e-9, distance)
 
 
 @claim(
     "P1/lemma-h.10-repaired",
     repairs="P1/lemma-h.10",
     place="Appendix H.6, Lemma H.10, part 1, repaired",
-    title="The sum of a step over the prefix",
-    statement="""<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, hence at most m sqrt(n) max_j |<a, S_j>|
-        |R|_F; and with probability 1 - delta |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.""",
-    derivation="""sum_r <v_kr, S_j> S_jr = <beta_k, S_j> - <beta_k, S_j> = 0, so that of Claim F.12 the part
-        m a_r S_jr e_k is left. The second bound is Hoeffding's for the signs given W, and a union over j.""",
+    title="Sum of a step over the prefix",
+    statement="""<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, which is at most m sqrt(n) max_j |<a, S_j>|
+        |R|_F. With probability 1 - delta, |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.""",
+    derivation="""sum_r <v_kr, S_j> S_jr = <beta_k, S_j> - <beta_k, S_j> = 0, so only the term m a_r S_jr e_k
+        of Claim F.12 is left. The second bound is Hoeffding's inequality for the signs given W, with a union
+        bound over j.""",
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "delta": 0.001},
     sizes=({"m": 1024}, {"m": 16384}),
     seconds=0.1,
 )
 def step_sum(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
-    S, R = torch.softmax(p.X @ p.network.W, dim=1), p.residual
+    S = torch.softmax(p.X @ p.network.W, dim=1)
+    R = p.residual
     signs = S @ p.network.a[0]
     sums = (p.X @ p.network.gradient(p.X, p.Y)).sum(dim=1)
     stated = p.network.m * (p.X @ R.T) @ signs
@@ -175,26 +183,32 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     "P1/lemma-h.9-repaired",
     repairs="P1/lemma-h.9",
     place="Appendix H.6, Lemma H.9, part 1, repaired",
-    title="The change of the normaliser",
-    statement="""To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> +
-        b_ij <R_j, x_i>), with s_ij = sum_r u_ir S_jr, c_ij = sum_r u_ir S_jr beta_r, b_ij = sum_r a_r u_ir
-        S_jr and mu_j = sum_r S_jr beta_r: at most eta m sqrt(n) max_j (|c_ij - s_ij mu_j| + |b_ij|) |R|_F.
-        For independent signs c, b and mu are sums with random signs, of order m^(-1/2), and the change is
-        of order eta sqrt(nm).""",
-    derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); put in Claim
-        F.12. For b Hoeffding's bound given W is sqrt(2 log(2 n^2/delta)) (sum_r u_ir^2 S_jr^2)^(1/2), with
-        a union over i, j.""",
+    title="Change of the normaliser alpha",
+    statement="""To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> + b_ij
+        <R_j, x_i>), with s_ij = sum_r u_ir S_jr, c_ij = sum_r u_ir S_jr beta_r, b_ij = sum_r a_r u_ir S_jr
+        and mu_j = sum_r S_jr beta_r. This is at most eta m sqrt(n) max_j (|c_ij - s_ij mu_j| + |b_ij|) |R|_F.
+        For independent signs c, b and mu are sums with random signs, of order m^(-1/2), so the change is of
+        order eta sqrt(nm).""",
+    derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); insert Claim F.12.
+        Hoeffding's bound for b given W is sqrt(2 log(2 n^2/delta)) (sum_r u_ir^2 S_jr^2)^(1/2), with a union
+        bound over i, j.""",
     quick={"n": 6, "d": 4, "sigma": 0.5, "init": "independent", "delta": 0.001},
     sizes=({"m": 1024}, {"m": 16384}),
     seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
     p = ordinary_regression(settings, seed)
-    X, R, a, beta = p.X, p.residual, p.network.a[0], p.network.beta
-    u, S = torch.exp(X @ p.network.W), torch.softmax(X @ p.network.W, dim=1)
+    X = p.X
+    R = p.residual
+    a = p.network.a[0]
+    beta = p.network.beta
+    u = torch.exp(X @ p.network.W)
+    S = torch.softmax(X @ p.network.W, dim=1)
     change = (u * (X @ p.network.gradient(X, p.Y))).sum(dim=1)
     both = u[:, None, :] * S[None, :, :]  # u_ir S_jr as (i, j, r)
-    s, b, c = both.sum(dim=2), both @ a, both @ beta.T
+    s = both.sum(dim=2)
+    b = both @ a
+    c = both @ beta.T
     shifted = c - s[:, :, None] * (S @ beta.T)
     parts = (X @ X.T) * (shifted * R).sum(dim=2) + b * (X @ R.T)
     stated = p.network.m * parts.sum(dim=1)
@@ -214,9 +228,10 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     "P1/lemma-k.1-repaired",
     repairs="P1/lemma-k.1",
     place="Appendix K, Lemma K.1, part 1, repaired",
-    title="B with the number of prefix vectors in it",
-    statement="""With probability 1 - delta |<w_r, x_i>| <= s sqrt(2 log(2nm/delta)) for all i and r.""",
-    derivation="<w_r, x_i> is N(0, s^2 |x_i|^2), |x_i| <= 1: a Gaussian tail and a union over nm of them.",
+    title="A bound B that grows with the prefix length",
+    statement="""With probability 1 - delta, |<w_r, x_i>| <= s sqrt(2 log(2nm/delta)) for all i and r.""",
+    derivation="""<w_r, x_i> is N(0, s^2 |x_i|^2) with |x_i| <= 1; use the Gaussian tail and a union bound
+        over nm.""",
     quick={"n": 16, "d": 4, "sigma": 1.0, "delta": 0.001},
     sizes=({"m": 256}, {"m": 65536}),
     seconds=0.2,

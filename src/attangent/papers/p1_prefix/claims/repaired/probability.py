@@ -1,4 +1,4 @@
-"""Lemmas D.3, D.6 and D.8 to D.10 of P1, repaired."""
+"""Lemmas D.3, D.6 and D.8 to D.10, repaired."""
 
 import math
 
@@ -23,7 +23,7 @@ def _both_tails(upper: float, lower: float) -> Finding:
 
 
 def _signs(settings: Settings) -> Finding:
-    """The sum of n signs over sqrt n against 2 exp(-t^2/2)."""
+    """Compare the tail of n signs, divided by sqrt n, with factor exp(-t^2/2)."""
     tail = signs_tail(settings.n, 0.5, settings.factor)
     return Finding(conclusions=(_kept("signs", worst(tail, settings.places)),))
 
@@ -33,10 +33,10 @@ def _signs(settings: Settings) -> Finding:
     repairs="P1/lemma-d.3",
     place="Appendix D.2, Lemma D.3, repaired",
     title="Chernoff bound",
-    statement="""P(X >= (1+delta) mu) <= exp(-delta^2 mu/(2+delta)) for every delta > 0 and
-        P(X <= (1-delta) mu) <= exp(-delta^2 mu/2) for delta in (0, 1).""",
-    derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta; log(1+x) >=
-        2x/(2+x) for x > 0 and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1) do the rest.""",
+    statement="""Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/(2 + delta)) for all delta > 0, and Pr[X <= (1 -
+        delta) mu] <= exp(-delta^2 mu/2) for 0 < delta < 1.""",
+    derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta. Then use log(1+x) >=
+        2x/(2+x) for x > 0 and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1).""",
     quick={"lower": [0.1, 0.2, 0.4, 0.6], "upper": [0.1, 0.5, 1.0, 3.0, 9.0], "n": 100_000, "half": 2.0},
     sizes=({"mu": 25.0}, {"mu": 400.0}),
     seconds=0.1,
@@ -52,9 +52,9 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.6",
     place="Appendix D.2, Lemma D.6, repaired",
     title="Khintchine's inequality",
-    statement="P(|sum z_i sigma_i| >= t |z|) <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma.",
-    derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); Chernoff's method at l = t/|z| on either
-        side.""",
+    statement="Pr[|sum_i z_i sigma_i| >= t |z|] <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma.",
+    derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); use Chernoff's method with l = t/|z| for both
+        tails.""",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     sizes=({"n": 1}, {"n": 100}),
     seconds=0.1,
@@ -68,7 +68,7 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.8",
     place="Appendix D.2, Lemma D.8, repaired",
     title="Tails of a chi-square variable",
-    statement="P(X - k s^2 >= (2 sqrt(kt) + 2t) s^2) and P(X - k s^2 <= -2 sqrt(kt) s^2) are at most e^-t.",
+    statement="Pr[X - k s^2 >= (2 sqrt(kt) + 2t) s^2] <= e^-t and Pr[X - k s^2 <= -2 sqrt(kt) s^2] <= e^-t.",
     derivation="Laurent and Massart (2000), Lemma 1: the second line is the lower tail.",
     quick={"places": [0.1, 0.5, 1.0, 4.0, 9.0], "lower": True},
     sizes=({"k": 4}, {"k": 64}),
@@ -86,16 +86,16 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.9",
     place="Appendix D.2, Lemma D.9, repaired",
     title="Tail of a sub-exponential variable",
-    statement="""If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then
-        P(|X - mu| >= t) <= 2 exp(-0.5 min(t^2/s^2, t/alpha)).""",
-    derivation="""Chernoff's method on either side with l = t/s^2 where that is below 1/alpha, else l just
-        below 1/alpha.""",
+    statement="""If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= 2 exp(-0.5
+        min(t^2/s^2, t/alpha)).""",
+    derivation="""Use Chernoff's method for both tails, with l = t/s^2 if that is below 1/alpha, and otherwise
+        with l just below 1/alpha.""",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     sizes=({"n": 1}, {"n": 100}),
     seconds=0.1,
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
-    """The sum of n signs over sqrt n: s = 1 and every alpha, so that the bound is 2 exp(-t^2/2)."""
+    """For n signs divided by sqrt n, s = 1 and alpha is arbitrary, so the bound is 2 exp(-t^2/2)."""
     return _signs(settings)
 
 
@@ -104,11 +104,11 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.10",
     place="Appendix D.2, Lemma D.10, repaired",
     title="Matrix Chernoff bound",
-    statement="""The smallest eigenvalue of the sum is below (1 - delta) mu_min with probability at most d
-        exp(-delta^2 mu_min/(2B)) for delta in (0, 1], the largest above (1 + delta) mu_max with probability
-        at most d exp(-delta^2 mu_max/((2 + delta)B)) for delta >= 0.""",
+    statement="""Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/(2B)) for delta in (0,
+        1], and Pr[lambda_max(sum X_i) >= (1 + delta) mu_max] <= d exp(-delta^2 mu_max/((2 + delta)B)) for
+        delta >= 0.""",
     derivation="""Tropp (2011), Theorem 2.2, bounds both by d (e^x/(1+x)^(1+x))^(mu/B) with x = -delta or
-        delta, also without replacement; the rest is as in Lemma D.3.""",
+        delta, also without replacement. Continue as in Lemma D.3.""",
     quick={
         "lower": [0.1, 0.2, 0.4, 0.6],
         "upper": [0.1, 0.5, 1.0, 3.0, 9.0],
@@ -120,8 +120,10 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def matrix_chernoff(settings: Settings, seed: int) -> Finding:
-    """Matrices of one row and column, as in the counter-example to the print."""
-    urn, n, mu = settings.urn, settings.n, settings.mu
+    """Use 1 x 1 matrices, as in the counter-example to the printed lemma."""
+    urn = settings.urn
+    n = settings.n
+    mu = settings.mu
     upper = urn_tail(urn, n, mu, True, lambda delta: delta**2 / (2 + delta))
     lower = urn_tail(urn, n, mu, False, lambda delta: delta**2 / settings.half)
     return _both_tails(worst(upper, settings.upper), worst(lower, settings.lower))

@@ -1,4 +1,4 @@
-"""Theorem 3.2, Lemmas I.4 and H.3 and Proposition 3.3 with the exact kernel in place of the printed one."""
+"""Theorem 3.2, Lemmas I.4 and H.3 and Proposition 3.3 with the exact instead of the printed kernel."""
 
 import math
 from dataclasses import dataclass
@@ -26,26 +26,28 @@ _LENGTHS = ({"m": 1024}, {"m": 4096})
 
 @dataclass(frozen=True)
 class Followed:
-    """A run of descent: |r_t|^2 at every step, and how far the kernel along each step was from that at the
-    start.
-    """
+    """A run of gradient descent: |r_t|^2 at every step, and the largest drift of the kernel."""
 
     squares: Tensor
     drift: float
-    """The largest |(K~_t - K) r_t| / (lambda_K |r_t|), where r_(t+1) = (I - eta m K~_t) r_t."""
+    """max_t |(K~_t - K) r_t| / (lambda_K |r_t|), with r_(t+1) = (I - eta m K~_t) r_t."""
     contraction: float
     """m eta lambda_K."""
 
 
 def promised(p: PrefixRegression, settings: Settings) -> int:
-    """T = log(|F(0) - Y|^2 / eps) / (m eta lambda_K), lambda_K of the exact kernel."""
+    """T = log(|F(0) - Y|^2 / eps) / (m eta lambda_K), with lambda_K of the exact kernel."""
     start = p.residual.square().sum().item()
     return math.ceil(math.log(start / settings.epsilon) / p.contraction(settings.rate, p.exact))
 
 
 def follow(p: PrefixRegression, rate: float, steps: int) -> Followed:
-    network, r, K, step = p.network, vectorise(p.residual), p.exact.kernel, rate * p.network.m
-    squares, drift = [r.square().sum()], 0.0
+    network = p.network
+    r = vectorise(p.residual)
+    K = p.exact.kernel
+    step = rate * p.network.m
+    squares = [r.square().sum()]
+    drift = 0.0
     for _ in range(steps):
         network = network.with_weights(network.W - rate * network.gradient(p.X, p.Y))
         after = vectorise(network.forward(p.X) - p.Y)
@@ -73,12 +75,12 @@ def _conditions(p: PrefixRegression, run: Followed, settings: Settings) -> tuple
     "P1/theorem-3.2-repaired",
     repairs="P1/theorem-3.2",
     place="Section 3.3, Theorem 3.2, repaired",
-    title="Gradient descent fits at the rate of the exact kernel",
-    statement="""If eta m lambda_max(K) <= 1 and the kernel along the way stays within lambda_K/2 of K = J
-        J'/m at the start, |F(T) - Y|^2 <= epsilon after T = log(|F(0) - Y|^2/epsilon) / (m eta lambda_K)
-        steps, lambda_K being the smallest eigenvalue of K; with pairs of opposite sign |F(0) - Y|^2 <= n.""",
-    derivation="""With r_(t+1) = (I - eta m K~_t) r_t: |r_(t+1)| <= |(I - eta m K) r_t| + eta m |(K~_t - K)
-        r_t| <= (1 - eta m lambda_K/2) |r_t|, hence |r_T|^2 <= exp(-eta m lambda_K T) |r_0|^2.""",
+    title="Prefix learning converges at the rate of the exact kernel",
+    statement="""Let K = J J'/m at initialisation, lambda_K its smallest eigenvalue and eta m lambda_max(K) <=
+        1. If the kernel stays within lambda_K/2 of K, then |F(T) - Y|^2 <= epsilon after T = log(|F(0) -
+        Y|^2/epsilon) / (m eta lambda_K) steps. With pairs of opposite sign, |F(0) - Y|^2 <= n.""",
+    derivation="""r_(t+1) = (I - eta m K~_t) r_t gives |r_(t+1)| <= |(I - eta m K) r_t| + eta m |(K~_t - K)
+        r_t| <= (1 - eta m lambda_K/2) |r_t|. Therefore |r_T|^2 <= exp(-eta m lambda_K T) |r_0|^2.""",
     quick=_SIZES,
     sizes=_LENGTHS,
     seconds=1.0,
@@ -89,7 +91,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=_conditions(p, run, settings),
         conclusions=(
-            Conclusion("|F(T) - Y|^2 after the steps", "<=", settings.epsilon, run.squares[-1].item()),
+            Conclusion("|F(T) - Y|^2 after T steps", "<=", settings.epsilon, run.squares[-1].item()),
             Conclusion("largest |r_t|^2 / bound", "<=", _SLACK, worst_ratio(run.squares, bounds)),
         ),
         numbers={"steps": len(run.squares) - 1, "drift of the kernel / lambda_K": run.drift},
@@ -105,10 +107,10 @@ def convergence(settings: Settings, seed: int) -> Finding:
     "P1/lemma-i.4-repaired",
     repairs="P1/lemma-i.4",
     place="Appendix I.3, Lemma I.4, repaired",
-    title="What a step takes, with the exact kernel",
-    statement="""Under the same conditions every step leaves at most (1 - m eta lambda_K/2)^2 of the squared
-        error, with lambda_K of K = J J'/m.""",
-    derivation="The first line of the derivation of Theorem 3.2 as repaired, squared.",
+    title="Every step reduces the loss at the rate of the exact kernel",
+    statement="""Under the conditions of the repaired Theorem 3.2, |F(t+1) - Y|^2 <= (1 - m eta lambda_K/2)^2
+        |F(t) - Y|^2 with lambda_K of K = J J'/m.""",
+    derivation="Square the first inequality in the derivation of the repaired Theorem 3.2.",
     quick=_SIZES,
     sizes=_LENGTHS,
     seconds=1.0,
@@ -119,8 +121,8 @@ def one_step(settings: Settings, seed: int) -> Finding:
     allowed = (1 - run.contraction / 2) ** 2
     return Finding(
         hypotheses=_conditions(p, run, settings),
-        conclusions=(Conclusion("largest share of |r|^2 that a step leaves", "<=", allowed * _SLACK, left),),
-        numbers={"what a step takes / (m eta lambda_K)": (1 - left) / run.contraction},
+        conclusions=(Conclusion("largest |r_(t+1)|^2 / |r_t|^2", "<=", allowed * _SLACK, left),),
+        numbers={"progress of a step / (m eta lambda_K)": (1 - left) / run.contraction},
     )
 
 
@@ -128,11 +130,11 @@ def one_step(settings: Settings, seed: int) -> Finding:
     "P1/proposition-3.3-repaired",
     repairs="P1/proposition-3.3",
     place="Section 3.3, Proposition 3.3, repaired",
-    title="The slope of the scaling law",
-    statement="""In the tail log L is a line in the compute C = m d n T of slope
-        2 log(1 - eta m lambda_K) / (m n d), about -2 eta lambda_K / (nd), with lambda_K of K = J J'/m.""",
-    derivation="""As the kernel stays near K, r_t = (I - eta m K)^t r_0; once the other directions have died
-        away the loss is multiplied by (1 - eta m lambda_K)^2 in a step, which is md n of compute.""",
+    title="Slope of the scaling law",
+    statement="""In the tail log L is linear in the compute C = m d n T. Its slope is 2 log(1 - eta m
+        lambda_K) / (m n d), about -2 eta lambda_K / (nd), with lambda_K of K = J J'/m.""",
+    derivation="""If the kernel stays close to K, r_t = (I - eta m K)^t r_0. When the other eigendirections
+        have decayed, each step multiplies the loss by (1 - eta m lambda_K)^2 and takes m d n of compute.""",
     quick={**_SIZES, "tail": 20, "tolerance": 0.05},
     sizes=_LENGTHS,
     seconds=1.0,
@@ -145,9 +147,11 @@ def slope(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=_conditions(p, run, settings),
         conclusions=(
-            Conclusion("|slope / stated slope - 1|", "<=", settings.tolerance, abs(measured / stated - 1)),
+            Conclusion(
+                "|measured slope / stated slope - 1|", "<=", settings.tolerance, abs(measured / stated - 1)
+            ),
         ),
-        numbers={"slope / stated slope": measured / stated},
+        numbers={"measured slope / stated slope": measured / stated},
     )
 
 
@@ -155,11 +159,11 @@ def slope(settings: Settings, seed: int) -> Finding:
     "P1/lemma-h.3-repaired",
     repairs="P1/lemma-h.3",
     place="Appendix H, Lemmas H.2-H.7, repaired",
-    title="The terms of first order together",
-    statement="""C0 + C11 + C12 + C2 = -2 m eta r'K~r and C3 = eta^2 m^2 |K~ r|^2 with the kernel K~ along the
-        step, which is K = J J'/m as eta falls: C3 <= eta^2 m^2 lambda_max(K)^2 |r|^2.""",
+    title="The first-order terms together",
+    statement="""C0 + C11 + C12 + C2 = -2 m eta r'K~r and C3 = eta^2 m^2 |K~ r|^2, with the kernel K~ along
+        the step. As eta goes to 0, K~ tends to K = J J'/m and C3 <= eta^2 m^2 lambda_max(K)^2 |r|^2.""",
     derivation="""|r - eta m K~ r|^2 = |r|^2 - 2 eta m r'K~r + eta^2 m^2 |K~ r|^2. The last term is C3 by
-        definition, so that the other four terms of Lemma H.1 sum to the one before.""",
+        definition, so the other four terms of Lemma H.1 add up to the second.""",
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "rate": 0.01, "tolerance": 0.01},
     sizes=({"m": 256}, {"m": 4096}),
     seconds=0.2,
