@@ -43,9 +43,9 @@ def test_the_constant_grows_like_the_inverse_square(seed, init):
     trained = line(finding, "after T steps").measured
     assert trained > 10 * 0.01
     assert trained == pytest.approx(finding.numbers["|F(T) - Y|^2 with the frozen kernel"], rel=0.1)
-    assert finding.numbers["lambda exact / printed, rho = 0.05, infinite length"] == pytest.approx(
-        1.5 * 0.05**2, rel=0.01
-    )
+    assert finding.numbers[
+        "lambda of the exact / of the printed kernel, rho = 0.05, infinite m"
+    ] == pytest.approx(1.5 * 0.05**2, rel=0.01)
 
 
 def test_steps_to_is_the_first_step_below():
