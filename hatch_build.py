@@ -1,4 +1,4 @@
-"""Compiles the package's C where there is a compiler; without one the package is the same, only slower."""
+"""Compile the package's C if there is a compiler; without one the package works the same, only slower."""
 
 import os
 import platform
@@ -21,14 +21,14 @@ WIDE = [*FMA, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-v
 
 
 class Piece(NamedTuple):
-    """A source and how it is compiled; one source may be compiled several times."""
+    """A source and its compiler flags; one source may be compiled several times."""
 
     source: Path
     flags: Sequence[str] = ()
 
 
 class CompileLibraries(BuildHookInterface):
-    """Puts libraries beside their sources, and into wheels, which are then for one platform."""
+    """Put libraries next to their sources and into wheels, which are then for one platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         for name, pieces in libraries(Path(self.root)).items():
@@ -44,10 +44,10 @@ class CompileLibraries(BuildHookInterface):
 
 
 def libraries(root: Path) -> dict[str, list[Piece]]:
-    """The libraries of the package, each with its pieces."""
-    decoding = Path("src/attangent/attention/backends/decode")
-    attention = Path("src/attangent/attention/backends/cpu")
-    rows, choose = root / attention / "rows.c", root / attention / "choose.c"
+    """Return the libraries of the package, relative to `root`, and the pieces of each."""
+    folder = Path("src/attangent/attention/backends/cpu")
+    rows = root / folder / "rows.c"
+    choose = root / folder / "choose.c"
     pieces = [Piece(rows), Piece(choose)]
     if platform.machine().lower() in ("x86_64", "amd64"):
         pieces = [
@@ -57,27 +57,27 @@ def libraries(root: Path) -> dict[str, list[Piece]]:
             Piece(choose, ["-DHAS_KINDS"]),
         ]
     return {
-        str(decoding / "decoding.lib"): [Piece(root / decoding / "decoding.c")],
-        str(attention / "attention.lib"): pieces,
+        str(folder / "decoding.lib"): [Piece(root / folder / "decoding.c")],
+        str(folder / "attention.lib"): pieces,
     }
 
 
 def compile_library(pieces: Sequence[Piece], library: Path) -> str:
-    """Why it could not be done, or nothing."""
-    given = os.environ.get("CC")
-    names = [given] if given else [sysconfig.get_config_var("CC") or "cc", "cc"]
+    """Compile and link the pieces; return the reason if that fails, else an empty string."""
+    chosen = os.environ.get("CC")
+    names = [chosen] if chosen else [sysconfig.get_config_var("CC") or "cc", "cc"]
     compiler = next((words for words in map(shlex.split, names) if shutil.which(words[0])), None)
     if os.name == "nt" or compiler is None:
         return f"no C compiler ({' or '.join(names)}) here"
     with tempfile.TemporaryDirectory() as folder:
         objects = [str(Path(folder) / f"{i}.o") for i in range(len(pieces))]
         commands = [
-            [*compiler, *FLAGS, *piece.flags, "-c", str(piece.source), "-o", made]
-            for piece, made in zip(pieces, objects, strict=True)
+            [*compiler, *FLAGS, *piece.flags, "-c", str(piece.source), "-o", target]
+            for piece, target in zip(pieces, objects, strict=True)
         ]
         commands.append([*compiler, "-shared", *objects, "-o", str(library), "-lm"])
         for command in commands:
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                return done.stderr or f"{compiler[0]} failed"
+            process = subprocess.run(command, capture_output=True, text=True)
+            if process.returncode:
+                return process.stderr or f"{compiler[0]} failed"
     return ""

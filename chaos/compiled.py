@@ -12,7 +12,8 @@ from typing import NamedTuple
 from unittest import mock
 
 _COMPILER = "gcc -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-TESTS = {"decoding": "tests/adapters/decoding", "attention": "tests/attention/compiled"}
+_CPU = "tests/attention/backends/cpu"
+TESTS = {"decoding": f"{_CPU}/test_decoding.py", "attention": f"{_CPU}/test_library.py"}
 
 
 class Sanitized(NamedTuple):

@@ -24,7 +24,7 @@ NEEDED = {
     "attangent/data/samples/README.md",
     "attangent/data/samples/weather.csv.gz",
     "attangent/data/samples/employment.csv.gz",
-    "attangent/attention/backends/decode/decoding.c",
+    "attangent/attention/backends/cpu/decoding.c",
     "attangent/attention/backends/cpu/rows.c",
     "attangent/attention/backends/cpu/prefix.h",
 }

@@ -20,7 +20,7 @@ from attangent.adapters import (
 from attangent.adapters.record import find_record
 from attangent.adapters.slot import slot_of
 from attangent.attention import PrefixState, RaggedState
-from attangent.attention.backends.decode import native
+from attangent.attention.backends.cpu import decoding
 from attangent.attention.features import Anchors
 from tests.adapters.models import inputs, logits, shake, tiny
 
@@ -112,7 +112,7 @@ def test_decoding_is_folded():
         folded = slot_of(model.model.layers[0].self_attn).folded
         assert folded is not None
         assert folded.alone is not None
-        assert (folded.alone.merge is None) == (native.library() is None)
+        assert (folded.alone.merge is None) == (decoding.library() is None)
 
 
 def test_what_cannot_be_folded_is_answered_too():

@@ -6,7 +6,7 @@ import torch
 
 from attangent._core.random import generator
 from attangent.attention import PrefixState
-from attangent.attention.backends.portable import portable_attention
+from attangent.attention.backends.torch.portable import portable_attention
 from attangent.attention.features import Anchors, Elu, Learned, PositiveRandom, Printed, Taylor
 from attangent.attention.masks import resolve_mask
 

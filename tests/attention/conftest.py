@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from attangent.attention.backends.cpu import decoding
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
@@ -10,3 +12,12 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def merging(request, monkeypatch):
+    """With the compiled code and without it."""
+    if request.param == "torch":
+        monkeypatch.setattr(decoding, "library", lambda: None)
+    elif decoding.library() is None:
+        pytest.skip("decoding.c is not compiled: there was no C compiler at installation")

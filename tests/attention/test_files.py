@@ -93,5 +93,5 @@ def test_metadata_that_is_not_json_is_refused(tmp_path):
 
 def test_a_pipe_is_no_state(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(AttangentError, match="no plain file"):
+    with pytest.raises(AttangentError, match="not a regular file"):
         PrefixState.load(tmp_path / "pipe")

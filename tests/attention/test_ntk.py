@@ -168,7 +168,7 @@ def test_long_inputs_are_cut_into_blocks_that_do_not_show(name, state_heads, swa
     whole = ntk_attention(q, k, v, state, causal=True)
     found = gradients(whole, inputs)
     for block in (1, 300, 2000):
-        monkeypatch.setattr("attangent.attention.backends.torch.merge._BLOCK", block)
+        monkeypatch.setattr("attangent.attention.backends.torch.prefix_side._BLOCK", block)
         cut = ntk_attention(q, k, v, state, causal=True)
         torch.testing.assert_close(cut, whole)
         for one, other in zip(gradients(cut, inputs), found, strict=True):

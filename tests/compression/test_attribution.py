@@ -5,7 +5,7 @@ import torch
 from attangent.compression.attribution import Room, _groups, heard_layers, margins, token_scores
 from attangent.compression.capture import intercepted, prefill
 from attangent.compression.text import Calibration, Turn
-from attangent.papers.p1_prefix.fast_attention import merged
+from attangent.attention.backends.torch.portable import merged
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(30) % 61

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent.adapters.call import AttentionCall
-from attangent.attention.least_squares import non_negative_solution
+from attangent.attention.fit import non_negative_solution
 from attangent.compression.problem import LayerProblem, fitted_masses, fitted_values
 from tests.compression.methods.cases import problem
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
-from attangent.attention.backends.portable import portable_attention
+from attangent.attention.backends.torch.portable import portable_attention
 from attangent.attention.features import Elu
 from attangent.attention.masks import Mask
 from benchmarks.harness.benchmark import Benchmark, Contestant, Goal, Size

@@ -17,7 +17,7 @@ import torch
 
 from attangent._core.random import generator
 from attangent.attention import PrefixState
-from attangent.attention.backends.decode.native import merge_anchors
+from attangent.attention.backends.cpu.decoding import merge_anchors
 from attangent.attention.backends.torch.tokens import CpuFlash
 from attangent.attention.features import Anchors
 from attangent.attention.masks import Mask

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent.attention import Prefix, ntk_attention
-from attangent.attention.backends.portable import token_part
+from attangent.attention.backends.torch.portable import token_part
 from attangent.attention.masks import Mask, resolve_mask
 
 

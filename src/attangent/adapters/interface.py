@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix
-from attangent.attention.backends.decode.fold import Folded, decode, is_plain
+from attangent.attention.backends.torch.decode import Folded, decode, is_plain
 
 CallTensors = tuple[Tensor, Tensor, Tensor, Tensor | None]
 """Queries, keys, values and mask, as transformers passes them."""
@@ -130,15 +130,16 @@ def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | Non
     Folded weights are reused until the next text starts, which only causal layers can tell.
     """
     folded = slot.folded
-    if folded is None or not folded.serves(call):
+    if folded is None or not folded.serves(call.q, call.k, call.dropout):
         slot.folded = folded = _folded(module, slot, call)
     if folded is None or folded.alone is None:
         return None
-    return decode(call, folded.alone)
+    return decode(call.q, call.k, call.v, call.mask, call.scale, folded.alone)
 
 
 def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None:
-    if not is_plain(call) or not getattr(module, "is_causal", False):
+    plain = is_plain(call.q, call.k, call.v, call.softcap, call.dropout, call.bias)
+    if not plain or not getattr(module, "is_causal", False):
         return None
     if call.q.shape[2] > 1 and not _is_prompt(call):
         return None

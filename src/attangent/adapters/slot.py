@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
 from attangent.attention import Prefix
-from attangent.attention.backends.decode.fold import Folded
+from attangent.attention.backends.torch.decode import Folded
 from attangent.attention.features import FeatureMap
-from attangent.attention.prefix import Weights, by_state_head, reflected
+from attangent.attention.prefix import PrefixWeights, by_state_head, reflected
 
 NAME = "attangent_prefix"
 """Attribute of an attention module that holds its slot."""
@@ -68,7 +68,7 @@ def slot_of(module: nn.Module) -> Slot | None:
     return module._modules.get(NAME)  # type: ignore[return-value]
 
 
-def stacked(prefixes: Sequence[Prefix]) -> Weights:
+def stacked(prefixes: Sequence[Prefix]) -> PrefixWeights:
     """Return one prefix that adds phi_1(q) Z_1 + phi_2(q) Z_2 + ... and the masses alike.
 
     It has as many heads as the prefix with the most; states per kv head are repeated for their query heads.
@@ -83,7 +83,7 @@ def stacked(prefixes: Sequence[Prefix]) -> Weights:
     ]
     ks = [k.repeat_interleave(heads // len(k), dim=0) for k in ks]
     dtype = torch.promote_types(Zs[0].dtype, Zs[-1].dtype)
-    return Weights(features, torch.cat([Z.to(dtype) for Z in Zs], 1), torch.cat([k.to(dtype) for k in ks], 1))
+    return PrefixWeights(features, torch.cat([Z.to(dtype) for Z in Zs], 1), torch.cat([k.to(dtype) for k in ks], 1))
 
 
 class SideBySide(FeatureMap):

@@ -1,13 +1,11 @@
 """Softmax attention with a prefix: exact, and as NTK-Attention with a state of constant size."""
 
-from attangent._core.gate import guard
-from attangent.attention.backends.portable import merge_prefix
-from attangent.attention.error import PrefixError
+from attangent.attention.backends.torch.portable import merge_prefix
 from attangent.attention.exact import prefix_attention
 from attangent.attention.ntk import ntk_attention
 from attangent.attention.prefix import Prefix
 from attangent.attention.ragged import RaggedState, RaggedTokens
-from attangent.attention.state import PrefixState
+from attangent.attention.state import PrefixError, PrefixState
 
 __all__ = [
     "Prefix",
@@ -19,5 +17,3 @@ __all__ = [
     "ntk_attention",
     "prefix_attention",
 ]
-
-guard(globals())

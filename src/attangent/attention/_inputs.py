@@ -1,4 +1,4 @@
-"""Checks of what a user hands to an attention, made before any work is done."""
+"""Checks of the tensors and options that attention takes."""
 
 import math
 from contextlib import AbstractContextManager, nullcontext
@@ -7,44 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attangent._core.checks import check_between
 from attangent._core.errors import AttangentError
 
-LARGEST_SCALE = 1e6
+# Fused attention finds the largest scale q.k as scale times the largest q.k: smaller scales underflow.
 LEAST_FUSED_SCALE = 1e-30
-"""Fused attention takes the largest q.k for the largest scale q.k, and divides by the scale."""
-_SOFTCAPS = 1e-30, 1e30
 
 
-def all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
-    """Whether tokens and state fit together: quick, where `check_tokens` and `check_state` explain."""
-    try:
-        return _all_fit(q, k, v, dim, size, Z, mass)
-    except (AttributeError, ValueError, TypeError):
-        return False
-
-
-def _all_fit(q: Any, k: Any, v: Any, dim: int, size: int, Z: Any, mass: Any) -> bool:
-    batch, heads, _, columns = q.shape
-    _, kv_heads, length, _ = k.shape
-    state_heads, _, value_size = Z.shape
-    return (
-        columns == dim
-        and k.shape == (batch, kv_heads, length, dim)
-        and v.shape == (batch, kv_heads, length, value_size)
-        and Z.shape == (state_heads, size, value_size)
-        and mass.shape == (state_heads, size)
-        and min(kv_heads, state_heads) > 0
-        and heads % kv_heads == heads % state_heads == 0
-        and q.is_floating_point()
-        and q.dtype == k.dtype == v.dtype
-        and q.device == k.device == v.device == Z.device
-    )
-
-
-def check_tokens(q: Any, k: Any, v: Any) -> None:
-    """q (B, H, Lq, d), k (B, Hkv, Lk, d), v (B, Hkv, Lk, dv) of one floating dtype, Hkv dividing H."""
+def check_tokens(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Check q (B, H, Lq, d), k (B, Hkv, Lk, d), v (B, Hkv, Lk, dv): one floating dtype, Hkv divides H."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(tensor, Tensor) or tensor.ndim != 4 or not tensor.is_floating_point():
+        if tensor.ndim != 4 or not tensor.is_floating_point():
             raise AttangentError(
                 f"{name} is {describe(tensor)}, expected a floating point tensor "
                 "(batch, heads, length, head size)"
@@ -53,18 +26,19 @@ def check_tokens(q: Any, k: Any, v: Any) -> None:
         raise AttangentError(
             f"q, k, v are {describe(q)}, {describe(k)}, {describe(v)}, expected one dtype and one device"
         )
-    (batch, heads, _, dim), shared = q.shape, k.shape[:3]
-    if k.shape[0] != batch or k.shape[3] != dim or v.shape[:3] != shared or dim == 0:
+    batch, heads, _, dim = q.shape
+    kv_heads = k.shape[1]
+    if k.shape[0] != batch or k.shape[3] != dim or v.shape[:3] != k.shape[:3] or dim == 0:
         raise AttangentError(
             f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)} do not fit together, expected "
             "(B, H, Lq, d), (B, Hkv, Lk, d), (B, Hkv, Lk, dv)"
         )
-    if shared[1] == 0 or heads % shared[1]:
-        raise AttangentError(f"q has {heads} heads and k has {shared[1]}, expected a divisor of {heads}")
+    if kv_heads == 0 or heads % kv_heads:
+        raise AttangentError(f"q has {heads} heads and k has {kv_heads}, expected a divisor of {heads}")
 
 
 def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, mass: Tensor) -> None:
-    """A state whose Z (Hs, r, dv) and mass (Hs, r) fit queries q, with Hs dividing the heads of q."""
+    """Check that Z (Hs, r, dv) and mass (Hs, r) fit the queries, with Hs a divisor of their heads."""
     heads = Z.shape[0] if Z.ndim == 3 else 0
     if dim != q.shape[-1] or Z.shape != (heads, size, v.shape[-1]) or mass.shape != (heads, size):
         raise AttangentError(
@@ -81,33 +55,19 @@ def check_state(q: Tensor, v: Tensor, dim: int, size: int, Z: Tensor, mass: Tens
         )
 
 
-def check_is_prefix(state: Any) -> None:
-    """Something with a feature map and weights, such as a PrefixState."""
-    if not hasattr(type(state), "weights"):
-        raise AttangentError(f"state is {describe(state)}, expected a prefix such as a PrefixState")
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """`value` as True or False."""
-    if not isinstance(value, bool | int):
-        raise AttangentError(f"{name} is {describe(value)}, expected True or False")
-    return bool(value)
-
-
-def check_merge(q: Any, output: Any, logsumexp: Any) -> None:
-    """Queries (B, H, L, d) with the output (B, H, L, dv) and logsumexp (B, H, L) of token attention."""
+def check_merge(q: Tensor, output: Tensor, logsumexp: Tensor) -> None:
+    """Check queries (B, H, L, d), an output (B, H, L, dv) and its logsumexp (B, H, L)."""
     tensors = q, output, logsumexp
-    whole = all(isinstance(t, Tensor) and t.is_floating_point() for t in tensors)
-    whole = whole and q.device == output.device == logsumexp.device
-    if not whole or not q.shape[:-1] == output.shape[:-1] == logsumexp.shape or q.ndim != 4:
+    valid = all(t.is_floating_point() and t.device == q.device for t in tensors)
+    if not valid or not q.shape[:-1] == output.shape[:-1] == logsumexp.shape or q.ndim != 4:
         raise AttangentError(
             f"q, output and logsumexp are {', '.join(map(describe, tensors))}, expected floating point "
             "tensors (B, H, L, d), (B, H, L, dv) and (B, H, L) on one device"
         )
 
 
-def check_prefix(name: str, value: Any, heads: int | None = None, columns: int | None = None) -> Tensor:
-    """Keys or values of a prefix, (heads, m, d), or (m, d) for one head, as (heads, m, d)."""
+def check_prefix(name: str, value: Tensor, heads: int | None = None, columns: int | None = None) -> Tensor:
+    """Return the keys or values of a prefix as (heads, m, d); (m, d) stands for one head."""
     if not isinstance(value, Tensor) or not value.is_floating_point() or value.ndim not in (2, 3):
         raise AttangentError(
             f"{name} is {describe(value)}, expected a floating point tensor (heads, length, size)"
@@ -121,48 +81,50 @@ def check_prefix(name: str, value: Any, heads: int | None = None, columns: int |
     return value
 
 
-def check_scale(scale: float | None, dim: int) -> float:
-    """The factor of the logits: 1/sqrt d unless given."""
-    if scale is None:
-        return 1 / math.sqrt(dim)
-    if not isinstance(scale, int | float) or not abs(scale) <= LARGEST_SCALE:
+def check_pair(
+    keys: Tensor, values: Tensor, columns: int | None = None, names: tuple[str, str] = ("keys", "values")
+) -> tuple[Tensor, Tensor]:
+    """Return keys (heads, m, d) and values (heads, m, dv) of a prefix, with as many of each."""
+    keys = check_prefix(names[0], keys, columns=columns)
+    values = check_prefix(names[1], values, heads=keys.shape[0])
+    if keys.shape[1] != values.shape[1]:
         raise AttangentError(
-            f"scale is {scale!r}, expected a number from {-LARGEST_SCALE:g} to {LARGEST_SCALE:g}, "
-            "or None for 1/sqrt d"
+            f"the prefix has {keys.shape[1]} {names[0]} and {values.shape[1]} {names[1]}, "
+            "expected as many of each"
         )
-    return float(scale)
+    return keys, values
 
 
-def check_share(name: str, value: float) -> float:
-    """`value` as a number from 0 to below 1."""
-    if not isinstance(value, int | float) or not 0 <= value < 1:
-        raise AttangentError(f"{name} is {value!r}, expected a number of at least 0 and below 1")
-    return float(value)
+def check_scale(scale: float | None, dim: int) -> float:
+    """Return the factor of the logits: 1/sqrt d if `scale` is None."""
+    return 1 / math.sqrt(dim) if scale is None else check_between("scale", scale, -1e6, 1e6)
+
+
+def check_dropout(dropout: float) -> float:
+    """Return a dropout rate of at least 0 and below 1."""
+    if not 0 <= dropout < 1:
+        raise AttangentError(f"dropout is {dropout!r}, expected a number of at least 0 and below 1")
+    return float(dropout)
 
 
 def check_softcap(softcap: float | None) -> float | None:
-    """`softcap` as a number above zero that float32 can divide by, or None."""
-    low, high = _SOFTCAPS
-    if softcap is not None and not (isinstance(softcap, int | float) and low <= softcap <= high):
-        raise AttangentError(
-            f"softcap is {softcap!r}, expected a number above 0, from {low:g} to {high:g}, or None"
-        )
-    return softcap
+    """Return a softcap that float32 can divide by, or None."""
+    return None if softcap is None else check_between("softcap", softcap, 1e-30, 1e30)
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the prefix's arithmetic: at least float32."""
+    """Return the dtype of the prefix's arithmetic: at least float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def autocast_off(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Suspends autocast on the tensor's device where it is on."""
+    """Suspend autocast on the tensor's device if it is enabled."""
     device = tensor.device.type
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def describe(value: Any) -> str:
-    """A tensor as "float32 (2, 8, 16, 64) on cpu", anything else by its type."""
+    """Describe a tensor as "float32 (2, 8, 16, 64) on cpu", any other value by its type."""
     if not isinstance(value, Tensor):
         return type(value).__name__
     return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)} on {value.device}"

@@ -1,4 +1,4 @@
-"""A state in one safetensors file: its tensors, and the map's name and settings as metadata."""
+"""A prefix state in one safetensors file: its tensors, with the map's name and settings as metadata."""
 
 import json
 from collections.abc import Mapping
@@ -10,17 +10,16 @@ from torch import Tensor
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import writing
-from attangent.attention.features import BY_NAME
-from attangent.attention.state import PrefixState
+from attangent.attention.features import BY_NAME, FeatureMap
+from attangent.attention.shapes import StateMass, StateZ
 
 _FORMAT = "attangent prefix state 1"
 _MAP = "features."
 
 
-def save_state(state: PrefixState, path: str | PathLike[str]) -> None:
-    """Write `state` to `path`, whole or not at all."""
-    described = json.dumps({"map": state.features.name, "settings": state.features.describe()})
-    tensors = {**state.state_dict(), "mass": state.k}
+def save_state(path: str | PathLike[str], features: FeatureMap, tensors: Mapping[str, Tensor]) -> None:
+    """Write the tensors of a state and its feature map to `path`, whole or not at all."""
+    described = json.dumps({"map": features.name, "settings": features.describe()})
     save_tensors(path, tensors, {"format": _FORMAT, "features": described})
 
 
@@ -29,48 +28,48 @@ def save_tensors(path: str | PathLike[str], tensors: Mapping[str, Tensor], metad
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with writing(path) as part:
+    check_path("path", path)
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with writing(path) as temporary:
         try:
-            save_file(whole, part, metadata=metadata)
+            save_file(copies, temporary, metadata=metadata)
         except SafetensorError as error:
             raise OSError(f"{error}") from error
 
 
-def load_state(path: str | PathLike[str]) -> PrefixState:
-    """The state that `save_state` wrote to `path`."""
+def load_state(path: str | PathLike[str]) -> tuple[FeatureMap, StateZ | tuple[Tensor, Tensor], StateMass]:
+    """Read the feature map, Z (or its factors) and the masses that `save_state` wrote to `path`."""
     tensors, metadata = _read(path)
     if metadata.get("format") != _FORMAT:
         raise AttangentError(f"{path} has the format {metadata.get('format')!r}, expected {_FORMAT!r}")
     try:
-        return _assembled(json.loads(metadata["features"]), tensors)
+        described = json.loads(metadata["features"])
+        name = described["map"]
+        if name not in BY_NAME:
+            raise AttangentError(
+                f"the state uses the feature map {name!r}, expected one of {', '.join(BY_NAME)}"
+            )
+        of_map = {key.removeprefix(_MAP): t for key, t in tensors.items() if key.startswith(_MAP)}
+        features = BY_NAME[name].rebuild(described["settings"], of_map)
+        Z = (tensors["Z_A"], tensors["Z_B"]) if "Z_A" in tensors else tensors["Z_full"]
+        return features, Z, tensors["mass"]
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise AttangentError(f"{path} does not hold a whole prefix state: {error}") from None
 
 
-def _assembled(described: dict[str, Any], tensors: dict[str, Tensor]) -> PrefixState:
-    name = described["map"]
-    if name not in BY_NAME:
-        raise AttangentError(f"the state uses the feature map {name!r}, expected one of {', '.join(BY_NAME)}")
-    of_map = {name.removeprefix(_MAP): t for name, t in tensors.items() if name.startswith(_MAP)}
-    features = BY_NAME[name].rebuild(described["settings"], of_map)
-    Z = (tensors["Z_A"], tensors["Z_B"]) if "Z_A" in tensors else tensors["Z_full"]
-    return PrefixState(features, Z, tensors["mass"])
-
-
 def check_path(name: str, path: Any) -> None:
-    """`path` as the name of a file or folder."""
+    """Check that `path` can name a file or folder."""
     if not isinstance(path, str | PathLike) or "\0" in str(path):
         raise AttangentError(f"{name} is {path!r}, expected the name of a file or folder")
 
 
 def check_regular(path: str | PathLike[str], advice: str) -> None:
-    """Refuse what is no plain file: opening a pipe or a device could wait forever."""
+    """Check that `path` is a regular file: opening a pipe or a device could block forever."""
     check_path("path", path)
     if not Path(path).exists():
         raise AttangentError(f"there is no file {path}: {advice}")
     if not Path(path).is_file():
-        raise AttangentError(f"{path} is no plain file: {advice}")
+        raise AttangentError(f"{path} is not a regular file: {advice}")
 
 
 def _read(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

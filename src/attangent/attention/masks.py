@@ -1,35 +1,42 @@
-"""Masks of every kind as one: what is added to the logits, whether it is causal, which rows are empty."""
+"""Masks of every kind in one form: a bias of the logits, a causal flag, and the rows that see no key."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
 from attangent.attention._inputs import describe
+from attangent.attention.shapes import Keys, Queries
 
 
 class Mask(NamedTuple):
     """A resolved mask.
 
-    `bias` is added to the logits and broadcasts to (B, H, Lq, Lk); `causal` says that query i sees keys 0..i
-    of as many keys (it is only set without a bias); `empty` (broadcasting to B, H, Lq) marks queries that see
-    no key.
+    Attributes:
+        bias: Added to the logits; broadcasts to (B, H, Lq, Lk).
+        causal: Query i sees keys 0..i of as many keys. Only set without a bias.
+        empty: Marks queries that see no key; broadcasts to (B, H, Lq).
     """
 
-    bias: Tensor | None = None
+    bias: Float[Tensor, "#batch #heads #queries #keys"] | None = None
     causal: bool = False
-    empty: Tensor | None = None
+    empty: Bool[Tensor, "#batch #heads #queries"] | None = None
 
 
-def resolve_mask(mask: Any, causal: bool, q: Tensor, k: Tensor) -> Mask:
-    """The mask of queries q (B, H, Lq, d) and keys k.
+def resolve_mask(mask: Tensor | None, causal: bool, q: Queries, k: Keys) -> Mask:
+    """Return the mask of queries q (B, H, Lq, d) and keys k.
 
-    `mask` is boolean (True: may be seen) or added to the logits, of any shape that broadcasts to (B, H, Lq,
-    Lk). `causal` aligns the last query with the last key, as decoding with a cache needs it: query i sees
-    keys up to i + Lk - Lq. Both may be given; a key must then pass both.
+    Args:
+        mask: Boolean (True: visible) or added to the logits; broadcasts to (B, H, Lq, Lk).
+        causal: Query i sees keys up to i + Lk - Lq, as decoding with a cache requires. A key must pass both
+            `mask` and `causal`.
+        q: Queries.
+        k: Keys.
     """
-    rows, columns = q.shape[-2], k.shape[-2]
+    rows = q.shape[-2]
+    columns = k.shape[-2]
     if mask is None and not causal and columns:
         return Mask()
     if mask is not None:
@@ -41,18 +48,15 @@ def resolve_mask(mask: Any, causal: bool, q: Tensor, k: Tensor) -> Mask:
     if mask is None and rows == columns:
         return Mask(causal=True)
     seen = _bottom_right(rows, columns, q.device) if causal and rows > 1 else None
-    return (
-        _from_bias(mask, seen, q)
-        if mask is not None and mask.is_floating_point()
-        else _from_seen(mask, seen, q)
-    )
+    if mask is not None and mask.is_floating_point():
+        return _from_bias(mask, seen, q)
+    return _from_seen(mask, seen, q)
 
 
-def _checked(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
+def _checked(mask: Tensor, shape: tuple[int, ...], device: torch.device) -> Tensor:
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
         raise AttangentError(
-            f"mask is {describe(mask)}, "
-            "expected a boolean tensor (True: may be seen) or one added to the logits"
+            f"mask is {describe(mask)}, expected a boolean tensor (True: visible) or one added to the logits"
         )
     if mask.device != device:
         raise AttangentError(f"mask is on {mask.device} and q on {device}, expected one device")
@@ -64,7 +68,7 @@ def _checked(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
     return mask[(None,) * (4 - mask.ndim)]
 
 
-def _bottom_right(rows: int, columns: int, device: torch.device) -> Tensor:
+def _bottom_right(rows: int, columns: int, device: torch.device) -> Bool[Tensor, "1 1 rows columns"]:
     ones = torch.ones(rows, columns, dtype=torch.bool, device=device)
     return ones.tril(columns - rows)[None, None]
 
@@ -73,17 +77,17 @@ def _from_seen(mask: Tensor | None, seen: Tensor | None, q: Tensor) -> Mask:
     allowed = mask if seen is None else seen if mask is None else mask & seen
     assert allowed is not None
     bias = torch.zeros(allowed.shape, dtype=q.dtype, device=q.device).masked_fill(~allowed, -torch.inf)
-    return Mask(bias, empty=_any_of(~allowed.any(dim=-1)))
+    return Mask(bias, empty=_none_if_all_see(~allowed.any(dim=-1)))
 
 
 def _from_bias(mask: Tensor, seen: Tensor | None, q: Tensor) -> Mask:
     bias = mask.to(q.dtype)
     bias = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
-    return Mask(bias, empty=_any_of(bias.detach().amax(dim=-1) == -torch.inf))
+    return Mask(bias, empty=_none_if_all_see(bias.detach().amax(dim=-1) == -torch.inf))
 
 
-def _any_of(empty: Tensor) -> Tensor | None:
-    """None where no row is, as far as that can be looked up without waiting for a device or a graph."""
+def _none_if_all_see(empty: Tensor) -> Tensor | None:
+    """Return None if no row is empty and that can be read without waiting for a device or breaking a graph."""
     unknown = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if unknown or empty.device.type != "cpu" or torch._C._get_tracing_state() is not None:
         return empty

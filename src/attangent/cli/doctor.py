@@ -102,8 +102,8 @@ def _threads() -> list[Fact]:
 
 
 def _compiled() -> Fact:
+    from attangent.attention.backends.cpu.decoding import library
     from attangent.attention.backends.cpu.prepare import trusted
-    from attangent.attention.backends.decode.native import library
 
     missing = [name for name, code in (("decoding", library()), ("attention", trusted())) if code is None]
     if not missing:

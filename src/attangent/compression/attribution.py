@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from attangent.adapters.call import AttentionCall
+from attangent.attention.backends.torch.portable import merged
 from attangent.compression.capture import PromptCache, by_kv_head, by_sequence, prompt_part, run
 from attangent.compression.text import Calibration, Turn
-from attangent.papers.p1_prefix.fast_attention import merged
 
 _AT_ONCE = 384
 """The most tokens of the text that are read at once."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import attention_layers
 from attangent.attention import Prefix
-from attangent.papers.p1_prefix.fast_attention import merged
+from attangent.attention.backends.torch.portable import merged
 
 _NAME = "attangent_compress"
 _HANDLER = "attangent_handler"

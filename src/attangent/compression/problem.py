@@ -10,7 +10,7 @@ from torch import Tensor
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
-from attangent.attention.least_squares import non_negative_minimum
+from attangent.attention.fit import non_negative_minimum
 from attangent.compression.capture import attended
 
 _VALUE_RIDGE = 1e-2

@@ -126,7 +126,7 @@ def test_a_hub_id_is_downloaded(saved, monkeypatch):
 def test_a_pipe_in_the_place_of_the_weights_is_refused(folder):
     (folder / WEIGHTS).unlink()
     os.mkfifo(folder / WEIGHTS)
-    assert "no plain file" in refused(folder)
+    assert "not a regular file" in refused(folder)
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
@@ -154,7 +154,7 @@ PROJECTION = f"base_model.model.{FIRST}.attangent_prefix.states.features.project
 
 def test_random_features_of_any_size_take_no_memory_before_they_are_refused(random_folder):
     rewrite(random_folder, lambda d: d["states"][FIRST]["settings"].update(size=10**8))
-    assert "a row for each of 100000000 features" in refused(random_folder)
+    assert "expected (100000000, 8): one row per feature" in refused(random_folder)
     retensor(
         random_folder,
         lambda t: t.pop(f"base_model.model.{FIRST}.attangent_prefix.states.features.projection"),
@@ -164,7 +164,7 @@ def test_random_features_of_any_size_take_no_memory_before_they_are_refused(rand
 
 def test_a_projection_of_another_height_is_refused(random_folder):
     retensor(random_folder, lambda t: t.update({PROJECTION: torch.randn(7, 8, dtype=torch.float64)}))
-    assert "projection has shape (7, 8), expected a row for each of 6 features" in refused(random_folder)
+    assert "projection has shape (7, 8), expected (6, 8): one row per feature" in refused(random_folder)
 
 
 @pytest.mark.parametrize("order", [2_000_000, 10**9])

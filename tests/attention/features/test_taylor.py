@@ -73,7 +73,7 @@ def test_half_precision_modules_keep_the_coefficients():
     [
         ({"dim": 0, "order": 1}, "dim is 0"),
         ({"dim": 3, "order": 0}, "order is 0"),
-        ({"dim": 64, "order": 6}, "no more than 2,000,000"),
+        ({"dim": 64, "order": 6}, "at most 2,000,000"),
     ],
 )
 def test_impossible_maps_are_refused(arguments, message):

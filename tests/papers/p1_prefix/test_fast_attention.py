@@ -6,7 +6,7 @@ import torch
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.attention import ntk_attention
-from attangent.attention.backends.portable import token_part
+from attangent.attention.backends.torch.portable import token_part
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.papers.p1_prefix.fast_attention import (
     HyperAttention,

@@ -1,1 +1,1 @@
-"""Every way to compute attention with a prefix."""
+"""Every way to compute attention with a prefix: `torch` operations, and compiled code in `cpu`."""

@@ -1,6 +1,5 @@
-"""Feature maps phi for NTK-Attention, with phi(q).phi(k) in the place of exp(q.k/sqrt d)."""
+"""Feature maps phi of NTK-Attention: phi(q).phi(k) replaces exp(q.k/sqrt d)."""
 
-from attangent._core.gate import guard
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.features.calibrated import Calibrated
 from attangent.attention.features.elementwise import Elu, Printed
@@ -27,5 +26,3 @@ __all__ = [
     "order_for",
     "taylor_error",
 ]
-
-guard(globals())

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.attention.features.affine import Affine
-from attangent.attention.features.base import FeatureMap
+from attangent.attention.features.base import Affine, FeatureMap
+from attangent.attention.shapes import Features, Inputs, Pulled
 
 _LOG2_E = math.log2(math.e)
 
@@ -16,8 +16,12 @@ class Elu(FeatureMap):
 
     r = d. Trainable features, not an approximation of exp: phi(0).phi(0) = d.
 
-    >>> Elu(4)(torch.zeros(1, 4))
-    tensor([[1., 1., 1., 1.]])
+    Args:
+        dim: Size d of keys and queries.
+
+    Example:
+        >>> Elu(4)(torch.zeros(1, 4))
+        tensor([[1., 1., 1., 1.]])
     """
 
     name = "elu"
@@ -33,7 +37,8 @@ class Elu(FeatureMap):
             return torch.add(below, x.relu(), alpha=self._scale)
         return below.add_(x.relu(), alpha=self._scale)
 
-    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
+        # elu' is min(elu + 1, 1): the features give the slope without another exponential
         return w.clamp_(max=1).mul_(grad_w).mul_(self._scale), ()
 
     def affine(self) -> Affine | None:
@@ -43,10 +48,14 @@ class Elu(FeatureMap):
 class Printed(FeatureMap):
     """phi(x) = d^(-1/4) (x [x >= 0] + exp(x) [x < 0]) + 1, as printed in P1 Section 4.2.
 
-    r = d. It jumps at 0, from 1 + d^(-1/4) down to 1, where `Elu` does not.
+    r = d. Unlike `Elu` it jumps at 0, from 1 + d^(-1/4) down to 1.
 
-    >>> Printed(16)(torch.tensor([[-1e-9, 0.0, 2.0] + 13 * [0.0]]))[0, :3]
-    tensor([1.5000, 1.0000, 2.0000])
+    Args:
+        dim: Size d of keys and queries.
+
+    Example:
+        >>> Printed(16)(torch.tensor([[-1e-9, 0.0, 2.0] + 13 * [0.0]]))[0, :3]
+        tensor([1.5000, 1.0000, 2.0000])
     """
 
     name = "printed"
@@ -59,5 +68,5 @@ class Printed(FeatureMap):
         self.check_input(x)
         return torch.where(x < 0, x.clamp(max=0).exp(), x) * self._scale + 1
 
-    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
         return torch.exp(x.clamp(max=0)).mul_(grad_w).mul_(self._scale), ()

@@ -1,40 +1,76 @@
-"""Maps whose features are exponentials of scores; they are evaluated in log space and cannot overflow."""
+"""Maps whose features are exponentials of scores; evaluated in log space, they cannot overflow."""
 
 import math
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.attention._inputs import check_softcap
-from attangent.attention.features.affine import Affine
-from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads
-from attangent.attention.features.damping import checked_damping, damped
+from attangent.attention.features.base import (
+    Affine,
+    FeatureMap,
+    check_weights,
+    checked_damping,
+    damped,
+    sum_heads,
+)
+from attangent.attention.shapes import (
+    Evaluated,
+    Features,
+    HeadBiases,
+    HeadWeights,
+    Inputs,
+    Pulled,
+    StateMass,
+    StateZ,
+)
 
-_LARGEST = 1 << 27  # numbers of a projection, a gigabyte
-_FLOOR = 1e-20  # an empty row keeps its gradient, yet a high score there does not push the others below 0
+# Most numbers of a projection: one gigabyte.
+_LARGEST = 1 << 27
+# Relative size of an empty row: it keeps its gradient, and a high score there does not push others to 0.
+_FLOOR = 1e-20
 
 
 class Exponential(FeatureMap):
-    """phi_j(x) = exp(score_j(x)); a subclass supplies `scores` and `pullback`."""
+    """phi_j(x) = exp(score_j(x)); a subclass supplies `scores` and `pullback`.
 
-    def scores(self, x: Tensor) -> Tensor:
-        """log phi(x), (..., d) to (..., r)."""
+    Args:
+        dim: Size d of keys and queries.
+        size: Number r of features.
+
+    Example:
+        >>> Exponential(4, size=6).positive
+        True
+    """
+
+    def scores(self, x: Inputs) -> Features:
+        """Compute log phi(x).
+
+        Args:
+            x: Queries or keys (..., d).
+
+        Returns:
+            Scores (..., r).
+        """
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         return self.scores(x).exp()
 
-    def row_sizes(self, Z: Tensor, k: Tensor) -> Tensor | None:
+    def row_sizes(self, Z: StateZ, k: StateMass) -> StateMass | None:
+        # moving the size of each row of [Z|k] into its score makes the largest *term* e^0, not the
+        # largest feature, which may meet a row of zeros
         sizes = torch.maximum(Z.detach().abs().amax(dim=-1), k.detach().abs())
         largest = sizes.amax(dim=-1, keepdim=True)
         floor = torch.where(largest > 0, _FLOOR * largest, torch.ones_like(largest))
         return torch.maximum(sizes, floor)
 
-    def evaluate(self, x: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def evaluate(self, x: Inputs, sizes: StateMass | None) -> Evaluated:
         scores = self.scores(x)
         if sizes is not None:
             scores = scores + sizes.log().unsqueeze(-2)
@@ -48,8 +84,18 @@ class PositiveRandom(Exponential):
     The positive random features of Performers: phi(q).phi(k) is exp(q.k/sqrt d) on average, with a variance
     that grows like exp(|q + k|^2/sqrt d).
 
-    >>> PositiveRandom(4, size=6, seed=0)(torch.randn(3, 4)).shape
-    torch.Size([3, 6])
+    Args:
+        dim: Size d of keys and queries.
+        size: Number r of features.
+        seed: Seed of the projection.
+        projection: w (r, d); drawn from `seed` by default.
+
+    Raises:
+        AttangentError: If the projection is too large or of another shape.
+
+    Example:
+        >>> PositiveRandom(4, size=6, seed=0)(torch.randn(3, 4)).shape
+        torch.Size([3, 6])
     """
 
     name = "positive-random"
@@ -69,14 +115,14 @@ class PositiveRandom(Exponential):
         self.register_buffer("projection", check_weights("projection", projection, dim))
         if projection.shape != (size, dim):
             raise AttangentError(
-                f"projection has shape {tuple(projection.shape)}, expected a row for each of {size} features"
+                f"projection has shape {tuple(projection.shape)}, expected {(size, dim)}: one row per feature"
             )
 
-    def scores(self, x: Tensor) -> Tensor:
+    def scores(self, x: Inputs) -> Features:
         half_square = x.square().sum(dim=-1, keepdim=True) / (2 * math.sqrt(self.dim))
         return x @ self._directions(x).mT - half_square - 0.5 * math.log(self.size)
 
-    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
         grad_scores = grad_w * w
         total = grad_scores.sum(dim=-1, keepdim=True)
         return grad_scores @ self._directions(x) - total * x / math.sqrt(self.dim), ()
@@ -84,25 +130,29 @@ class PositiveRandom(Exponential):
     def describe(self) -> dict[str, Any]:
         return {"dim": self.dim, "size": self.size, "seed": self.seed}
 
-    @classmethod
-    def rebuild(cls, described: dict[str, Any], tensors: dict[str, Any]) -> "PositiveRandom":
-        return cls(**described, projection=tensors["projection"])
-
-    def _directions(self, x: Tensor) -> Tensor:
+    def _directions(self, x: Inputs) -> Float[Tensor, "size dim"]:
         return self.projection.to(x.dtype) * self.dim**-0.25
 
 
 class Anchors(Exponential):
     """phi_j(q) = exp(q.c_j/sqrt d) for anchor keys c (r, d) or (heads, r, d): weighted virtual tokens.
 
-    With masses k and rows U = Z/k the prefix is exactly r further tokens with keys c_j, values U_j and log
-    k_j added to their logits. A given key is encoded by its nearest anchor, so that Eq. (7) is exact where
-    the anchors are the prefix. `softcap` caps the scores as some models cap their logits: cap
-    tanh(score/cap). With `damping` R, (c, d) or (heads, c, d), which is not trained, the map is of
-    (I - R'R) q in the place of q, so that the keys are c (I - R'R).
+    With masses k and rows U = Z/k the prefix is exactly r further tokens with keys c_j, values U_j and
+    log k_j added to their logits. A given key is encoded by its nearest anchor, so Eq. (7) is exact if the
+    anchors are the prefix.
 
-    >>> Anchors(torch.zeros(5, 4))(torch.ones(1, 4))
-    tensor([[1., 1., 1., 1., 1.]], grad_fn=<ExpBackward0>)
+    Args:
+        keys: Anchor keys c (r, d) or (heads, r, d); trained.
+        softcap: Cap of the scores, cap tanh(score/cap), as some models cap their logits; None for no cap.
+        damping: R, (c, d) or (heads, c, d), not trained: the map then acts on (I - R'R) q, so that the keys
+            are c (I - R'R).
+
+    Raises:
+        AttangentError: If a tensor has another shape or is not finite.
+
+    Example:
+        >>> Anchors(torch.zeros(5, 4))(torch.ones(1, 4))
+        tensor([[1., 1., 1., 1., 1.]], grad_fn=<ExpBackward0>)
     """
 
     name = "anchors"
@@ -113,24 +163,31 @@ class Anchors(Exponential):
         super().__init__(keys.shape[-1], keys.shape[-2])
         self.softcap = check_softcap(softcap)
         self.keys = nn.Parameter(keys.detach().clone())
-        self.register_buffer("damping", None if damping is None else checked_damping(damping, keys))
+        self.register_buffer("damping", checked_damping(damping, keys))
 
-    def acting_keys(self, dtype: torch.dtype) -> Tensor:
-        """c (I - R'R), the keys that the prefix has."""
+    def acting_keys(self, dtype: torch.dtype) -> Float[Tensor, "*heads size dim"]:
+        """Return c (I - R'R), the keys of the prefix.
+
+        Args:
+            dtype: Dtype of the result.
+
+        Returns:
+            Keys (r, d) or (heads, r, d).
+        """
         return damped(self.keys.to(dtype), self.damping)
 
-    def scores(self, x: Tensor) -> Tensor:
+    def scores(self, x: Inputs) -> Features:
         raw = x @ self.acting_keys(x.dtype).mT / math.sqrt(self.dim)
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
     def trained(self) -> tuple[Tensor, ...]:
         return (self.keys,)
 
-    def encode(self, keys: Tensor) -> Tensor:
+    def encode(self, keys: Inputs) -> Features:
         nearest = torch.cdist(keys, self.acting_keys(keys.dtype).detach()).argmin(dim=-1)
         return nn.functional.one_hot(nearest, self.size).to(keys.dtype)
 
-    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
         grad_scores = grad_w * w / math.sqrt(self.dim)
         keys = self.acting_keys(x.dtype)
         if self.softcap is not None:
@@ -147,9 +204,9 @@ class Anchors(Exponential):
         keys = self.acting_keys(torch.float32)
         return Affine("exponential", (keys if keys.ndim == 3 else keys.unsqueeze(0)) / math.sqrt(self.dim))
 
-    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-        own = summed_over_heads(weight, self.keys)
-        return (damped(own / math.sqrt(self.dim), self.damping),)
+    def affine_gradients(self, weight: HeadWeights, bias: HeadBiases) -> tuple[Tensor, ...]:
+        grad_keys = sum_heads(weight, self.keys)
+        return (damped(grad_keys / math.sqrt(self.dim), self.damping),)
 
     def describe(self) -> dict[str, Any]:
         return {"softcap": self.softcap}
@@ -164,5 +221,5 @@ class Anchors(Exponential):
                 f"anchors of shapes {tuple(self.keys.shape)} and {tuple(other.keys.shape)} cannot be joined, "
                 "expected the same number of heads"
             )
-        keys = [map_.acting_keys(self.keys.dtype) for map_ in (self, other)]
+        keys = [anchors.acting_keys(self.keys.dtype) for anchors in (self, other)]
         return Anchors(torch.cat(keys, dim=-2), self.softcap)

@@ -4,54 +4,62 @@ from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attangent._core.checks import check_not_negative, check_size
+from attangent._core.checks import check_choice, check_not_negative, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.memory import check_memory
 from attangent._core.random import generator
-from attangent.attention.features.affine import Affine
-from attangent.attention.features.base import FeatureMap, check_weights, summed_over_heads
-from attangent.attention.features.damping import checked_damping, damped
+from attangent.attention.features.base import (
+    Affine,
+    FeatureMap,
+    check_weights,
+    checked_damping,
+    damped,
+    sum_heads,
+)
+from attangent.attention.shapes import Features, HeadBiases, HeadWeights, Inputs, Pulled
 
 Activation = Literal["elu", "gelu"]
 
 
 class Learned(FeatureMap):
-    """phi(x) = [1, act(W x + b)] with W (r-1, d) or (heads, r-1, d) and b (r-1) or (heads, r-1), all trained.
+    """phi(x) = [1, act(W x + b)] with W (r-1, d) or (heads, r-1, d) and b (r-1) or (heads, r-1), trained.
 
-    `elu` stands for elu + 1, which keeps every feature positive; `gelu` features take both signs. With
-    `damping` R, (c, d) or (heads, c, d), which is not trained, the map is of (I - R'R) x in the place of x.
+    Args:
+        weight: W.
+        bias: b.
+        activation: `elu` stands for elu + 1, which keeps every feature positive; `gelu` features take both
+            signs.
+        damping: R, (c, d) or (heads, c, d), not trained: the map then acts on (I - R'R) x.
 
-    >>> Learned.draw(dim=4, size=8, seed=0)(torch.randn(3, 4)).shape
-    torch.Size([3, 8])
+    Raises:
+        AttangentError: If a tensor has another shape or is not finite.
+
+    Example:
+        >>> Learned.draw(dim=4, size=8, seed=0)(torch.randn(3, 4)).shape
+        torch.Size([3, 8])
     """
 
     name = "learned"
     damping: Tensor | None
 
     def __init__(
-        self,
-        weight: Tensor,
-        bias: Tensor,
-        activation: Activation = "elu",
-        damping: Tensor | None = None,
+        self, weight: Tensor, bias: Tensor, activation: Activation = "elu", damping: Tensor | None = None
     ):
         weight = check_weights("weight", weight)
         if bias.shape != weight.shape[:-1]:
             raise AttangentError(
-                f"bias has shape {tuple(bias.shape)}, expected {tuple(weight.shape[:-1])}: one for each row"
+                f"bias has shape {tuple(bias.shape)}, expected {tuple(weight.shape[:-1])}: one entry per row"
             )
-        if activation not in get_args(Activation):
-            raise AttangentError(
-                f"activation is {activation!r}, expected one of {', '.join(get_args(Activation))}"
-            )
+        check_choice("activation", activation, get_args(Activation))
         super().__init__(weight.shape[-1], weight.shape[-2] + 1)
         self.activation: Activation = activation
         self.positive = activation == "elu"
         self.weight = nn.Parameter(weight.detach().clone())
         self.bias = nn.Parameter(bias.detach().clone())
-        self.register_buffer("damping", None if damping is None else checked_damping(damping, weight))
+        self.register_buffer("damping", checked_damping(damping, weight))
 
     @classmethod
     def draw(
@@ -65,7 +73,23 @@ class Learned(FeatureMap):
         activation: Activation = "elu",
         dtype: torch.dtype = torch.float32,
     ) -> "Learned":
-        """Random first weights: W ~ gain N(0, 1/d), b = 0; separate ones for each of `heads` where given."""
+        """Draw initial weights W ~ gain N(0, 1/d) and set b = 0.
+
+        Args:
+            dim: Size d of keys and queries.
+            size: Number r of features, at least 2.
+            seed: Seed of W.
+            heads: Number of heads with separate weights; None to share one set.
+            gain: Factor of the weights.
+            activation: `elu` or `gelu`.
+            dtype: Dtype of the weights.
+
+        Returns:
+            The map.
+
+        Raises:
+            AttangentError: If a size is too small or the weights would not fit into memory.
+        """
         rows = check_size("size", size, least=2) - 1
         check_not_negative("gain", gain)
         shape = (rows, check_size("dim", dim)) if heads is None else (check_size("heads", heads), rows, dim)
@@ -79,38 +103,50 @@ class Learned(FeatureMap):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        y = self._inner(x)
+        y = self._hidden(x)
         hidden = F.elu(y) + 1 if self.activation == "elu" else F.gelu(y)
         return torch.cat([torch.ones_like(hidden[..., :1]), hidden], dim=-1)
 
-    def pullback(self, x: Tensor, w: Tensor, grad_w: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        slope = w[..., 1:].clamp(max=1) if self.activation == "elu" else _gelu_slope(self._inner(x))
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
+        # the slope of elu is min(elu + 1, 1), so that only gelu needs its input again
+        slope = w[..., 1:].clamp(max=1) if self.activation == "elu" else _gelu_slope(self._hidden(x))
         grad_y = grad_w[..., 1:] * slope
-        grad_weight, grad_bias = grad_y.mT @ x, grad_y.sum(dim=-2)
+        grad_weight = grad_y.mT @ x
+        grad_bias = grad_y.sum(dim=-2)
         extra = tuple(range(grad_weight.ndim - self.weight.ndim))
         if extra:
-            grad_weight, grad_bias = grad_weight.sum(dim=extra), grad_bias.sum(dim=extra)
+            grad_weight = grad_weight.sum(dim=extra)
+            grad_bias = grad_bias.sum(dim=extra)
         grads = damped(grad_weight, self.damping).to(self.weight.dtype), grad_bias.to(self.bias.dtype)
         return grad_y @ self.acting_weight(x.dtype), grads
 
     def affine(self) -> Affine | None:
-        weight, bias = self.acting_weight(torch.float32), self.bias.to(torch.float32)
+        weight = self.acting_weight(torch.float32)
+        bias = self.bias.to(torch.float32)
         if weight.ndim == 2:
-            weight, bias = weight.unsqueeze(0), bias.unsqueeze(0)
+            weight = weight.unsqueeze(0)
+            bias = bias.unsqueeze(0)
         return Affine("learned-elu" if self.activation == "elu" else "learned-gelu", weight, bias)
 
-    def affine_gradients(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-        own = damped(summed_over_heads(weight, self.weight), self.damping)
-        return own, summed_over_heads(bias, self.bias)
+    def affine_gradients(self, weight: HeadWeights, bias: HeadBiases) -> tuple[Tensor, ...]:
+        grad_weight = damped(sum_heads(weight, self.weight), self.damping)
+        return grad_weight, sum_heads(bias, self.bias)
 
     def describe(self) -> dict[str, Any]:
         return {"activation": self.activation}
 
-    def acting_weight(self, dtype: torch.dtype) -> Tensor:
-        """W (I - R'R), what x itself is multiplied with."""
+    def acting_weight(self, dtype: torch.dtype) -> Float[Tensor, "*heads rows dim"]:
+        """Return W (I - R'R), the matrix that acts on x itself.
+
+        Args:
+            dtype: Dtype of the result.
+
+        Returns:
+            W (r-1, d) or (heads, r-1, d).
+        """
         return damped(self.weight.to(dtype), self.damping)
 
-    def _inner(self, x: Tensor) -> Tensor:
+    def _hidden(self, x: Inputs) -> Float[Tensor, "*rows hidden"]:
         return x @ self.acting_weight(x.dtype).mT + self.bias.to(x.dtype).unsqueeze(-2)
 
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
-from attangent.attention.ragged import Ragged
+from attangent.attention.prefix import Ragged
 from attangent.compression.problem import PromptState
 
 _SMALLEST_MASS = 1e-8

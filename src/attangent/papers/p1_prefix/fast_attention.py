@@ -11,7 +11,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.attention._inputs import check_scale, check_state, check_tokens
-from attangent.attention.backends.portable import merge_prefix, token_part
+from attangent.attention.backends.torch.portable import merge_prefix, merged, token_part
 from attangent.attention.features.taylor import Taylor
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.prefix import Prefix, query_gain
@@ -49,14 +49,6 @@ def fast_ntk_attention(
             f"{(*q.shape[:3], v.shape[-1])} and {tuple(q.shape[:3])}"
         )
     return merge_prefix(q, output, logsumexp, state, scale).to(q.dtype)
-
-
-def merged(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """(output, logsumexp) over the tokens of both."""
-    (out, lse), (other_out, other_lse) = one, other
-    total = torch.logaddexp(lse, other_lse)
-    share, other_share = ((part - total).exp().unsqueeze(-1) for part in (lse, other_lse))
-    return out * share + other_out * other_share, total
 
 
 @dataclass(frozen=True)

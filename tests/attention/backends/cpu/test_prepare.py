@@ -1,5 +1,6 @@
 """What is handed to compiled code, and what is left to torch."""
 
+import ctypes
 from functools import partial
 
 import pytest
@@ -7,6 +8,8 @@ import torch
 
 from attangent.attention import PrefixState, ntk_attention
 from attangent.attention.backends.cpu import library, prepare
+from attangent.attention.backends.cpu.library import CallFields, load
+from attangent.attention.backends.cpu.prepare import is_right
 from attangent.attention.features import Elu
 from attangent.attention.masks import Mask
 from tests.attention.cases import make_map, normal
@@ -96,10 +99,30 @@ class _Attend(torch.nn.Module):
 def test_code_that_gives_wrong_numbers_is_left_alone_with_a_warning(monkeypatch, entry):
     nothing = library.load()._replace(**{entry: lambda *given: 0})
     monkeypatch.setattr(prepare, "load", lambda: nothing)
-    with pytest.warns(RuntimeWarning, match="gives wrong numbers here and is not used"):
+    with pytest.warns(RuntimeWarning, match="gives wrong numbers on this machine"):
         assert prepare.trusted.__wrapped__() is None
 
 
 def test_without_compiled_code_torch_is_taken(monkeypatch):
     monkeypatch.setattr(prepare, "trusted", lambda: None)
     assert prepared(*weights()) is None
+
+
+@compiled
+def test_the_code_here_is_right():
+    assert is_right(load())
+
+
+@compiled
+@pytest.mark.parametrize("broken", ["forward", "backward"])
+@pytest.mark.parametrize("kind", range(4))
+def test_an_error_in_one_pass_of_one_kind_is_seen(broken, kind):
+    right = load()
+
+    def wrong(address, parallel):
+        call = CallFields.from_address(address)
+        if call.kind == kind:
+            call.gain *= 1.01
+        return getattr(right, broken)(ctypes.addressof(call), parallel)
+
+    assert not is_right(right._replace(**{broken: wrong}))

@@ -1,1 +1,1 @@
-"""What a prefix adds to the attention of many queries by compiled code: one call in place of some fifteen."""
+"""Attention with a prefix in compiled C: both passes over many queries, and the merge of decoding."""

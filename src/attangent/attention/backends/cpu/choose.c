@@ -1,7 +1,7 @@
-/* The entries that call.py calls: the passes of rows.c for the processor at hand, on several threads.
+/* The functions that library.py calls: the passes of rows.c for this processor, on several threads.
 
-   Threads are those of the caller: `parallel` is GOMP_parallel of the library that torch itself has loaded, so that no
-   second set of threads stands in the way of the first. */
+   The threads belong to the caller: `parallel` is GOMP_parallel of the OpenMP library that torch has loaded. A second
+   thread pool would compete with torch's for the same cores. */
 
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ Pass forward_plain, backward_plain;
 Pass forward_fma, backward_fma, attend_fma, forward_wide, backward_wide, attend_wide;
 #endif
 
-typedef void Parallel(void (*work)(void *), void *given, unsigned threads, unsigned flags);
+typedef void Parallel(void (*work)(void *), void *tasks, unsigned threads, unsigned flags);
 
 typedef struct {
     const Call *call;
@@ -23,9 +23,10 @@ typedef struct {
 int attention_version(void) { return VERSION; }
 size_t attention_call_size(void) { return sizeof(Call); }
 
-static void work(void *given)
+/* Each thread takes the next task until none is left: heads differ in cost, so a fixed split would leave threads idle. */
+static void work(void *shared)
 {
-    Tasks *tasks = given;
+    Tasks *tasks = shared;
     const Call *call = tasks->call;
     const int64_t heads = call->heads / call->sharing, count = heads * call->parts;
     for (int64_t i; (i = __atomic_fetch_add(&tasks->next, 1, __ATOMIC_RELAXED)) < count;)
@@ -43,7 +44,7 @@ static int run(const Call *call, Parallel *parallel, Pass *pass)
     return (int)tasks.failed;
 }
 
-/* 2: vectors of 64 bytes, 1: of 32 with fused multiplication, 0: what every processor has. */
+/* 2: vectors of 64 bytes, 1: vectors of 32 bytes with fused multiply-add, 0: any processor. */
 static int kind(void)
 {
 #ifdef HAS_KINDS
@@ -61,10 +62,10 @@ static int kind(void)
 #endif
 }
 
-/* Whether the attention to tokens is better computed here than by torch: not without fused multiplication. */
+/* Whether token attention is faster here than in torch: not without fused multiply-add. */
 int attention_takes_tokens(void) { return kind() > 0; }
 
-/* A prefix whose weights are all 0. Others are found out at the first number that is not. */
+/* Whether all weights of the prefix are 0. Any other prefix usually shows at its first number. */
 static int is_nothing(const Call *call)
 {
     const int64_t count = call->heads / call->sharing * call->size;
@@ -90,7 +91,8 @@ int attention_forward(const Call *call, Parallel *parallel)
     return run(call, parallel, kind() ? NULL : forward_plain);
 }
 
-/* The forward pass without what a backward pass wants, of a call whose numbers were filled in before. */
+/* The forward pass of a call whose numbers were filled in before, without outputs for a backward pass. Passing addresses
+   as arguments is quicker for Python than writing them into a struct. */
 int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, float *mass, float *weight, float *bias,
                   float *level, const float *k, const float *v, const float *added, Parallel *parallel)
 {

@@ -1,4 +1,4 @@
-/* What a prefix adds to the attention of many queries: shared by rows.c and choose.c. call.py fills the struct in. */
+/* The arguments of both passes over many queries, shared by rows.c and choose.c. library.py fills in the struct. */
 
 #ifndef ATTANGENT_PREFIX_H
 #define ATTANGENT_PREFIX_H
@@ -7,20 +7,20 @@
 
 #define VERSION 3
 #ifndef LANES
-#define LANES 4 /* numbers that one vector of the processor holds: wider ones are taken apart, which is far slower */
+#define LANES 4 /* floats in one vector register: the compiler would split wider vectors, which is far slower */
 #endif
 
-#define MOST_DIM 256 /* of queries and values whose attention to tokens is computed here */
+#define MOST_DIM 256 /* largest head size whose token attention is computed here */
 
 enum { ELU, LEARNED_ELU, LEARNED_GELU, EXPONENTIAL };
 
 typedef struct {
-    int64_t batch, row, head; /* how far apart neighbours lie; the numbers of one row are beside each other */
+    int64_t batch, row, head; /* in floats or bfloats; the numbers of one row are contiguous */
 } Strides;
 
-/* Heads of the queries: `sharing` neighbours have one head of the prefix. Z (heads, size, values), mass (heads, size)
-   and weight (heads or 1, rows of the weight, dim) lie without gaps; weight_step is 0 where all heads have one weight.
-   The four gradients have room for `parts` of each, which the caller sums. */
+/* `heads` are those of the queries; `sharing` consecutive ones share a head of the prefix. Z (heads, size, values), mass
+   (heads, size) and weight (heads or 1, rows of the weight, dim) are contiguous; weight_step is 0 if all heads share one
+   weight. The four gradients have room for `parts` copies, which the caller sums. */
 typedef struct {
     int64_t kind, bfloat, positive;
     int64_t batch, heads, sharing, rows, dim, size, values;
@@ -32,14 +32,14 @@ typedef struct {
     float *Z, *mass, *weight, *bias, *level;
     void *grad, *grad_q; /* as q */
     float *grad_Z, *grad_mass, *grad_weight, *grad_bias;
-    const float *k, *v; /* (batch, heads / key_sharing, keys, dim and values); null where out and lse are of the tokens */
-    const float *added; /* (batch, heads, rows, keys), to the logits, or null */
+    const float *k, *v; /* (batch, heads / key_sharing, keys, dim or values); null if out and lse are given */
+    const float *added; /* bias of the logits (batch, heads, rows, keys), or null */
     double gain, cap, scale;
 } Call;
 
-#define NOTHING 2 /* what is given back for k and v behind a prefix that is nothing: torch's attention then says all */
+#define NOTHING 2 /* return code for tokens with a prefix of zeros: torch's attention then is the whole answer */
 
-/* Passes give 0, or 1 where there was no memory and nothing can be said of the results. */
+/* A pass returns 0, or 1 if it ran out of memory and the results are undefined. */
 typedef int Pass(const Call *call, int64_t head, int64_t part);
 
 #endif

@@ -1,7 +1,7 @@
-"""Whether compiled code can take a prefix and its rows, and the prefix in the form it reads.
+"""Decide whether compiled code can take a prefix and its rows, and hand the prefix over in its form.
 
-The code trusts its caller, so what is handed to it is checked here, and it is taken only if it gives the
-right numbers on small examples.
+The C code trusts its caller. So this module checks everything it reads, and uses the code only after it has
+reproduced the formulas on small examples.
 """
 
 import warnings
@@ -10,78 +10,84 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from attangent.attention.backends.cpu.call import TYPES, Prepared
-from attangent.attention.backends.cpu.check import is_right
-from attangent.attention.backends.cpu.library import Compiled, load
-from attangent.attention.features.affine import Affine
-from attangent.attention.features.base import FeatureMap
+from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, CompiledPrefix, load
+from attangent.attention.backends.torch.prefix_side import TorchPrefix
+from attangent.attention.backends.torch.tokens import CpuFlash, GradientRows, KeyValues
+from attangent.attention.features import Anchors, Calibrated, Elu, Learned
+from attangent.attention.features.base import Affine, FeatureMap
+from attangent.attention.features.learned import Activation
 from attangent.attention.masks import Mask
+from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
 
-_LARGEST_DIM, _VECTOR = 256, 16
-"""The largest head that tokens.h has room for, and the numbers of its widest vectors."""
+# Largest head that tokens.h has room for.
+_LARGEST_DIM = 256
+# Numbers in the widest vectors of tokens.h.
+_VECTOR = 16
+# Queries lie next to each other in a vector: few of them leave most of it empty.
 _FEWEST_QUERIES = 8
-"""Queries lie beside each other in a vector, so that few of them leave most of it empty."""
 
 
 @cache
-def trusted() -> Compiled | None:
-    """The compiled code where there is any; code that gives wrong numbers is left alone, with a warning."""
-    found = load()
-    if found is None or is_right(found):
-        return found
+def trusted() -> AttentionLibrary | None:
+    """Return the compiled code if it exists; warn and return None if it gives wrong numbers."""
+    library = load()
+    if library is None or is_right(library):
+        return library
     warnings.warn(
-        "the compiled attention gives wrong numbers here and is not used, torch is: short sequences will be "
-        "slower; install attangent again to compile it anew",
+        "the compiled attention gives wrong numbers on this machine, so torch is used instead: short "
+        "sequences will be slower; reinstall attangent to compile it again",
         RuntimeWarning,
         stacklevel=2,
     )
     return None
 
 
-def prepare(features: FeatureMap, Z: Tensor, mass: Tensor, gain: float, cap: float) -> Prepared | None:
-    """None where there is no compiled code, or none for such a prefix."""
+def prepare(
+    features: FeatureMap, Z: StateZ, mass: StateMass, gain: float, cap: float
+) -> CompiledPrefix | None:
+    """Return the prefix for compiled code; None if there is no such code or it does not know the map."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return None
-    compiled = trusted()
-    if compiled is None:
+    library = trusted()
+    if library is None:
         return None
     affine = readable(features, Z)
     if affine is None or not (_is_plain(Z) and _is_plain(mass)):
         return None
-    return Prepared(compiled, features, affine, Z.contiguous(), mass.contiguous(), gain, cap)
+    return CompiledPrefix(library, features, affine, Z.contiguous(), mass.contiguous(), gain, cap)
 
 
-def readable(features: FeatureMap, Z: Tensor) -> Affine | None:
-    """The map's form with weights that the code can read and that fit Z; None where there is none."""
+def readable(features: FeatureMap, Z: StateZ) -> Affine | None:
+    """Return the map's form with contiguous weights that fit Z; None if there is none."""
     affine = features.affine()
     if affine is None or not _fits(affine, Z):
         return None
     if affine.weight is None:
         return affine
-    weights = [None if part is None else part.contiguous() for part in affine[1:]]
-    if not all(part is None or _is_plain(part) for part in weights):
+    weights = [None if tensor is None else tensor.contiguous() for tensor in affine[1:]]
+    if not all(tensor is None or _is_plain(tensor) for tensor in weights):
         return None
     return Affine(affine.kind, *weights)
 
 
 def takes(q: Tensor, *others: Tensor) -> bool:
-    """Whether queries, and outputs and gradients of the same kind, are laid out as the code reads them."""
+    """Return whether queries, and outputs and gradients with them, are laid out as the code reads them."""
     if q.dtype not in TYPES or q.device.type != "cpu" or type(q) is not Tensor:
         return False
     return all(tensor.dtype == q.dtype and tensor.stride(-1) == 1 for tensor in (q, *others))
 
 
-def takes_tokens(compiled: Compiled, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> bool:
-    """Whether compiled code attends to these tokens too, and sooner than torch."""
-    if not compiled.takes_tokens or q.dtype != torch.float32 or not _is_read(mask.bias, k):
+def takes_tokens(library: AttentionLibrary, q: Queries, k: Keys, v: Values, mask: Mask) -> bool:
+    """Return whether compiled code can attend to these tokens too, and faster than torch."""
+    if not library.takes_tokens or q.dtype != torch.float32 or not _is_read(mask.bias, k):
         return False
     fits = q.shape[-1] <= _LARGEST_DIM >= v.shape[-1] and v.shape[-1] % _VECTOR == 0
     return fits and q.shape[-2] >= _FEWEST_QUERIES and takes(q, k, v) and _is_plain(k) and _is_plain(v)
 
 
-def _is_read(added: Tensor | None, k: Tensor) -> bool:
-    """Whether what is added to the logits has its numbers for neighbouring keys beside each other."""
-    return added is None or (_is_plain(added) and added.shape[-1] == k.shape[2] and added.stride(-1) == 1)
+def _is_read(bias: Tensor | None, k: Keys) -> bool:
+    """Return whether the bias of neighbouring keys is contiguous."""
+    return bias is None or (_is_plain(bias) and bias.shape[-1] == k.shape[2] and bias.stride(-1) == 1)
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -89,12 +95,68 @@ def _is_plain(tensor: Tensor) -> bool:
     return plain and tensor.dtype == torch.float32 and tensor.device.type == "cpu"
 
 
-def _fits(affine: Affine, Z: Tensor) -> bool:
+def _fits(affine: Affine, Z: StateZ) -> bool:
     heads, size, _ = Z.shape
-    if affine.kind == "elu":
-        return affine.weight is None and affine.bias is None and affine.level is None
-    weight, bias, level = affine.weight, affine.bias, affine.level
-    hidden = size - (affine.kind != "exponential")
+    kind, weight, bias, level = affine
+    if kind == "elu":
+        return weight is None and bias is None and level is None
+    hidden = size - (kind != "exponential")
     if weight is None or weight.ndim != 3 or weight.shape[0] not in (1, heads) or weight.shape[1] != hidden:
         return False
     return (bias is None or bias.shape == weight.shape[:2]) and (level is None or level.shape == (heads,))
+
+
+def is_right(library: AttentionLibrary) -> bool:
+    """Return whether the code gives the numbers of torch's operations, for each kind of map."""
+    draw = torch.Generator().manual_seed(0)
+    q, k, v, grad = torch.randn(4, 1, 2, 21, 16, generator=draw).unbind()
+    mask = Mask(causal=True)
+    maps = Elu(16), *(_example_map(kind, draw) for kind in ("elu", "gelu", None))
+    with torch.no_grad():
+        out, lse, _ = CpuFlash().forward(q, k, v, mask, 0.25)
+        for features in maps:
+            Z = torch.randn(2, features.size, 16, generator=draw)
+            mass = torch.rand(2, features.size, generator=draw)
+            affine = features.affine()
+            assert affine is not None
+            compiled = CompiledPrefix(library, features, affine, Z, mass, 1.0, 60.0)
+            have = _passes(compiled, q, out, lse, grad)
+            want = _passes(TorchPrefix.of(features, Z, mass, 0.25, 60.0), q, out, lse, grad)
+            pairs = zip(
+                [*have, *_other_entries(compiled, q, out, lse, KeyValues(k, v, mask, 0.25))],
+                [*want, *[want[0]] * (1 + library.takes_tokens)],
+                strict=True,
+            )
+            if not all(torch.allclose(a, b, rtol=1e-4, atol=1e-4) for a, b in pairs):
+                return False
+    return True
+
+
+def _example_map(activation: Activation | None, draw: torch.Generator) -> FeatureMap:
+    """Return a learned map, or anchors without an activation, in units that use every part of the form."""
+    weight = torch.randn(2, 19, 16, generator=draw)
+    inner = Anchors(weight) if activation is None else Learned(weight, weight[..., 0], activation)
+    return Calibrated(inner, weight[:, 1], torch.full((2,), 2.0), weight[:, 2, 0])
+
+
+def _passes(
+    prefix: CompiledPrefix | TorchPrefix, q: Queries, out: Outputs, lse: RowNumbers, grad: Outputs
+) -> list[Tensor]:
+    """Return the merged output, and the gradients of q, Z, mass and the map."""
+    merged = out.clone()
+    grad_q = torch.zeros_like(q)
+    total, sign = prefix.forward(q, merged, lse, for_backward=True)
+    assert total is not None
+    return [merged, grad_q, *prefix.backward(GradientRows(q, merged, total, sign, grad, grad_q))]
+
+
+def _other_entries(
+    prefix: CompiledPrefix, q: Queries, out: Outputs, lse: RowNumbers, tokens: KeyValues
+) -> list[Tensor]:
+    """Return the merged output of `add`, and of `attend` if the code takes tokens."""
+    added = out.clone()
+    tensors = q, added, lse, prefix.Z, prefix.mass, *prefix.affine[1:], None, None, None
+    addresses = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+    prefix.library.add(bytes(prefix.fields(q, added, lse)), *addresses, prefix.library.parallel)
+    attended = prefix.attend(q, tokens, for_backward=False) if prefix.library.takes_tokens else None
+    return [added] if attended is None else [added, attended[0]]

@@ -1,29 +1,29 @@
-/* The forward and the backward pass of a prefix over many queries; call.py says what they compute.
+/* The forward and the backward pass of a prefix over many queries; library.py has the formulas.
 
-   A task is one head of the prefix with a part of the rows that have it. It copies the prefix into a form that suits
-   vectors, then walks over TILE rows at a time. Compiled once for each kind of processor, see choose.c. */
+   A task is one head of the prefix with a part of its rows. It copies the prefix into a padded layout for vectors, then
+   processes TILE rows at a time. This file is compiled once per kind of processor, see choose.c. */
 
 #include <stdlib.h>
 
 #include "prefix.h"
 
 #ifndef AT_ONCE
-#define AT_ONCE 4 /* rows of a product whose sums fit into the registers */
+#define AT_ONCE 4 /* rows of a product whose sums fit into registers */
 #define KIND(name) name##_plain
 #endif
 #define BESIDE 2 /* vectors of a row in such a product */
-#define TILE 48 /* rows whose features exist at once; a multiple of AT_ONCE */
-#define OWN 65536 /* numbers of scratch space that every thread keeps */
+#define TILE 48 /* rows whose features exist at once, so that they stay in cache; a multiple of AT_ONCE */
+#define OWN 65536 /* floats of scratch space that every thread keeps */
 
 #include "vectors.h"
 
-/* A learned map's constant feature comes last here, so that its weights begin at a multiple of LANES. */
+/* A learned map's constant feature comes last here, so that its weights start at a multiple of LANES. */
 typedef struct {
     const Call *call;
-    int64_t head, hidden; /* features that have weights */
+    int64_t head, hidden; /* features with weights */
     int64_t features, dim, values; /* steps between rows: the sizes padded to LANES, features to AT_ONCE too */
     float *memory, level, *Z, *mass, *sizes, *W, *bias; /* W is (dim, features) */
-    float *x, *w, *terms, *share, *delta; /* a tile: inputs, features, what Z gives; then numbers of each row */
+    float *x, *w, *terms, *share, *delta; /* a tile: inputs, features, w Z; then one number per row */
     float *Zt, *Wt, *g, *t, *inner, *grad_Z, *grad_mass, *grad_W, *grad_bias; /* for the backward pass */
 } Task;
 
@@ -32,10 +32,10 @@ INLINE int64_t in_rows(int64_t count) { return (count + AT_ONCE - 1) / AT_ONCE *
 INLINE int64_t padded(int64_t count) { return in_lanes(count) > in_rows(count) ? in_lanes(count) : in_rows(count); }
 INLINE int is_learned(const Call *c) { return c->kind == LEARNED_ELU || c->kind == LEARNED_GELU; }
 
-/* Where the feature at this place of ours stands in the caller's order. */
+/* Map the index of a feature here to its index in the caller's order. */
 INLINE int64_t place(const Task *k, int64_t j) { return !is_learned(k->call) ? j : j == k->hidden ? 0 : j + 1; }
 
-/* Rooms of a task: `own` where they fit, so that no memory is asked for and given back in every call. */
+/* Buffers of a task live in `own` if they fit: malloc and free in every call would cost more than a small prefix. */
 static _Thread_local float own[OWN];
 
 static void free_task(Task *k)
@@ -44,7 +44,7 @@ static void free_task(Task *k)
         free(k->memory);
 }
 
-/* Whether nothing in a room is read that was not written before: no padding then has to be 0. */
+/* Whether a buffer is always written before it is read: its padding then need not be zeroed. */
 INLINE int is_written_whole(const Task *k, float **room, int backward)
 {
     const Call *c = k->call;
@@ -75,7 +75,8 @@ static int make_rooms(Task *k, int backward)
     return 0;
 }
 
-/* The sizes that rows of [Z | mass] are divided by, so that exponentials stay within bounds: see `row_sizes`. */
+/* Divide the rows of [Z | mass] by their sizes and add the log sizes to the bias: the largest term is then e^0 and no
+   exponential overflows. Equal to `Exponential.row_sizes`. */
 static void divide_rows(Task *k)
 {
     const Call *c = k->call;
@@ -111,6 +112,7 @@ static int make_task(Task *k, const Call *c, int64_t head, int backward)
         k->mass[j] = c->positive ? fabsf(c->mass[from]) : c->mass[from];
         k->sizes[j] = 1.0f;
     }
+    /* elu needs no division and no reordering: read Z in place if it needs no padding */
     if (c->kind == ELU && k->values == c->values)
         k->Z = c->Z + head * c->size * c->values;
     else
@@ -161,7 +163,7 @@ INLINE void read_row(float *to, const void *from, int64_t at, int64_t count, int
         to[i] = gain * (bfloat ? from_bfloat(((const uint16_t *)from)[at + i]) : ((const float *)from)[at + i]);
 }
 
-/* The inputs of the rows from `first` on; the others of the tile are 0. */
+/* Read the inputs of the rows from `first` on; the rest of the tile is 0. */
 INLINE void read_inputs(const Task *k, int64_t first, int64_t count)
 {
     const Call *c = k->call;
@@ -178,7 +180,8 @@ INLINE lanes gelu_slope(lanes y)
     return 0.5f + 0.5f * error_function(y * 0.70710678f) + y * exponential(-0.5f * y * y) * 0.39894228f;
 }
 
-/* w = exp(t - shift) in place; gives the shift, the largest of t. */
+/* w = exp(t - shift) in place; returns the shift, the maximum of t. Starting at the lowest finite number keeps a row of
+   -inf from giving NaN. */
 INLINE float exponentials(float *t, int64_t count)
 {
     lanes top = all(-3.40282347e38f);
@@ -192,8 +195,8 @@ INLINE float exponentials(float *t, int64_t count)
     return shift;
 }
 
-/* w: the features of a tile, and in `shift` what they are to be multiplied with in log space. `inner` gets what a
-   learned map is applied to, where it is not null. */
+/* Compute the features w of a tile and their factor in log space, `shift`. If `inner` is not null, it receives the input
+   of a gelu, which the backward pass needs. */
 INLINE void features(const Task *k, int64_t rows, float *shift, float *inner)
 {
     const Call *c = k->call;
@@ -229,8 +232,8 @@ INLINE float product_with(const float *a, const float *b, int64_t count)
     return sum(total);
 }
 
-/* For LANES rows: which share of the tokens' output is kept, and what the prefix's is multiplied with; the logarithm
-   and the sign of the whole mass. As `merge_weights` and `whole_mass` have it. */
+/* For LANES rows: the factors of the tokens' output and of the prefix's terms, and the logarithm and sign of the total
+   mass. Equal to `merge_weights` and `total_mass` in prefix_side.py. */
 typedef struct {
     lanes keep, add, total, sign;
 } Merged;
@@ -238,25 +241,27 @@ typedef struct {
 INLINE Merged merged(lanes lse, lanes mass, lanes shift, float cap, int positive)
 {
     const lanes least = all(-3.40282347e38f), log_mass = logarithm(size_of(mass)) + shift;
-    Merged found;
+    Merged result;
     if (positive) {
+        /* log(e^a + e^b) by its larger part; tokens count at least e^(shift - cap), so that `add` cannot overflow */
         const lanes add = exponential(shift - larger(lse, shift - cap)), high = larger(lse, log_mass);
         const lanes low = smaller(lse, log_mass), apart = where(low < least, least, low) - high;
-        found.keep = 1.0f / (mass * add + 1.0f);
-        found.add = add * found.keep;
-        found.total = larger(high + logarithm(1.0f + exponential(apart)), least);
-        found.sign = all(1.0f);
-        return found;
+        result.keep = 1.0f / (mass * add + 1.0f);
+        result.add = add * result.keep;
+        result.total = larger(high + logarithm(1.0f + exponential(apart)), least);
+        result.sign = all(1.0f);
+        return result;
     }
+    /* a signed mass may cancel the tokens: divide by the sum itself, relative to the larger of both */
     const lanes top = larger(larger(lse, log_mass), least);
     const lanes tokens = exponential(lse - top), prefix = exponential(smaller(shift - top, all(cap)));
     const lanes together = tokens + mass * prefix;
     const lanes size = where(together == all(0.0f), all(1.0f), together);
-    found.keep = tokens / size;
-    found.add = prefix / size;
-    found.sign = where(together < all(0.0f), all(-1.0f), all(1.0f));
-    found.total = top + logarithm(size_of(size));
-    return found;
+    result.keep = tokens / size;
+    result.add = prefix / size;
+    result.sign = where(together < all(0.0f), all(-1.0f), all(1.0f));
+    result.total = top + logarithm(size_of(size));
+    return result;
 }
 
 INLINE void blend(const Call *c, int64_t at, const float *terms, float keep, float add)
@@ -298,7 +303,7 @@ INLINE void merge_tile(const Task *k, int64_t first, int64_t count)
     }
 }
 
-/* share = sign e^(shift - total), 0 where there is no mass; delta = -grad . out; g the rows of grad. */
+/* share = sign e^(shift - total), 0 without mass; delta = -grad . out; g holds the rows of grad. */
 INLINE void read_gradients(const Task *k, int64_t first, int64_t count, const float *shift)
 {
     const Call *c = k->call;
@@ -321,7 +326,8 @@ INLINE void read_gradients(const Task *k, int64_t first, int64_t count, const fl
     }
 }
 
-/* t = share (g Z' + delta mass'), the gradient of w; then that of what w is computed from, while w becomes share w. */
+/* t = share (g Z' + delta mass') is the gradient of w; multiply it by the slope of the map for the gradient of the input of
+   the map, while w becomes share w. The slopes of elu and exp follow from w itself. */
 INLINE void pull_back(const Task *k, int64_t rows)
 {
     const Call *c = k->call;
@@ -368,6 +374,7 @@ INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count)
     features(k, rows, shift, k->inner);
     read_gradients(k, first, count, shift);
     memset(k->t, 0, rows * F * sizeof *k->t);
+    /* g Z' for the whole tile as one product: this and w' g below take most of the time */
     add_product(k->t, F, k->g, V, 1, k->Zt, F, rows, c->values, wide);
     pull_back(k, rows);
     add_product(k->grad_Z, V, k->w, 1, F, k->g, V, in_rows(c->size), rows, in_lanes(c->values));
@@ -423,7 +430,7 @@ int KIND(forward)(const Call *c, int64_t head, int64_t part)
     return 0;
 }
 
-/* The same after the attention to tokens, a tile at a time. */
+/* The same after token attention: merge each tile while its output is still in cache. */
 int KIND(attend)(const Call *c, int64_t head, int64_t part)
 {
     Task k;

@@ -1,8 +1,9 @@
-/* The attention of queries to the tokens themselves: out and the logarithm of the mass, in float32.
+/* Attention of queries to the tokens themselves: out and the logarithm of its mass, in float32.
 
-   A tile of queries lies across the lanes, the keys go down: scores are (keys, QUERIES), so that the largest and the
-   sum of each query's are had without adding up a vector. Scores are in units of log 2. Keys come in blocks of KEYS; the
-   output so far shrinks whenever a later block has a larger score. A query that sees no key gets 0 and no mass. */
+   A tile of queries lies across the lanes and the keys run down: scores are (keys, QUERIES). The maximum and the sum of
+   each query are then elementwise and need no horizontal reduction. Scores are in units of log 2, because 2^x is cheaper
+   than e^x. Keys come in blocks of KEYS (online softmax): the output shrinks whenever a later block has a larger score.
+   A query that sees no key gets output 0 and mass 0. */
 
 #define QUERIES (4 * LANES)
 #define KEYS 128
@@ -14,7 +15,8 @@ typedef struct {
 
 static _Thread_local Tile tile;
 
-/* 2^x for x up to 0; 0 below -126; what is no number stays none. */
+/* 2^x for x <= 0; 0 below -126; NaN stays NaN. Adding 1.5 * 2^23 rounds to an integer in the low bits, which then shift
+   into the exponent; a polynomial gives the fractional rest. */
 INLINE lanes power_of_two(lanes x)
 {
     const lanes magic = all(12582912.0f), bounded = larger(all(-126.0f), x), shifted = bounded + magic;
@@ -28,9 +30,9 @@ INLINE lanes load_some(const float *from, int64_t count)
 {
     if (count >= LANES)
         return load(from);
-    lanes found = {0};
-    memcpy(&found, from, count * sizeof *from);
-    return found;
+    lanes result = {0};
+    memcpy(&result, from, count * sizeof *from);
+    return result;
 }
 
 INLINE const float *row_of(const float *from, Strides s, int64_t batch, int64_t head, int64_t row)
@@ -38,7 +40,8 @@ INLINE const float *row_of(const float *from, Strides s, int64_t batch, int64_t 
     return from + batch * s.batch + head * s.head + row * s.row;
 }
 
-/* The queries times scale log2 e, transposed; those beyond `count` are 0, up to a whole number of lanes. */
+/* Load the queries times scale log2 e, transposed; pad with zeros to whole vectors. The factor here saves one product
+   per score later. */
 INLINE void read_queries(const Call *c, Place p, int64_t count)
 {
     const float factor = (float)(c->scale * 1.4426950408889634);
@@ -55,7 +58,8 @@ INLINE void read_queries(const Call *c, Place p, int64_t count)
         }
 }
 
-/* The scores of `count` keys. The last few are copied where they are no whole AT_ONCE, since none beyond may be read. */
+/* Compute the scores of `count` keys. `product` reads AT_ONCE rows at a time: copy the last few, so that it never reads
+   beyond the keys. */
 INLINE void score(const Call *c, const float *keys, int64_t count, int64_t across)
 {
     const int64_t step = c->k_step.row, whole_rows = count / AT_ONCE * AT_ONCE;
@@ -68,8 +72,8 @@ INLINE void score(const Call *c, const float *keys, int64_t count, int64_t acros
     product(tile.scores + whole_rows * QUERIES, QUERIES, tile.last, c->dim, 1, tile.q, QUERIES, AT_ONCE, c->dim, across);
 }
 
-/* What is added to the logits of `count` keys from `from` on, in units of log 2 and no less than the least number: so
-   added numbers that stand for "not seen" stay numbers. */
+/* Add the bias of `count` keys from `from` on, in units of log 2. Scaling the lowest finite number, a common "not visible",
+   would overflow to -inf: clamp it, but let a true -inf through. */
 INLINE void add_to_scores(const Call *c, Place p, int64_t from, int64_t count, int64_t rows)
 {
     const lanes least = all(-3.40282347e38f);
@@ -84,13 +88,13 @@ INLINE void add_to_scores(const Call *c, Place p, int64_t from, int64_t count, i
             transpose(block);
             for (int64_t i = 0; i < LANES && j + i < count; i++) {
                 float *scores = tile.scores + (j + i) * QUERIES + first;
-                const lanes given = block[i], scaled = larger(least, given * 1.44269504f);
-                store(scores, load(scores) + where(given < least, given, scaled));
+                const lanes bias = block[i], scaled = larger(least, bias * 1.44269504f);
+                store(scores, load(scores) + where(bias < least, bias, scaled));
             }
         }
 }
 
-/* A query does not see some keys: query r of the tile sees those of the block up to seen + r. */
+/* Hide later keys of a causal mask: query r of the tile sees the keys of the block up to seen + r. */
 INLINE void hide(int64_t seen, int64_t count)
 {
     for (int64_t j = seen + 1 > 0 ? seen + 1 : 0; j < count; j++)
@@ -98,7 +102,7 @@ INLINE void hide(int64_t seen, int64_t count)
             tile.scores[j * QUERIES + r] = -INFINITY;
 }
 
-/* Scores become weights relative to the largest so far; mass and shrink follow. */
+/* Turn scores into weights relative to the largest so far, and update mass and shrink. */
 INLINE void weigh(int64_t count, int64_t across)
 {
     for (int64_t v = 0; v < across; v += LANES) {
@@ -106,7 +110,7 @@ INLINE void weigh(int64_t count, int64_t across)
         lanes top = before, mass = {0};
         for (int64_t j = 0; j < count; j++)
             top = larger(load(tile.scores + j * QUERIES + v), top);
-        top = larger(top, all(-3.40282347e38f)); /* also where no key was seen so far */
+        top = larger(top, all(-3.40282347e38f)); /* -inf - -inf would be NaN if no key was visible yet */
         for (int64_t j = 0; j < count; j++) {
             const lanes weight = power_of_two(load(tile.scores + j * QUERIES + v) - top);
             store(tile.scores + j * QUERIES + v, weight);
@@ -139,7 +143,7 @@ INLINE void write_tile(const Call *c, Place p, int64_t count, int64_t step)
     }
 }
 
-/* Writes out and lse of `count` queries from `p` on, all of one head. */
+/* Write out and lse of `count` queries from `p` on, all of one head. */
 INLINE void attend_tile(const Call *c, Place p, int64_t count)
 {
     const int64_t head = p.head / c->key_sharing, step = in_lanes(c->values), rows = in_rows(count), across = in_lanes(count);
@@ -157,7 +161,7 @@ INLINE void attend_tile(const Call *c, Place p, int64_t count)
             add_to_scores(c, p, from, block, count);
         hide(seen, block);
         weigh(block, across);
-        if (from)
+        if (from) /* the first block has nothing to shrink */
             shrink_rows(rows, step);
         add_product(tile.out, step, tile.scores, 1, QUERIES, row_of(c->v, c->v_step, p.batch, head, from),
                     c->v_step.row, rows, block, step);

@@ -1,4 +1,4 @@
-/* Arithmetic on vectors of LANES numbers, with exponentials and logarithms to a few units of the last place. */
+/* Arithmetic on vectors of LANES floats, with exponentials and logarithms accurate to a few units in the last place. */
 
 #include <math.h>
 #include <stdint.h>
@@ -22,21 +22,22 @@ typedef int32_t whole __attribute__((vector_size(4 * LANES)));
 
 INLINE lanes load(const float *from)
 {
-    lanes found;
-    memcpy(&found, from, sizeof found);
-    return found;
+    lanes result;
+    memcpy(&result, from, sizeof result);
+    return result;
 }
 
-INLINE void store(float *to, lanes given) { memcpy(to, &given, sizeof given); }
+INLINE void store(float *to, lanes value) { memcpy(to, &value, sizeof value); }
 
-INLINE lanes all(float given) { return (lanes){0} + given; }
+INLINE lanes all(float value) { return (lanes){0} + value; }
 
 INLINE lanes where(whole chosen, lanes yes, lanes no)
 {
     return (lanes)((chosen & (whole)yes) | (~chosen & (whole)no));
 }
 
-/* Of which the second is taken where one is no number. */
+/* Both return the second argument if either is NaN, as the instructions do: callers put the value that must survive
+   there. */
 #if LANES == 16
 INLINE lanes larger(lanes a, lanes b) { return (lanes)_mm512_max_ps((__m512)a, (__m512)b); }
 INLINE lanes smaller(lanes a, lanes b) { return (lanes)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -49,20 +50,20 @@ INLINE lanes smaller(lanes a, lanes b) { return where(a < b, a, b); }
 #endif
 INLINE lanes size_of(lanes x) { return (lanes)((whole)x & 0x7fffffff); }
 
-/* The numbers of a and b that `chosen` names: those of b from LANES on. */
+/* Select from a and b by index: indices from LANES on name numbers of b. */
 INLINE lanes shuffled(lanes a, lanes b, whole chosen)
 {
 #if defined(__GNUC__) && !defined(__clang__)
     return __builtin_shuffle(a, b, chosen);
 #else
-    lanes found;
+    lanes result;
     for (int l = 0; l < LANES; l++)
-        found[l] = chosen[l] < LANES ? a[chosen[l]] : b[chosen[l] - LANES];
-    return found;
+        result[l] = chosen[l] < LANES ? a[chosen[l]] : b[chosen[l] - LANES];
+    return result;
 #endif
 }
 
-/* Halves added to each other: one after the other each addition would wait for the one before. */
+/* Add halves to each other: one running sum would make each addition wait for the one before. */
 INLINE float sum(lanes x)
 {
     float part[LANES];
@@ -73,7 +74,8 @@ INLINE float sum(lanes x)
     return part[0];
 }
 
-/* e^x for x up to 88; 0 below -87. With n the nearest whole number to x log2 e, e^x = 2^n e^(x - n log 2). */
+/* e^x for x up to 88; 0 below -87. With n the integer nearest to x log2 e, e^x = 2^n e^(x - n log 2). log 2 is split into
+   two constants, so that n log 2 keeps the bits that one float would lose. */
 INLINE lanes exponential(lanes x)
 {
     const lanes magic = all(12582912.0f), bounded = smaller(larger(x, all(-87.0f)), all(88.0f));
@@ -85,7 +87,8 @@ INLINE lanes exponential(lanes x)
     return where(x < all(-87.0f), all(0.0f), p * (lanes)power);
 }
 
-/* log x for x of at least the smallest normal number; -inf for those below. x = 2^n m with m from sqrt 1/2 on. */
+/* log x for x from the smallest normal number on; -inf below. x = 2^n m with m in [sqrt 1/2, sqrt 2), where the polynomial
+   around 1 is accurate. */
 INLINE lanes logarithm(lanes x)
 {
     const whole bits = (whole)x;
@@ -98,12 +101,12 @@ INLINE lanes logarithm(lanes x)
     const lanes p = 3.3333331174e-1f + m * (-2.4999993993e-1f + m * (2.0000714765e-1f + m * (-1.6668057665e-1f
                     + m * (1.4249322787e-1f + m * (-1.2420140846e-1f + m * (1.1676998740e-1f
                     + m * (-1.1514610310e-1f + m * 7.0376836292e-2f)))))));
-    const lanes found = m - 0.5f * z + m * z * p + scale * -2.12194440e-4f + scale * 0.693359375f;
-    const lanes known = where(x >= all(INFINITY), x, found);
+    const lanes result = m - 0.5f * z + m * z * p + scale * -2.12194440e-4f + scale * 0.693359375f;
+    const lanes known = where(x >= all(INFINITY), x, result);
     return where(x < all(1.17549435e-38f), all(-INFINITY), known);
 }
 
-/* erf to 5e-7: x p(x^2) / q(x^2), fitted to the least relative error on [0, 3.92]; 1 in float32 beyond. */
+/* erf to 5e-7: x p(x^2) / q(x^2), a minimax fit of the relative error on [0, 3.92]; 1 in float32 beyond. */
 INLINE lanes error_function(lanes x)
 {
     const lanes near = smaller(larger(x, all(-3.92f)), all(3.92f)), z = near * near;
@@ -114,7 +117,7 @@ INLINE lanes error_function(lanes x)
     return near * p / q;
 }
 
-/* Exchanges the blocks beside the diagonal in every square of 2 half x 2 half numbers. */
+/* Exchange the off-diagonal blocks in every square of 2 half x 2 half numbers: one of the log2 LANES steps of a transpose. */
 INLINE void exchange(lanes *rows, const int half)
 {
     const whole place = PLACES, right = (place & half) != 0; /* -1 or 0 */
@@ -128,7 +131,7 @@ INLINE void exchange(lanes *rows, const int half)
     }
 }
 
-/* Rows and columns of LANES x LANES numbers change places. */
+/* Transpose LANES x LANES numbers. */
 INLINE void transpose(lanes *rows)
 {
 #if LANES == 16
@@ -141,24 +144,24 @@ INLINE void transpose(lanes *rows)
     exchange(rows, 1);
 }
 
-INLINE float from_bfloat(uint16_t given)
+INLINE float from_bfloat(uint16_t value)
 {
-    const uint32_t bits = (uint32_t)given << 16;
-    float found;
-    memcpy(&found, &bits, sizeof found);
-    return found;
+    const uint32_t bits = (uint32_t)value << 16;
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
 }
 
-/* The nearest, of two as near the even one. */
-INLINE uint16_t to_bfloat(float given)
+/* Round to nearest, ties to even, as torch does; NaN must not round to infinity. */
+INLINE uint16_t to_bfloat(float value)
 {
     uint32_t bits;
-    memcpy(&bits, &given, sizeof bits);
-    return given != given ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    memcpy(&bits, &value, sizeof bits);
+    return value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* y (AT_ONCE, vectors of LANES) = start y + x W, where start is 0 or 1 and W is (inner, the same columns). Every number
-   of x that is read serves as many vectors, so that products and not loads take the time. */
+/* y (AT_ONCE, vectors of LANES) = start y + x W; start is 0 or 1 and W is (inner, the same columns). The sums stay in
+   registers, and every loaded vector of W serves AT_ONCE rows: products, not loads, then take the time. */
 INLINE void add_block(const int start, float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner,
                       const float *W, int64_t W_step, int64_t inner, const int vectors)
 {
@@ -179,7 +182,7 @@ INLINE void add_block(const int start, float *y, int64_t y_step, const float *x,
             store(y + r * y_step + c * LANES, sums[r][c]);
 }
 
-/* The same for a number of columns that is a multiple of LANES. */
+/* The same for a multiple of LANES columns: BESIDE vectors at a time, then single ones. */
 INLINE void add_rows(const int start, float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner,
                      const float *W, int64_t W_step, int64_t inner, int64_t columns)
 {

@@ -1,1 +1,1 @@
-"""NTK-Attention around a fused token attention: forward, backward, what both share."""
+"""Attention with a prefix in torch: plain operations, around a fused token attention, and for decoding."""

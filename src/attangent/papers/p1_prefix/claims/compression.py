@@ -12,13 +12,13 @@ from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, merge_prefix
+from attangent.attention.backends.torch.portable import merged
 from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.compression.capture import prompt_part
 from attangent.compression.fit import fit_layer
-from attangent.papers.p1_prefix.fast_attention import merged
 
 
 class BigramReader(nn.Module):

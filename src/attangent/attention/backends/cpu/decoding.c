@@ -1,10 +1,11 @@
-/* One query for each sequence and head: what attention over the tokens gave is merged with the prefix, in place.
+/* One query per sequence and head: merge the attention over the tokens with the prefix, in place.
 
        out += share (u - out),  share = sigmoid(l - lse)
 
-   fold.py has the formulas and the same in torch, native.py calls this and checks what it hands over. Weights and lse
-   are float32, queries and out float32 or bfloat16. Every head of the prefix has its own number of features; these and
-   the columns of values are padded to multiples of BLOCK. W lies in blocks of BLOCK features, each (dim, BLOCK). */
+   decode.py has the formulas in torch; decoding.py calls this and checks its arguments. Weights and lse are float32,
+   queries and out float32 or bfloat16. Every head of the prefix has its own number of features; these and the columns of
+   values are padded to multiples of BLOCK. W lies in blocks of BLOCK features, each (dim, BLOCK), so that a query reads
+   it from front to back. */
 
 #include <math.h>
 #include <stdint.h>
@@ -12,8 +13,8 @@
 
 #define VERSION 4
 #define BLOCK 16
-#define MOST 1024 /* directions of queries, columns of values */
-#define AT_ONCE 256 /* features whose values exist at once */
+#define MOST 1024 /* largest head size of queries, most columns of values */
+#define AT_ONCE 256 /* features whose scores exist at once: 1 KB on the stack */
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
 #define FOR_THIS_PROCESSOR __attribute__((target_clones("fma", "default")))
@@ -28,11 +29,11 @@ enum { LEARNED, ANCHORS, ELU };
 
 typedef struct {
     int64_t kind;
-    int64_t heads, sharing; /* heads of the queries; how many neighbours of them share a head of the prefix */
+    int64_t heads, sharing; /* heads of the queries; how many consecutive ones share a head of the prefix */
     int64_t dim, columns, values;
-    const int64_t *starts; /* where the features of each head of the prefix begin, and where the last end */
-    const float *W, *bias, *Z, *first, *level; /* the last two for learned features only; ELU has masses in the place of
-                                                  the bias, the factor of the query in that of the level, and no W */
+    const int64_t *starts; /* first feature of each head of the prefix, and the end of the last */
+    const float *W, *bias, *Z, *first, *level; /* the last two for learned features only; ELU stores masses as the bias,
+                                                  the factor of the query as the level, and no W */
 } Prefix;
 
 typedef struct {
@@ -46,15 +47,15 @@ int decoding_version(void) { return VERSION; }
 
 INLINE eight load(const float *from)
 {
-    eight found;
-    memcpy(&found, from, sizeof found);
-    return found;
+    eight result;
+    memcpy(&result, from, sizeof result);
+    return result;
 }
 
-INLINE void store(float *to, eight given) { memcpy(to, &given, sizeof given); }
+INLINE void store(float *to, eight value) { memcpy(to, &value, sizeof value); }
 
-/* y += x W for BLOCK columns of W, whose rows lie `stride` apart; four sums run beside each other, as one waits for
-   itself. */
+/* y += x W for BLOCK columns of W with rows `stride` apart. Four independent sums hide the latency of the additions: a
+   single one would wait for itself. */
 INLINE void add_block(float *y, const float *x, const float *W, int64_t rows, int64_t stride)
 {
     eight even_low = load(y), even_high = load(y + 8), odd_low = {0}, odd_high = {0};
@@ -73,7 +74,7 @@ INLINE void add_block(float *y, const float *x, const float *W, int64_t rows, in
     store(y + 8, even_high + odd_high);
 }
 
-/* t = bias + x W for `count` features from the one at `from` on. */
+/* t = bias + x W for `count` features from `from` on. */
 INLINE void scores(float *t, const float *x, const Prefix *p, int64_t from, int64_t count)
 {
     memcpy(t, p->bias + from, count * sizeof *t);
@@ -88,7 +89,8 @@ INLINE void add_values(float *u, const float *t, const Prefix *p, int64_t from, 
         add_block(u + j, t, p->Z + from * p->columns + j, count, p->columns);
 }
 
-/* erf to 5e-7: x p(x^2) / q(x^2), fitted to the least relative error on [0, 3.92]; 1 in float32 beyond. */
+/* erf to 5e-7: x p(x^2) / q(x^2), a minimax fit of the relative error on [0, 3.92]; 1 in float32 beyond. Unlike erff it
+   has no branch in the loop, so the compiler vectorises it. */
 INLINE float fast_erf(float x)
 {
     const float z = x * x;
@@ -100,23 +102,23 @@ INLINE float fast_erf(float x)
     return x > 3.92f ? 1.0f : x < -3.92f ? -1.0f : near;
 }
 
-INLINE float from_bfloat(uint16_t given)
+INLINE float from_bfloat(uint16_t value)
 {
-    const uint32_t bits = (uint32_t)given << 16;
-    float found;
-    memcpy(&found, &bits, sizeof found);
-    return found;
+    const uint32_t bits = (uint32_t)value << 16;
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
 }
 
-/* The nearest, of two as near the even one. */
-INLINE uint16_t to_bfloat(float given)
+/* Round to nearest, ties to even, as torch does; NaN must not round to infinity. */
+INLINE uint16_t to_bfloat(float value)
 {
     uint32_t bits;
-    memcpy(&bits, &given, sizeof bits);
-    return given != given ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    memcpy(&bits, &value, sizeof bits);
+    return value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* The query at this place as float32, in `room` where it has to be converted. */
+/* Return a query as float32, converted into `room` if it is bfloat16. */
 INLINE const float *query(const Rows *rows, int64_t at, int64_t dim, float *room)
 {
     if (!rows->bfloat)
@@ -142,7 +144,7 @@ INLINE void blend(const Rows *rows, int64_t at, int64_t values, const float *u, 
 
 INLINE int64_t at_most(int64_t count) { return count < AT_ONCE ? count : AT_ONCE; }
 
-/* u = first + (t + t erf t) Z with t = bias + q W; gives l = level. */
+/* u = first + (t + t erf t) Z with t = bias + q W; returns l = level. */
 INLINE float attend_learned(float *u, const float *x, const Prefix *p, int64_t head)
 {
     float t[AT_ONCE];
@@ -157,7 +159,8 @@ INLINE float attend_learned(float *u, const float *x, const Prefix *p, int64_t h
     return p->level[head];
 }
 
-/* u = softmax(t) Z with t = bias + q W; gives l = logsumexp(t). Features of the padding have bias -inf. */
+/* u = softmax(t) Z with t = bias + q W; returns l = logsumexp(t). Padding has bias -inf. Scores come in pieces of AT_ONCE
+   (online softmax): u and mass shrink whenever a later piece has a larger score. */
 INLINE float attend_anchors(float *u, const float *x, const Prefix *p, int64_t head)
 {
     float t[AT_ONCE], top = -INFINITY, mass = 0.0f;
@@ -169,13 +172,13 @@ INLINE float attend_anchors(float *u, const float *x, const Prefix *p, int64_t h
         for (int64_t j = 0; j < count; j++)
             higher = t[j] > higher ? t[j] : higher;
         if (higher > top) {
-            const float kept = expf(top - higher);
-            mass *= kept;
+            const float shrink = expf(top - higher);
+            mass *= shrink;
             for (int64_t j = 0; j < p->columns; j++)
-                u[j] *= kept;
+                u[j] *= shrink;
             top = higher;
         }
-        const float shift = top == -INFINITY ? 0.0f : top;
+        const float shift = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
         for (int64_t j = 0; j < count; j++)
             mass += t[j] = expf(t[j] - shift);
         add_values(u, t, p, from, count);
@@ -185,7 +188,7 @@ INLINE float attend_anchors(float *u, const float *x, const Prefix *p, int64_t h
     return top + logf(mass);
 }
 
-/* u = phi Z / phi k with phi = elu(factor q) + 1; gives l = log(phi k). Without any mass u is 0 and l is -inf. */
+/* u = phi Z / phi k with phi = elu(factor q) + 1; returns l = log(phi k). Without mass u is 0 and l is -inf. */
 INLINE float attend_elu(float *u, const float *x, const Prefix *p, int64_t head)
 {
     float t[AT_ONCE], mass = 0.0f;
@@ -214,19 +217,19 @@ INLINE float attend(float *u, const float *x, const Prefix *p, int64_t head)
                               : attend_learned(u, x, p, head);
 }
 
-/* Sequences from `first` to before `last`, which have the prefix p: head by head, so that its weights stay in cache. */
+/* Merge the prefix p into sequences `first` to `last` - 1, head by head, so that the weights of a head stay in cache. */
 INLINE void merge_run(const Rows *rows, int64_t first, int64_t last, const Prefix *p)
 {
     float x[MOST], u[MOST];
     for (int64_t h = 0; h < p->heads; h++)
         for (int64_t b = first; b < last; b++) {
             const int64_t at = b * p->heads + h, head = h / p->sharing;
-            const float *own = query(rows, at, p->dim, x);
-            blend(rows, at, p->values, u, attend(u, own, p, head));
+            const float *q = query(rows, at, p->dim, x);
+            blend(rows, at, p->values, u, attend(u, q, p, head));
         }
 }
 
-/* Every sequence has the prefix that `prefixes` points to at its place; a null pointer stands for none. */
+/* Sequence b has the prefix prefixes[b], or none if that is null. Runs of sequences with one prefix are merged together. */
 FOR_THIS_PROCESSOR
 void merge(void *out, const float *lse, const void *q, int64_t batch, int bfloat, const Prefix *const *prefixes)
 {

@@ -8,9 +8,9 @@ import torch
 
 from attangent import AttangentError
 from attangent.attention import PrefixState, ntk_attention
+from attangent.attention.backends.cpu import quick
 from attangent.attention.backends.cpu.prepare import trusted
-from attangent.attention.backends.portable import portable_attention
-from attangent.attention.backends.torch import quick
+from attangent.attention.backends.torch.portable import portable_attention
 from attangent.attention.features import Calibrated, Elu, Printed
 from attangent.attention.masks import Mask
 from tests.attention.cases import make_map, normal

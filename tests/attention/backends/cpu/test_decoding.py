@@ -11,13 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attangent.attention.backends.decode import native
-from attangent.attention.backends.decode.native import MergeRows, merge_anchors, merge_elu, merge_learned
+from attangent.attention.backends.cpu import decoding
+from attangent.attention.backends.cpu.decoding import MergeRows, merge_anchors, merge_elu, merge_learned
 from tests.attention.cases import normal
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 BUILD = runpy.run_path(str(ROOT / "hatch_build.py"))
-compiled = pytest.mark.skipif(native.library() is None, reason="decoding.c is not compiled")
+compiled = pytest.mark.skipif(decoding.library() is None, reason="decoding.c is not compiled")
 sizes = st.tuples(*(st.integers(1, most) for most in (3, 4, 37, 35, 37)))
 
 
@@ -231,23 +231,23 @@ def test_without_a_library_torch_is_taken(left, tmp_path, monkeypatch):
         older = tmp_path / "older.c"
         older.write_text("int decoding_version(void) { return 0; }")
         assert not compiled_from(older, path)
-    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
-    assert native.library.__wrapped__() is None
+    monkeypatch.setattr(decoding, "__file__", str(tmp_path / "decoding.py"))
+    assert decoding.library.__wrapped__() is None
 
 
 @compiled
 def test_a_library_that_gives_wrong_numbers_is_left_alone_with_a_warning(tmp_path, monkeypatch):
-    source = (ROOT / "src/attangent/attention/backends/decode/decoding.c").read_text()
+    source = (ROOT / "src/attangent/attention/backends/cpu/decoding.c").read_text()
     assert "1.0f / (1.0f + expf" in source
     (tmp_path / "wrong.c").write_text(source.replace("1.0f / (1.0f + expf", "1.1f / (1.0f + expf"))
     assert not compiled_from(tmp_path / "wrong.c", tmp_path / "decoding.lib")
-    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
-    with pytest.warns(RuntimeWarning, match="gives wrong numbers here and is not used"):
-        assert native.library.__wrapped__() is None
+    monkeypatch.setattr(decoding, "__file__", str(tmp_path / "decoding.py"))
+    with pytest.warns(RuntimeWarning, match="gives wrong numbers on this machine"):
+        assert decoding.library.__wrapped__() is None
 
 
 def test_an_installation_without_a_compiler_goes_on(tmp_path, monkeypatch):
-    source = ROOT / "src/attangent/attention/backends/decode/decoding.c"
+    source = ROOT / "src/attangent/attention/backends/cpu/decoding.c"
     monkeypatch.setenv("CC", "no-such-compiler")
     assert "no C compiler (no-such-compiler)" in compiled_from(source, tmp_path / "one.so")
     monkeypatch.delenv("CC")
@@ -258,10 +258,10 @@ def test_an_installation_without_a_compiler_goes_on(tmp_path, monkeypatch):
 
 @compiled
 def test_the_source_compiles_without_a_warning(tmp_path):
-    source = ROOT / "src/attangent/attention/backends/decode/decoding.c"
+    source = ROOT / "src/attangent/attention/backends/cpu/decoding.c"
     options = ["-std=gnu11", "-Wall", "-Wextra", "-Wno-psabi", "-O3", "-shared", "-fPIC"]
     done = subprocess.run(
         ["cc", *options, source, "-o", tmp_path / "it.so", "-lm"], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert ctypes.CDLL(str(tmp_path / "it.so")).decoding_version() == native._VERSION
+    assert ctypes.CDLL(str(tmp_path / "it.so")).decoding_version() == decoding._VERSION

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from attangent.attention.backends.torch import forward as fused
-from attangent.attention.backends.torch.tokens import CpuFlash, CudaEfficient
+from attangent.attention import ntk_attention
+from attangent.attention.backends.torch import fused
+from attangent.attention.backends.torch.tokens import CpuFlash, CudaEfficient, GradientRows
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import make_mask, make_state, normal, tokens
 
@@ -20,7 +21,8 @@ class _Reference:
         lse = torch.logsumexp(logits, dim=-1)
         return torch.exp(logits - lse.unsqueeze(-1)) @ v, lse, "remembered"
 
-    def backward(self, grad, q, k, v, out, lse, mask, scale, saved):
+    def backward(self, grad, q, tokens, out, lse, saved):
+        k, v, mask, scale = tokens
         assert saved == "remembered"
         P = torch.exp(self._logits(q, k, mask, scale) - lse.unsqueeze(-1))
         slope = P * (grad @ v.mT - (grad * out).sum(dim=-1, keepdim=True))
@@ -52,9 +54,41 @@ def test_cuda_operators_take_what_they_are_given_and_return_fitting_shapes(kind,
     Z, mass = torch.empty(2, 16, 24, device="meta"), torch.empty(2, 16, device="meta")
     mask = make_mask(kind, 2, 4, 5, 7)
     resolved = resolve_mask(None if mask is None else mask.to("meta"), causal, q, k)
-    call = fused.Call(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25, 60.0)
+    call = fused.FusedCall(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25, 60.0)
     out, total, sign, saved = fused.forward(call, q, k, v, Z, mass)
     assert (out.shape, out.dtype, total.shape) == ((2, 4, 5, 24), torch.float16, (2, 4, 5))
     inputs = [q, k, v, Z, mass]
-    grads = fused.backward(call, inputs, [True] * 5, out, total, sign, saved, torch.empty_like(out))
+    rows = GradientRows(q, out, total, sign, torch.empty_like(out), None)
+    grads = fused.backward(call, inputs, [True] * 5, rows, saved)
     assert [(g.shape, g.dtype) for g in grads] == [(t.shape, t.dtype) for t in inputs]
+
+
+def test_only_wanted_gradients_are_computed():
+    q, k, v = tokens(1, 2, 2, 3, 3, 4)
+    state = make_state("elu", 4, 2)
+    ntk_attention(q, k, v, state).sum().backward()
+    assert state.mass.grad is not None
+    state.requires_grad_(False)
+    k.requires_grad_()
+    ntk_attention(q, k, v, state).sum().backward()
+    assert k.grad is not None
+    assert q.grad is None
+
+
+@pytest.mark.parametrize("name", ["elu", "learned-elu"])
+def test_gradients_do_not_depend_on_which_of_them_are_asked_for(name):
+    q, k, v = tokens(1, 2, 2, 3, 4, 4)
+    state = make_state(name, 4, 2)
+    everything = [q, k, v, *state.parameters()]
+    for tensor in everything:
+        tensor.requires_grad_()
+    wanted = _gradients(ntk_attention(q, k, v, state), everything)
+    for i, alone in enumerate(everything):
+        for tensor in everything:
+            tensor.requires_grad_(tensor is alone)
+        (found,) = _gradients(ntk_attention(q, k, v, state), [alone])
+        torch.testing.assert_close(found, wanted[i])
+
+
+def _gradients(out, inputs):
+    return torch.autograd.grad(out, inputs, normal(*out.shape, seed=99, dtype=out.dtype))

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attangent.attention.backends.torch.merge import _BLOCK, blocks_of, merge_weights, whole_mass
+from attangent.attention.backends.torch.prefix_side import _BLOCK, blocks_of, merge_weights, total_mass
 from tests.attention.cases import normal
 
 
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("shift", [None, 3.0])
-def test_weights_are_the_two_shares_of_the_whole_mass(positive, shift):
+def test_weights_are_the_two_shares_of_the_total_mass(positive, shift):
     lse, mass = normal(50), normal(50, seed=1).exp()
     factor = 1 if shift is None else math.exp(shift)
     given = None if shift is None else torch.full_like(lse, shift)
@@ -21,7 +21,7 @@ def test_weights_are_the_two_shares_of_the_whole_mass(positive, shift):
     whole = lse.exp() + mass * factor
     torch.testing.assert_close(keep, lse.exp() / whole)
     torch.testing.assert_close(add, factor / whole)
-    torch.testing.assert_close(whole_mass(lse, mass, given, positive), whole.log())
+    torch.testing.assert_close(total_mass(lse, mass, given, positive), whole.log())
     assert sign is None if positive else (sign == 1).all()
 
 
@@ -30,7 +30,7 @@ def test_signed_mass_may_outweigh_the_tokens():
     keep, add, sign = merge_weights(lse, mass, None, positive=False)
     torch.testing.assert_close(keep, 1 / (1 + mass))
     torch.testing.assert_close(add, 1 / (1 + mass))
-    torch.testing.assert_close(whole_mass(lse, mass, None, positive=False), (1 + mass).abs().log())
+    torch.testing.assert_close(total_mass(lse, mass, None, positive=False), (1 + mass).abs().log())
     assert sign is not None
     assert sign.tolist() == [1, -1]
 
@@ -41,7 +41,7 @@ def test_signed_mass_may_outweigh_the_tokens():
 def test_weights_are_finite_at_every_extreme(lse, mass, positive):
     given = torch.tensor([lse]), torch.tensor([mass]), None, positive
     keep, add, _ = merge_weights(*given)
-    total = whole_mass(*given)
+    total = total_mass(*given)
     assert torch.isfinite(torch.cat([keep, add, total])).all()
     if mass == 0 and lse > -math.inf:
         assert keep.item() == 1

@@ -1,1 +1,0 @@
-"""One new token at a time: folded weights, and compiled code where there is a C compiler."""

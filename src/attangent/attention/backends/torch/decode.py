@@ -1,0 +1,323 @@
+"""Generation without gradients: the same formula in few operations, since each call costs more than its work.
+
+    out = (1 - share) o + share u,  share = sigmoid(l - lse)
+
+(o, lse) is the attention over the tokens and (u, l) that over the prefix alone: its output
+phi(q) Z / phi(q) k and the logarithm of its mass phi(q) k. Units, masses and scales are folded into the
+weights once, when a text begins; more than one query, or a first key, begins a text. Compiled code
+(`cpu.decoding`) merges single queries if it is installed.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attangent.attention.backends.cpu import decoding
+from attangent.attention.backends.torch.tokens import FUSED
+from attangent.attention.features import Anchors, Calibrated, Elu, Learned
+from attangent.attention.masks import Mask
+from attangent.attention.prefix import Prefix, Ragged, by_state_head, query_gain, similar_heads, stacked
+from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
+
+# From queries (B, H, L, d), at least float32, to u (B, H, L, dv) and l (B, H, L, 1) or (1, H, 1, 1).
+Attend = Callable[[Tensor], tuple[Tensor, Tensor]]
+_NO_MASK = Mask()
+_CAUSAL = Mask(causal=True)
+_version_of = Tensor._version.__get__  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class PrefixAlone(NamedTuple):
+    """Attention to the prefix alone.
+
+    Attributes:
+        attend: The attention in torch.
+        merge: Compiled code that merges it into the attention of single queries; None if there is none.
+    """
+
+    attend: Attend
+    merge: decoding.Merge | decoding.MergeRows | None
+
+    def merged(self, out: Outputs, lse: RowNumbers, q: Queries) -> Outputs:
+        """Merge the prefix with attention over tokens, out and its logsumexp; may overwrite `out`."""
+        if self.merge is not None and self.merge(out, lse, q):
+            return out
+        if out.dtype == lse.dtype:
+            u, level = self.attend(q)
+            return out.lerp_(u, (level - lse.unsqueeze(-1)).sigmoid_())
+        u, level = self.attend(q.to(lse.dtype))
+        share = (level - lse.unsqueeze(-1)).sigmoid_()
+        return torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
+
+
+def is_plain(
+    q: Queries, k: Keys, v: Values, softcap: float | None, dropout: float, bias: Tensor | None
+) -> bool:
+    """Return whether `decode` supports a call: no gradient and no unusual option."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    if dropout or softcap is not None or bias is not None:
+        return False
+    fused = FUSED.get(q.device.type)
+    return fused is not None and fused.supports(q, k, v) and not torch.is_autocast_enabled(q.device.type)
+
+
+def decode(q: Queries, k: Keys, v: Values, mask: Tensor | None, scale: float, alone: PrefixAlone) -> Outputs:
+    """Attend with one query per sequence and head, or with all queries of a prompt if there is no mask.
+
+    A query that is being decoded sees at least itself; those of a prompt see themselves and all before them.
+    """
+    resolved = _NO_MASK if q.shape[2] == 1 else _CAUSAL
+    if mask is not None:
+        resolved = Mask((torch.where(mask, 0.0, -math.inf) if mask.dtype == torch.bool else mask).to(q.dtype))
+    out, lse, _ = FUSED[q.device.type].forward(q, k, v, resolved, scale)
+    return alone.merged(out, lse, q)
+
+
+class Folded(NamedTuple):
+    """A folded prefix, the tensors it was made from, and the sum of their versions at that time.
+
+    Attributes:
+        alone: The folded prefix; None if it cannot be folded.
+        tensors: The tensors it was made from.
+        versions: Sum of their versions.
+        is_nothing: Whether the prefix has neither mass nor values, so the model's own attention is enough.
+    """
+
+    alone: PrefixAlone | None
+    tensors: tuple[Tensor, ...]
+    versions: int
+    is_nothing: bool = False
+
+    @classmethod
+    def of(cls, prefix: Prefix, scale: float, query: Queries) -> "Folded":
+        """Fold a prefix for queries like `query`."""
+        tensors = _watched(prefix)
+        nothing = not isinstance(prefix, Ragged) and not any(bool(part.any()) for part in prefix.weights())
+        return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)), nothing)
+
+    @classmethod
+    def of_rows(
+        cls, groups: Sequence[tuple[Sequence[int], Prefix | None]], scale: float, query: Queries
+    ) -> "Folded | None":
+        """Fold the prefixes of groups of rows; None if no row has one."""
+        prefixes = [prefix for _, prefix in groups if prefix is not None]
+        if not prefixes:
+            return None
+        tensors = tuple(tensor for prefix in prefixes for tensor in _watched(prefix))
+        folds = [(rows, None if prefix is None else fold(prefix, scale, query)) for rows, prefix in groups]
+        possible = all(
+            (alone is None) == (prefix is None) for (_, alone), (_, prefix) in zip(folds, groups, strict=True)
+        )
+        return cls(together(folds) if possible else None, tensors, sum(map(_version_of, tensors)))
+
+    def serves(self, q: Queries, k: Keys, dropout: float) -> bool:
+        """Return whether this is the next query of the same text, and no tensor was written to since.
+
+        Every layer asks for every token, so this checks only what may change from one token to the next.
+        """
+        if q.shape[2] != 1 or k.shape[2] == 1 or dropout:
+            return False
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return False
+        return sum(map(_version_of, self.tensors)) == self.versions  # versions only grow
+
+
+def _watched(prefix: Prefix) -> tuple[Tensor, ...]:
+    """Return the tensors of a prefix that may be written to."""
+    tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
+    return tuple(tensor for tensor in tensors if not tensor.is_inference())
+
+
+class _Units(NamedTuple):
+    """The map receives (gain x - mean)/size of queries x, and its masses are multiplied by e^level.
+
+    mean is (heads or 1, d), size and level (heads or 1); `heads` is the number of heads of the queries.
+    """
+
+    mean: Float[Tensor, "some_heads dim"]
+    size: Float[Tensor, " some_heads"]
+    level: Float[Tensor, " some_heads"]
+    gain: float
+    heads: int
+
+
+def fold(prefix: Prefix, scale: float, query: Queries) -> PrefixAlone | None:
+    """Fold everything into the weights of the prefix, for queries of the same heads and type.
+
+    None for maps that have no such form, and if a head has no mass or a value without mass.
+    """
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    heads = query.shape[1]
+    gain = query_gain(scale, query.shape[-1])
+    if isinstance(prefix, Ragged):
+        return fold_ragged(prefix, gain, heads, dtype)
+    features = prefix.features
+    Z, masses = (weight.detach().to(dtype) for weight in prefix.weights())
+    masses = masses.abs() if features.positive else masses
+    if isinstance(features, Elu):
+        return _fold_elu(Z, masses, gain, heads)
+    units = _Units(Z.new_zeros(1, features.dim), Z.new_ones(1), Z.new_zeros(1), gain, heads)
+    if isinstance(features, Calibrated):
+        units = _Units(features.mean.to(Z), features.scale.to(Z), features.level.to(Z), gain, heads)
+        features = features.inner
+    if isinstance(features, Anchors) and features.softcap is None:
+        return _fold_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, units)
+    if isinstance(features, Learned) and features.activation == "gelu":
+        return _fold_learned(features.acting_weight(Z.dtype).to(Z), features.bias.to(Z), Z, masses, units)
+    return None
+
+
+def _fold_elu(Z: StateZ, masses: StateMass, gain: float, heads: int) -> PrefixAlone | None:
+    """Fold u = phi Z / phi k and l = log(phi k) with phi = elu(factor q) + 1; None if a head has no mass."""
+    if bool((masses == 0).all(dim=1).any()):
+        return None
+    factor = gain * Z.shape[1] ** -0.25
+    column = masses.unsqueeze(-1)
+    least = torch.finfo(Z.dtype).tiny
+
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
+        phi = F.elu(by_state_head(x, len(Z)) * factor) + 1
+        mass = phi @ column
+        u = phi @ Z / mass.clamp(min=least)
+        return u.reshape(*x.shape[:3], -1), mass.log().reshape(*x.shape[:3], 1)
+
+    return PrefixAlone(attend, decoding.merge_elu(Z, masses, factor, heads))
+
+
+def _fold_learned(
+    weight: Tensor, bias: Tensor, Z: StateZ, masses: StateMass, units: _Units
+) -> PrefixAlone | None:
+    """Fold u = (Z_0 + gelu(y) Z_1) / k_0 and l = log k_0; None if another feature than the constant has mass.
+
+    weight is (heads or 1, r - 1, d) and bias (heads or 1, r - 1).
+    """
+    if bool((masses[:, 0] <= 0).any()) or bool((masses[:, 1:] != 0).any()):
+        return None
+    # with t = y/sqrt 2, gelu(y) = (t + t erf t)/sqrt 2: the roots move into the weights
+    weight = weight.expand(len(Z), -1, -1) / units.size[:, None, None] * math.sqrt(0.5)
+    bias = bias.expand(len(Z), -1) * math.sqrt(0.5) - (weight @ units.mean.unsqueeze(-1)).squeeze(-1)
+    Z = Z / masses[:, :1, None]
+    constant = (masses[:, :1].log() + units.level[:, None]).unsqueeze(2)
+    parts = (units.gain * weight).mT, bias.unsqueeze(1), Z[:, :1], Z[:, 1:] * math.sqrt(0.5)
+    merge = decoding.merge_learned(*parts, constant, units.heads)
+    sharing = units.heads // len(Z)
+    columns, bias, first, rest = (part.repeat_interleave(sharing, dim=0) for part in parts)
+    constant = constant.repeat_interleave(sharing, dim=0).unsqueeze(0)
+
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
+        single = len(x) == 1
+        rows = x.squeeze(0) if single else x.transpose(0, 1).flatten(1, 2)
+        t = torch.baddbmm(bias, rows, columns)
+        u = torch.baddbmm(first, t.addcmul_(t, t.erf()), rest)
+        return u.unsqueeze(0) if single else u.unflatten(1, (-1, x.shape[2])).transpose(0, 1), constant
+
+    return PrefixAlone(attend, merge)
+
+
+class _VirtualTokens(NamedTuple):
+    """The virtual tokens of one head: keys c (r, d), scaled; biases b (r); values U (r, dv)."""
+
+    keys: Float[Tensor, "r dim"]
+    bias: Float[Tensor, " r"]
+    values: Float[Tensor, "r value_dim"]
+
+
+def _fold_anchors(keys: Tensor, Z: StateZ, masses: StateMass, units: _Units) -> PrefixAlone | None:
+    """Fold u = softmax(t) U and l = logsumexp(t) with t = q c + b; keys are (heads or 1, r, d)."""
+    if not _have_mass(Z, masses):
+        return None
+    keys = (keys / units.size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
+    shift = units.level[:, None] - (keys @ units.mean.unsqueeze(-1)).squeeze(-1)
+    parts = units.gain * keys, masses.log() + shift, _values(Z, masses)
+    return _fold_tokens([_VirtualTokens(*each) for each in zip(*parts, strict=True)], units.heads)
+
+
+def fold_ragged(prefix: Ragged, gain: float, heads: int, dtype: torch.dtype) -> PrefixAlone | None:
+    """Fold heads of different sizes; None if the scores are capped."""
+    if prefix.softcap is not None:
+        return None
+    tokens = []
+    tensors = (tensor.detach().to(dtype).split(prefix.sizes) for tensor in prefix.tokens())
+    for keys, Z, mass in zip(*tensors, strict=True):
+        mass = mass.abs()
+        if not _have_mass(Z[None], mass[None]):
+            return None
+        scaled = keys * (gain / math.sqrt(keys.shape[-1]))
+        tokens.append(_VirtualTokens(scaled, mass.log(), _values(Z, mass)))
+    return _fold_tokens(tokens, heads)
+
+
+def _have_mass(Z: StateZ, masses: StateMass) -> bool:
+    """Return whether every head has mass, and no token has a value without mass."""
+    empty = masses == 0
+    return not (bool(empty.all(dim=1).any()) or bool((Z[empty] != 0).any()))
+
+
+def _values(Z: Tensor, masses: Tensor) -> Tensor:
+    return Z / torch.where(masses == 0, 1, masses).unsqueeze(-1)
+
+
+def _fold_tokens(tokens: Sequence[_VirtualTokens], heads: int) -> PrefixAlone:
+    """Torch attends to heads of similar size together, compiled code to each head at its own size."""
+    sharing = heads // len(tokens)
+    groups = similar_heads([len(each.keys) for each in tokens])
+    attends = [_attend_tokens([tokens[head] for head in group], sharing) for group in groups]
+    columns = [each.keys.mT for each in tokens]
+    biases = [each.bias.unsqueeze(0) for each in tokens]
+    merge = decoding.merge_anchors(columns, biases, [each.values for each in tokens], heads)
+    if len(groups) == 1:
+        return PrefixAlone(attends[0], merge)
+    members = [[head * sharing + i for head in group for i in range(sharing)] for group in groups]
+    order = [head for group in members for head in group]
+    back = sorted(range(len(order)), key=order.__getitem__)
+
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
+        parts = [of_group(x[:, group]) for of_group, group in zip(attends, members, strict=True)]
+        u, level = (torch.cat(each, dim=1)[:, back] for each in zip(*parts, strict=True))
+        return u, level
+
+    return PrefixAlone(attend, merge)
+
+
+def _attend_tokens(tokens: Sequence[_VirtualTokens], sharing: int) -> Attend:
+    """Attend to the tokens of heads of similar size, padded with invisible tokens."""
+    keys = stacked([each.keys for each in tokens])
+    values = stacked([each.values for each in tokens])
+    bias = stacked([each.bias for each in tokens], -math.inf).repeat_interleave(sharing, dim=0)
+    fused = FUSED[keys.device.type]
+    added = Mask(bias[None, :, None])
+
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
+        shape = len(x), -1, -1, -1
+        u, lse, _ = fused.forward(x, keys.expand(shape), values.expand(shape), added, 1.0)
+        return u, lse.unsqueeze(-1)
+
+    return attend
+
+
+def together(groups: Sequence[tuple[Sequence[int], PrefixAlone | None]]) -> PrefixAlone:
+    """Combine the prefixes of groups of rows; None stands for rows without a prefix.
+
+    Compiled code merges each row with its prefix; torch attends group by group.
+    """
+    owners = {row: alone for rows, alone in groups for row in rows}
+    by_row = [owners[row] for row in sorted(owners)]
+    compiled = all(alone is None or alone.merge is not None for alone in by_row)
+    merges = [alone and alone.merge for alone in by_row]
+    merge = decoding.MergeRows(merges) if compiled else None  # type: ignore[arg-type]
+
+    def attend(x: Tensor) -> tuple[Tensor, Tensor]:
+        parts = [(list(rows), *alone.attend(x[list(rows)])) for rows, alone in groups if alone is not None]
+        levels = x.new_full((*x.shape[:3], 1), -math.inf)
+        result = x.new_zeros(*x.shape[:3], parts[0][1].shape[-1])
+        for rows, u, level in parts:
+            result[rows] = u
+            levels[rows] = torch.broadcast_to(level, (*u.shape[:3], 1))
+        return result, levels
+
+    return PrefixAlone(attend, merge)

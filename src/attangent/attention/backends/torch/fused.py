@@ -1,0 +1,137 @@
+"""NTK-Attention around a fused token attention, with its own backward pass.
+
+With s the logits, t = log(sum_j e^(s_j) + phi(q) k) and out the merged output,
+
+    out = o e^(lse - t) + phi(q) Z e^(-t)
+
+`prefix_side` has the gradients. The backward pass computes the features again, block by block, so that a
+prefix costs almost no memory.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attangent.attention._inputs import autocast_off, compute_dtype
+from attangent.attention.backends.cpu.library import CompiledPrefix
+from attangent.attention.backends.cpu.prepare import prepare, takes, takes_tokens
+from attangent.attention.backends.torch.portable import differentiable_backward, portable_attention
+from attangent.attention.backends.torch.prefix_side import TorchPrefix
+from attangent.attention.backends.torch.tokens import CpuFlash, FusedTokens, GradientRows, KeyValues
+from attangent.attention.features.base import FeatureMap
+from attangent.attention.masks import Mask
+from attangent.attention.prefix import Prefix, PrefixWeights, largest_exponent, query_gain
+from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
+
+
+class FusedCall(NamedTuple):
+    """The arguments of both passes that are not differentiated; `cap` is from `largest_exponent`."""
+
+    fused: FusedTokens
+    features: FeatureMap
+    mask: Mask
+    scale: float
+    cap: float
+
+
+def fused_attention(
+    fused: FusedTokens, q: Queries, k: Keys, v: Values, state: Prefix, mask: Mask, scale: float
+) -> Outputs:
+    """Compute NTK-Attention through `fused`; differentiable in q, k, v and all that the state trains."""
+    if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
+        q = q.contiguous()
+        k = k.contiguous()
+        v = v.contiguous()
+    Z, mass = state.weights()
+    dtype = compute_dtype(q.dtype)
+    call = FusedCall(fused, state.features, mask, scale, largest_exponent(dtype, Z.dtype, mass.dtype))
+    if Z.dtype != dtype or mass.dtype != dtype:
+        Z = Z.to(dtype)
+        mass = mass.to(dtype)
+    if torch.is_grad_enabled():
+        inputs = q, k, v, Z, mass, *state.features.trained()
+        if any(tensor.requires_grad for tensor in inputs):
+            return _FusedAttention.apply(call, *inputs)
+    return forward(call, q, k, v, Z, mass, for_backward=False)[0]
+
+
+class _FusedAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, call: FusedCall, *inputs: Tensor):
+        out, total, sign, saved = forward(call, *inputs[:5])
+        ctx.save_for_backward(*inputs, out, total, sign)
+        ctx.call = call
+        ctx.saved = saved
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        *inputs, out, total, sign = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1:]
+        with autocast_off(grad):
+            if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+                # gradients of gradients: differentiate the portable path
+                call = ctx.call
+                q, k, v, Z, mass, *_ = inputs
+                prefix = PrefixWeights(call.features, Z, mass)
+                again = portable_attention(q, k, v, prefix, call.mask, call.scale)
+                return None, *differentiable_backward(again, inputs, wanted, grad)
+            grad = grad if grad.stride(-1) == 1 else grad.contiguous()
+            rows = GradientRows(inputs[0], out, total, sign, grad, None)
+            return None, *backward(ctx.call, inputs, wanted, rows, ctx.saved)
+
+
+def forward(
+    call: FusedCall, q: Queries, k: Keys, v: Values, Z: StateZ, mass: StateMass, for_backward: bool = True
+) -> tuple[Outputs, RowNumbers | None, RowNumbers | None, Any]:
+    """Return the merged output and, for a backward pass, log |total mass|, its sign (None: positive) and the
+    tensors that the fused forward pass saved.
+    """
+    compiled = _compiled(call, Z, mass, q)
+    known = isinstance(call.fused, CpuFlash) and compiled is not None
+    if known and takes_tokens(compiled.library, q, k, v, call.mask):
+        # one compiled call attends to tokens and prefix; it leaves a prefix of zeros to torch
+        results = compiled.attend(q, KeyValues(k, v, call.mask, call.scale), for_backward)
+        if results is not None:
+            return *results, None
+    out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
+    if call.mask.empty is not None:
+        lse = lse.masked_fill(call.mask.empty, -torch.inf)
+    return out, *_prefix(call, Z, mass, q, out).forward(q, out, lse, for_backward), saved
+
+
+def _compiled(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | None:
+    """Return the prefix for compiled code; None if there is none or it cannot read these rows."""
+    if not takes(*rows):
+        return None
+    return prepare(call.features, Z, mass, query_gain(call.scale, call.features.dim), call.cap)
+
+
+def _prefix(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | TorchPrefix:
+    """Return the prefix for compiled code if possible, else for torch; both have the same two passes."""
+    compiled = _compiled(call, Z, mass, *rows)
+    return TorchPrefix.of(call.features, Z, mass, call.scale, call.cap) if compiled is None else compiled
+
+
+def backward(
+    call: FusedCall, inputs: Sequence[Tensor], wanted: Sequence[bool], rows: GradientRows, saved: Any
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of q, k, v, Z, k and the map's weights; None if not wanted."""
+    q, k, v, Z, mass, *_ = inputs
+    _, out, total, sign, grad, _ = rows
+    grads: tuple[Tensor | None, ...] = (None, None, None)
+    state_grads: list[Any] = [None] * (len(inputs) - 3)
+    if any(wanted[:3]):
+        # P = e^(s - t) changes sign with the total mass: so does the gradient that the kernel receives
+        signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
+        tokens = KeyValues(k, v, call.mask, call.scale)
+        grads = call.fused.backward(signed, q, tokens, out, total, saved)
+    if wanted[0] or any(wanted[3:]):
+        rows = rows._replace(grad_q=grads[0] if wanted[0] else None)
+        laid_out = [tensor for tensor in (q, out, grad, rows.grad_q) if tensor is not None]
+        state_grads = _prefix(call, Z, mass, *laid_out).backward(rows)
+        if call.features.positive:
+            state_grads[1] = torch.where(mass < 0, -state_grads[1], state_grads[1])
+    return tuple(g if want else None for g, want in zip((*grads, *state_grads), wanted, strict=True))
