@@ -83,7 +83,8 @@ def stacked(prefixes: Sequence[Prefix]) -> PrefixWeights:
     ]
     ks = [k.repeat_interleave(heads // len(k), dim=0) for k in ks]
     dtype = torch.promote_types(Zs[0].dtype, Zs[-1].dtype)
-    return PrefixWeights(features, torch.cat([Z.to(dtype) for Z in Zs], 1), torch.cat([k.to(dtype) for k in ks], 1))
+    Z = torch.cat([Z.to(dtype) for Z in Zs], 1)
+    return PrefixWeights(features, Z, torch.cat([k.to(dtype) for k in ks], 1))
 
 
 class SideBySide(FeatureMap):

@@ -87,7 +87,7 @@ def _from_bias(mask: Tensor, seen: Tensor | None, q: Tensor) -> Mask:
 
 
 def _none_if_all_see(empty: Tensor) -> Tensor | None:
-    """Return None if no row is empty and that can be read without waiting for a device or breaking a graph."""
+    """Return None if no row is empty, unless reading that would wait for a device or break a graph."""
     unknown = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if unknown or empty.device.type != "cpu" or torch._C._get_tracing_state() is not None:
         return empty

@@ -70,7 +70,7 @@ def by_state_head(
 
 
 def query_gain(scale: float, dim: int) -> float:
-    """Return the factor of q that turns exp(q.k/sqrt d) into exp(scale q.k); exactly 1 for the usual scale."""
+    """Return the factor of q that turns exp(q.k/sqrt d) into exp(scale q.k); exactly 1 by default."""
     gain = scale * math.sqrt(dim)
     return 1.0 if math.isclose(gain, 1, rel_tol=1e-12) else gain
 

@@ -105,7 +105,7 @@ class Calibrated(FeatureMap):
         kind = BY_NAME.get(described["inner"])
         if kind is None or kind is cls:
             raise AttangentError(
-                f"the calibrated map {described['inner']!r} is not known, expected one of {', '.join(BY_NAME)}"
+                f"the inner map {described['inner']!r} is not known, expected one of {', '.join(BY_NAME)}"
             )
         return cls(kind.rebuild(described["settings"], of_inner), **units)
 

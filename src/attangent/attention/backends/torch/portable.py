@@ -272,6 +272,6 @@ def _prefix_terms(call: MergeCall, q: Queries, Z: StateZ, mass: StateMass) -> tu
 def portable_attention(
     q: Queries, k: Keys, v: Values, state: Prefix, mask: Mask, scale: float, **options: Any
 ) -> Outputs:
-    """Compute NTK-Attention by `token_part`, which gets the options, and `merge_prefix`, in the dtype of q."""
+    """Compute NTK-Attention by `token_part`, which takes the options, and `merge_prefix`."""
     output, lse = token_part(q, k, v, mask, scale, **options)
     return merge_prefix(q, output, lse, state, scale).to(q.dtype)
