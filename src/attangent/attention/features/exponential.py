@@ -130,6 +130,11 @@ class PositiveRandom(Exponential):
     def describe(self) -> dict[str, Any]:
         return {"dim": self.dim, "size": self.size, "seed": self.seed}
 
+    @classmethod
+    def rebuild(cls, described: dict[str, Any], tensors: dict[str, Any]) -> "PositiveRandom":
+        # a missing projection must fail: drawing it again could take any amount of memory
+        return cls(**described, projection=tensors["projection"])
+
     def _directions(self, x: Inputs) -> Float[Tensor, "size dim"]:
         return self.projection.to(x.dtype) * self.dim**-0.25
 
