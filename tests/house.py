@@ -1,6 +1,6 @@
 """The layout of the package as numbers: `python -m tests.house` prints which room imports which.
 
-A room is a folder below `attangent`; private modules beside the rooms (`_files`, `_checks`, ...) serve all.
+A room is a folder below `attangent`; every paper below `papers` counts as a room, such as `papers.p1_prefix`.
 """
 
 import ast
@@ -12,24 +12,31 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "attangent"
-ALLOWED = {
-    "attention": set(),
-    "kernels": set(),
-    "icl": set(),
-    "stages": set(),
-    "forecast": set(),
-    "data": set(),
-    "diffusion": {"kernels"},
-    "adapters": {"attention"},
-    "compression": {"adapters", "attention"},
-    "tuning": {"adapters", "attention", "kernels"},
-    "audit": {
-        *("attention", "kernels", "icl", "stages", "forecast", "diffusion"),
-        *("adapters", "compression", "data", "tuning"),
-    },
-    "cli": {"compression", "data", "tuning", "forecast", "stages", "icl", "audit", "adapters", "kernels"},
+PAPERS = "papers"
+_TOOLS = {
+    "_core": set(),
+    "attention": {"_core"},
+    "kernels": {"_core"},
+    "icl": {"_core"},
+    "stages": {"_core"},
+    "forecast": {"_core"},
+    "data": {"_core"},
+    "adapters": {"_core", "attention"},
+    "compression": {"_core", "attention", "adapters"},
+    "tuning": {"_core", "attention", "kernels", "adapters"},
+    "audit": {"_core", "data"},
 }
-"""Who may import whom: the map in CONTRIBUTING.md."""
+
+
+def _papers() -> list[str]:
+    return [f"{PAPERS}.{path.name}" for path in sorted((SOURCE / PAPERS).iterdir()) if path.is_dir()]
+
+
+def allowed() -> dict[str, set[str]]:
+    """The rooms that each room may import: the map in CONTRIBUTING.md."""
+    papers = [paper for paper in _papers() if not paper.endswith("__pycache__")]
+    of_papers = {paper: {*_TOOLS, f"{PAPERS}.common"} - {paper} for paper in papers}
+    return {**_TOOLS, **of_papers, PAPERS: set(), "cli": {*_TOOLS, *papers}}
 
 
 def files() -> list[Path]:
@@ -41,35 +48,48 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+def _room(parts: tuple[str, ...]) -> str:
+    """The room of a dotted name below the package; papers are rooms of their own."""
+    return ".".join(parts[:2]) if parts[0] == PAPERS and len(parts) > 1 else parts[0]
+
+
 def room_of(path: Path) -> str | None:
-    parts = path.relative_to(SOURCE).parts
-    return parts[0] if len(parts) > 1 else None
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    if len(parts) == 1:
+        return None
+    return _room(parts[:-1] if parts[-1] == "__init__" or len(parts) == 2 else parts)
 
 
 def imported(path: Path) -> set[str]:
     """The dotted names of this package that a file imports, at its top or inside a function."""
     package = ".".join(("attangent", *path.relative_to(SOURCE).parent.parts))
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
-            found |= {f"{base}.{alias.name}" for alias in node.names}
-    return {name for name in found if name.startswith("attangent.")}
+            names |= {f"{base}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.startswith("attangent.")}
 
 
 @cache
 def room_graph() -> dict[str, set[str]]:
-    """The rooms that each room imports."""
-    graph: dict[str, set[str]] = {
-        path.name: set() for path in SOURCE.iterdir() if (path / "__init__.py").exists()
-    }
+    """The rooms that each room imports; names in strings, such as those of `moved_names`, do not count."""
+    graph: dict[str, set[str]] = {room: set() for path in files() if (room := room_of(path)) is not None}
     for path in files():
         room = room_of(path)
         if room is not None:
-            graph[room] |= {name.split(".")[1] for name in imported(path)} & set(graph) - {room}
+            graph[room] |= {_room(tuple(name.split(".")[1:])) for name in imported(path)} & set(graph) - {
+                room
+            }
     return graph
+
+
+def forbidden() -> dict[str, set[str]]:
+    """Imports that the map does not allow, by room."""
+    rooms = allowed()
+    return {room: others - rooms[room] for room, others in room_graph().items() if others - rooms[room]}
 
 
 def folder_sizes() -> Counter[str]:
@@ -78,18 +98,18 @@ def folder_sizes() -> Counter[str]:
 
 
 def classes_named_twice() -> dict[str, list[str]]:
-    """Public classes of one name in two files of a room, by room and name."""
+    """Public classes of one name in two files of the package."""
     homes: dict[str, list[str]] = defaultdict(list)
     for path in files():
         for node in _tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[f"{room_of(path)}: {node.name}"].append(path.name)
+                homes[node.name].append(str(path.relative_to(SOURCE)))
     return {name: found for name, found in homes.items() if len(found) > 1}
 
 
 def hidden_modules() -> list[str]:
     """Modules that are not what their package has under their name: another object hides them."""
-    found = []
+    hidden = []
     for module in pkgutil.walk_packages([str(SOURCE)], "attangent."):
         if module.name.endswith("__main__"):
             continue
@@ -97,8 +117,8 @@ def hidden_modules() -> list[str]:
         import_module(module.name)
         shown = getattr(import_module(package), name, None)
         if getattr(shown, "__name__", None) != module.name:
-            found.append(module.name)
-    return found
+            hidden.append(module.name)
+    return hidden
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
@@ -112,7 +132,25 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
     return sorted(left)
 
 
+def homeless_tests(tests: Path) -> set[str]:
+    """Test files below `tests` whose name is not that of a file at the same place in the package."""
+    return {
+        str(path.relative_to(tests)) for path in tests.rglob("test_*.py") if not _has_subject(path, tests)
+    }
+
+
+def _has_subject(test: Path, tests: Path) -> bool:
+    place = test.relative_to(tests).parent
+    if place.parts[:1] in (("benchmarks",), ("docs",), ("chaos",), ("examples",)):
+        return True
+    name = test.stem.removeprefix("test_")
+    names = (f"{name}.py", f"_{name}.py", f"{name}/__init__.py", f"__{name}__.py")
+    return any((SOURCE / place / candidate).exists() for candidate in names)
+
+
 if __name__ == "__main__":
     for room, others in sorted(room_graph().items(), key=lambda item: (len(item[1]), item[0])):
-        print(f"{room:12} -> {', '.join(sorted(others)) or 'nothing'}")
+        print(f"{room:22} -> {', '.join(sorted(others)) or 'nothing'}")
+    print("not allowed:", forbidden())
+    print("class names used twice:", classes_named_twice())
     print("files in the largest folders:", folder_sizes().most_common(5))

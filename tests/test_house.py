@@ -31,11 +31,15 @@ OF_SEVERAL_FILES = {
 
 
 def test_rooms_import_only_what_the_map_allows():
-    graph = house.room_graph()
-    assert set(graph) == set(house.ALLOWED)
-    assert {
-        room: others - house.ALLOWED[room] for room, others in graph.items() if others - house.ALLOWED[room]
-    } == {}
+    assert set(house.room_graph()) == set(house.allowed())
+    assert house.forbidden() == {}
+
+
+def test_no_tool_may_import_a_paper_and_no_paper_another():
+    for room, others in house.allowed().items():
+        papers = {other for other in others if other.startswith(house.PAPERS)}
+        assert papers <= {"papers.common"} or room == "cli"
+        assert not papers or room.startswith(house.PAPERS) or room == "cli"
 
 
 def test_no_rooms_import_each_other():
@@ -47,7 +51,7 @@ def test_no_folder_holds_more_than_25_files():
     assert {folder: count for folder, count in house.folder_sizes().items() if count > 25} == {}
 
 
-def test_no_class_name_stands_twice_in_a_room():
+def test_a_class_name_means_one_thing_in_the_whole_package():
     assert house.classes_named_twice() == {}
 
 
@@ -56,15 +60,5 @@ def test_no_function_hides_the_module_of_its_name():
 
 
 def test_a_test_stands_where_its_subject_does():
-    """tests/a/b/test_c.py speaks of a/b/c.py, or is named below as one that speaks of several files."""
-    homeless = [path for path in sorted(TESTS.rglob("test_*.py")) if not _has_subject(path)]
-    assert {str(path.relative_to(TESTS)) for path in homeless} == OF_SEVERAL_FILES
-
-
-def _has_subject(test: Path) -> bool:
-    place = test.relative_to(TESTS).parent
-    if place.parts[:1] in (("benchmarks",), ("docs",), ("chaos",), ("examples",)):
-        return True
-    name = test.stem.removeprefix("test_")
-    names = (f"{name}.py", f"_{name}.py", f"{name}/__init__.py", f"__{name}__.py")
-    return any((house.SOURCE / place / candidate).exists() for candidate in names)
+    """tests/a/b/test_c.py is about a/b/c.py, or is listed above as one that is about several files."""
+    assert house.homeless_tests(TESTS) == OF_SEVERAL_FILES

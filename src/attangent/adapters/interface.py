@@ -150,7 +150,7 @@ def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None
 
 
 def _is_prompt(call: AttentionCall) -> bool:
-    """Return whether the call has all tokens so far of texts of equal length."""
+    """Return whether the call starts new texts of equal length, with all their tokens."""
     return call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
 
 

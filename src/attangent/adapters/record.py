@@ -23,7 +23,7 @@ _ATTRIBUTE = "attangent_record"
 
 @dataclass
 class Record:
-    """What a model knows of its adapters, and what it was before the first of them.
+    """The adapters of a model, and its own settings before the first of them.
 
     Attributes:
         configs: The config of each adapter.

@@ -40,7 +40,7 @@ class DataSet:
         name: Its name in the catalogue.
         what: A description.
         licence: Its licence.
-        source: Where it comes from.
+        source: Its origin.
         used_by: Claims, commands and benchmarks that use it.
         files: Its files.
     """

@@ -41,7 +41,7 @@ def fetch(data_set: DataSet, folder: Path, mirror: str = "", show: Show = lambda
         data_set: A data set of the catalogue.
         folder: Where to put its files.
         mirror: URL of a folder that has the files by the last part of their URLs.
-        show: Called with a file's name, the bytes so far and their total.
+        show: Called with a file's name, the bytes received and their total.
     """
     if not data_set.can_be_fetched and not mirror:
         raise AttangentError(

@@ -105,7 +105,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _ntk_config(described: dict[str, Any], path: Path, base: nn.Module) -> NTKConfig:
-    """Return the settings, with those of peft's saved modules that the model has."""
+    """Return the settings; saved modules that peft lists count if the model has them."""
     settings = described.get("ntk")
     states = described.get("states")
     if not isinstance(settings, dict) or not isinstance(states, dict) or not states:

@@ -27,33 +27,8 @@ from attangent.adapters.layers import attention_layers, bare
 from attangent.adapters.record import fill_saved, record_of, saved_of, states_of
 from attangent.attention.files import check_path, save_tensors
 
-_MARK = "---\nlibrary_name: attangent\n"
-_TEXT = (
-    _MARK
-    + """\
-base_model: {base}
-tags:
-- ntk-attention
-- prefix-tuning
-- adapter
----
-
-# NTK-Attention adapter for {base}
-
-A trained prefix of unbounded length at constant cost: {count} numbers in {layers} attention layers
-(features `{features}`, units `{units}`). It does not contain the weights of the base model.
-
-```python
-import attangent
-from transformers import {auto}
-
-model = {auto}.from_pretrained("{base}")
-attangent.load_adapter(model, "PATH_OR_HUB_ID")
-```
-
-Saved by attangent {version}. Add here what it was trained on and how well it performs.
-"""
-)
+_CARD_START = "---\nlibrary_name: attangent\n"
+_CARD = Path(__file__).with_name("card.md")
 
 
 def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Path:
@@ -177,7 +152,7 @@ def _versions() -> dict[str, str]:
 
 def model_card(base: str, auto: str, config: Any, layers: int, count: int) -> str:
     """Return the card of an adapter with this base model and config, `layers` layers and `count` numbers."""
-    return _TEXT.format(
+    return _CARD.read_text().format(
         base=base or "unknown",
         auto=auto,
         features=config.features,
@@ -193,4 +168,4 @@ def may_write_card(path: Path) -> bool:
     if not path.is_file():
         return not (path.exists() or path.is_symlink())
     with path.open("rb") as file:
-        return file.read(len(_MARK)) == _MARK.encode()
+        return file.read(len(_CARD_START)) == _CARD_START.encode()

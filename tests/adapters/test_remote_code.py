@@ -1,0 +1,118 @@
+"""Python files that come with a model never run, also if somebody answers yes on standard input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.tiny import save_bert, save_llama, write_rows
+
+_CODE = """
+from pathlib import Path
+Path({mark!r}).touch()
+from transformers import {base}, {config}, PreTrainedTokenizerFast
+class EvilConfig({config}):
+    model_type = "evil"
+class Evil({base}):
+    config_class = EvilConfig
+class EvilTokenizer(PreTrainedTokenizerFast):
+    pass
+"""
+_CAUSAL = ("LlamaForCausalLM", "LlamaConfig", "AutoModelForCausalLM")
+_CLASSES = ("BertForSequenceClassification", "BertConfig", "AutoModelForSequenceClassification")
+
+
+def _spoil(folder: Path, mark: Path, base: str, config: str, auto: str) -> Path:
+    """Let the config and the tokenizer of a saved model name classes in a Python file of the folder."""
+    (folder / "evil.py").write_text(_CODE.format(mark=str(mark), base=base, config=config))
+    classes = {"AutoConfig": "evil.EvilConfig", auto: "evil.Evil", "AutoModel": "evil.Evil"}
+    described = json.loads((folder / "config.json").read_text())
+    described |= {"model_type": "evil", "architectures": ["Evil"], "auto_map": classes}
+    (folder / "config.json").write_text(json.dumps(described))
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    tokenizer |= {"tokenizer_class": "EvilTokenizer"}
+    tokenizer["auto_map"] = {"AutoTokenizer": [None, "evil.EvilTokenizer"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evil")
+    _spoil(save_llama(folder / "llama"), folder / "ran", *_CAUSAL)
+    _spoil(save_bert(folder / "bert"), folder / "ran", *_CLASSES)
+    write_rows(folder / "rows.jsonl", 12)
+    (folder / "prompt.txt").write_text("The tower was built in 1822.")
+    (folder / "adapter").mkdir()
+    tuned = {"base_model": str(folder / "bert"), "kind": "classification", "labels": ["no", "yes"]}
+    (folder / "adapter/tuned.json").write_text(json.dumps(tuned))
+    (folder / "adapter/adapter_config.json").write_text(
+        json.dumps(
+            {"base_model_name_or_path": str(folder / "bert"), "peft_type": "LORA", "auto_mapping": None}
+        )
+    )
+    return folder
+
+
+COMMANDS = {
+    "tune": "tune --model {0}/bert --train {0}/rows.jsonl --out {0}/run",
+    "predict": "predict {0}/rows.jsonl --adapter {0}/adapter",
+    "compress": "compress --model {0}/llama --prompt {0}/prompt.txt --out {0}/small --size 4",
+    "generate": "generate Hello --model {0}/llama --adapter {0}/adapter",
+    "chat": "chat --model {0}/llama",
+    "spectrum": "spectrum {0}/llama",
+}
+LOADERS = {
+    "load_tuned": "import attangent; attangent.load_tuned('{0}/adapter')",
+    "spectrum": "from attangent.stages import spectrum; spectrum('{0}/llama')",
+    "load_pretrained": "import transformers; from attangent.adapters.hub import load_pretrained; "
+    "load_pretrained(transformers.AutoModelForCausalLM, '{0}/llama')",
+    "tokenizer": "import transformers; from attangent.adapters.hub import load_pretrained; "
+    "load_pretrained(transformers.AutoTokenizer, '{0}/llama')",
+}
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], input="y\n" * 20, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_runs_the_code_of_a_model(place, command):
+    done = _run("-m", "attangent", *COMMANDS[command].format(place).split())
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "trust_remote_code" in done.stderr or "attangent:" in done.stderr
+    assert "[y/N]" not in done.stdout + done.stderr
+    assert not (place / "ran").exists()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_no_loader_runs_the_code_of_a_model(place, loader):
+    done = _run("-c", LOADERS[loader].format(place))
+    assert done.returncode == 1
+    assert "[y/N]" not in done.stdout + done.stderr
+    assert not (place / "ran").exists()
+
+
+def test_the_code_would_run_if_it_were_trusted(place):
+    code = "import transformers; transformers.AutoModelForCausalLM.from_pretrained('{0}/llama')"
+    done = _run("-c", code.format(place))
+    assert "[y/N]" in done.stdout + done.stderr
+    assert (place / "ran").exists()
+    (place / "ran").unlink()
+
+
+def test_every_load_in_the_source_says_that_code_is_not_trusted():
+    """`load_pretrained` does; whoever calls `from_pretrained` says so in the same call or its options."""
+    import attangent
+
+    for path in Path(attangent.__file__).parent.rglob("*.py"):
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines):
+            calls = ".from_pretrained(" in line and "PeftModel" not in line and "{auto}" not in line
+            if calls and ">>>" not in line and '"""' not in line:
+                near = "\n".join(lines[max(0, number - 4) : number + 4])
+                assert "trust_remote_code" in near, f"{path}:{number + 1}"
