@@ -41,6 +41,6 @@ def test_dask_cluster(alone, tmp_path, cluster):
 
 
 def test_no_cluster_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("attangent._core.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("attangent._core.parallel.CONNECT_SECONDS", 0.5)
     with pytest.raises(AttangentError, match=r"no Dask scheduler answers at '127\.0\.0\.1:1'"):
         run(IDS[:1], dask="127.0.0.1:1", out=tmp_path)

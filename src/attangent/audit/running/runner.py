@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import only_writer, real_folder
-from attangent._core.processes import ATTEMPTS, in_processes
+from attangent._core.parallel import ATTEMPTS, in_processes
 from attangent._core.progress import Bars
 from attangent.audit.checks import is_outdated
 from attangent.audit.claims import FIRST_SEEDS, PROFILES, Check, Claim, Settings
@@ -268,7 +268,7 @@ def progress_bar(expected: dict[str, float], quiet: bool = False) -> Iterator[Ca
 def execute(tasks: list[CheckTask], jobs: int = 1, dask: str | None = None) -> Iterator[CheckOutcome]:
     """Run the tasks and yield each outcome as soon as it arrives, in no particular order."""
     if dask is not None:
-        from attangent._core.cluster import on_cluster
+        from attangent._core.parallel import on_cluster
 
         yield from (outcome for _, outcome in on_cluster(measure, tasks, dask, _died))
     elif jobs == 1:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, remove_leftovers, writing
-from attangent._core.processes import ATTEMPTS, in_processes
+from attangent._core.parallel import ATTEMPTS, in_processes
 from attangent._core.progress import Bars
 from attangent.forecast.data.covariates import Covariates
 from attangent.forecast.data.panel import Panel
@@ -123,7 +123,7 @@ def _group(
 
 def _run(groups: Sequence[SeriesGroup], workers: Workers) -> Iterator[PanelForecast]:
     if workers.dask is not None:
-        from attangent._core.cluster import on_cluster
+        from attangent._core.parallel import on_cluster
 
         return _in_order(on_cluster(SeriesGroup.forecast, groups, workers.dask, _died), len(groups))
     if workers.jobs > 1 and len(groups) > 1:

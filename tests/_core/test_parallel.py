@@ -1,14 +1,16 @@
-"""A Dask cluster that loses its workers or its scheduler ends in one clear line."""
+"""Processes that die, and a Dask cluster that loses its workers or its scheduler."""
 
 import logging
 import os
+import signal
 import warnings
+from pathlib import Path
 
 import pytest
 
 from attangent import AttangentError
-from attangent._core import cluster
-from attangent._core.cluster import on_cluster
+from attangent._core import parallel
+from attangent._core.parallel import ATTEMPTS, in_processes, on_cluster
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def twice(number):
 
 
 def test_a_cluster_without_workers(start, monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 0.5)
     with pytest.raises(AttangentError, match="has no workers: start some"):
         list(on_cluster(twice, [3], start(0).scheduler_address, died=twice))
 
@@ -50,7 +52,7 @@ def test_what_the_work_raises_comes_back(start):
 
 
 def test_a_scheduler_that_goes_away(start, monkeypatch):
-    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 1.0)
     made = start(1)
     found = on_cluster(twice, list(range(40)), made.scheduler_address, died=twice)
     next(found)
@@ -71,3 +73,30 @@ def test_a_task_at_which_too_many_workers_died_is_named(start):
         started = start(1, processes=True)
         found = list(on_cluster(kill, [3], started.scheduler_address, died=lambda task: -task))
     assert found == [(0, -3)]
+
+
+def doubled(number):
+    if number < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def once(place):
+    """Dies the first time it is asked."""
+    if not place.exists():
+        place.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return place.name
+
+
+def test_a_process_that_always_dies_takes_nobody_along():
+    asked = []
+    found = dict(in_processes(doubled, [3, -1, 5], 2, died=lambda number: asked.append(number)))
+    assert found == {0: 6, 1: None, 2: 10}
+    assert asked == [-1]
+    assert ATTEMPTS == 3
+
+
+def test_a_process_that_died_once_is_replaced(tmp_path):
+    places = [tmp_path / "a", Path("/")]
+    assert dict(in_processes(once, places, 2, died=lambda place: "died")) == {0: "a", 1: ""}
