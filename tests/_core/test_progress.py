@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from attangent._core import progress
-from attangent._core.progress import Bars, track
+from attangent._core.progress import Bars, Stages, track
 
 
 class Terminal(io.StringIO):
@@ -52,3 +52,32 @@ def test_a_notebook_has_bars_if_ipywidgets_are_installed(monkeypatch, installed)
     assert progress.in_notebook() is installed
     assert (Bars()._bars is not None) is installed
     assert Bars(quiet=True)._bars is None
+
+
+def test_progress_is_reported_from_nothing_to_the_end():
+    seen = []
+    stages = Stages(lambda *one: seen.append(one))
+    with stages.stage("reading", 5) as done:
+        done(2)
+        done(3)
+    assert seen == [("reading", 0, 5), ("reading", 2, 5), ("reading", 5, 5)]
+
+
+def test_seconds_of_a_stage_add_up_even_after_an_error():
+    stages = Stages()
+    with stages.stage("a", 1):
+        pass
+    first = stages.seconds["a"]
+    with pytest.raises(RuntimeError), stages.stage("a", 1):
+        raise RuntimeError
+    assert stages.seconds["a"] > first
+    assert list(stages.seconds) == ["a"]
+
+
+def test_stages_of_something_else_say_so():
+    stages = Stages()
+    with stages.named("for peft"), stages.stage("fitting", 1):
+        pass
+    with stages.stage("fitting", 1):
+        pass
+    assert list(stages.seconds) == ["fitting for peft", "fitting"]

@@ -5,20 +5,19 @@ import re
 import pytest
 import torch
 
-from attangent.compression.compressor import Compressor
-from attangent.compression.quiz.answers import Way
+from attangent.compression.prompt_cache import PromptForm
 from attangent.compression.text import SINKS
 from benchmarks.harness.child import Unavailable
 from benchmarks.suites.compression import bench_compress
 from benchmarks.suites.compression import rivals as compress_rivals
 from benchmarks.suites.compression import table as compress_table
-from benchmarks.suites.compression.bench_compress import random_cache, step_of
+from benchmarks.suites.compression.bench_compress import random_prompt, step_of
 from benchmarks.suites.compression.grid import PRESSES, QUICK, size_of, wanted
 from benchmarks.suites.compression.means import costs, put_into, tables
 from benchmarks.suites.compression.prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
 from benchmarks.suites.compression.rivals import cartridge, kvpress_python, sizes_by_head
 from benchmarks.suites.compression.table import FULL, Ratio, measure_prompt, rows_of, write
-from tests.compression.cases import ChatLetters, tiny_llama
+from tests.compression.cases import ChatLetters, run_of, tiny_llama
 
 
 def test_prompts_have_text_and_questions_have_answers_in_it(monkeypatch):
@@ -56,7 +55,7 @@ def test_rows_of_a_prompt_say_what_every_method_keeps(monkeypatch, capsys):
     monkeypatch.setattr(compress_rivals, "kvpress_python", unavailable)
     text = "a text that is long enough to be compressed, I think. " * 2
     prompt = Prompt("tiny", [{"role": "system", "content": text}], (("who?", "x"), ("what?", "")))
-    job = Compressor(tiny_llama(layers=1), ChatLetters(), prompt.content)
+    job = run_of(tiny_llama(layers=1), ChatLetters(), prompt.content)
     methods = [*QUICK, "anchors"]
     known = [("anchors", 4), ("KVzip", 4)]
     found = measure_prompt(job, prompt, [4], methods, known, scores=lambda: job.scores)
@@ -93,14 +92,14 @@ def test_a_worked_answer_counts_by_its_form_and_an_open_one_by_the_words_it_shou
 
 
 def test_the_ratio_is_that_of_the_report():
-    job = Compressor(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    job = run_of(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
     found = job.fit(10)
-    ratio = Ratio(job).of(Way.compressed(job.cache, found.states))
+    ratio = Ratio(job).of(PromptForm.compressed(job.cache, found.states))
     assert ratio == pytest.approx(job.fidelity(found).ratio, rel=1e-3)
 
 
 def test_a_cartridge_is_trained_from_the_first_tokens():
-    job = Compressor(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    job = run_of(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
     (state,) = (cartridge(job, 9, 2).states or {}).values()
     keys = next(iter(job.cache.layers.values()))[0]
     assert state.heads == 2
@@ -139,10 +138,8 @@ def test_the_page_has_the_tables_of_the_results():
 
 
 def test_a_step_leaves_the_cache_as_it_was():
-    from attangent.compression.folder import filled_cache
-
     model = tiny_llama(layers=2)
-    cache = filled_cache(random_cache(model, 10), 3)
+    cache = random_prompt(model, 10, 3)
     work = step_of(model, cache, 3)
     one, same = work(), work()
     assert torch.equal(one, same)
@@ -164,7 +161,7 @@ def test_work_that_was_done_before_counts_with_its_seconds(tmp_path, monkeypatch
     content = [{"role": "system", "content": "a text that is long enough, I think. " * 2}]
 
     def rows():
-        job = Compressor(tiny_llama(layers=1), ChatLetters(), content, folder=tmp_path)
+        job = run_of(tiny_llama(layers=1), ChatLetters(), content, folder=tmp_path)
         methods = ["recall", "recall, distilled"]
         return list(measure_prompt(job, Prompt("t", content), [8], methods, known=[(FULL, 1)]))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attangent.compression.quiz.answers import holds_words
+from attangent.compression.quiz import holds_words
 from benchmarks.suites.compression.newcomers import BUILT_ON, REPORTED, TEXTS, _right, table
 
 

@@ -187,6 +187,15 @@ class Stories:
         return b"".join(self.words[i] for i in ids).decode(errors="replace")
 
 
+def run_of(model, tokenizer, prompt, piece=None, folder=None, most_questions=48, **request):
+    """A compression run of a prompt."""
+    from attangent.compression.pipeline import CompressionRun
+    from attangent.compression.request import CompressionRequest
+
+    about = {"piece": piece, "folder": folder, "most_questions": most_questions}
+    return CompressionRun(model, tokenizer, CompressionRequest(prompt, **request), **about)
+
+
 STORY = (
     "Once upon a time there was a little girl named Lily. She had a red ball and a big dog named Max. One "
     "day Lily and Max went to the park. They saw a tall tree with many green leaves. A small bird sat in the "

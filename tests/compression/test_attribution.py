@@ -1,11 +1,21 @@
 """Scores of tokens against the model's own attention and against autograd."""
 
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from attangent.compression.attribution import Room, _groups, heard_layers, margins, token_scores
-from attangent.compression.capture import intercepted, prefill
-from attangent.compression.text import Calibration, Turn
 from attangent.attention.backends.torch.portable import merged
+from attangent.compression.attribution import (
+    _groups,
+    best_of_each_head,
+    best_tokens,
+    layer_effects,
+    margins,
+    token_scores,
+)
+from attangent.compression.capture import intercepted, prefill
+from attangent.compression.layer_effects import Room
+from attangent.compression.text import Calibration, Turn
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(30) % 61
@@ -43,7 +53,7 @@ def test_effects_are_the_gradient_of_the_margins_in_the_log_masses_of_the_tokens
         logits = model(text.ids, position_ids=positions, use_cache=False).logits
     counted = torch.arange(len(TURNS[0].ids))[None] >= 3
     expected = torch.autograd.grad(margins(logits, text.ids, counted).sum(), list(biases.values()))
-    heard = heard_layers(model, cache, text, [3])
+    heard = layer_effects(model, cache, text, [3])
     for one, slow in zip(heard.values(), expected, strict=True):
         torch.testing.assert_close(one.effects.flatten(0, 2), slow.abs(), atol=1e-5, rtol=1e-3)
         assert slow.abs().max() > 1e-3
@@ -75,7 +85,7 @@ def test_room_that_is_used_again_gives_the_same_scores():
     cache = prefill(model, PROMPT)
     text = Calibration.of([turn.ids for turn in TURNS])
     asked = [len(turn.asked) for turn in TURNS]
-    heard = [heard_layers(model, cache, text, asked, some) for some in (None, room, room)]
+    heard = [layer_effects(model, cache, text, asked, some) for some in (None, room, room)]
     for name, alone in heard[0].items():
         assert torch.equal(heard[1][name].effects, alone.effects)
         assert heard[1][name].effects.data_ptr() == heard[2][name].effects.data_ptr()
@@ -94,10 +104,50 @@ def test_the_model_is_left_without_gradients_and_answers_as_before():
 def test_sums_and_largest_effects_are_those_of_all_effects():
     model = tiny_llama(layers=2)
     text = Calibration.of([turn.ids for turn in TURNS])
-    heard = heard_layers(model, prefill(model, PROMPT), text, [len(turn.asked) for turn in TURNS])
+    heard = layer_effects(model, prefill(model, PROMPT), text, [len(turn.asked) for turn in TURNS])
     parts = torch.rand(text.ids.shape, generator=torch.Generator().manual_seed(0))
     for one in heard.values():
         slow = (one.effects * parts[:, None, :, None]).flatten(1, 3).amax(dim=1)
         torch.testing.assert_close(one.largest_effects(parts), slow)
         torch.testing.assert_close(one.sums, one.effects.sum(dim=(0, 2, 4)))
         assert slow.max() > 1e-3
+
+
+@given(seed=st.integers(0, 50), size=st.integers(5, 30))
+def test_the_total_is_kept_and_the_first_tokens_always(seed, size):
+    draw = torch.Generator().manual_seed(seed)
+    scores = {name: torch.rand(2, 20, generator=draw) for name in "abc"}
+    kept = best_tokens(scores, size)
+    heads = [places for layer in kept.values() for places in layer]
+    assert sum(map(len, heads)) == min(size, 20) * 6
+    worst = min(scores[n][h, p].item() for n in kept for h, row in enumerate(kept[n]) for p in row[4:])
+    for name, layer in kept.items():
+        for head, places in enumerate(layer):
+            assert places[:4].tolist() == [0, 1, 2, 3]
+            assert places.tolist() == sorted(set(places.tolist()))
+            left = torch.ones(20, dtype=torch.bool)
+            left[places] = False
+            assert (scores[name][head][left] <= worst).all()
+
+
+@given(seed=st.integers(0, 50), size=st.integers(5, 12))
+def test_heads_may_have_different_numbers_of_tokens(seed, size):
+    draw = torch.Generator().manual_seed(seed)
+    scores = {"a": [torch.rand(length, generator=draw) for length in (5, 30)], "b": [torch.rand(9)]}
+    kept = best_tokens(scores, size)
+    assert [len(layer) for layer in kept.values()] == [2, 1]
+    assert sum(len(places) for layer in kept.values() for places in layer) == size * 3
+    for name, layer in kept.items():
+        for own, places in zip(scores[name], layer, strict=True):
+            assert places.max() < len(own)
+            assert places[:4].tolist() == [0, 1, 2, 3]
+
+
+def test_each_head_by_itself_keeps_its_own_best_and_the_first_tokens():
+    scores = {
+        "a": torch.tensor([[0.0, 0, 0, 0, 5, 1, 7, 2], [0, 0, 0, 0, 1, 2, 3, 4.0]]),
+        "b": [torch.rand(5)],
+    }
+    kept = best_of_each_head(scores, 6)
+    assert [places.tolist() for places in kept["a"]] == [[0, 1, 2, 3, 4, 6], [0, 1, 2, 3, 6, 7]]
+    assert [places.tolist() for places in kept["b"]] == [[0, 1, 2, 3, 4]]

@@ -5,8 +5,12 @@ import torch
 
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.compression.capture import intercepted, prefill, run, whole_prompt, with_states
+from attangent.compression.capture import _drawn, intercepted, prefill, run, sample
+from attangent.compression.prompt_cache import whole_prompt, with_states
 from tests.compression.cases import tiny_llama
+
+PROMPT = torch.arange(40) % 61
+NONE = torch.zeros(0, dtype=torch.long)
 
 
 def draw(rows, columns, seed=0):
@@ -94,7 +98,7 @@ def test_few_logits_at_once_give_the_same(monkeypatch):
     cache = prefill(model, prompt)
     with torch.no_grad():
         whole = run(model, text, 33, whole_prompt(cache)).logits
-        monkeypatch.setattr("attangent.compression.capture._LOGITS", 100)
+        monkeypatch.setattr("attangent.compression.prompt_cache._LOGITS", 100)
         assert torch.allclose(run(model, text, 33, whole_prompt(cache)).logits, whole, atol=1e-4)
 
 
@@ -109,3 +113,43 @@ def test_the_model_is_as_it_was_afterwards_even_after_an_error():
         model(text)
     assert torch.equal(model(text).logits, before)
     assert not any("attangent" in name for module in model.modules() for name in vars(module))
+
+
+def test_samples_are_those_of_the_model_with_the_prompt_in_its_input():
+    """Drawn with almost no temperature, samples are the model's own likeliest tokens."""
+    model = tiny_llama()
+    opening, few = torch.tensor([5, 6]), {"length": 12, "temperature": 1e-4}
+    found = sample(model, prefill(model, PROMPT), opening, {"a": 1, "b": 1}, 0, **few)
+    ids = torch.cat([PROMPT, torch.tensor([5, 6])])[None]
+    with torch.no_grad():
+        for _ in range(10):
+            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(dim=-1)], dim=1)
+    assert found["a"].tolist() == found["b"].tolist() == ids[:, 40:].tolist()
+
+
+def test_the_first_drawn_token_follows_the_prompt_where_there_is_no_opening():
+    model = tiny_llama()
+    found = sample(model, prefill(model, PROMPT), NONE, {"a": 1}, 0, length=3, temperature=1e-4)
+    assert found["a"][0, 0] == model(PROMPT[None]).logits[0, -1].argmax()
+
+
+def test_seeds_and_streams_draw_different_texts():
+    model = tiny_llama()
+    cache = prefill(model, PROMPT)
+
+    def draw(seed, *streams):
+        found = sample(model, cache, NONE, dict.fromkeys(streams, 2), seed, length=16)
+        return {stream: texts.tolist() for stream, texts in found.items()}
+
+    assert draw(0, "a") == draw(0, "a")
+    assert draw(0, "a") != draw(1, "a")
+    assert draw(0, "a")["a"] != draw(0, "b")["b"]
+    assert draw(0, "a", "b") == draw(0, "a") | draw(0, "b")
+
+
+def test_tokens_are_drawn_as_often_as_their_chances_say():
+    chances = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    found = _drawn(chances.log().expand(20_000, 4), torch.Generator().manual_seed(0))
+    often = torch.bincount(found[:, 0], minlength=4) / 20_000
+    torch.testing.assert_close(often, chances, atol=0.02, rtol=0)
+    assert often[1] == 0

@@ -1,12 +1,20 @@
-"""Compressing from end to end: exact where it can be, the same for the same seed, and what is refused."""
+"""Compressing from end to end: exact results, resumed runs, and requests that cannot be carried out."""
+
+import json
 
 import pytest
 import torch
 
 import attangent
 from attangent import AttangentError
-from attangent.compression.entry import compress
-from tests.compression.cases import Letters, tiny_llama
+from attangent.compression import entry, pipeline
+from attangent.compression.entry import compress, compress_to_folder
+from attangent.compression.pipeline import CompressionRun
+from attangent.compression.questions import Question
+from attangent.compression.quiz import Quiz
+from attangent.compression.request import CompressionRequest
+from attangent.compression.result import filled_cache
+from tests.compression.cases import Letters, run_of, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
 
@@ -41,10 +49,8 @@ def test_a_prompt_no_longer_than_the_size_is_kept_exactly(model):
         ({"prompt": ""}, "prompt is empty"),
         ({"size": 0}, "size is 0"),
         ({"size": 4}, "always kept"),
-        ({"method": "magic"}, "expected one of recall, anchors, plain, select, merge, elu"),
-        ({"method": "elu", "distill": 3}, "no virtual tokens"),
-        ({"distill": -1}, "steps is -1"),
-        ({"tolerance": 1.5}, "tolerance is 1.5"),
+        ({"method": "magic"}, "method must be one of recall, plain"),
+        ({"distill": -1}, "distill is -1"),
         ({"tokenizer": Letters(999)}, "belongs to another model"),
         ({"calibration": []}, "no calibration text"),
     ],
@@ -81,3 +87,88 @@ def test_every_stage_reports_its_progress(model):
         "distilling",
     ]
     assert seen[-1] == ("distilling", 2, 2)
+
+
+class CutOff(Exception):
+    pass
+
+
+def cut_off(*_, **__):
+    raise CutOff
+
+
+@pytest.mark.parametrize("at", ["fit_states", "distill_states", "measure_fidelity"])
+def test_a_run_cut_off_goes_on_where_it_stopped(at, tmp_path, monkeypatch):
+    model, request = tiny_llama(layers=1), CompressionRequest(TEXT, keep=0, size=10, distill=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, at, cut_off)
+        with pytest.raises(CutOff):
+            compress_to_folder(model, Letters(), request, tmp_path)
+    assert not (tmp_path / "report.json").exists()
+    monkeypatch.setattr(pipeline, "sample", cut_off)
+    monkeypatch.setattr(pipeline, "token_scores", cut_off)
+    report = compress_to_folder(model, Letters(), request, tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["size"] == report.size == 10
+    assert not (tmp_path / ".work").exists()
+
+
+def test_a_cut_off_run_ends_in_the_same_states(tmp_path, monkeypatch):
+    model, request = tiny_llama(layers=1), CompressionRequest(TEXT, keep=0, size=10)
+    compress_to_folder(model, Letters(), request, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "fit_states", cut_off)
+        with pytest.raises(CutOff):
+            compress_to_folder(model, Letters(), request, tmp_path / "cut")
+    compress_to_folder(model, Letters(), request, tmp_path / "cut")
+    with monkeypatch.context() as patched:  # once fitted, never again
+        patched.setattr(pipeline, "measure_fidelity", cut_off)
+        with pytest.raises(CutOff):
+            compress_to_folder(model, Letters(), request, tmp_path / "late")
+    monkeypatch.setattr(pipeline, "fit_states", None)
+    compress_to_folder(model, Letters(), request, tmp_path / "late")
+    weights = [
+        (tmp_path / name / "adapter_model.safetensors").read_bytes() for name in ("whole", "cut", "late")
+    ]
+    assert weights[0] == weights[1] == weights[2]
+
+
+def test_decoding_is_timed_three_ways():
+    job = run_of(tiny_llama(layers=1), Letters(), TEXT)
+    found = entry.decode_seconds(job, job.fit(10))
+    assert set(found) == {"full", "compressed", "none"}
+    assert all(seconds > 0 for seconds in found.values())
+
+
+def test_a_filled_cache_holds_the_prompt_for_every_sequence():
+    job = run_of(tiny_llama(layers=1), Letters(), TEXT)
+    cache = filled_cache(list(job.cache.layers.values()), 3)
+    ids = torch.arange(4).expand(3, -1)
+    with torch.no_grad():
+        found = job.model(ids, past_key_values=cache).logits
+        whole = job.model(torch.cat([job.ids, torch.arange(4)])[None]).logits[:, len(job.ids) :]
+    torch.testing.assert_close(found, whole.expand(3, -1, -1), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("right", "met"), [("", True), ("never said", False)])
+def test_a_long_prompt_is_asked_about_all_its_pieces(right, met, tmp_path, monkeypatch):
+    one = Quiz((Question("what?", right),), ("never said",), ("no",))
+    monkeypatch.setattr(CompressionRun, "quiz", one)
+    model, asked = tiny_llama(layers=1, context=160), [("and who?", None)]
+    report = compress_to_folder(
+        model, Letters(), CompressionRequest(TEXT * 2, size=10, questions=asked), tmp_path
+    )
+    assert report.pieces > 2
+    assert len(report.own) == report.pieces
+    assert report.goal["met"] is met
+    assert len(report.goal["sizes"]) == report.pieces
+    assert [answer.question for answer in report.answers] == ["and who?"]
+    assert json.loads((tmp_path / "report.json").read_text())["goal"]["met"] is met
+
+
+def test_pieces_of_a_long_prompt_are_not_trained_and_who_asks_for_it_is_told(tmp_path):
+    model = tiny_llama(layers=1, context=160)
+    with pytest.raises(AttangentError, match="leave --distill out"):
+        compress_to_folder(
+            model, Letters(), CompressionRequest(TEXT * 2, size=10, distill=3), tmp_path / "out"
+        )
+    assert not (tmp_path / "out").exists()

@@ -70,9 +70,9 @@ def test_a_template_that_rewrites_earlier_messages_is_refused():
     ("prompt", "message"),
     [
         ("", "prompt is empty"),
-        (3, "prompt is int, expected text or chat messages"),
-        ([], "prompt is list"),
-        ([{"role": "system"}], "expected text or chat messages"),
+        (3, r"prompt must be text or chat messages .*\(got int\)"),
+        ([], "got list"),
+        ([{"role": "system"}], "must be text or chat messages"),
         (CHAT, "no chat template"),
     ],
 )
@@ -105,22 +105,22 @@ def test_models_that_write_no_text_are_refused():
 
 def test_prompts_beyond_the_context_or_the_window_are_refused():
     model = tiny_llama(context=100)
-    check_length(model, 80, 20)
+    check_length(model, 36)
     with pytest.raises(AttangentError, match="context of LlamaForCausalLM is 100"):
-        check_length(model, 81, 20)
+        check_length(model, 37)
     from transformers import MistralConfig, MistralForCausalLM
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     mistral = MistralForCausalLM(
         MistralConfig(
-            vocab_size=64, num_key_value_heads=1, sliding_window=50, max_position_embeddings=500, **sizes
+            vocab_size=64, num_key_value_heads=1, sliding_window=90, max_position_embeddings=500, **sizes
         )
     )
-    check_length(mistral, 30, 20)
-    with pytest.raises(AttangentError, match="see only the last 50 tokens"):
-        check_length(mistral, 31, 20)
+    check_length(mistral, 26)
+    with pytest.raises(AttangentError, match="see only the last 90 tokens"):
+        check_length(mistral, 27)
 
 
 def test_half_a_letter_has_no_tokens():
-    with pytest.raises(AttangentError, match="half a letter"):
+    with pytest.raises(AttangentError, match="surrogate"):
         tokens_of(lambda text, **options: pytest.fail("asked"), "a \udcff")

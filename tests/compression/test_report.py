@@ -1,13 +1,14 @@
-"""The report: what is lost, warned of, and shown."""
+"""The report: fidelity against slow sums, what is lost, warned of and shown, and the curve."""
 
 from dataclasses import asdict, replace
 
 import pytest
+import torch
 
-from attangent.compression.fidelity import Fidelity
-from attangent.compression.quiz.answers import Answer
-from attangent.compression.report import Report
-from attangent.compression.size_search import Attempt
+from attangent.compression.quiz import Answer
+from attangent.compression.report import Attempt, Fidelity, Report, draw_curve, measure_fidelity
+from attangent.compression.text import Calibration
+from tests.compression.cases import Letters, run_of, tiny_llama
 
 
 def fidelity(ratio):
@@ -51,7 +52,7 @@ def test_an_export_says_what_it_keeps_and_is_warned_of_where_it_keeps_less():
     about = {"folder": "peft", "size": 24, "distilled": 12, "kept": 8, "ratio": 0.05}
     found = replace(report(), own=own, exported=about)
     assert found.export_line == (
-        "peft: 24 tokens for each head, trained for 12 steps; answers kept: 8 of 10, relative KL 0.050"
+        "peft: 24 tokens per head, trained for 12 steps; answers kept: 8 of 10, relative KL 0.050"
     )
     assert "the export keeps 8 answers, the adapter 10" in found.warnings[0]
     assert replace(found, exported=about | {"kept": 9}).warnings == []
@@ -69,12 +70,12 @@ def test_the_table_and_the_json_say_the_same():
 
 
 def test_what_was_done_is_said_with_all_that_was_tried():
-    assert report().course == "12.5 times smaller: 8 tokens for each head"
+    assert report().course == "12.5 times smaller: 8 tokens per head"
     tried = [asdict(Attempt(8, steps, kept, 10, kept / 10, 80, 1.0)) for steps, kept in ((0, 6), (12, 10))]
     goal = {"met": True, "stopped": "", "attempts": tried}
     trained = replace(report(), distilled=12, goal=goal)
     assert trained.course == (
-        "12.5 times smaller: 8 tokens for each head, trained for 12 steps; tried: 8 (6 of 10), "
+        "12.5 times smaller: 8 tokens per head, trained for 12 steps; tried: 8 (6 of 10), "
         "8 trained (10 of 10)"
     )
     assert trained.warnings == []
@@ -85,5 +86,59 @@ def test_what_was_done_is_said_with_all_that_was_tried():
 def test_a_prompt_that_stays_as_it_is_says_what_to_do():
     tried = [asdict(Attempt(size, 0, 9, 10, 0.9, 80, 1.0)) for size in (8, 100)]
     whole = replace(report(), size=100, goal={"met": True, "stopped": "", "attempts": tried})
-    assert whole.course.startswith("the prompt stays as it is, 100 tokens; tried: 8 (9 of 10)")
+    assert whole.course.startswith("the prompt stays unchanged, 100 tokens; tried: 8 (9 of 10)")
     assert any("--keep 0.8" in warning for warning in whole.warnings)
+
+
+TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
+
+
+@pytest.fixture(scope="module")
+def job():
+    return run_of(tiny_llama(layers=2), Letters(), TEXT)
+
+
+def test_the_numbers_are_those_of_the_definition(job):
+    found = job.unfitted(10)
+    rows = [torch.arange(3, 9), torch.arange(20, 30)]
+    measured = measure_fidelity(job.model, job.cache, found.states, Calibration.of(rows))
+    divergence, loss, agree = {"compressed": 0.0, "none": 0.0}, {"full": 0.0, "none": 0.0}, 0
+    found.attach(job.model)
+    try:
+        with torch.no_grad():
+            compressed = [job.model(row[None]).logits[0].log_softmax(-1) for row in rows]
+    finally:
+        from attangent import detach
+
+        detach(job.model)
+    for row, other in zip(rows, compressed, strict=True):
+        with torch.no_grad():
+            full = job.model(torch.cat([job.ids, row])[None]).logits[0, len(job.ids) :].log_softmax(-1)
+            none = job.model(row[None]).logits[0].log_softmax(-1)
+        for name, said in (("compressed", other), ("none", none)):
+            divergence[name] += (full.exp() * (full - said)).sum().item() / 16
+        for name, said in (("full", full), ("none", none)):
+            loss[name] -= said[:-1].gather(1, row[1:, None]).sum().item() / 14
+        agree += (full.argmax(-1) == none.argmax(-1)).sum().item()
+    for name, value in divergence.items():
+        assert measured.divergence[name] == pytest.approx(value, rel=1e-3, abs=1e-4)
+    for name, value in loss.items():
+        assert measured.loss[name] == pytest.approx(value, rel=1e-3)
+    assert measured.agreement["none"] == pytest.approx(agree / 16)
+    assert measured.ratio == pytest.approx(divergence["compressed"] / divergence["none"], rel=1e-3)
+
+
+@pytest.mark.parametrize("asked", [0, 10])
+def test_the_curve_is_a_picture(asked, tmp_path):
+    attempts = [Attempt(16, 0, 3, asked, 0.3, 100, 1.0), Attempt(32, 5, 9, asked, 0.9, 200, 2.0)]
+    draw_curve(attempts, 0.9, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
+
+
+def test_tokens_as_they_are_stand_beside_what_was_fitted():
+    figure = draw_curve([Attempt(64, 0, 9, 10, 0.9, 100, 1.0)], 0.95, unfitted={32: 0.1, 64: 0.6})
+    (axes,) = figure.axes
+    drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    assert drawn["unfitted tokens"] == [0.1, 0.6]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["32", "64"]

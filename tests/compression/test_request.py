@@ -1,46 +1,38 @@
-"""Orders: a goal, a tolerance or a plain size, and what is refused before any work."""
+"""Requests: a search or a fixed size, and values out of range."""
 
 import pytest
 
 from attangent import AttangentError
-from attangent.compression.compressor import Compressor
-from attangent.compression.request import Order
-from tests.compression.cases import Letters, tiny_llama
+from attangent.compression.request import CompressionRequest
+from attangent.compression.size_search import compress_by
+from tests.compression.cases import Letters, run_of, tiny_llama
+
+TEXT = "some text that is long enough. " * 4
 
 
-@pytest.fixture(scope="module")
-def job():
-    return Compressor(tiny_llama(layers=1), Letters(), "some text that is long enough. " * 4)
-
-
-def test_without_a_goal_the_size_is_taken_as_it_is(job):
-    outcome = Order(keep=0, size=10).carry_out(job)
-    assert outcome.found.size == 10
-    assert outcome.attempts == []
-
-
-def test_a_tolerance_takes_the_place_of_the_goal(job):
-    outcome = Order(tolerance=0.9).carry_out(job)
-    assert outcome.attempts == []
-    assert outcome.found.exact or job.fidelity(outcome.found).ratio <= 0.9
-
-
-def test_a_method_without_sizes_has_no_goal(job):
-    assert Order(method="elu").carry_out(job).found.method == "elu"
+def test_without_a_goal_the_size_is_taken_without_a_search():
+    job = run_of(tiny_llama(layers=1), Letters(), TEXT, keep=0, size=10)
+    result = compress_by(job, job.request)
+    assert result.prompt.size == 10
+    assert result.attempts == []
+    assert result.as_json() == {}
+    assert CompressionRequest(TEXT, keep=0).fixed_size == 64
 
 
 @pytest.mark.parametrize(
-    ("order", "message"),
+    ("changes", "message"),
     [
-        (Order(size=3), "always kept"),
-        (Order(method="magic"), "method is"),
-        (Order(method="elu", distill=2), "no virtual tokens"),
-        (Order(tolerance=1.5), "tolerance is 1.5"),
-        (Order(keep=-1), "keep is -1"),
-        (Order(seconds=-1), "seconds is -1"),
-        (Order(distill=-1), "distill is -1"),
+        ({"size": 3}, "always kept"),
+        ({"size": 0}, "size is 0"),
+        ({"method": "magic"}, "method must be one of"),
+        ({"keep": -1}, "keep is -1"),
+        ({"keep": 1.5}, "keep is 1.5"),
+        ({"seconds": -1}, "seconds is -1"),
+        ({"seconds": 0}, "seconds is 0"),
+        ({"distill": -1}, "distill is -1"),
+        ({"export": "gguf"}, "export"),
     ],
 )
-def test_what_cannot_be_carried_out_is_refused(order, message):
+def test_values_out_of_range_raise_an_error(changes, message):
     with pytest.raises(AttangentError, match=message):
-        order.check()
+        CompressionRequest(TEXT, **changes)

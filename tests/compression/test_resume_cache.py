@@ -1,47 +1,66 @@
-"""What a run keeps: used again by the same run, not by another, and refused where it is broken."""
+"""The resume cache: used by the same run only, and errors for broken files."""
 
 import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.compression.resume_cache import Work
+from attangent.compression.entry import compress
+from attangent.compression.resume_cache import ResumeCache, packed, unpacked
+from tests.compression.cases import Letters, tiny_llama
 
 
-def never():
-    raise AssertionError("made again")
-
-
-def test_what_was_kept_is_not_made_again(tmp_path):
-    work = Work(tmp_path, ["a", 1])
-    made = work.tensors("text", lambda: {"ids": torch.arange(3)})
-    assert work.notes("quiz", lambda: {"full": ["x"]}) == {"full": ["x"]}
-    again = Work(tmp_path, ["a", 1])
-    assert torch.equal(again.tensors("text", never)["ids"], made["ids"])
-    assert again.notes("quiz", never) == {"full": ["x"]}
-    again.finish()
+def test_what_was_stored_is_loaded_by_the_same_run(tmp_path):
+    cache = ResumeCache(tmp_path, ["a", 1])
+    assert cache.load_tensors("text") is None
+    assert cache.load_json("quiz") is None
+    stored = cache.save_tensors("text", {"ids": torch.arange(3)})
+    assert cache.save_json("quiz", {"full": ["x"]}) == {"full": ["x"]}
+    again = ResumeCache(tmp_path, ["a", 1])
+    loaded = again.load_tensors("text")
+    assert loaded is not None
+    assert torch.equal(loaded["ids"], stored["ids"])
+    assert again.load_json("quiz") == {"full": ["x"]}
+    again.clear()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_run_starts_anew_and_clears_the_old_one(tmp_path):
-    Work(tmp_path, 1).notes("quiz", lambda: 1)
-    other = Work(tmp_path, 2)
-    assert other.notes("quiz", lambda: 2) == 2
-    assert other.place is not None
-    assert [path.name for path in other.place.parent.iterdir()] == [other.place.name]
+def test_another_run_starts_again_and_clears_the_old_one(tmp_path):
+    ResumeCache(tmp_path, 1).save_json("quiz", 1)
+    other = ResumeCache(tmp_path, 2)
+    assert other.load_json("quiz") is None
+    assert other.folder is not None
+    assert [path.name for path in other.folder.parent.iterdir()] == [other.folder.name]
 
 
-def test_broken_files_are_refused(tmp_path):
-    work = Work(tmp_path, 1)
+def test_broken_files_raise_an_error(tmp_path):
+    cache = ResumeCache(tmp_path, 1)
     for name in ("quiz.json", "text.safetensors"):
-        path = work.path(name)
+        path = cache.path(name)
         assert path is not None
         path.write_bytes(b"nonsense")
-    with pytest.raises(AttangentError, match="remove it to start anew"):
-        work.notes("quiz", never)
-    with pytest.raises(AttangentError, match="remove it to start anew"):
-        work.tensors("text", never)
+    with pytest.raises(AttangentError, match="remove it to start again"):
+        cache.load_json("quiz")
+    with pytest.raises(AttangentError, match="remove it to start again"):
+        cache.load_tensors("text")
 
 
-def test_without_a_folder_nothing_is_kept():
-    assert Work().notes("quiz", lambda: 5) == 5
-    assert Work().path("x") is None
+def test_without_a_folder_nothing_is_stored():
+    cache = ResumeCache()
+    assert cache.save_json("quiz", 5) == 5
+    assert cache.load_json("quiz") is None
+    assert cache.path("x") is None
+
+
+TEXT = "some text that is long enough to be worth compressing, and then a little more. "
+
+
+@pytest.mark.parametrize("method", ["recall", "plain"])
+def test_states_come_back_from_tensors(method):
+    states = compress(tiny_llama(layers=2), Letters(), TEXT, size=10, method=method).states
+    found = unpacked(packed(states))
+    assert list(found) == list(states)
+    for name, state in found.items():
+        assert type(state) is type(states[name])
+        assert torch.equal(state.features.keys, states[name].features.keys)
+        for now, before in zip(state.weights(), states[name].weights(), strict=True):
+            assert torch.equal(now, before)

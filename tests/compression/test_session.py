@@ -5,7 +5,8 @@ import torch
 
 from attangent import AttangentError
 from attangent.compression.entry import compress
-from attangent.compression.session import ChatSession
+from attangent.compression.prompt import BareReader
+from attangent.compression.session import ChatSession, generate_text
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. "
@@ -36,16 +37,16 @@ def test_the_end_of_an_answer_is_that_of_the_template_whether_the_model_said_it_
     model, prompt = tiny_llama(layers=1), compress(tiny_llama(layers=1), ChatLetters(), CHAT, size=400)
     plain = ChatSession(model, ChatLetters(), prompt)
     plain.say("who?", tokens=3)
-    spoken = plain.said[-3:].tolist()
+    spoken = plain.history[-3:].tolist()
     plain.say("why?", tokens=1)
     ending = ChatSession(model, ChatLetters(), prompt)
     model.generation_config.eos_token_id = [spoken[2]]
     ending.say("who?", tokens=3)
-    assert ending.said[-2:].tolist() == spoken[:2]
+    assert ending.history[-2:].tolist() == spoken[:2]
     ending.say("why?", tokens=1)
     asked = "</><user>why?</><assistant>"
     for session in (plain, ending):
-        assert Letters().decode(session.said.tolist())[:-1].endswith(asked)
+        assert Letters().decode(session.history.tolist())[:-1].endswith(asked)
 
 
 def test_old_turns_are_folded_when_the_budget_is_full():
@@ -85,3 +86,26 @@ def test_a_chat_is_loaded_from_a_folder(tmp_path):
 def test_a_budget_below_what_is_folded_is_refused():
     with pytest.raises(AttangentError, match="budget is 5"):
         ChatSession(tiny_llama(layers=1), Letters(), budget=5)
+
+
+def test_a_bare_model_chats_by_its_template_or_line_by_line():
+    model = tiny_llama(layers=1)
+    chat = ChatSession(model, ChatLetters(), reader=BareReader())
+    chat.say("who?", 1)
+    chat.say("why?", 1)
+    shown = Letters().decode(chat.history.tolist())
+    assert shown.startswith("<user>who?</><assistant>")
+    assert shown[:-1].endswith("</><user>why?</><assistant>")
+    lines = ChatSession(model, Letters(), reader=BareReader())
+    lines.say("who?", 1)
+    lines.say("why?", 1)
+    shown = Letters().decode(lines.history.tolist())
+    assert shown.startswith("who?\n")
+    assert shown[:-1].endswith("\nwhy?\n")
+
+
+def test_drawn_text_depends_on_the_seed_alone():
+    model, ids = tiny_llama(layers=1), torch.arange(9)
+    one, same, other = (generate_text(model, Letters(), ids, 12, 1.0, seed) for seed in (1, 1, 2))
+    assert one == same != other
+    assert generate_text(model, Letters(), ids, 12) == generate_text(model, Letters(), ids, 12, seed=5)

@@ -8,21 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.compression.capture import prefill
 from attangent.compression.text import (
     IN_MANY_WAYS,
     Calibration,
-    _drawn,
     pieces,
     recitations,
-    sample,
     sentences_of,
     sharing_rows,
     spread,
 )
-from tests.compression.cases import tiny_llama
 
-PROMPT = torch.arange(40) % 61
 NONE = torch.zeros(0, dtype=torch.long)
 
 
@@ -48,15 +43,6 @@ def test_sequences_of_any_length_are_padded_and_come_back():
 def test_no_text_is_refused():
     with pytest.raises(AttangentError, match="no calibration text"):
         Calibration.of([NONE])
-    with pytest.raises(AttangentError, match="equal shapes"):
-        Calibration(torch.zeros(2, 3).long(), torch.ones(3, 2, dtype=torch.bool))
-
-
-def test_a_batch_is_as_long_as_its_longest_sequence():
-    found = Calibration.of([torch.arange(1, 5), torch.arange(1, 8), torch.arange(1, 3)])
-    ids, valid = found.batch([0, 2])
-    assert ids.tolist() == [[1, 2, 3, 4], [1, 2, 0, 0]]
-    assert valid.sum() == 6
 
 
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=12))
@@ -66,9 +52,9 @@ def test_packed_rows_hold_every_token_once_at_its_own_place(lengths):
     assert found.ids.shape[1] == max(lengths)
     assert len(found.ids) <= len(lengths)
     assert sorted(found.ids[found.valid].tolist()) == sorted(text.ids[text.valid].tolist())
-    assert torch.equal(found.places[found.valid], found.ids[found.valid] % 100)
+    assert torch.equal(found.positions[found.valid], found.ids[found.valid] % 100)
     same = found.ids.unsqueeze(2) // 100 == found.ids.unsqueeze(1) // 100
-    before = found.places.unsqueeze(2) >= found.places.unsqueeze(1)
+    before = found.positions.unsqueeze(2) >= found.positions.unsqueeze(1)
     both = found.valid.unsqueeze(2) & found.valid.unsqueeze(1)
     assert torch.equal(found.seen[:, 0][both], (same & before)[both])
 
@@ -111,46 +97,6 @@ def test_items_are_spread_evenly_and_in_order(count, at_most):
     assert found == sorted(set(found))
     gaps = [after - before for before, after in pairwise([*found, count])]
     assert not gaps or max(gaps) - min(gaps) <= 1
-
-
-def test_samples_are_those_of_the_model_with_the_prompt_in_its_input():
-    """Drawn with almost no temperature, samples are the model's own likeliest tokens."""
-    model = tiny_llama()
-    opening, few = torch.tensor([5, 6]), {"length": 12, "temperature": 1e-4}
-    found = sample(model, prefill(model, PROMPT), opening, {"a": 1, "b": 1}, 0, **few)
-    ids = torch.cat([PROMPT, torch.tensor([5, 6])])[None]
-    with torch.no_grad():
-        for _ in range(10):
-            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(dim=-1)], dim=1)
-    assert found["a"].tolist() == found["b"].tolist() == ids[:, 40:].tolist()
-
-
-def test_the_first_drawn_token_follows_the_prompt_where_there_is_no_opening():
-    model = tiny_llama()
-    found = sample(model, prefill(model, PROMPT), NONE, {"a": 1}, 0, length=3, temperature=1e-4)
-    assert found["a"][0, 0] == model(PROMPT[None]).logits[0, -1].argmax()
-
-
-def test_seeds_and_streams_draw_different_texts():
-    model = tiny_llama()
-    cache = prefill(model, PROMPT)
-
-    def draw(seed, *streams):
-        found = sample(model, cache, NONE, dict.fromkeys(streams, 2), seed, length=16)
-        return {stream: texts.tolist() for stream, texts in found.items()}
-
-    assert draw(0, "a") == draw(0, "a")
-    assert draw(0, "a") != draw(1, "a")
-    assert draw(0, "a")["a"] != draw(0, "b")["b"]
-    assert draw(0, "a", "b") == draw(0, "a") | draw(0, "b")
-
-
-def test_tokens_are_drawn_as_often_as_their_chances_say():
-    chances = torch.tensor([0.5, 0.0, 0.3, 0.2])
-    found = _drawn(chances.log().expand(20_000, 4), torch.Generator().manual_seed(0))
-    often = torch.bincount(found[:, 0], minlength=4) / 20_000
-    torch.testing.assert_close(often, chances, atol=0.02, rtol=0)
-    assert often[1] == 0
 
 
 def test_ways_to_ask_take_turns_and_braces_of_the_text_stay():

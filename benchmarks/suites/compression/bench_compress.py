@@ -23,9 +23,10 @@ from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.attribution import token_scores
-from attangent.compression.capture import PromptCache
-from attangent.compression.compressor import Compressor
-from attangent.compression.folder import filled_cache
+from attangent.compression.pipeline import CompressionRun
+from attangent.compression.prompt_cache import PromptCache
+from attangent.compression.request import CompressionRequest
+from attangent.compression.result import filled_cache
 from benchmarks.harness.benchmark import Benchmark, Contestant, Goal, Size
 from benchmarks.harness.child import Unavailable, Work
 from benchmarks.harness.folders import ENVIRONMENTS
@@ -88,6 +89,11 @@ def random_cache(model: Any, length: int) -> PromptCache:
     return PromptCache(pairs, torch.zeros(1))
 
 
+def random_prompt(model: Any, length: int, batch: int) -> Any:
+    """A cache of transformers that holds a prompt of this length."""
+    return filled_cache(list(random_cache(model, length).layers.values()), batch)
+
+
 def step_of(model: Any, cache: Any, batch: int) -> Work:
     """One decoding step of transformers; the cache has the same length before each."""
     word = torch.full((batch, 1), 11)
@@ -103,14 +109,12 @@ def step_of(model: Any, cache: Any, batch: int) -> Work:
 
 def full_step(size: Size) -> Work:
     model, _ = smollm2()
-    return step_of(
-        model, filled_cache(random_cache(model, size["prompt"] + 32), size["batch"]), size["batch"]
-    )
+    return step_of(model, random_prompt(model, size["prompt"] + 32, size["batch"]), size["batch"])
 
 
 def bare_step(size: Size) -> Work:
     model, _ = smollm2()
-    return step_of(model, filled_cache(random_cache(model, 32), size["batch"]), size["batch"])
+    return step_of(model, random_prompt(model, 32, size["batch"]), size["batch"])
 
 
 def compressed_step(size: Size) -> Work:
@@ -122,7 +126,7 @@ def compressed_step(size: Size) -> Work:
     config = NTKConfig(features="anchors", size=STATE, units="raw", per="kv", position_offset=size["prompt"])
     attach(model, config, states=states)
     model.requires_grad_(False)
-    return step_of(model, filled_cache(random_cache(model, 32), size["batch"]), size["batch"])
+    return step_of(model, random_prompt(model, 32, size["batch"]), size["batch"])
 
 
 BENCHMARKS = [
@@ -171,7 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
         if all((method, many) in known for method in methods for many in times):
             continue
-        job = Compressor(model, tokenizer, prompt.content, folder=real_folder(WORK / name))
+        request = CompressionRequest(prompt.content)
+        job = CompressionRun(model, tokenizer, request, folder=real_folder(WORK / name))
         scores = partial(_general_scores, model, tokenizer)
         for row in measure_prompt(job, prompt, times, methods, known, scores):
             write([row])
@@ -184,13 +189,13 @@ def _general_scores(model: Any, tokenizer: Any) -> Mapping[str, torch.Tensor]:
 
     They come from a repetition of the prompt and from its sentences, asked for.
     """
-    content = PROMPTS["valley"]().content
-    job = Compressor(model, tokenizer, content, folder=real_folder(WORK / "valley"))
-
-    def scored() -> Mapping[str, torch.Tensor]:
-        return token_scores(model, job.cache, [*job.repetitions, *job.recitations]).together()
-
-    return job.work.tensors("scores-by-effect", scored)
+    request = CompressionRequest(PROMPTS["valley"]().content)
+    job = CompressionRun(model, tokenizer, request, folder=real_folder(WORK / "valley"))
+    stored = job.resume.load_tensors("scores-by-effect")
+    if stored is None:
+        scores = token_scores(model, job.cache, [*job.repetitions, *job.recitations]).together()
+        stored = job.resume.save_tensors("scores-by-effect", scores)
+    return stored
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Time and memory of very long prompts, compressed piece by piece on a small random Llama.
 
 `python -m benchmarks.suites.compression.long` compresses prompts of 4k to 32k tokens, each in a process of
-its own, once with sizes that add up and once with all pieces compacted to `TOTAL` tokens. Seconds are those
-of the processor.
+its own. Seconds are those of the processor.
 """
 
 import argparse
@@ -17,10 +16,11 @@ from typing import Any
 
 import torch
 
-from attangent.compression.pieces import compress_pieces
+from attangent import compress
 
 LENGTHS = (4096, 8192, 16384, 32768)
-CONTEXT, SIZE, TOTAL = 2048, 64, 256
+CONTEXT = 2048
+SIZE = 64
 _WORDS = ["river", "stone", "lamp", "winter", "garden", "seven", "mayor", "train", "silver", "bread"]
 
 
@@ -50,18 +50,19 @@ def small_model() -> Any:
     return LlamaForCausalLM(LlamaConfig(vocab_size=128, max_position_embeddings=CONTEXT, **sizes)).eval()
 
 
-def measured(length: int, total: int | None) -> dict[str, Any]:
+def measured(length: int) -> dict[str, Any]:
     """One compression in this process."""
     torch.set_num_threads(1)
-    model, draw = small_model(), Random(0)
+    model = small_model()
+    draw = Random(0)
     text = " ".join(draw.choice(_WORDS) for _ in range(length // 3))[:length]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
-    found = compress_pieces(model, Letters(), text, SIZE, total=total)
+    found = compress(model, Letters(), text, SIZE)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "tokens": length,
-        "tokens for each head": found.size,
+        "tokens per head": found.size,
         "seconds": round(time.process_time() - started, 1),
         "peak MB": round(peak / 1024),
         "MB before": round(before / 1024),
@@ -72,23 +73,15 @@ def measured(length: int, total: int | None) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
-    parser.add_argument("--one", type=int, nargs=2, help="LENGTH TOTAL in this process; total 0 for none")
+    parser.add_argument("--one", type=int, help="a length to measure in this process")
     given = parser.parse_args(arguments)
     if given.one:
-        print(json.dumps(measured(given.one[0], given.one[1] or None)))
+        print(json.dumps(measured(given.one)))
         return
-    for total in (0, TOTAL):
-        for length in given.lengths.split(","):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.suites.compression.long",
-                "--one",
-                length,
-                str(total),
-            ]
-            ran = subprocess.run(command, check=True, capture_output=True, text=True)
-            print(ran.stdout.strip(), flush=True)
+    for length in given.lengths.split(","):
+        command = [sys.executable, "-m", "benchmarks.suites.compression.long", "--one", length]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True)
+        print(ran.stdout.strip(), flush=True)
 
 
 if __name__ == "__main__":

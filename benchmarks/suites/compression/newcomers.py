@@ -24,10 +24,11 @@ from typing import Any
 import torch
 
 from attangent._core.files import write_json
-from attangent.compression.compressor import Compressor
-from attangent.compression.folder import answer_behind
-from attangent.compression.quiz.answers import ANSWER_TOKENS, Way, answers_by, holds_words
-from attangent.compression.result import load_compressed
+from attangent.compression import CompressionRequest, load_compressed
+from attangent.compression.pipeline import CompressionRun
+from attangent.compression.prompt_cache import PromptForm
+from attangent.compression.quiz import ANSWER_TOKENS, answers_by, holds_words
+from attangent.compression.session import generate_text
 from benchmarks.harness import folders
 from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder
 
@@ -67,11 +68,12 @@ def reader_counts(name: str, out: Path) -> dict[str, int]:
     lines = (TEXTS / f"{name}_questions.tsv").read_text().splitlines()
     asked, words = zip(*(line.split("\t") for line in lines), strict=True)
     chat = [{"role": "system", "content": (TEXTS / f"{name}.txt").read_text().strip()}]
-    job = Compressor(model, tokenizer, chat)
+    job = CompressionRun(model, tokenizer, CompressionRequest(chat))
     rows = [job.reader.question(tokenizer, question) for question in asked]
-    full = answers_by(model, tokenizer, rows, Way.full(job.cache), ANSWER_TOKENS)
+    full = answers_by(model, tokenizer, rows, PromptForm.full(job.cache), ANSWER_TOKENS)
     reader = load_compressed(model, tokenizer, out)
-    small = [answer_behind(model, tokenizer, reader, text, ANSWER_TOKENS, 0.0, 0) for text in asked]
+    rows = [reader.question(tokenizer, text) for text in asked]
+    small = [generate_text(model, tokenizer, ids, ANSWER_TOKENS) for ids in rows]
     return {"questions": len(asked), "full": _right(full, words), "behind": _right(small, words)}
 
 

@@ -14,19 +14,18 @@ import torch
 
 from attangent.adapters.products import fast_products
 from attangent.attention import RaggedState
-from attangent.compression.capture import prefill, whole_prompt
-from attangent.compression.compressor import Compressor
-from attangent.compression.distilling.distill import Distillation, distill_states
-from attangent.compression.fit import fit_states
-from attangent.compression.methods.anchors import pick, refitted
+from attangent.compression.attribution import Chosen, Scores, best_tokens
+from attangent.compression.capture import prefill
+from attangent.compression.distilling import Distillation, distill_states
 from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.methods.plain import STEPS, PlainMethod
-from attangent.compression.methods.scoring import best_tokens
-from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
+from attangent.compression.pipeline import CompressionRun, fit_states
+from attangent.compression.problem import HeadProblem, Solution, refined, refitted
 from attangent.compression.prompt import tokens_of
-from attangent.compression.quiz.answers import continuations
-from attangent.compression.refine import refined
-from attangent.compression.text import SINKS
+from attangent.compression.prompt_cache import PromptForm
+from attangent.compression.quiz import continuations
+from attangent.compression.text import LENGTH, SINKS, Calibration, pieces
+from attangent.papers.p1_prefix.prompt_states import anchors
 from benchmarks.harness.child import Unavailable
 from benchmarks.harness.folders import ENVIRONMENTS
 from benchmarks.suites.compression.grid import WITH_MASSES
@@ -35,6 +34,7 @@ ENVIRONMENT = ENVIRONMENTS / "kvpress"
 KVPRESS = "kvpress==0.5.5"
 _FROM_SCRATCH = 0.02
 """The rate of tokens that nothing was fitted to."""
+_PIECES = 16
 _SUMMARY = "Summarise the text above. Keep every name and number."
 
 
@@ -58,38 +58,51 @@ def timed(method: str, size: int, make: Callable[[], dict[str, Any]]) -> Entry:
     return Entry(method, size, time.process_time() - started, states)
 
 
-def attention_matching(job: Compressor, size: int) -> Entry:
+def attention_matching(job: CompressionRun, size: int) -> Entry:
     """arXiv 2602.16284 as published, with equal sizes: tokens by orthogonal matching pursuit, masses by
     non-negative least squares, values by least squares, layer by layer on a repetition of the prompt."""
     _ = job.cache
-    return timed(
-        "Attention Matching",
-        size,
-        lambda: fit_states(job.model, job.cache, job.repeated, size, "anchors"),
-    )
+    return timed("Attention Matching", size, lambda: _matched(job, repeated(job), _equal(job, size)))
 
 
-class MatchingBySizes(CompressionMethod):
-    """The fit of Attention Matching with so many tokens for each head as a model's heads need in general."""
+class MatchingMethod(CompressionMethod):
+    """The fit of Attention Matching: tokens picked head by head, only their number is chosen beforehand."""
 
-    name = "matching by sizes"
+    name = "matching"
+    queries = None
 
-    def __init__(self, counts: dict[str, list[int]]):
-        self.counts = counts
+    def choose(self, scores: Scores, size: int) -> Chosen:
+        return {name: [torch.arange(size) for _ in layer] for name, layer in scores.items()}
 
-    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
-        heads = zip(layer.heads(), self.counts[layer.call.layer], strict=True)
-        return layer.state([refitted(problem, pick(problem, count)) for problem, count in heads])
+    def fit_head(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
+        return anchors(problem, len(chosen))
 
 
-def matching_by_sizes(job: Compressor, size: int, scores: dict[str, torch.Tensor]) -> Entry:
+def _matched(job: CompressionRun, text: Calibration, counts: dict[str, list[int]]) -> dict[str, Any]:
+    chosen = {name: [torch.arange(count) for count in heads] for name, heads in counts.items()}
+    return fit_states(job.model, job.cache, text, MatchingMethod(), chosen)
+
+
+def _equal(job: CompressionRun, size: int) -> dict[str, list[int]]:
+    return {name: [size] * len(keys) for name, (keys, _) in job.cache.layers.items()}
+
+
+def repeated(job: CompressionRun) -> Calibration:
+    """The repetitions of a prompt as text to fit on."""
+    return Calibration.of([turn.ids for turn in job.repetitions])
+
+
+def equal_anchors(job: CompressionRun, size: int) -> Entry:
+    """The same fit on text that the model writes and on pieces of the prompt."""
+    cut_prompt = pieces(job.ids, LENGTH, _PIECES, job.request.seed)
+    text = Calibration.of([*job.other_text(), *cut_prompt])
+    return timed("anchors", size, lambda: _matched(job, text, _equal(job, size)))
+
+
+def matching_by_sizes(job: CompressionRun, size: int, scores: dict[str, torch.Tensor]) -> Entry:
     """Attention Matching with sizes by head measured once for a model, on another prompt's scores."""
-    method = MatchingBySizes(sizes_by_head(scores, size, len(job.ids)))
-    return timed(
-        "Attention Matching, sizes by head",
-        size,
-        lambda: fit_states(job.model, job.cache, job.repeated, size, method),
-    )
+    counts = sizes_by_head(scores, size, len(job.ids))
+    return timed("Attention Matching, sizes by head", size, lambda: _matched(job, repeated(job), counts))
 
 
 def sizes_by_head(scores: dict[str, torch.Tensor], size: int, tokens: int) -> dict[str, list[int]]:
@@ -113,28 +126,30 @@ def sizes_by_head(scores: dict[str, torch.Tensor], size: int, tokens: int) -> di
 class WeightedPlain(PlainMethod):
     """What `plain` does, with masses that are fitted and refined in the place of masses of one."""
 
-    def solved(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
+    def fit_head(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
         return refined(problem, refitted(problem, chosen), STEPS)
 
 
-def weighted_plain(job: Compressor, size: int) -> Entry:
+def weighted_plain(job: CompressionRun, size: int) -> Entry:
     """The tokens of `plain` on the same text with masses of their own, to see what masses are worth."""
-    method, cache, text = WeightedPlain(), job.cache, job.recall_text
-    kept = method.kept(job.scores, size)
+    method = WeightedPlain()
+    cache = job.cache
+    text = job.calibration
+    chosen = method.choose(job.scores, size)
 
     def fitted() -> dict[str, Any]:
         with fast_products(job.model):
-            return fit_states(job.model, cache, text, size, method, kept=kept)
+            return fit_states(job.model, cache, text, method, chosen)
 
     return timed(WITH_MASSES, size, fitted)
 
 
-def cut(job: Compressor, size: int) -> Entry:
+def cut(job: CompressionRun, size: int) -> Entry:
     """The first tokens of the prompt as they are."""
     return timed("prompt cut", size, lambda: first_tokens(job, size))
 
 
-def first_tokens(job: Compressor, size: int) -> dict[str, Any]:
+def first_tokens(job: CompressionRun, size: int) -> dict[str, Any]:
     return {
         name: RaggedState.of(
             [k[:size] for k in keys], [v[:size] for v in values], [torch.ones(size) for _ in keys]
@@ -143,7 +158,7 @@ def first_tokens(job: Compressor, size: int) -> dict[str, Any]:
     }
 
 
-def cartridge(job: Compressor, size: int, steps: int) -> Entry:
+def cartridge(job: CompressionRun, size: int, steps: int) -> Entry:
     """What peft's CARTRIDGE trains, the cache of the first tokens, on the text of our distillation.
 
     Masses are trained too, which peft's has not: it can only gain by them.
@@ -157,17 +172,15 @@ def cartridge(job: Compressor, size: int, steps: int) -> Entry:
     )
 
 
-def summary(job: Compressor, size: int) -> Entry:
+def summary(job: CompressionRun, size: int) -> Entry:
     """What the model itself writes when asked for a summary of this length."""
     started = time.process_time()
     asked = job.reader.question(job.tokenizer, _SUMMARY)
-    (text,) = continuations(
-        job.model, job.tokenizer, [asked], job.cache.length, whole_prompt(job.cache), size
-    )
+    (text,) = continuations(job.model, job.tokenizer, [asked], PromptForm.full(job.cache), size)
     return Entry("summary", size, time.process_time() - started, text=text)
 
 
-def summarised(job: Compressor, text: str) -> Any:
+def summarised(job: CompressionRun, text: str) -> Any:
     """The cache of a summary as the system message."""
     chat = [{"role": "system", "content": text}]
     ids = tokens_of(job.tokenizer, job.tokenizer.apply_chat_template(chat, tokenize=False))
@@ -197,7 +210,7 @@ class Presses:
     All that is `wanted`, presses with sizes, is made when the first of them is asked for, in one process.
     """
 
-    def __init__(self, job: Compressor, wanted: Sequence[tuple[str, int]], place: Path):
+    def __init__(self, job: CompressionRun, wanted: Sequence[tuple[str, int]], place: Path):
         self.job, self.wanted, self.place = job, wanted, place
 
     @cached_property

@@ -17,10 +17,9 @@ import torch
 from torch import Tensor
 
 from attangent._core.files import write_json
-from attangent.compression.attribution import token_scores
-from attangent.compression.compressor import Compressor
-from attangent.compression.fit import unfitted_states
-from attangent.compression.methods.scoring import best_tokens
+from attangent.compression import CompressionRequest
+from attangent.compression.attribution import best_tokens, token_scores
+from attangent.compression.pipeline import CompressionRun
 from benchmarks.harness import folders
 from benchmarks.suites.compression.means import FULL
 from benchmarks.suites.compression.prompts import PROMPTS, TASKS, Prompt
@@ -41,16 +40,16 @@ def plain_text(prompt: Prompt) -> Prompt:
     return replace(prompt, content=message["content"], questions=asked, paragraph=True)
 
 
-def selected(job: Compressor, size: int) -> Entry:
+def selected(job: CompressionRun, size: int) -> Entry:
     """The most attended tokens of a repetition, unchanged."""
 
     def scores() -> Mapping[str, Tensor]:
         return token_scores(job.model, job.cache, job.repetitions).attention
 
-    return timed(SELECTION, size, lambda: unfitted_states(job.cache, best_tokens(scores(), size)))
+    return timed(SELECTION, size, lambda: job.cache.chosen_states(best_tokens(scores(), size), None))
 
 
-def rows_of(job: Compressor, prompt: Prompt, times: Sequence[int] = TIMES) -> list[dict[str, Any]]:
+def rows_of(job: CompressionRun, prompt: Prompt, times: Sequence[int] = TIMES) -> list[dict[str, Any]]:
     """One row for the full prompt, and one for each method and size."""
     rows, ratio = list(measure_prompt(job, prompt, times, METHODS)), Ratio(job)
     sizes = {row["times"]: row["size"] for row in rows if row["method"] == METHODS[0]}
@@ -92,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in given.prompts or TASKS["facts"]:
         if not any(row["prompt"] == name for row in known):
             prompt = plain_text(PROMPTS[name]())
-            known += rows_of(Compressor(model, tokenizer, prompt.content), prompt)
+            known += rows_of(CompressionRun(model, tokenizer, CompressionRequest(prompt.content)), prompt)
             if name in TASKS["facts"]:
                 write_json(RESULTS, known)
     print(table(known))

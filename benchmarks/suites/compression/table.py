@@ -18,9 +18,9 @@ from torch import Tensor
 
 from attangent._core.files import real_folder
 from attangent.compression.capture import run
-from attangent.compression.compressor import Compressor
-from attangent.compression.methods import method_named
-from attangent.compression.quiz.answers import Answer, Way, answers_by
+from attangent.compression.pipeline import CompressionRun
+from attangent.compression.prompt_cache import PromptForm
+from attangent.compression.quiz import Answer, answers_by
 from benchmarks.harness import folders
 from benchmarks.harness.child import Unavailable
 from benchmarks.suites.compression.grid import (
@@ -39,6 +39,7 @@ from benchmarks.suites.compression.rivals import (
     attention_matching,
     cartridge,
     cut,
+    equal_anchors,
     matching_by_sizes,
     summarised,
     summary,
@@ -53,7 +54,7 @@ Scores = Callable[[], Mapping[str, Tensor]]
 
 
 def measure_prompt(
-    job: Compressor,
+    job: CompressionRun,
     prompt: Prompt,
     times: Sequence[int],
     methods: Sequence[str],
@@ -81,7 +82,7 @@ def measure_prompt(
                 print(f"left out: {reason}")
 
 
-def _entry(job: Compressor, method: str, size: int, presses: Presses, scores: Scores) -> Entry:
+def _entry(job: CompressionRun, method: str, size: int, presses: Presses, scores: Scores) -> Entry:
     if method in PRESSES:
         return presses.entry(method, size)
     if method == MATCHING[1]:
@@ -93,34 +94,43 @@ def _entry(job: Compressor, method: str, size: int, presses: Presses, scores: Sc
     rivals = {
         MATCHING[0]: attention_matching,
         WITH_MASSES: weighted_plain,
+        "anchors": equal_anchors,
         "prompt cut": cut,
         "summary": summary,
     }
     return rivals[method](job, size) if method in rivals else _ours(job, method, size)
 
 
-def _ours(job: Compressor, method: str, size: int) -> Entry:
+def _ours(job: CompressionRun, method: str, size: int) -> Entry:
     """Our own method from the beginning: seconds of reading, sampling, scoring and fitting, each of which is
     done once for a prompt and counts for every size."""
     own = _own(job)
-    parts = {"texts": lambda: own.recall_text, f"{method}-{size}": lambda: own.fit(size, method)}
-    if method_named(method).by_scores:
-        parts = {"texts": parts["texts"], "scores": lambda: own.scores, **parts}
-    seconds = [own.work.notes(f"seconds-{part}", partial(_seconds, work)) for part, work in parts.items()]
+    parts = {
+        "texts": lambda: own.calibration,
+        "scores": lambda: own.scores,
+        f"{method}-{size}": lambda: own.fit(size, method),
+    }
+    seconds = [_noted(own, f"seconds-{part}", partial(_seconds, work)) for part, work in parts.items()]
     return Entry(method, size, sum(seconds), own.fit(size, method).states)
 
 
-def _own(job: Compressor) -> Compressor:
+def _own(job: CompressionRun) -> CompressionRun:
     """The same prompt in a folder of our own method, so that nothing of it was made for somebody else."""
     return job if job.folder is None else replace(job, folder=real_folder(job.folder / "ours"))
 
 
-def _distilled(job: Compressor, method: str, size: int) -> Entry:
+def _distilled(job: CompressionRun, method: str, size: int) -> Entry:
     """One of our own methods, then distillation for as long as the text needs."""
     start = method.partition(",")[0]
     before, own = _ours(job, start, size).seconds or 0.0, _own(job)
     entry = timed(method, size, lambda: own.distill(own.fit(size, start)).states)
     return replace(entry, seconds=before + (entry.seconds or 0.0))
+
+
+def _noted(job: CompressionRun, name: str, make: Callable[[], Any]) -> Any:
+    """What was noted under this name, or what `make` gives, which is noted."""
+    stored = job.resume.load_json(name)
+    return job.resume.save_json(name, make()) if stored is None else stored
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -133,47 +143,49 @@ def _seconds(work: Callable[[], Any]) -> float:
 class Ratio:
     """KL(full || other) / KL(full || none) on held-out text; the full prompt and none are asked only once."""
 
-    def __init__(self, job: Compressor):
+    def __init__(self, job: CompressionRun):
         self.job = job
 
     @cached_property
     def full(self) -> Tensor:
-        return self._said(Way.full(self.job.cache))
+        return self._said(PromptForm.full(self.job.cache))
 
     @cached_property
     def none(self) -> float:
-        return self._distance(Way.none())
+        return self._distance(PromptForm.none())
 
-    def of(self, way: Way) -> float:
+    def of(self, way: PromptForm) -> float:
         return self._distance(way) / self.none
 
-    def _said(self, way: Way) -> Tensor:
+    def _said(self, way: PromptForm) -> Tensor:
         text = self.job.held_out
         with torch.no_grad():
             logits = run(self.job.model, text.ids, way.offset, way.handler).logits
         return logits[text.valid].float().log_softmax(dim=-1)
 
-    def _distance(self, way: Way) -> float:
+    def _distance(self, way: PromptForm) -> float:
         return (self.full.exp() * (self.full - self._said(way))).sum(dim=-1).mean().item()
 
 
-def _measured(job: Compressor, prompt: Prompt, entry: Entry, times: int, ratio: Ratio) -> dict[str, Any]:
+def _measured(job: CompressionRun, prompt: Prompt, entry: Entry, times: int, ratio: Ratio) -> dict[str, Any]:
     seconds = None if entry.seconds is None else round(entry.seconds, 1)
     about = {"method": entry.method, "times": times, "size": entry.size, "seconds": seconds}
     if entry.states is None:
         cache = summarised(job, entry.text or "")
-        way, bytes_ = Way.full(cache), cache.number_of_bytes
+        way, bytes_ = PromptForm.full(cache), cache.number_of_bytes
     else:
         tensors = [tensor for state in entry.states.values() for tensor in state.state_dict().values()]
         bytes_ = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        way = Way.compressed(job.cache, entry.states)
+        way = PromptForm.compressed(job.cache, entry.states)
     return _row(job, prompt, about | {"bytes": bytes_, "ratio": round(ratio.of(way), 4)}, way)
 
 
-def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way | None) -> dict[str, Any]:
+def _row(
+    job: CompressionRun, prompt: Prompt, about: dict[str, Any], way: PromptForm | None
+) -> dict[str, Any]:
     """One row; `way` is None for the full prompt, whose answers are known to all others."""
-    full = job.work.notes("said-full", lambda: _said(job, prompt, Way.full(job.cache)))
-    none = job.work.notes("said-none", lambda: _said(job, prompt, Way.none()))
+    full = _noted(job, "said-full", lambda: _said(job, prompt, PromptForm.full(job.cache)))
+    none = _noted(job, "said-none", lambda: _said(job, prompt, PromptForm.none()))
     said = full if way is None else _said(job, prompt, way)
     answers = list(zip(prompt.questions, full, said, none, strict=True))
     right = [_right(*answer) for answer in answers]
@@ -191,7 +203,7 @@ def _row(job: Compressor, prompt: Prompt, about: dict[str, Any], way: Way | None
     return found
 
 
-def _said(job: Compressor, prompt: Prompt, way: Way) -> list[str]:
+def _said(job: CompressionRun, prompt: Prompt, way: PromptForm) -> list[str]:
     """The answer to every question, up to the first paragraph's end where the prompt says so."""
     rows = [job.reader.question(job.tokenizer, question) for question, _ in prompt.questions]
     said = answers_by(job.model, job.tokenizer, rows, way, prompt.tokens) if rows else []

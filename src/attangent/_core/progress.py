@@ -1,11 +1,17 @@
 """Progress bars on a terminal or in a notebook; none elsewhere."""
 
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Advance = Callable[[int], Any]
+"""Called with the amount of work just done."""
+Progress = Callable[[str, int, int], Any]
+"""Called with the name of a stage, the work done and the total."""
 
 
 class Bars:
@@ -41,6 +47,58 @@ class Bars:
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(**fields)
         self._bars.update(self._tasks[name], completed=done, **fields)
+
+
+class Stages:
+    """Named stages of a job: reports the progress of each and adds up its seconds.
+
+    Args:
+        progress: Called whenever a stage advances.
+
+    Example:
+        >>> stages = Stages(lambda name, done, total: print(name, done, "of", total))
+        >>> with stages.stage("fitting", 2) as advance:
+        ...     advance(2)
+        fitting 0 of 2
+        fitting 2 of 2
+    """
+
+    def __init__(self, progress: Progress | None = None):
+        self.progress = progress
+        self.seconds: dict[str, float] = {}
+        self.purpose = ""
+
+    @contextmanager
+    def named(self, purpose: str) -> Iterator[None]:
+        """Add a purpose to the names of the stages in this context: "fitting for peft"."""
+        self.purpose = f" {purpose}"
+        try:
+            yield
+        finally:
+            self.purpose = ""
+
+    @contextmanager
+    def stage(self, name: str, total: int) -> Iterator[Advance]:
+        """Time a stage; yield a function to call with the amount of work just done."""
+        started = time.perf_counter()
+        label = name + self.purpose
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            if self.progress is not None:
+                self.progress(label, done, total)
+
+        advance(0)
+        try:
+            yield advance
+        finally:
+            self.seconds[label] = self.seconds.get(label, 0.0) + time.perf_counter() - started
+
+
+def no_progress(done: int) -> None:
+    """Report nothing."""
 
 
 def track(steps: Sequence[T], name: str, quiet: bool = False) -> Iterable[T]:

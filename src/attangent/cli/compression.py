@@ -1,166 +1,143 @@
-"""The commands `compress` and `generate`. Heavy imports wait until one of them runs."""
+"""The commands `compress`, `generate` and `chat`. Heavy imports wait until one of them runs."""
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from attangent._core.checks import check_not_negative, check_size, has_words
 from attangent._core.errors import AttangentError, loading
 from attangent._core.progress import Bars
-from attangent.cli.common_options import AsJson, Quiet, Seed, hint
+from attangent.cli.common_options import AsJson, Quiet, Seed
 
 if TYPE_CHECKING:
-    from attangent.compression.report import Report
+    from attangent.compression import ChatSession, Report
 
 _REPORT = "report.json"
 _MOST_TOKENS = 100_000
 GOAL_NOT_MET = 3
-"""The exit code where the caps came before the goal."""
+"""Exit code if a bound was reached before the goal."""
+
+Model = Annotated[str, typer.Option(help="Causal language model: a folder or a Hub id.")]
+Adapter = Annotated[
+    Path | None,
+    typer.Option(help="Folder that `attangent compress` or `tune` wrote; none uses the bare model."),
+]
 
 
 def compress(
-    model: Annotated[str, typer.Option(help="A causal language model: a folder or a hub id.")],
+    model: Model,
     prompt: Annotated[
-        Path,
-        typer.Option(help="The prompt: a text or Markdown file, or the first messages of a chat (.json)."),
+        Path, typer.Option(help="Prompt: a text or Markdown file, or the first messages of a chat (.json).")
     ],
-    out: Annotated[Path, typer.Option(help="The folder to write the adapter and its report to.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the adapter and its report to.")],
     keep: Annotated[
-        float, typer.Option(help="The part of the answers to keep; 0 takes --size as it is.")
+        float, typer.Option(help="Fraction of the answers to keep; 0 takes --size without a search.")
     ] = 0.95,
     size: Annotated[
-        int | None, typer.Option(help="The most virtual tokens for each KV head, in the mean.")
-    ] = None,
-    total: Annotated[
         int | None,
-        typer.Option(help="The most virtual tokens for each KV head of all pieces of a very long prompt."),
+        typer.Option(help="Maximum average number of virtual tokens per KV head; 64 with --keep 0."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Look for a better size no longer than this.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop searching for a better size after this many seconds.")
+    ] = None,
     method: Annotated[
-        str,
-        typer.Option(
-            help="recall, plain (what other engines can hold), anchors; rivals: select, merge, elu."
-        ),
+        Literal["recall", "plain"],
+        typer.Option(help="recall fits each head as it needs; plain suits engines with ordinary KV caches."),
     ] = "recall",
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="The smallest size whose KL ratio is at most this; replaces --keep and --size."),
-    ] = None,
     distill: Annotated[
         int | None,
         typer.Option(
-            help="Steps of training where the closed form falls short of the goal: 0 for none, by default as "
-            "many as the text needs. With --keep 0 there are none by default."
+            help="Steps of training when the closed form misses the goal; 0 trains never. By default as many "
+            "as the text needs, and none with --keep 0."
         ),
     ] = None,
     ask: Annotated[
-        Path | None, typer.Option(help="Questions, one per line; after a tab, words the answer should have.")
+        Path | None,
+        typer.Option(help="File with a question per line; after a tab, words that the answer should have."),
     ] = None,
     calibration: Annotated[
         Path | None,
-        typer.Option(help="Texts to fit on, one per line; by default the model writes its own."),
+        typer.Option(help="File with a text per line to fit on; by default the model writes its own."),
     ] = None,
     export: Annotated[
-        str | None, typer.Option(help="peft: also write a CARTRIDGE adapter that plain peft loads.")
+        Literal["peft"] | None, typer.Option(help="Also write a CARTRIDGE adapter that plain peft loads.")
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Take a text file as it is, not as the system message of a chat.")
+        bool, typer.Option("--plain", help="Read a text file unchanged, not as the system message of a chat.")
     ] = False,
     seed: Seed = 0,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a long prompt into a small adapter that still answers, and say how many answers were kept.
+    """Turn a long prompt into a small adapter that still answers, and report how many answers were kept.
 
-    Questions are made from the prompt itself. The smallest size that keeps enough of their answers is looked
-    for; where the caps come first, the best is written and the exit code is 3. A run that was cut off goes on
-    where it stopped when the same command is given again.
+    Questions are made from the prompt itself. `compress` finds the smallest size that keeps enough of their
+    answers. If a bound is reached first, it writes the best result and exits with code 3. The same command
+    resumes an interrupted run.
     """
     text = _read(prompt)
     questions = _questions(ask)
-    given = None if calibration is None else _lines(calibration)
+    texts = None if calibration is None else _lines(calibration)
     _check_out(out)
-    from attangent.compression.export import check_export
-    from attangent.compression.request import Order
+    from attangent.compression import CompressionRequest, compress_to_folder
 
-    check_export(export)
-
-    order = Order(keep, size, seconds, method, tolerance, distill, total)
-    order.check()
+    request = CompressionRequest(
+        text, keep, size, seconds, method, distill, texts, questions, seed=seed, export=export
+    )
     network, tokenizer = _load(model)
-    from attangent.compression.folder import compress_to_folder
-
+    request = replace(request, prompt=_prompt(text, prompt, tokenizer, plain))
     with Bars(quiet or json_) as bars:
-        report = compress_to_folder(
-            network,
-            tokenizer,
-            _prompt(text, prompt, tokenizer, plain),
-            out,
-            order,
-            questions=questions,
-            calibration=given,
-            seed=seed,
-            export=export,
-            progress=bars.show,
-        )
+        report = compress_to_folder(network, tokenizer, request, out, bars.show)
     _show(report, model, out, json_, quiet)
     if report.goal and not report.goal["met"]:
         raise typer.Exit(GOAL_NOT_MET)
 
 
 def generate(
-    text: Annotated[str, typer.Argument(help="What is asked behind the prompt.")],
-    model: Annotated[str, typer.Option(help="The model of the compressed prompt: a folder or a hub id.")],
-    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` or `tune` wrote.")],
-    tokens: Annotated[int, typer.Option(help="At most so many new tokens.")] = 64,
+    text: Annotated[str, typer.Argument(help="Question to a compressed prompt, or text to continue.")],
+    model: Model,
+    adapter: Adapter = None,
+    tokens: Annotated[int, typer.Option(help="Maximum number of new tokens.")] = 64,
     temperature: Annotated[
-        float, typer.Option(help="0 takes the likeliest tokens; above, tokens are drawn.")
+        float, typer.Option(help="0 takes the most likely tokens; above 0, tokens are drawn.")
     ] = 0.0,
     seed: Seed = 0,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Answer behind a compressed prompt, at the cost of no prompt."""
+    """Generate an answer with a compressed prompt, a tuned model or a bare one."""
     _check_tokens(tokens)
     check_not_negative("temperature", temperature)
     if not has_words(text):
-        raise AttangentError(f"the text is {text!r}, expected something to be asked, in whole letters")
-    from attangent.tuning.folders.tuned import is_tuned
+        raise AttangentError(f"the text must have words in valid Unicode (got {text!r})")
+    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else _load(model)
+    from attangent.compression.session import generate_text, plain_ids
 
-    if is_tuned(adapter):
-        from attangent.tuning.folders.generating import continue_text
-
-        answer = continue_text(adapter, text, tokens, temperature, seed, model)
+    if adapter is None or _is_tuned(adapter):
+        ids = plain_ids(tokenizer, text)
     else:
-        network, tokenizer = _load(model)
-        from attangent.compression.folder import answer_behind
-        from attangent.compression.result import load_compressed
+        from attangent.compression import load_compressed
 
-        reader = load_compressed(network, tokenizer, adapter)
-        answer = answer_behind(network, tokenizer, reader, text, tokens, temperature, seed)
-    typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
-
-
-def _check_tokens(tokens: int) -> None:
-    if check_size("tokens", tokens) > _MOST_TOKENS:
-        raise AttangentError(f"tokens is {tokens:,}, expected at most {_MOST_TOKENS:,}: no answer is as long")
+        ids = load_compressed(network, tokenizer, adapter).question(tokenizer, text)
+    _print_answer(text, generate_text(network, tokenizer, ids, tokens, temperature, seed), json_)
 
 
 def chat(
-    model: Annotated[str, typer.Option(help="The model of the compressed prompt: a folder or a hub id.")],
-    adapter: Annotated[Path, typer.Option(help="A folder that `attangent compress` or `tune` wrote.")],
-    tokens: Annotated[int, typer.Option(help="At most so many new tokens in an answer.")] = 128,
+    model: Model,
+    adapter: Adapter = None,
+    tokens: Annotated[int, typer.Option(help="Maximum number of new tokens per answer.")] = 128,
     budget: Annotated[
         int | None,
-        typer.Option(help="Fold old turns into the state when more tokens than this have been said."),
+        typer.Option(help="Fold old turns into the state when the chat exceeds this many tokens."),
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Talk behind a compressed prompt, or with a tuned model; an empty line ends it.
+    """Chat with a compressed prompt, a tuned model or a bare one; an empty line ends the chat.
 
     With --json every turn is one line, an object with `asked` and `answer`.
     """
@@ -168,7 +145,7 @@ def chat(
     session = _session(model, adapter, budget)
     interactive = sys.stdin.isatty() and not json_
     if interactive and not quiet:
-        typer.echo("ask; an empty line ends it", err=True)
+        typer.echo("type a question; an empty line ends the chat", err=True)
     while True:
         try:
             text = input("> " if interactive else "")
@@ -176,22 +153,42 @@ def chat(
             return
         if not text.strip():
             return
-        answer = session.say(text, tokens)
-        typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
+        _print_answer(text, session.say(text, tokens), json_)
 
 
-def _session(model: str, adapter: Path, budget: int | None) -> Any:
-    """A chat with what `compress` or `tune` wrote."""
-    from attangent.compression.session import ChatSession
+def _check_tokens(tokens: int) -> None:
+    if check_size("tokens", tokens) > _MOST_TOKENS:
+        raise AttangentError(f"tokens must be at most {_MOST_TOKENS:,} (got {tokens:,})")
+
+
+def _print_answer(text: str, answer: str, json_: bool) -> None:
+    typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
+
+
+def _session(model: str, adapter: Path | None, budget: int | None) -> "ChatSession":
+    if _is_tuned(adapter) and budget is not None:
+        raise AttangentError("--budget cannot be used with a tuned model; leave it out")
+    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else _load(model)
+    from attangent.compression import ChatSession
+    from attangent.compression.prompt import BareReader
+
+    if adapter is None or _is_tuned(adapter):
+        return ChatSession(network, tokenizer, budget=budget, reader=BareReader())
+    return ChatSession.load(network, tokenizer, adapter, budget)
+
+
+def _is_tuned(adapter: Path | None) -> bool:
     from attangent.tuning.folders.tuned import is_tuned
 
-    if not is_tuned(adapter):
-        return ChatSession.load(*_load(model), adapter, budget=budget)
-    if budget is not None:
-        raise AttangentError("--budget is given for a tuned model, which has no state to fold turns into")
-    from attangent.tuning.folders.generating import TunedChat
+    return adapter is not None and is_tuned(adapter)
 
-    return TunedChat.load(adapter, model)
+
+def _load_tuned(adapter: Path | None, model: str) -> tuple[Any, Any]:
+    """Load a model that `attangent tune --task causal-lm` tuned, and its tokenizer."""
+    from attangent.tuning.folders.tuned import load_generator
+
+    assert adapter is not None
+    return load_generator(adapter, model)
 
 
 def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> None:
@@ -204,13 +201,13 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
         if report.export_line:
             typer.echo(f"for {report.export_line}")
-        hint(f"attangent chat --model {model} --adapter {out}")
+        typer.echo(f"next: attangent chat --model {model} --adapter {out}")
     for warning in report.warnings:
         typer.echo(f"warning: {warning}", err=True)
 
 
 def _load(model: str) -> tuple[Any, Any]:
-    """The model in float32 and its tokenizer."""
+    """Load a model in float32 and its tokenizer."""
     from attangent.adapters.hub import check_model_name, load_pretrained
 
     check_model_name(model)
@@ -220,9 +217,9 @@ def _load(model: str) -> tuple[Any, Any]:
 
     logging.disable_progress_bar()
     before = logging.get_verbosity()
-    logging.set_verbosity_error()  # what is wrong is said below, in one line
+    logging.set_verbosity_error()  # the error below says it in one line
     try:
-        with loading(f"no causal language model with a tokenizer could be loaded from {model}"):
+        with loading(f"cannot load a causal language model with a tokenizer from {model}"):
             tokenizer = load_pretrained(AutoTokenizer, model)
             options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
             loaded: Any = load_pretrained(AutoModelForCausalLM, model, **options)
@@ -232,8 +229,8 @@ def _load(model: str) -> tuple[Any, Any]:
     if about["missing_keys"]:
         raise AttangentError(
             f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "
-            f"{len(about['missing_keys']) - 1} more weights are missing; expected a model that writes text, "
-            "not an encoder"
+            f"{len(about['missing_keys']) - 1} more weights are missing; pass a model that writes text, not "
+            "an encoder"
         )
     return network.eval().requires_grad_(False), tokenizer
 
@@ -250,7 +247,7 @@ def _read(path: Path) -> str:
 
 
 def _prompt(text: str, path: Path, tokenizer: Any, plain: bool) -> Any:
-    """Chat messages for a .json file and, where the tokenizer knows chats, for text; else the text."""
+    """Return chat messages for a .json file, or for text if the tokenizer has a template; else the text."""
     if path.suffix == ".json":
         try:
             return json.loads(text)
@@ -264,22 +261,22 @@ def _questions(path: Path | None) -> list[tuple[str, str | None]]:
     if path is None:
         return []
     parts = [line.partition("\t") for line in _lines(path)]
-    found = [(question.strip(), expected.strip() or None) for question, _, expected in parts]
-    if not all(question for question, _ in found):
-        raise AttangentError(f"{path} has a line without a question, expected one in front of every tab")
-    return found
+    questions = [(question.strip(), expected.strip() or None) for question, _, expected in parts]
+    if not all(question for question, _ in questions):
+        raise AttangentError(f"{path} has a line without a question; write one before every tab")
+    return questions
 
 
 def _lines(path: Path) -> list[str]:
     lines = [line for line in _read(path).splitlines() if line.strip()]
     if not lines:
-        raise AttangentError(f"{path} is empty, expected one text per line")
+        raise AttangentError(f"{path} is empty; write one text per line")
     return lines
 
 
 def _check_out(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise AttangentError(f"cannot write to {out}: it is a file, expected a folder")
+        raise AttangentError(f"cannot write to {out}: it is a file; pass a folder")
     if not out.resolve().parent.is_dir():
         raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
 

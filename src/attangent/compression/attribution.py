@@ -1,81 +1,96 @@
-"""What each token of a prompt does, head by head, to what the model says behind it; to first order.
+"""Scores of a prompt's tokens: how much each head needs them, and the choice of the best."""
 
-Take token j from a head at one query: its output o moves by a_j (o - v_j), with a_j the attention that the
-query pays to j. With g the gradient of the margins log(p / (1 - p)) of the tokens that are said, these move
-by a_j g.(o - v_j). The size of that is the token's effect there.
-"""
-
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from attangent.adapters.call import AttentionCall
-from attangent.attention.backends.torch.portable import merged
-from attangent.compression.capture import PromptCache, by_kv_head, by_sequence, prompt_part, run
-from attangent.compression.text import Calibration, Turn
+from attangent._core.progress import Advance, no_progress
+from attangent.compression.capture import run
+from attangent.compression.layer_effects import LayerEffects, Listener, Room, leaf_embeddings
+from attangent.compression.prompt_cache import PromptCache
+from attangent.compression.text import SINKS, Calibration, Turn
 
 _AT_ONCE = 384
-"""The most tokens of the text that are read at once."""
+"""Maximum number of tokens of text read at a time."""
 _EFFECTS = 1 << 26
-"""The most effects that exist at once, for one query head of each KV head."""
-_CHUNK = 1 << 19
+"""Maximum number of effects in memory at a time, per query head of a KV head."""
 _LARGEST_MARGIN = 8.0
-"""What is said more surely than this counts as said whatever happens."""
+"""Answers more certain than this count as certain: their gradients say nothing about the prompt."""
+
+
+Scores = Mapping[str, Tensor] | Mapping[str, Sequence[Tensor]]
+"""Scores (m) of the prompt's tokens, by layer and KV head."""
+Chosen = Mapping[str, Sequence[Tensor]]
+"""Indices of the tokens to keep, in order, by layer and KV head."""
 
 
 @dataclass
 class TokenScores:
-    """By layer (Hkv, m): the largest attention that any query pays to a token, and its largest effect."""
+    """Scores (Hkv, m) by layer.
+
+    Attributes:
+        attention: Largest attention of any query to each token.
+        effect: Largest effect of each token on any query.
+    """
 
     attention: dict[str, Tensor]
     effect: dict[str, Tensor]
 
     def together(self) -> dict[str, Tensor]:
-        """Both, multiplied: tokens that are looked at, where looking at them changes what is said."""
+        """Return the product: high for tokens that are attended to and whose removal changes the answer."""
         return {name: attention * self.effect[name] for name, attention in self.attention.items()}
 
 
 def token_scores(
-    model: Any,
-    cache: PromptCache,
-    turns: Sequence[Turn],
-    progress: Callable[[int], Any] = lambda done: None,
+    model: Any, cache: PromptCache, turns: Sequence[Turn], progress: Advance = no_progress
 ) -> TokenScores:
-    """Scores of the prompt's tokens by the answers of `turns`, read behind the whole prompt.
+    """Score the prompt's tokens by the answers of `turns`, read after the whole prompt.
 
-    Effects are parts of the sum of all effects at the same query, so that each token that is said counts as
-    much as any other; where the prompt does less than usual they are smaller.
+    Head sizes follow from these scores: the best tokens of all heads together are kept.
+
+    Args:
+        model: A causal language model.
+        cache: The prompt.
+        turns: Questions with their answers.
+        progress: Called with the number of turns just read.
+
+    Returns:
+        The largest attention and effect of each token in each layer and KV head.
     """
-    found, room = TokenScores({}, {}), Room()
-    for some in _groups(turns, _at_once(cache)):
-        text = Calibration.of([turn.ids for turn in some])
-        heard = heard_layers(model, cache, text, [len(turn.asked) for turn in some], room)
-        sums = torch.stack([one.sums for one in heard.values()]).sum(dim=0)
-        parts = 1 / (sums + sums[text.valid].mean().clamp(min=1e-12))
-        for name, one in heard.items():
-            _note(found.attention, name, one.attention)
-            _note(found.effect, name, one.largest_effects(parts))
-        progress(len(some))
-    return found
+    scores = TokenScores({}, {})
+    room = Room()
+    for group in _groups(turns, _at_once(cache)):
+        text = Calibration.of([turn.ids for turn in group])
+        layers = layer_effects(model, cache, text, [len(turn.asked) for turn in group], room)
+        # Effects count relative to the sum of all effects on the same position, so that every token of an
+        # answer has the same weight. The mean in the denominator damps positions where the prompt does
+        # little: their relative effects are noise.
+        sums = torch.stack([effects.sums for effects in layers.values()]).sum(dim=0)
+        weights = 1 / (sums + sums[text.valid].mean().clamp(min=1e-12))
+        for name, effects in layers.items():
+            _keep_largest(scores.attention, name, effects.attention)
+            _keep_largest(scores.effect, name, effects.largest_effects(weights))
+        progress(len(group))
+    return scores
 
 
 def _at_once(cache: PromptCache) -> int:
-    """How many tokens of text are read at once: all their effects on this prompt exist together."""
+    """Return how many tokens of text to read at a time: their effects in all layers exist together."""
     each = sum(keys.shape[0] * keys.shape[1] for keys, _ in cache.layers.values())
     return max(1, min(_AT_ONCE, _EFFECTS // each))
 
 
-def _note(largest: dict[str, Tensor], name: str, scores: Tensor) -> None:
+def _keep_largest(largest: dict[str, Tensor], name: str, scores: Tensor) -> None:
     largest[name] = torch.maximum(largest[name], scores) if name in largest else scores
 
 
 def _groups(turns: Sequence[Turn], at_once: int) -> Iterator[list[Turn]]:
-    """Turns of like length, the longest first, so many together that there are at most so many tokens."""
+    """Group turns of similar length, the longest first, with at most `at_once` tokens per group."""
     group: list[Turn] = []
     for turn in sorted(turns, key=lambda turn: len(turn.ids), reverse=True):
         if group and len(group[0].ids) * (len(group) + 1) > at_once:
@@ -86,162 +101,61 @@ def _groups(turns: Sequence[Turn], at_once: int) -> Iterator[list[Turn]]:
         yield group
 
 
-class Room:
-    """Memory for large tensors that is used again for the next ones: to get it anew takes longer than to
-    fill it."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, Tensor] = {}
-
-    def empty(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
-        """A tensor whose numbers are not set; what was had by this name before is no longer valid."""
-        size = math.prod(shape)
-        if name not in self._parts or self._parts[name].numel() < size:
-            self._parts[name] = like.new_empty(size)
-        return self._parts[name][:size].view(*shape)
-
-
-def heard_layers(
+def layer_effects(
     model: Any, cache: PromptCache, text: Calibration, asked: Sequence[int], room: Room | None = None
-) -> Mapping[str, "HeardLayer"]:
-    """Attention to the prompt and effects of its tokens in every layer while the text is read."""
-    listener = _Listener(cache, text.valid, room or Room())
+) -> Mapping[str, LayerEffects]:
+    """Return the effects of the prompt's tokens in every layer while the text is read.
+
+    `asked` has the number of tokens of each sequence that belong to its question.
+    """
+    listener = Listener(cache, text.valid, room)
     first = max(0, min(asked) - 1)
-    with torch.enable_grad(), _leaf_embeddings(model) as leaves:
+    with torch.enable_grad(), leaf_embeddings(model) as leaves:
         spoken = text.ids.shape[1] - first
         logits = run(model, text.ids, cache.length, listener, logits_to_keep=spoken).logits
-        counted, ids = _counted(text.valid, asked)[:, first:], text.ids[:, first:].to(logits.device)
-        torch.autograd.grad(margins(logits, ids, counted).sum(), leaves)
+        answered = text.valid & (torch.arange(text.ids.shape[1]) >= torch.tensor(asked).unsqueeze(1))
+        ids = text.ids[:, first:].to(logits.device)
+        torch.autograd.grad(margins(logits, ids, answered[:, first:]).sum(), leaves)
     return listener.layers
 
 
-@contextmanager
-def _leaf_embeddings(model: Any) -> Iterator[list[Tensor]]:
-    """Embeddings that are read meanwhile are put into the list; gradients end there."""
-    leaves: list[Tensor] = []
+def margins(
+    logits: Float[Tensor, "batch length vocabulary"],
+    ids: Int[Tensor, "batch length"],
+    counted: Bool[Tensor, "batch length"],
+) -> Float[Tensor, " tokens"]:
+    """Return log(p / (1 - p)) of the `counted` tokens, with p from the logits of the token before.
 
-    def note(module: Any, given: Any, output: Tensor) -> Tensor:
-        leaves.append(output.detach().requires_grad_())
-        return leaves[-1]
-
-    hook = model.get_input_embeddings().register_forward_hook(note)
-    try:
-        yield leaves
-    finally:
-        hook.remove()
-
-
-def margins(logits: Tensor, ids: Tensor, counted: Tensor) -> Tensor:
-    """log(p / (1 - p)) of the tokens (B, L) that are `counted`, each by the logits of the one before."""
-    places = counted[:, 1:].to(logits.device)
-    chances = logits[:, :-1][places].float().log_softmax(dim=-1)
-    log_p = chances.gather(1, ids[:, 1:][places].unsqueeze(1)).squeeze(1).clamp(max=-1e-5)
+    Unlike log p, the margin keeps growing where an answer is nearly certain, and so does its gradient.
+    """
+    predicted = counted[:, 1:].to(logits.device)
+    chances = logits[:, :-1][predicted].float().log_softmax(dim=-1)
+    log_p = chances.gather(1, ids[:, 1:][predicted].unsqueeze(1)).squeeze(1).clamp(max=-1e-5)
     return (log_p - torch.log(-torch.expm1(log_p))).clamp(-_LARGEST_MARGIN, _LARGEST_MARGIN)
 
 
-def _counted(valid: Tensor, asked: Sequence[int]) -> Tensor:
-    """Which tokens (B, L) are part of an answer."""
-    return valid & (torch.arange(valid.shape[1]) >= torch.tensor(asked).unsqueeze(1))
+def best_tokens(scores: Scores, size: int) -> dict[str, list[Tensor]]:
+    """Choose the `size` x heads best tokens of all layers and heads together, and always the first ones.
 
-
-class _Listener:
-    """Answers with the exact attention, and listens to its gradients on their way back."""
-
-    def __init__(self, cache: PromptCache, valid: Tensor, room: Room):
-        self.cache, self.valid, self.room = cache, valid, room
-        self.layers: dict[str, HeardLayer] = {}
-
-    def __call__(self, call: AttentionCall) -> Tensor:
-        heard = HeardLayer(call, *self.cache.layers[call.layer], self.valid, self.room)
-        self.layers[call.layer] = heard
-        output, lse = self.cache.beside(call)
-        return _Attention.apply(call.q, output, lse, heard).to(call.q.dtype)  # type: ignore[return-value]
-
-
-class _Attention(torch.autograd.Function):
-    """Attention over a prompt and what stands beside it, by queries and the output and logsumexp beside.
-
-    With p_ij the attention that query i pays to token j of the prompt, o_i its output and g_i the gradient
-    there, the gradient in the logit of i and j is p_ij g_i.(v_j - o_i): its size is the effect of j on i.
+    Heads that look up facts thus get many tokens and heads that read the last few get hardly any, as in
+    KVzip (arXiv 2505.23416).
     """
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, beside: Tensor, lse: Tensor, heard: "HeardLayer") -> Tensor:
-        part = prompt_part(heard.call._replace(q=q), heard.keys, heard.values)
-        output, total = merged((beside, lse), part)
-        ctx.save_for_backward(q, beside, lse, output, total)
-        ctx.heard = heard
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
-        q, beside, lse, output, total = ctx.saved_tensors
-        share = (lse - total).exp().unsqueeze(-1)
-        of_lse = share * (gradient * (beside - output)).sum(dim=-1, keepdim=True)
-        return ctx.heard.listen(q, gradient, output, total), gradient * share, of_lse.squeeze(-1), None
+    heads = [head.float().cpu() for layer in scores.values() for head in layer]
+    together = pad_sequence(heads, batch_first=True, padding_value=-torch.inf)
+    together[:, :SINKS] = torch.inf
+    count = min(size * len(heads), sum(map(len, heads)))
+    chosen = torch.zeros(together.numel(), dtype=torch.bool)
+    chosen[together.flatten().topk(count).indices] = True
+    indices = iter([row.nonzero()[:, 0] for row in chosen.view(together.shape)])
+    return {name: [next(indices) for _ in layer] for name, layer in scores.items()}
 
 
-class HeardLayer:
-    """What is heard of one layer: `attention` (Hkv, m), the largest that any query pays to each token,
-    `effects` (Hkv, B, query heads of each, L, m) of the tokens on every query, and their `sums` (B, L)."""
+def best_of_each_head(scores: Scores, size: int) -> dict[str, list[Tensor]]:
+    """Choose the `size` best tokens of every head, and always the first ones."""
 
-    attention: Tensor
-    effects: Tensor
-    sums: Tensor
+    def best(head: Tensor) -> Tensor:
+        ranked = head.float().cpu().clone()
+        ranked[:SINKS] = torch.inf
+        return ranked.topk(min(size, len(ranked))).indices.sort().values
 
-    def __init__(
-        self, call: AttentionCall, keys: Tensor, values: Tensor, valid: Tensor, room: Room | None = None
-    ):
-        self.call, self.keys, self.values, self.valid = call, keys, values, valid
-        self.room = room or Room()
-
-    def listen(self, q: Tensor, gradient: Tensor, output: Tensor, total: Tensor) -> Tensor:
-        """Note effects and attention; returns the gradient in the queries, by way of the prompt's logits."""
-        batch, heads, rows, _ = q.shape
-        kv_heads, tokens, _ = self.keys.shape
-        hidden = total.masked_fill(~self.valid.to(total.device)[:, None], torch.inf).unsqueeze(-1)
-        alone = (gradient * output).sum(dim=-1, keepdim=True)
-        grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, alone, hidden)]
-        effects = self.room.empty(self.call.layer, (kv_heads, grouped[0].shape[1], tokens), q)
-        self.attention = q.new_zeros(kv_heads, tokens)
-        of_queries, sums = torch.empty_like(grouped[0]), torch.empty_like(grouped[2])
-        for head in range(kv_heads):
-            for some in _slices(len(of_queries[head]), tokens):
-                own = [x[head, some] for x in grouped]
-                of_queries[head, some] = self._part(head, own, effects[head, some])
-                sums[head, some] = effects[head, some].sum(dim=1, keepdim=True)
-        self.effects = effects.view(kv_heads, batch, heads // kv_heads, rows, tokens)
-        self.sums = by_sequence(sums, q).sum(dim=(1, 3))
-        return by_sequence(of_queries, q)
-
-    def largest_effects(self, parts: Tensor) -> Tensor:
-        """(Hkv, m): the largest effect of each token, those on a query counted by its part (B, L)."""
-        kv_heads, batch, group, rows, tokens = self.effects.shape
-        weights = parts.unsqueeze(1).expand(batch, group, rows).reshape(-1, 1)
-        found = self.effects.new_zeros(kv_heads, tokens)
-        for head, effects in zip(found, self.effects.flatten(1, 3), strict=True):
-            for some in _slices(len(weights), tokens):
-                torch.maximum(head, (effects[some] * weights[some]).amax(dim=0), out=head)
-        return found
-
-    def _part(self, head: int, queries: Sequence[Tensor], effects: Tensor) -> Tensor:
-        """For some queries of a KV head: write effects (n, m), return the gradient in the queries (n, d).
-
-        Of the queries are given q and g (n, d), g.o and the logsumexp (n, 1).
-        """
-        q, g, alone, total = queries
-        logits, scale, softcap = self.call.scores(q, self.keys[head]), self.call.scale, self.call.softcap
-        bent = None if softcap is None else 1 - (logits / softcap).square()
-        paid = logits.sub_(total).exp_()
-        torch.maximum(self.attention[head], paid.amax(dim=0), out=self.attention[head])
-        slopes = (g @ self.values[head].mT).sub_(alone).mul_(paid)
-        torch.abs(slopes, out=effects)
-        if bent is not None:
-            slopes *= bent
-        return slopes @ self.keys[head] * scale
-
-
-def _slices(rows: int, tokens: int) -> Iterator[slice]:
-    """Rows in parts of at most `_CHUNK` numbers, which stay near the processor."""
-    each = max(1, _CHUNK // tokens)
-    return (slice(start, start + each) for start in range(0, rows, each))
+    return {name: [best(head) for head in layer] for name, layer in scores.items()}

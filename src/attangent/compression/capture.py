@@ -1,62 +1,31 @@
-"""A model behind a prompt that is kept apart: its keys and values once, shared by every sequence of a batch.
+"""Run a model while a handler answers the attention of every layer."""
 
-For a while the attention of every layer is answered by a function of ours, which puts in front of the tokens
-either the whole prompt or a state that stands for it.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attangent._core.progress import Advance, no_progress
+from attangent._core.random import generator
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import attention_layers
 from attangent.attention import Prefix
-from attangent.attention.backends.torch.portable import merged
+from attangent.compression.prompt_cache import Handler, PromptCache, whole_prompt, with_states
+from attangent.compression.text import LENGTH, PackedText
 
 _NAME = "attangent_compress"
 _HANDLER = "attangent_handler"
-_LOGITS = 1 << 20
 _PREFILL = 512
 
 
-Handler = Callable[[AttentionCall], Tensor]
-"""Answers a call with the attention's output (B, H, L, dv)."""
-
-
-@dataclass(frozen=True)
-class PromptCache:
-    """Keys and values (Hkv, m, d) of a prompt by layer, and the logits of the token behind it.
-
-    start: the position of its first token; before: states, by layer, of what was read in front of it.
-    """
-
-    layers: Mapping[str, tuple[Tensor, Tensor]]
-    logits: Tensor
-    start: int = 0
-    before: Mapping[str, Prefix] = field(default_factory=dict)
-
-    @property
-    def length(self) -> int:
-        """The position behind the prompt."""
-        return self.start + next(iter(self.layers.values()))[0].shape[1]
-
-    def beside(self, call: AttentionCall) -> tuple[Tensor, Tensor]:
-        """Attention over the tokens and what stands before the prompt: output and logsumexp."""
-        tokens, state = call.tokens(), self.before.get(call.layer)
-        return tokens if state is None else merged(tokens, state_part(call, state))
-
-    @property
-    def number_of_bytes(self) -> int:
-        return sum(t.numel() * t.element_size() for pair in self.layers.values() for t in pair)
-
-
 @contextmanager
-def intercepted(model: Any, handler: Handler) -> Iterator[None]:
-    """Let `handler` answer the attention of every layer of the model; everything is put back at the end."""
+def intercepted(model: Any, handler: Handler | None) -> Iterator[None]:
+    """Let `handler` answer the attention of every layer until the context ends; None changes nothing."""
+    if handler is None:
+        yield
+        return
     _register()
     layers = attention_layers(model)
     configs: dict[int, Any] = {id(layer.module.config): layer.module.config for layer in layers}
@@ -64,6 +33,7 @@ def intercepted(model: Any, handler: Handler) -> Iterator[None]:
     before.append((model.config, model.config._attn_implementation_internal))
     for layer in layers:
         setattr(layer.module, _HANDLER, (layer.name, handler))
+    # The public setter would reload kernels and check what the model supports; only the name is needed.
     for config, _ in before:
         config._attn_implementation_internal = _NAME
     try:
@@ -96,27 +66,55 @@ def _handled(
     return handler(call).transpose(1, 2).contiguous(), None
 
 
+def run(model: Any, ids: Tensor, offset: int, handler: Handler | None, **options: Any) -> Any:
+    """Return the model's output on ids (B, L) that start at position `offset`."""
+    positions = torch.arange(ids.shape[1])[None]
+    return _run(model, ids, offset + positions, handler, options)
+
+
+def run_packed(model: Any, text: PackedText, offset: int, handler: Handler, **options: Any) -> Any:
+    """Return the model's output on rows of several sequences, none of which sees another."""
+    seen = text.seen
+
+    def handle(call: AttentionCall) -> Tensor:
+        return handler(call.within(seen))
+
+    return _run(model, text.ids, offset + text.positions, handle, options)
+
+
+def _run(model: Any, ids: Tensor, positions: Tensor, handler: Handler | None, options: dict[str, Any]) -> Any:
+    ids = ids.to(model.device)
+    with intercepted(model, handler):
+        return model(ids, position_ids=positions.to(ids.device), use_cache=False, **options)
+
+
 def prefill(
     model: Any,
     ids: Tensor,
-    progress: Callable[[int], Any] = lambda done: None,
+    progress: Advance = no_progress,
     *,
     start: int = 0,
     before: Mapping[str, Prefix] | None = None,
 ) -> PromptCache:
-    """The keys and values of the prompt `ids` (m) in every layer, computed in chunks of tokens.
+    """Read a prompt and return its keys and values in every layer.
 
-    They are read from the position `start` on, behind the states `before`.
+    Args:
+        model: A causal language model.
+        ids: Tokens (m) of the prompt.
+        progress: Called with the number of tokens just read.
+        start: Position of the first token.
+        before: States, by layer, that stand before the prompt.
     """
     from transformers import DynamicCache
 
     before = before or {}
-    cache, logits, position = DynamicCache(), None, start
-    behind = intercepted(model, _some_states(before)) if before else nullcontext()
-    with torch.no_grad(), behind:
+    cache = DynamicCache()
+    logits = None
+    position = start
+    with torch.no_grad(), intercepted(model, with_states(before) if before else None):
         for chunk in ids[None].to(model.device).split(_PREFILL, dim=1):
-            places = position + torch.arange(chunk.shape[1], device=chunk.device)[None]
-            options = {"past_key_values": cache, "position_ids": places}
+            positions = position + torch.arange(chunk.shape[1], device=chunk.device)[None]
+            options = {"past_key_values": cache, "position_ids": positions}
             logits = model(chunk, use_cache=True, logits_to_keep=1, **options).logits[0, -1]
             position += chunk.shape[1]
             progress(chunk.shape[1])
@@ -126,87 +124,60 @@ def prefill(
     return PromptCache(dict(zip(names, pairs, strict=True)), logits.float().cpu(), start, before)
 
 
-def _some_states(states: Mapping[str, Prefix]) -> Handler:
-    """Attention with a state in front of the tokens in the layers that have one."""
-
-    def handle(call: AttentionCall) -> Tensor:
-        state = states.get(call.layer)
-        return call.tokens()[0].to(call.q.dtype) if state is None else call.with_prefix(state)
-
-    return handle
-
-
-def state_part(call: AttentionCall, state: Prefix) -> tuple[Tensor, Tensor]:
-    """Attention of the call's queries over the virtual tokens of a state: output and logsumexp."""
-    features: Any = state.features
-    keys, (Z, mass) = features.keys, state.weights()
-    q, masses = by_kv_head(call.q, len(keys)), mass.abs()
-    logits = call.scores(q, keys) + masses.log().unsqueeze(1)
-    out, lse = attended(logits, Z / torch.where(masses == 0, 1, masses).unsqueeze(-1))
-    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
-
-
-def prompt_part(call: AttentionCall, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention of the call's queries over a prompt's keys (Hkv, m, d): output and logsumexp.
-
-    At most `_LOGITS` logits exist at once.
-    """
-    q, at_once = by_kv_head(call.q, len(keys)), max(1, _LOGITS // (len(keys) * keys.shape[1]))
-    parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
-    out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
-    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
-
-
-def attended(logits: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """softmax(logits) values (Hkv, n, dv) and the logsumexp (Hkv, n, 1), with one exponential for both."""
-    top = logits.detach().amax(dim=-1, keepdim=True)
-    parts = (logits - top).exp_()
-    total = parts.sum(dim=-1, keepdim=True)
-    return parts @ values / total, top + total.log()
-
-
-def by_kv_head(q: Tensor, kv_heads: int) -> Tensor:
-    """Queries (B, H, L, d) as (Hkv, n, d): all that look at the keys of one KV head, which exist once."""
-    batch, heads, rows, dim = q.shape
-    return q.reshape(batch, kv_heads, heads // kv_heads * rows, dim).transpose(0, 1).flatten(1, 2)
-
-
-def by_sequence(x: Tensor, q: Tensor) -> Tensor:
-    """What was found for `by_kv_head(q)`, (Hkv, n, c), as (B, H, L, c)."""
-    batch, heads, rows, _ = q.shape
-    return x.unflatten(1, (batch, -1)).transpose(0, 1).reshape(batch, heads, rows, -1)
-
-
-def whole_prompt(cache: PromptCache) -> Handler:
-    """Attention with the whole prompt in front of the tokens: exact."""
-
-    def handle(call: AttentionCall) -> Tensor:
-        return merged(cache.beside(call), prompt_part(call, *cache.layers[call.layer]))[0].to(call.q.dtype)
-
-    return handle
-
-
-def with_states(states: Mapping[str, Prefix]) -> Handler:
-    """Attention with a state for each layer in front of the tokens; none where a layer has none."""
-    return _some_states(states)
-
-
-def run(
+def sample(
     model: Any,
-    ids: Tensor,
-    offset: int,
-    handler: Handler | None,
-    places: Tensor | None = None,
-    **options: Any,
-) -> Any:
-    """The model's output on ids (B, L) whose first position is `offset`; the bare model's for no handler.
+    cache: PromptCache,
+    opening: Tensor,
+    counts: Mapping[str, int],
+    seed: int,
+    *,
+    length: int = LENGTH,
+    temperature: float = 1.0,
+    progress: Advance = no_progress,
+) -> dict[str, Tensor]:
+    """Draw texts (count, length) that the model writes after the prompt, each beginning with `opening`.
 
-    places (B, L): where each token stands behind the offset, for rows of several sequences.
+    Args:
+        model: A causal language model.
+        cache: The prompt.
+        opening: First tokens of every text.
+        counts: Number of texts per random stream. All are written in one batch.
+        seed: Seed of the streams.
+        length: Tokens per text, the opening included.
+        temperature: Divides the logits.
+        progress: Called after every token.
     """
+    from transformers import DynamicCache
+
+    draws = {stream: generator(seed, stream) for stream in counts}
+    local = DynamicCache()
+    ids = opening.expand(sum(counts.values()), -1)
+    logits = cache.logits.expand(len(ids), -1)
+    with torch.no_grad(), intercepted(model, whole_prompt(cache)):
+        if len(opening):
+            logits = _next_logits(model, ids, local, cache.length)
+        while ids.shape[1] < length:
+            parts = zip((logits / temperature).split(list(counts.values())), draws.values(), strict=True)
+            drawn = torch.cat([_drawn(part, draw) for part, draw in parts])
+            ids = torch.cat([ids, drawn], dim=1)
+            progress(1)
+            if ids.shape[1] < length:
+                logits = _next_logits(model, drawn, local, cache.length + ids.shape[1] - 1)
+    return dict(zip(counts, ids.split(list(counts.values())), strict=True))
+
+
+def _drawn(logits: Tensor, draw: torch.Generator) -> Tensor:
+    """Draw one token (n, 1) per row of logits (n, vocabulary) by inverting the distribution function.
+
+    One random number per row keeps a stream's texts independent of the vocabulary's size.
+    """
+    sums = logits.softmax(dim=-1).double().cumsum(dim=-1)
+    levels = torch.rand(len(logits), 1, generator=draw, dtype=sums.dtype) * sums[:, -1:]
+    return torch.searchsorted(sums, levels, right=True).clamp(max=logits.shape[1] - 1)
+
+
+def _next_logits(model: Any, ids: Tensor, local: Any, position: int) -> Tensor:
+    positions = position + torch.arange(ids.shape[1], device=model.device)[None]
     ids = ids.to(model.device)
-    places = torch.arange(ids.shape[1])[None] if places is None else places
-    positions = offset + places.to(ids.device)
-    if handler is None:
-        return model(ids, position_ids=positions, use_cache=False, **options)
-    with intercepted(model, handler):
-        return model(ids, position_ids=positions, use_cache=False, **options)
+    out = model(ids, past_key_values=local, use_cache=True, position_ids=positions, logits_to_keep=1)
+    return out.logits[:, -1].float().cpu()

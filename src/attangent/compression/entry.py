@@ -1,95 +1,247 @@
-"""A long prompt becomes a prefix state of constant size in every layer (P1 Appendix C): the one call."""
+"""Compress a prompt into a prefix state of constant size per layer (P1 Appendix C)."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, TypeGuard
 
-from attangent._core.checks import check_size
+import torch
+
 from attangent._core.deprecation import renamed_arguments
-from attangent._core.gate import checked
-from attangent.compression.compressor import Compressor
-from attangent.compression.distilling.distill import Distillation
-from attangent.compression.methods import DEFAULT, check_method
-from attangent.compression.progress import Progress
+from attangent._core.files import only_writer, real_folder, write_json
+from attangent._core.progress import Progress
+from attangent.adapters.attaching import detach
+from attangent.compression.pieces import LongPrompt, check_pieces, compress_pieces, piece_cache
+from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt
-from attangent.compression.result import CompressedPrompt, composed
-from attangent.compression.text import LENGTH
+from attangent.compression.questions import MOST_QUESTIONS
+from attangent.compression.quiz import Quiz
+from attangent.compression.report import Report, draw_curve
+from attangent.compression.request import CompressionRequest
+from attangent.compression.result import CompressedPrompt, Rotation, composed, filled_cache
+from attangent.compression.size_search import compress_by, keeps_enough, search_size
+
+CURVE = "curve.png"
+REPORT = "report.json"
+_STEPS = 4
 
 
 @renamed_arguments("0.2", told="progress")
-@checked
 def compress(
     model: Any,
     tokenizer: Any,
     prompt: Prompt | Sequence[str],
     size: int = 64,
-    method: str = DEFAULT,
+    method: str = "recall",
     calibration: Sequence[str] | None = None,
     distill: int = 0,
     seed: int = 0,
     *,
-    tolerance: float | None = None,
     progress: Progress | None = None,
 ) -> CompressedPrompt:
-    """A prompt as `size` virtual tokens for each layer and KV head of a causal language model.
+    """Compress a prompt into `size` virtual tokens per layer and KV head of a causal language model.
 
-    prompt: text, or the first messages of a chat ([{"role": "system", "content": ...}]); several texts are
-        compressed one by one and stand side by side.
-    method: `recall` (the tokens needed to say the prompt again, more for heads that need more, `size` in the
-        mean, with masses and values of their own in closed form), `plain` (as many tokens for each head and
-        no masses, as other engines hold them), `anchors` (as many for each head, those that explain most,
-        with masses), or a rival: `select` (the most attended tokens as they are), `merge` (every token merged
-        into the nearest of these), `elu` (the map of P1's authors; its size is that of the heads).
-    calibration: texts to be read behind the prompt; by default what the model writes there, and the prompt.
-    distill: steps of training after the closed form.
-    tolerance: the smallest size from 16, 32, 64, ... whose ratio KL(full || compressed) / KL(full || none)
-        on held-out text is at most this, in the place of `size`.
+    A prompt of at most `size` tokens is kept exactly. A prompt longer than the model's context or a layer's
+    window is compressed piece by piece, with `size` tokens per piece.
 
-    A prompt longer than the model's context or a layer's window is compressed piece by piece, with `size`
-    tokens for each piece.
+    Args:
+        model: A bare causal language model.
+        tokenizer: Its tokenizer.
+        prompt: Text, or the first messages of a chat ([{"role": "system", "content": ...}]). Several texts
+            are compressed one by one and combined.
+        size: Average number of virtual tokens per KV head.
+        method: `recall` keeps the tokens needed to recall the prompt, more for heads that need more, and fits
+            their masses and values. `plain` keeps as many per head, without masses, as other engines need.
+        calibration: Texts to fit on; by default texts that the model writes after the prompt, and the prompt.
+        distill: Steps of training after the closed form.
+        seed: Seed of all random draws.
+        progress: Called with the name of a step, the work done and the total.
 
-    The result attaches to the model (`attach`), and saves to a folder (`save`) that `load_adapter` reads. A
-    prompt of at most `size` tokens is kept exactly.
+    Returns:
+        The compressed prompt, which attaches to the model and saves to a folder.
 
-        guide = [{"role": "system", "content": Path("guide.md").read_text()}]
-        found = attangent.compress(model, tokenizer, guide, size=64)
-        found.save(model, "guide-adapter")
-        ChatSession(model, tokenizer, found).say("Who is the mayor?")
+    Raises:
+        AttangentError: If the model, the prompt or an option does not fit.
+
+    Example:
+        >>> guide = [{"role": "system", "content": Path("guide.md").read_text()}]  # doctest: +SKIP
+        >>> prompt = attangent.compress(model, tokenizer, guide, size=64)  # doctest: +SKIP
+        >>> ChatSession(model, tokenizer, prompt).say("Who is the mayor?")  # doctest: +SKIP
     """
     if _are_texts(prompt):
-        each = (size, method, calibration, distill, seed)
-        parts = [
-            compress(model, tokenizer, part, *each, tolerance=tolerance, progress=progress) for part in prompt
-        ]
-        return composed(parts)
-    plan = Distillation(distill, seed=seed) if distill else None
-    check_method(method, distill)
-    check_size("size", size)
+        options: dict[str, Any] = {"calibration": calibration, "distill": distill, "seed": seed}
+        return composed(
+            [compress(model, tokenizer, text, size, method, progress=progress, **options) for text in prompt]
+        )
+    request = CompressionRequest(
+        prompt, keep=0, size=size, method=method, calibration=calibration, distill=distill, seed=seed
+    )
     check_model(model, tokenizer)
-    if tolerance is None and plan is None and is_long(model, read_prompt(tokenizer, prompt)[0], LENGTH):
-        return _in_pieces(model, tokenizer, prompt, size, method, calibration, seed, progress)
-    job = Compressor(model, tokenizer, prompt, calibration=calibration, seed=seed, progress=progress)
-    found = job.fit(size, method) if tolerance is None else job.fit_to(tolerance, method)
-    return found if plan is None else job.distill(found, plan)
-
-
-def _in_pieces(
-    model: Any,
-    tokenizer: Any,
-    prompt: Any,
-    size: int,
-    method: str,
-    calibration: Sequence[str] | None,
-    seed: int,
-    progress: Progress | None,
-) -> CompressedPrompt:
-    from attangent.compression.pieces import compress_pieces
-
-    options: dict[str, Any] = {"calibration": calibration, "seed": seed}
-    if progress is not None:
-        options["progress"] = progress
-    return compress_pieces(model, tokenizer, prompt, size, method, **options)
+    if is_long(model, read_prompt(tokenizer, prompt)[0]):
+        long = LongPrompt.of(model, tokenizer, prompt)
+        return compress_pieces(model, tokenizer, long, request, progress=progress).prompt
+    return compress_by(CompressionRun(model, tokenizer, request, progress=progress), request).prompt
 
 
 def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
-    many = isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0
-    return many and all(isinstance(part, str) for part in prompt)
+    several = isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0
+    return several and all(isinstance(text, str) for text in prompt)
+
+
+def compress_to_folder(
+    model: Any,
+    tokenizer: Any,
+    request: CompressionRequest,
+    out: Path,
+    progress: Progress | None = None,
+) -> Report:
+    """Compress a prompt, save the adapter to a folder, measure it and write the report next to it.
+
+    Intermediate results stay in the folder until the report is written, so that an interrupted run resumes.
+    Only one run at a time may write to a folder.
+
+    Args:
+        model: A bare causal language model.
+        tokenizer: Its tokenizer.
+        request: The prompt and how to compress it.
+        out: Folder to write to.
+        progress: Called with the name of a step, the work done and the total.
+
+    Returns:
+        The report.
+
+    Raises:
+        AttangentError: If the request cannot be carried out for this model.
+
+    Example:
+        >>> request = CompressionRequest("A long prompt ...", keep=0.9)
+        >>> compress_to_folder(model, tokenizer, request, Path("out")).headline  # doctest: +SKIP
+        'answers kept: 19 of 20'
+    """
+    check_model(model, tokenizer)
+    is_in_pieces = is_long(model, read_prompt(tokenizer, request.prompt)[0])
+    if request.export:
+        Rotation.of(model)
+    if is_in_pieces:
+        check_pieces(request)
+    with only_writer(real_folder(out), "compression"):
+        if is_in_pieces:
+            return _long_to_folder(model, tokenizer, request, out, progress)
+        run = CompressionRun(model, tokenizer, request, folder=out, progress=progress)
+        result = compress_by(run, request)
+        result.prompt.save(model, out)
+        report = replace(
+            _report(run, result.prompt, request),
+            decode=decode_seconds(run, result.prompt),
+            goal=result.as_json(),
+        )
+        if result.attempts:
+            draw_curve(result.attempts, request.keep, out / CURVE, result.unfitted)
+        if request.export:
+            with run.stages.named(f"for {request.export}"):
+                report = replace(report, exported=_export(run, result.prompt, request, out / request.export))
+        write_json(out / REPORT, report.as_json())
+        run.resume.clear()
+    return report
+
+
+def _report(
+    run: CompressionRun, prompt: CompressedPrompt, request: CompressionRequest, quiz: Quiz | None = None
+) -> Report:
+    answers = run.users_answers(prompt, request.questions)
+    return Report(
+        prompt_tokens=len(run.ids),
+        size=prompt.size,
+        method=prompt.method,
+        fidelity=run.fidelity(prompt),
+        own=run.answers(prompt, quiz),
+        seconds={name: round(value, 3) for name, value in run.stages.seconds.items()},
+        bytes_of_cache=run.cache.number_of_bytes,
+        bytes_of_states=prompt.number_of_bytes,
+        answers=answers,
+        distilled=prompt.distilled,
+    )
+
+
+def _long_to_folder(
+    model: Any, tokenizer: Any, request: CompressionRequest, out: Path, progress: Progress | None
+) -> Report:
+    """Compress a prompt that cannot be read at once: the goal or the size holds for each piece.
+
+    The model cannot be asked with the whole prompt. Its questions are those that a piece answers,
+    uncompressed, after the others; all are asked with the final states. The fidelity and the user's answers
+    compare with the last piece, uncompressed, after the others.
+    """
+    long = LongPrompt.of(model, tokenizer, request.prompt)
+    resume = piece_cache(tokenizer, long, request, out)
+    result = compress_pieces(model, tokenizer, long, request, resume, progress, MOST_QUESTIONS)
+    result.prompt.save(model, out)
+    report = _report(result.last, result.prompt, request, result.quiz)
+    report = replace(report, pieces=len(long.pieces), prompt_tokens=long.tokens)
+    if request.searches:
+        met = keeps_enough(report.kept, len(report.own), request.keep)
+        stopped = "" if met else "pieces keep fewer answers together than each of them alone"
+        goal = {"met": met, "stopped": stopped, "attempts": [], "sizes": list(result.sizes)}
+        report = replace(report, goal=goal)
+    write_json(out / REPORT, report.as_json())
+    resume.clear()
+    return report
+
+
+def _export(
+    run: CompressionRun, prompt: CompressedPrompt, request: CompressionRequest, folder: Path
+) -> dict[str, Any]:
+    """Write the prompt for peft and measure it.
+
+    Heads of a plain cache have the same size and no masses, so more tokens are needed. With a goal, search
+    from the adapter's size up to half of the prompt. Otherwise take the adapter's size and training.
+    """
+    attempts: list[Any] = []
+    if prompt.exact:
+        plain = prompt
+    elif request.searches:
+        most = max(prompt.size, min(request.size or len(run.ids), len(run.ids) // 2))
+        result = search_size(run, replace(request, size=most, method="plain"), least=prompt.size)
+        plain = result.prompt
+        attempts = result.attempts
+    else:
+        plain = run.fit(prompt.size, "plain")
+        if prompt.distilled:
+            plain = run.distill(plain, prompt.distilled)
+    plain.export_peft(run.model, folder)
+    return {
+        "folder": folder.name,
+        "size": plain.size,
+        "distilled": plain.distilled,
+        "kept": sum(not answer.lost for answer in run.answers(plain)),
+        "ratio": run.fidelity(plain).ratio,
+        "attempts": [asdict(attempt) for attempt in attempts],
+    }
+
+
+def decode_seconds(run: CompressionRun, prompt: CompressedPrompt, batch: int = 1) -> dict[str, float]:
+    """Time a decoding step with the full prompt, the compressed one and none: the fastest of four."""
+    from transformers import DynamicCache
+
+    model = run.model
+    word = run.ids[-1:].expand(batch, 1).to(model.device)
+
+    def timed(past: Any) -> float:
+        model(word, past_key_values=past, use_cache=True)
+        times = []
+        for _ in range(_STEPS):
+            start = time.perf_counter()
+            model(word, past_key_values=past, use_cache=True, logits_to_keep=1)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    with torch.no_grad():
+        full = filled_cache(list(run.cache.layers.values()), batch)
+        seconds = {"full": timed(full), "none": timed(DynamicCache())}
+        prompt.attach(model)
+        try:
+            seconds["compressed"] = timed(DynamicCache())
+        finally:
+            detach(model)
+    return seconds

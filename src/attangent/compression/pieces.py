@@ -1,35 +1,30 @@
-"""Long prompts piece by piece: each is read behind the compressed pieces before it, and their states add up.
+"""Long prompts piece by piece: each is read after the compressed pieces before it, and their states add up.
 
-Positions go on from piece to piece while all of them fit into the model's context. In a longer prompt every
-piece stands at position 0 and the keys of those before are rotated back, so that distances stay as they are
-up to the context's end. Layers with a sliding window keep the last piece only: they could not see the others.
+Positions continue from piece to piece while all of them fit into the model's context. In a longer prompt
+every piece stands at position 0 and the keys of earlier ones are rotated back, so that distances are kept up
+to the context's end. Layers with a sliding window keep the last piece only: they could not see the others.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
+from attangent._core.progress import Progress
 from attangent.attention import PrefixState, RaggedState
-from attangent.compression.compressor import Compressor
-from attangent.compression.export import Rotation
-from attangent.compression.fit import compacted_states
-from attangent.compression.methods import DEFAULT
-from attangent.compression.packing import packed, unpacked
-from attangent.compression.problem import Piece, PromptState
-from attangent.compression.progress import Progress
+from attangent.compression.pipeline import CompressionRun, Piece
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
-from attangent.compression.quiz.quiz import Quiz
-from attangent.compression.result import CompressedPrompt, joined_states
-from attangent.compression.resume_cache import Work
-from attangent.compression.size_search import Goal, reach
-from attangent.compression.text import LENGTH, SINKS, Calibration
+from attangent.compression.prompt_cache import PromptState
+from attangent.compression.quiz import Quiz
+from attangent.compression.request import CompressionRequest
+from attangent.compression.result import CompressedPrompt, Rotation, joined_states
+from attangent.compression.resume_cache import ResumeCache, packed, unpacked
+from attangent.compression.size_search import search_size
+from attangent.compression.text import LENGTH
 
 _PIECE = 1024
 _FEWEST_QUESTIONS = 6
@@ -37,191 +32,199 @@ _FEWEST_QUESTIONS = 6
 
 @dataclass(frozen=True)
 class LongPrompt:
-    """A prompt too long to be read at once, and how it is cut."""
+    """A prompt too long to be read at once.
 
-    ids: Tensor
+    Attributes:
+        pieces: Its tokens in pieces.
+        roles: Roles of its messages, empty for plain text.
+        rotated: Whether it exceeds the context, so that keys of earlier pieces must be rotated.
+        context: The model's context, if it has a bound.
+    """
+
+    pieces: Sequence[Tensor]
     roles: tuple[str, ...]
-    piece: int
     rotated: bool
     context: int | None
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, prompt: Any, piece: int | None = None) -> "LongPrompt":
+        """Cut a prompt into pieces of `piece` tokens, by default 1024 or what fits into the context.
+
+        Raises:
+            AttangentError: If a piece does not fit into the context.
+        """
         ids, reader = read_prompt(tokenizer, prompt)
         context = getattr(model.config, "max_position_embeddings", None)
-        most = longest_piece(model, LENGTH)
+        most = longest_piece(model)
         if most is not None and most < LENGTH // 2:
             raise AttangentError(
-                f"the model reads {most + LENGTH} tokens at once, expected at least {LENGTH + LENGTH // 2}: "
-                "a piece of the prompt and text behind it must fit; take a model with a longer context"
+                f"the model reads {most + LENGTH} tokens at once and at least {LENGTH + LENGTH // 2} are "
+                "needed for a piece of the prompt and text after it; use a model with a longer context"
             )
         size = check_size("piece", piece or min(_PIECE, most or _PIECE), least=LENGTH // 2)
         if most is not None and size > most:
-            raise AttangentError(
-                f"piece is {size}, expected at most {most} tokens: more cannot be read at once"
-            )
+            raise AttangentError(f"piece must be at most {most} tokens for this model (got {size})")
         rotated = context is not None and len(ids) + LENGTH > context
-        return cls(ids, reader.roles, size, rotated, context)
+        return cls(ids.split(size), reader.roles, rotated, context)
 
     @property
-    def pieces(self) -> list[Tensor]:
-        return list(self.ids.split(self.piece))
-
-
-def compress_pieces(
-    model: Any, tokenizer: Any, prompt: Any, size: int = 64, method: str = DEFAULT, **options: Any
-) -> CompressedPrompt:
-    """A prompt of any length: `size` virtual tokens for each KV head and piece, in bounded memory.
-
-    options: piece, calibration, seed, progress and folder, as `PieceRun` takes them.
-    """
-    run = PieceRun(model, tokenizer, prompt, size, method, **options)
-    found = run.compressed()
-    run.work.finish()
-    return found
-
-
-@dataclass
-class PieceRun:
-    """The pieces of one prompt, one after another.
-
-    piece: tokens of a piece, 1024 or what can be read at once by default. With a folder a run that was cut
-    off goes on behind the last piece that was finished. `done` is called with the job of each piece.
-    goal: with one, each piece gets the smallest size that keeps enough answers to its own questions, and
-    `size` does not count. questions: how many are made from all pieces together for `quiz`; 0 for none.
-    total: the most tokens for each head that all pieces may have together; when there are more, they are
-    compacted to so many. None lets them add up.
-    """
-
-    model: Any
-    tokenizer: Any
-    prompt: Any
-    size: int = 64
-    method: str = DEFAULT
-    piece: int | None = None
-    calibration: Sequence[str] | None = None
-    seed: int = 0
-    progress: Progress = lambda stage, done, total: None
-    folder: Path | None = None
-    done: Callable[[Compressor], Any] = lambda job: None
-    goal: Goal | None = None
-    questions: int = 0
-    total: int | None = None
-    long: LongPrompt = field(init=False)
-    last: Compressor | None = field(init=False, default=None)
-    quiz: Quiz = field(init=False, default=Quiz((), (), ()))
-    sizes: list[int] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.total is not None:
-            check_size("total", self.total, least=SINKS + 1)
-        self.long = LongPrompt.of(self.model, self.tokenizer, self.prompt, self.piece)
-        self.rotation = Rotation.of(self.model) if self.long.rotated else None
-        self.sliding = sliding_layers(self.model)
-
-    @cached_property
-    def work(self) -> Work:
-        about = [fingerprint(self.tokenizer), self.long.ids.tolist(), self.long.piece]
-        goal = None if self.goal is None else asdict(self.goal)
-        asked = [self.size, self.method, self.seed, goal, self.questions, self.total]
-        return Work(self.folder, [*about, *asked])
-
-    def compressed(self) -> CompressedPrompt:
-        """All pieces compressed.
-
-        Afterwards `last` is the job of the last one, `sizes` has the size of each, and `quiz` the questions
-        that each piece answers while it stands whole behind the compressed ones before it.
-        """
-        parts: list[_Part] = []
-        quizzes: list[Quiz] = []
-        for count, ids in enumerate(self.long.pieces):
-            if parts:
-                length = parts[-1].length
-                parts = [part.behind(length, self.rotation, self.long, self.sliding) for part in parts]
-            self.last = self._job(count, ids, _joined(parts))
-            kept = self.work.tensors(f"piece-{count}", partial(self._fitted, self.last))
-            parts.append(_Part(unpacked(kept), len(ids), len(ids)))
-            self.sizes.append(_size_of(parts[-1].states))
-            quizzes.append(self._quiz(count, self.last))
-            parts = self._within_total(count, parts)
-            self.progress("pieces", count + 1, len(self.long.pieces))
-        offset = parts[-1].length if self.long.rotated else len(self.long.ids)
-        self.quiz = Quiz.joined(quizzes)
-        about = (self.method, self.long.roles, fingerprint(self.tokenizer))
-        size = sum(_size_of(part.states) for part in parts)
-        return CompressedPrompt(_joined(parts), offset, size, *about)
-
-    def _within_total(self, count: int, parts: "list[_Part]") -> "list[_Part]":
-        """The parts as they are, or as one compacted part where they have too many tokens."""
-        states = _joined(parts)
-        if self.total is None or self.last is None or _size_of(states) <= self.total:
-            return parts
-        read = torch.cat(self.long.pieces[: count + 1])
-        text = Calibration.of([*self.last.repeated_from(read), *self.last.other_text()])
-        make = partial(self._compacted, states, self.last.cache.length, text)
-        kept = unpacked(self.work.tensors(f"compacted-{count}", make))
-        return [_Part(kept, parts[-1].length, parts[0].far)]
-
-    def _compacted(self, states: dict[str, PromptState], offset: int, text: Calibration) -> dict[str, Tensor]:
-        assert self.total is not None
-        return packed(compacted_states(self.model, states, offset, text, self.total))
-
-    def _job(self, count: int, ids: Tensor, before: dict[str, PromptState]) -> Compressor:
-        start = 0 if self.long.rotated else count * self.long.piece
-        options: dict[str, Any] = {"seed": self.seed, "piece": Piece(ids, start, before)}
-        if self.questions:
-            options["questions"] = max(_FEWEST_QUESTIONS, self.questions // len(self.long.pieces))
-        return Compressor(self.model, self.tokenizer, self.prompt, self.calibration, **options)
-
-    def _fitted(self, job: Compressor) -> dict[str, Tensor]:
-        size = self.size if self.goal is None else reach(job, self.goal, self.method).found.size
-        found = job.fit_piece(size, self.method)
-        self.done(job)
-        return packed(found)
-
-    def _quiz(self, count: int, job: Compressor) -> Quiz:
-        if not self.questions:
-            return Quiz((), (), ())
-        return Quiz.read(self.work.notes(f"quiz-{count}", lambda: asdict(job.quiz)))
+    def tokens(self) -> int:
+        """Return the number of tokens."""
+        return sum(map(len, self.pieces))
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The states of one piece, its length, and how far its first token is from what comes next."""
+class PieceResult:
+    """A long prompt, compressed.
+
+    Attributes:
+        prompt: The compressed prompt.
+        last: The run of the last piece.
+        sizes: Average tokens per head of each piece.
+        quiz: Questions that each piece answers, uncompressed, after the compressed ones before it.
+    """
+
+    prompt: CompressedPrompt
+    last: CompressionRun
+    sizes: tuple[int, ...]
+    quiz: Quiz
+
+
+@dataclass(frozen=True)
+class _CompressedPiece:
+    """States of one piece, its length, and the distance of its first token from the text that follows."""
 
     states: dict[str, PromptState]
     length: int
-    far: int
+    distance: int
 
-    def behind(self, length: int, rotation: Rotation | None, long: LongPrompt, sliding: set[str]) -> "_Part":
-        """This part when another piece of `length` tokens follows."""
-        states = {name: state for name, state in self.states.items() if name not in sliding}
-        if rotation is None or long.context is None:
-            return replace(self, states=states)
-        room = max(0, long.context - LENGTH - long.piece - self.far)
-        by = min(length, room)
-        moved = {name: _moved(state, rotation, -by) for name, state in states.items()}
-        return _Part(moved, self.length, self.far + by)
+
+def check_pieces(request: CompressionRequest) -> None:
+    """Raise AttangentError if a request asks for training or an export, which pieces do not have."""
+    if request.distill:
+        raise AttangentError(
+            f"distill must be 0 for a prompt that exceeds the model's context (got {request.distill}), whose "
+            "pieces are not trained; leave --distill out"
+        )
+    if request.export:
+        raise AttangentError(
+            "a prompt that exceeds the model's context cannot be exported; leave --export out, or shorten "
+            "the prompt"
+        )
+
+
+def piece_cache(
+    tokenizer: Any, long: LongPrompt, request: CompressionRequest, folder: Path | None
+) -> ResumeCache:
+    """Open the cache of finished pieces; its key covers everything that decides them."""
+    ids = [piece.tolist() for piece in long.pieces]
+    return ResumeCache(folder, [fingerprint(tokenizer), ids, asdict(replace(request, questions=()))])
+
+
+def compress_pieces(
+    model: Any,
+    tokenizer: Any,
+    long: LongPrompt,
+    request: CompressionRequest,
+    resume: ResumeCache | None = None,
+    progress: Progress | None = None,
+    most_questions: int = 0,
+) -> PieceResult:
+    """Compress a prompt of any length in bounded memory.
+
+    Args:
+        model: A bare causal language model.
+        tokenizer: Its tokenizer.
+        long: The prompt in pieces.
+        request: Goal or size of every piece.
+        resume: Cache of finished pieces.
+        progress: Called after every piece.
+        most_questions: Maximum number of questions made from all pieces together; 0 makes none.
+
+    Returns:
+        The compressed prompt and its quiz.
+
+    Raises:
+        AttangentError: If the request asks for training or an export.
+    """
+    check_pieces(request)
+    request = replace(request, distill=0, questions=())
+    resume = resume or ResumeCache()
+    sliding = sliding_layers(model)
+    rotation = Rotation.of(model) if long.rotated else None
+    done: list[_CompressedPiece] = []
+    quizzes: list[Quiz] = []
+    sizes: list[int] = []
+    last: CompressionRun | None = None
+    start = 0
+    for index, ids in enumerate(long.pieces):
+        done = [_followed(piece, done[-1].length, rotation, long, sliding) for piece in done]
+        last = CompressionRun(model, tokenizer, request, piece=Piece(ids, start, _joined(done)))
+        if most_questions:
+            last.most_questions = max(_FEWEST_QUESTIONS, most_questions // len(long.pieces))
+        states = _piece_states(last, resume, f"piece-{index}")
+        done.append(_CompressedPiece(states, len(ids), len(ids)))
+        sizes.append(_size_of(states))
+        if most_questions:
+            quizzes.append(_piece_quiz(last, resume, f"quiz-{index}"))
+        start = 0 if long.rotated else start + len(ids)
+        if progress is not None:
+            progress("pieces", index + 1, len(long.pieces))
+    offset = done[-1].length if long.rotated else long.tokens
+    size = sum(_size_of(piece.states) for piece in done)
+    prompt = CompressedPrompt(_joined(done), offset, size, request.method, long.roles, fingerprint(tokenizer))
+    assert last is not None
+    return PieceResult(prompt, last, tuple(sizes), Quiz.joined(quizzes))
+
+
+def _piece_states(run: CompressionRun, resume: ResumeCache, name: str) -> dict[str, PromptState]:
+    stored = resume.load_states(name)
+    if stored is not None:
+        return stored
+    request = run.request
+    size = search_size(run, request).prompt.size if request.searches else request.fixed_size
+    return resume.save_states(name, unpacked(packed(run.states(size, request.method))))
+
+
+def _piece_quiz(run: CompressionRun, resume: ResumeCache, name: str) -> Quiz:
+    stored = resume.load_json(name)
+    if stored is None:
+        stored = resume.save_json(name, asdict(run.quiz))
+    return Quiz.read(stored)
+
+
+def _followed(
+    piece: _CompressedPiece, length: int, rotation: Rotation | None, long: LongPrompt, sliding: set[str]
+) -> _CompressedPiece:
+    """Return a piece as it is when another one of `length` tokens follows."""
+    states = {name: state for name, state in piece.states.items() if name not in sliding}
+    if rotation is None or long.context is None:
+        return replace(piece, states=states)
+    # Beyond the context the model has never seen a distance: earlier pieces stop moving there.
+    room = max(0, long.context - LENGTH - len(long.pieces[0]) - piece.distance)
+    by = min(length, room)
+    moved = {name: _moved(state, rotation, -by) for name, state in states.items()}
+    return _CompressedPiece(moved, piece.length, piece.distance + by)
 
 
 def _size_of(states: Mapping[str, PromptState]) -> int:
-    """The virtual tokens for each KV head, in the mean."""
-    sizes = [
-        size
-        for state in states.values()
-        for size in (RaggedState.from_state(state) if isinstance(state, PrefixState) else state).sizes
-    ]
-    return round(sum(sizes) / len(sizes))
+    """Return the average number of virtual tokens per KV head."""
+    sizes = [size for state in states.values() for size in _ragged(state).sizes]
+    return round(sum(sizes) / len(sizes)) if sizes else 0
 
 
-def _joined(parts: Sequence[_Part]) -> dict[str, PromptState]:
-    found: dict[str, PromptState] = {}
-    for part in parts:
-        found = joined_states(found, part.states)
-    return found
+def _joined(done: Sequence[_CompressedPiece]) -> dict[str, PromptState]:
+    states: dict[str, PromptState] = {}
+    for piece in done:
+        states = joined_states(states, piece.states)
+    return states
 
 
 def _moved(state: PromptState, rotation: Rotation, by: int) -> PromptState:
-    whole = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
-    keys = rotation.moved(whole.keys.detach(), by)
-    return RaggedState(keys, whole.Z.detach(), whole.mass.detach(), whole.sizes, whole.softcap)
+    ragged = _ragged(state)
+    keys = rotation.moved(ragged.keys.detach(), by)
+    return RaggedState(keys, ragged.Z.detach(), ragged.mass.detach(), ragged.sizes, ragged.softcap)
+
+
+def _ragged(state: PromptState) -> RaggedState:
+    return RaggedState.from_state(state) if isinstance(state, PrefixState) else state

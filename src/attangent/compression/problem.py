@@ -1,205 +1,280 @@
-"""What a state has to reproduce: the attention that queries of calibration text pay to a prompt."""
+"""The fit of one KV head: attention that a prompt gets, and the virtual tokens that reproduce it.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+The closed form solves for masses, then for values. Refinement moves keys, masses and values together.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import cycle, islice
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attangent._core.random import generator
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.fit import non_negative_minimum
-from attangent.compression.capture import attended
+from attangent.compression.prompt_cache import Attended, PromptState, attended
 
+_MASS_RIDGE = 1e-4
+_SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
 _AT_ONCE = 1 << 19
-"""The most logits that exist at once: few enough to stay near the processor."""
+"""Maximum number of logits computed at a time: few enough to stay in the processor's cache."""
+_REFINING_STEPS = 25
+_REFINING_RATE = 0.03
+_REFINED_ON = 2048
+_SMALLEST_PART = 1e-4
 
-PromptState = PrefixState | RaggedState
-"""What stands for a prompt in one layer."""
 Solution = tuple[Tensor, Tensor, Tensor]
 """Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
-Pair = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some tokens of a prompt: their ids (m), the position of the first, and states of all before them."""
-
-    ids: Tensor
-    start: int = 0
-    before: Mapping[str, PromptState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class HeadProblem:
-    """What the state of one KV head has to reproduce; rows are queries of calibration text.
+    """Attention that the virtual tokens of one KV head must reproduce; rows are queries of calibration text.
 
-    share (n): the attention each query pays to the prompt, among all it sees;
-    rest (n): what it pays to the text; beside (n, dv): the output of the text alone;
-    output (n, dv) = weights values + rest beside; keys and values (m, d) of the prompt;
-    queries (n, d): times the scale, so that their products with keys are logits (before a softcap);
-    total (n): the logsumexp of all logits that a query sees;
-    masses (m): those of tokens that are virtual already; None for one each.
+    output = weights values + rest rest_output, with share + rest = 1.
+
+    Attributes:
+        share: Attention (n) of each query to the prompt, among all that it sees.
+        rest: Attention (n) to everything else.
+        rest_output: Output (n, dv) of everything else alone.
+        output: Output (n, dv) of attention with the whole prompt.
+        keys: Keys (m, d) of the prompt.
+        values: Values (m, dv) of the prompt.
+        queries: Queries (n, d) times the scale: their products with keys are logits before a softcap.
+        total: Logsumexp (n) of all logits that a query sees.
+        softcap: Bound of the logits, if the model has one.
     """
 
-    share: Tensor
-    rest: Tensor
-    beside: Tensor
-    output: Tensor
-    keys: Tensor
-    values: Tensor
-    queries: Tensor
-    total: Tensor
+    share: Float[Tensor, " n"]
+    rest: Float[Tensor, " n"]
+    rest_output: Float[Tensor, "n dv"]
+    output: Float[Tensor, "n dv"]
+    keys: Float[Tensor, "m d"]
+    values: Float[Tensor, "m dv"]
+    queries: Float[Tensor, "n d"]
+    total: Float[Tensor, " n"]
     softcap: float | None = None
-    masses: Tensor | None = None
 
     @cached_property
-    def weights(self) -> Tensor:
-        """(n, m): the attention that each query pays to each token of the prompt; large, made when needed."""
-        return self.weights_of(slice(None))
+    def weights(self) -> Float[Tensor, "n m"]:
+        """Return the attention of each query to each token of the prompt; large, computed on demand."""
+        return self.attention_to(self.keys)
 
-    def weights_of(self, chosen: Tensor | slice) -> Tensor:
-        """(n, r): the attention that each query pays to some tokens of the prompt."""
-        paid = self.attention_to(self.keys[chosen])
-        return paid if self.masses is None else paid.mul_(self.masses[chosen])
+    def attention_to(self, keys: Float[Tensor, "r d"]) -> Float[Tensor, "n r"]:
+        """Return exp(logit - total): the attention to these keys, relative to all that a query sees now."""
+        return self.logits_on(keys).sub_(self.total.unsqueeze(1)).exp_()
+
+    def logits_on(self, keys: Float[Tensor, "r d"]) -> Float[Tensor, "n r"]:
+        """Return the logits of the queries on these keys."""
+        raw = self.queries @ keys.mT
+        return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
     def thinned(self, rows: int) -> "HeadProblem":
-        """The problem on every s-th query, so that about `rows` are left."""
+        """Return the problem on every s-th query, so that about `rows` are left."""
         return self.some(slice(None, None, max(1, len(self.rest) // rows)))
 
     def some(self, rows: Tensor | slice) -> "HeadProblem":
-        """The problem on some of the queries."""
-        names = ("share", "rest", "beside", "output", "queries", "total")
+        """Return the problem on some of the queries."""
+        names = ("share", "rest", "rest_output", "output", "queries", "total")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
-
-    def attention_to(self, keys: Tensor) -> Tensor:
-        """(n, r): what each query would pay to these keys (r, d), in parts of all that it sees now."""
-        return self.logits_on(keys).sub_(self.total.unsqueeze(1)).exp_()
-
-    def logits_on(self, keys: Tensor) -> Tensor:
-        """(n, r): the logits of the queries on these keys (r, d)."""
-        raw = self.queries @ keys.mT
-        return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
 
 @dataclass(frozen=True)
 class LayerProblem:
-    """One layer: its call on the calibration text, and the prompt's keys and values (m, d) for each KV head.
+    """The problems of all KV heads of a layer.
 
-    valid (B, L): which of the call's queries count; output and lse: attention over the text alone;
-    kept: for each KV head the places of the tokens to keep, where they were chosen beforehand;
-    masses: those of the tokens where they are virtual already.
+    Attributes:
+        call: The layer's attention call on the calibration text.
+        valid: Which queries (B, L) count.
+        keys: Keys (Hkv, m, d) of the prompt.
+        values: Values (Hkv, m, dv) of the prompt.
+        output: Output of attention without the prompt.
+        lse: Logsumexp of attention without the prompt.
     """
 
     call: AttentionCall
-    valid: Tensor
-    keys: Tensor | Sequence[Tensor]
-    values: Tensor | Sequence[Tensor]
-    output: Tensor
-    lse: Tensor
-    kept: Sequence[Tensor] | None = None
-    masses: Sequence[Tensor] | None = None
+    valid: Bool[Tensor, "batch length"]
+    keys: Float[Tensor, "kv_heads m d"]
+    values: Float[Tensor, "kv_heads m dv"]
+    output: Float[Tensor, "batch heads length dv"]
+    lse: Float[Tensor, "batch heads length"]
 
-    @classmethod
-    def of(
-        cls,
-        call: AttentionCall,
-        valid: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        kept: Sequence[Tensor] | None = None,
-        beside: tuple[Tensor, Tensor] | None = None,
-    ) -> "LayerProblem":
-        """The problem of a call; `beside` is the attention over all but the prompt, the text's by default."""
-        return cls(call, valid, keys, values, *(beside or call.tokens()), kept)
-
-    @classmethod
-    def of_state(
-        cls, call: AttentionCall, valid: Tensor, state: PromptState, kept: Sequence[Tensor] | None = None
-    ) -> "LayerProblem":
-        """The problem of a call behind virtual tokens, which are to become fewer."""
-        tokens = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
-        keys, values, masses = (
-            [part.detach() for part in parts] for parts in zip(*tokens.by_head(), strict=True)
-        )
-        return cls(call, valid, keys, values, *call.tokens(), kept, masses)
-
-    def rows(self, x: Tensor) -> Tensor:
-        """(B, H, L, c) as (Hkv, n, c): the valid positions of all query heads that share a KV head."""
+    def rows(self, x: Float[Tensor, "batch heads length c"]) -> Float[Tensor, "kv_heads n c"]:
+        """Collect the valid positions of all query heads that share a KV head."""
         batch, heads, length, columns = x.shape
         kv_heads = len(self.keys)
         grouped = x.reshape(batch, kv_heads, heads // kv_heads, length, columns).permute(1, 2, 0, 3, 4)
         return grouped[:, :, self.valid].reshape(kv_heads, -1, columns)
 
     def heads(self, at_most: int | None = None) -> Iterator[HeadProblem]:
-        """The problem of each KV head in turn; only one exists at a time.
+        """Yield the problem of each KV head; only one is in memory at a time.
 
-        at_most: every s-th query is taken, so that about so many are left.
+        With `at_most`, every s-th query is taken, so that about this many are left.
         """
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
-        masses = self.masses or [None] * len(self.keys)
-        parts = zip(*rows, self.keys, self.values, masses, strict=True)
-        for q, beside, token_lse, own_keys, own_values, mass in parts:
-            k, v, kept = own_keys.float(), own_values.float(), thinned_rows(len(q), len(own_keys), at_most)
-            queries, token_total = q[kept].float(), token_lse[kept, 0].float()
-            given, lse = self._given(queries, k, v, mass)
-            total = torch.logaddexp(lse, token_total)
-            share, rest = (lse - total).exp(), (token_total - total).exp()
-            near = beside[kept].float()
-            output = share.unsqueeze(1) * given + rest.unsqueeze(1) * near
+        for q, rest_output, rest_lse, keys, values in zip(*rows, self.keys, self.values, strict=True):
+            taken = thinned_rows(len(q), len(keys), at_most)
+            queries = q[taken].float()
+            rest_total = rest_lse[taken, 0].float()
+            outer = rest_output[taken].float()
+            k = keys.float()
+            v = values.float()
+            prompt_output, lse = self._prompt_alone(queries, k, v)
+            total = torch.logaddexp(lse, rest_total)
+            share = (lse - total).exp()
+            rest = (rest_total - total).exp()
+            output = share.unsqueeze(1) * prompt_output + rest.unsqueeze(1) * outer
             scaled = queries * self.call.scale
-            yield HeadProblem(share, rest, near, output, k, v, scaled, total, self.call.softcap, mass)
+            yield HeadProblem(share, rest, outer, output, k, v, scaled, total, self.call.softcap)
 
-    def _given(self, queries: Tensor, keys: Tensor, values: Tensor, mass: Tensor | None) -> Pair:
-        """What the prompt alone gives each query (n, dv), and the logsumexp (n), some queries at a time."""
-        log_mass = None if mass is None else mass.log()
-        parts = []
-        for some in queries.split(max(1, _AT_ONCE // len(keys))):
-            logits = self.call.scores(some, keys)
-            parts.append(attended(logits if log_mass is None else logits.add_(log_mass), values))
-        given, lse = (torch.cat(kind) for kind in zip(*parts, strict=True))
-        return given, lse.squeeze(1)
+    def _prompt_alone(self, queries: Tensor, keys: Tensor, values: Tensor) -> Attended:
+        """Return the output (n, dv) and logsumexp (n) of attention to the prompt alone."""
+        at_once = max(1, _AT_ONCE // len(keys))
+        parts = [attended(self.call.scores(some, keys), values) for some in queries.split(at_once)]
+        output, lse = (torch.cat(kind) for kind in zip(*parts, strict=True))
+        return output, lse.squeeze(1)
 
-    def state(self, solved: Sequence[Solution]) -> PromptState:
-        """The virtual tokens of each KV head as a state, ragged where heads differ in number."""
-        keys, masses, values = (list(parts) for parts in zip(*solved, strict=True))
-        if len({len(own) for own in masses}) > 1:
+    def state(self, solutions: Sequence[Solution]) -> PromptState:
+        """Return the virtual tokens of each KV head as a state, ragged if the heads differ in size."""
+        keys, masses, values = (list(parts) for parts in zip(*solutions, strict=True))
+        if len({len(head) for head in masses}) > 1:
             return RaggedState.of(keys, values, masses, self.call.softcap)
-        k, Z = torch.stack(masses), torch.stack(values) * torch.stack(masses).unsqueeze(-1)
+        k = torch.stack(masses)
+        Z = torch.stack(values) * k.unsqueeze(-1)
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
 def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
-    """Every s-th row, so that rows x tokens of the prompt stay within memory and `at_most` or so are left."""
+    """Select every s-th row: rows x tokens must fit into memory, and about `at_most` rows are left."""
     wanted = 1 if at_most is None else rows // at_most
     return slice(None, None, max(1, wanted, -(-rows * tokens // _ROWS)))
 
 
-def fitted_masses(design: Tensor, target: Tensor, ridge: float) -> Tensor:
-    """argmin |A x - b|^2/n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square.
+def refitted(problem: HeadProblem, chosen: Tensor) -> Solution:
+    """Give the chosen tokens of the prompt new masses and values in closed form.
 
-    Products over the rows are in float32, whose error is far below the ridge; the rest is in float64.
+    Masses solve sum_j w_j k_j = share over k >= 0, where w_j is a query's attention to token j. With the
+    masses fixed the output is linear in the values: ridge regression around the prompt's values.
     """
+    weights = problem.attention_to(problem.keys[chosen])
+    masses = fitted_masses(weights, problem.share, _MASS_RIDGE).clamp(min=_SMALLEST_MASS)
+    values = fitted_values(problem, weights, masses, problem.values[chosen])
+    return problem.keys[chosen], masses, values
+
+
+def fitted_masses(
+    design: Float[Tensor, "n r"], target: Float[Tensor, " n"], ridge: float
+) -> Float[Tensor, " r"]:
+    """Solve argmin |A x - b|^2 / n + ridge |x|^2 over x >= 0, columns of A scaled to unit mean square."""
+    # Unscaled, the ridge would act on rarely attended tokens alone.
     norms = design.square().mean(dim=0).sqrt().clamp(min=torch.finfo(design.dtype).tiny)
     A = design / norms
+    # Products over the rows are in float32, whose error is far below the ridge; the solve is in float64.
     gram, right = ((A.mT @ b / len(A)).double().cpu() for b in (A, target))
     gram.diagonal().add_(ridge)
     return (non_negative_minimum(gram, right).to(norms) / norms).float()
 
 
-def fitted_values(problem: HeadProblem, weights: Tensor, masses: Tensor, start: Tensor) -> Tensor:
-    """The values about `start` with which tokens of these masses give the output best.
-
-    Products over the rows are in float32, whose error is far below the ridge; the rest is in float64.
-    """
+def fitted_values(
+    problem: HeadProblem,
+    weights: Float[Tensor, "n r"],
+    masses: Float[Tensor, " r"],
+    start: Float[Tensor, "r dv"],
+) -> Float[Tensor, "r dv"]:
+    """Solve for the values, near `start`, with which tokens of these masses reproduce the output best."""
     part = weights * masses
     total = (part.sum(dim=1) + problem.rest).unsqueeze(1)
-    target = problem.output - problem.rest.unsqueeze(1) / total * problem.beside
+    target = problem.output - problem.rest.unsqueeze(1) / total * problem.rest_output
     design = part / total
+    # As for the masses: products in float32, the solve in float64.
     gram, right = ((design.mT @ b).double() for b in (design, target - design @ start))
     gram.diagonal().add_(_VALUE_RIDGE * gram.diagonal().mean())
     return start + torch.linalg.solve(gram, right).float()
+
+
+def refined(
+    problem: HeadProblem, start: Solution, steps: int = _REFINING_STEPS, masses: bool = True
+) -> Solution:
+    """Improve keys, masses and values by a few steps of Adam on the squared error of the output.
+
+    The values are solved for once more at the end. Without `masses` these stay unchanged.
+
+    Returns:
+        The refined solution, or `start` if that fits better.
+    """
+    keys, k, values = _trained(problem, start, steps, masses)
+    moved = keys, k, fitted_values(problem, problem.attention_to(keys), k, values)
+    # Minibatches may end above the start, in particular when the closed form is nearly exact.
+    return min(start, moved, key=lambda solution: squared_error(problem, solution))
+
+
+def squared_error(problem: HeadProblem, solution: Solution) -> float:
+    """Return the mean over queries of |output - target|^2."""
+    keys, masses, values = solution
+    part = problem.attention_to(keys) * masses
+    total = part.sum(dim=1) + problem.rest
+    output = (part @ values + problem.rest.unsqueeze(1) * problem.rest_output) / total.unsqueeze(1)
+    return (output - problem.output).square().sum(dim=1).mean().item()
+
+
+def error_gradients(
+    problem: HeadProblem,
+    keys: Float[Tensor, "r d"],
+    log_masses: Float[Tensor, " r"],
+    values: Float[Tensor, "r dv"],
+) -> list[Tensor]:
+    """Return the gradients of the mean squared error in keys c (r, d), log masses b (r), values u (r, dv).
+
+    With w_ij the part of token j in what query i sees, o_i = sum_j w_ij u_j + (rest) and
+    e_i = 2 (o_i - target) / n:  d/du = w' e,  d/db = column sums of s,  d/dc = s' q, where
+    s_ij = w_ij e_i.(u_j - o_i). Under a softcap C, d/dc takes s_ij (1 - (logit_ij / C)^2).
+    """
+    logits = problem.logits_on(keys)
+    parts = (logits - problem.total.unsqueeze(1)).add_(log_masses).exp_()
+    total = (parts.sum(dim=1) + problem.rest).unsqueeze(1)
+    parts /= total
+    output = parts @ values + problem.rest.unsqueeze(1) / total * problem.rest_output
+    errors = (output - problem.output) * (2 / len(output))
+    slopes = (errors @ values.mT).sub_((errors * output).sum(dim=1, keepdim=True)).mul_(parts)
+    of_masses = slopes.sum(dim=0)
+    of_values = parts.mT @ errors
+    if problem.softcap is not None:
+        slopes *= 1 - (logits / problem.softcap).square()
+    return [slopes.mT @ problem.queries, of_masses, of_values]
+
+
+def _trained(problem: HeadProblem, start: Solution, steps: int, weighted: bool) -> Solution:
+    """Run `steps` of Adam; unless tokens are `weighted`, steps of the log masses have size 0."""
+    keys, masses, values = start
+    # Steps are in units of the standard deviation of keys and of values: one rate then suits every head.
+    units = [max(x.std(unbiased=False).item(), 1e-6) for x in (problem.keys, problem.values)]
+    scales = (units[0], float(weighted), units[1])
+    # A mass near 0 would need a huge step of its logarithm to matter again; raise it to a small part.
+    log_masses = masses.clamp(min=_SMALLEST_PART * masses.max().item()).log()
+    starts = (keys, log_masses, values)
+    moves = [torch.zeros_like(x) for x in starts]
+    optimizer = torch.optim.Adam(moves, lr=_REFINING_RATE, betas=(0.9, 0.95), fused=True)
+    for step, batch in enumerate(islice(_batches(problem), steps)):
+        optimizer.param_groups[0]["lr"] = _REFINING_RATE * (1 - step / steps)
+        now = [torch.add(x, moved, alpha=unit) for x, moved, unit in zip(starts, moves, scales, strict=True)]
+        # Gradients by hand: autograd takes about twice the time on matrices of this size.
+        slopes = error_gradients(batch, *now)
+        for moved, slope, unit in zip(moves, slopes, scales, strict=True):
+            moved.grad = slope * (unit / units[1] ** 2)
+        optimizer.step()
+    c, b, u = moves
+    return keys + units[0] * c, (log_masses + b).exp(), values + units[1] * u
+
+
+def _batches(problem: HeadProblem) -> Iterator[HeadProblem]:
+    """Split the queries at random into batches of about `_REFINED_ON` and cycle through them."""
+    order = torch.randperm(len(problem.rest), generator=generator(0, "refined keys"))
+    parts = order.to(problem.keys.device).tensor_split(max(1, round(len(order) / _REFINED_ON)))
+    return cycle([problem.some(part) for part in parts])

@@ -1,4 +1,4 @@
-"""Prompts as token ids: plain text or the first messages of a chat, and how a question behind them looks."""
+"""Prompts as token ids: plain text or the first messages of a chat, and the form of questions after them."""
 
 import hashlib
 import json
@@ -13,178 +13,204 @@ from attangent._core.checks import is_whole
 from attangent._core.errors import AttangentError
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import find_record
+from attangent.compression.text import LENGTH
 
 Message = Mapping[str, str]
 Prompt = str | Sequence[Message]
 """Plain text, or the first messages of a chat."""
 _MARK = "attangent"
-"""A content by which the parts of a template are told apart."""
+"""A content that marks a position in the output of a chat template."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How text behind a prompt becomes tokens: as it is, or as a turn of a chat after these roles."""
+    """Turns text after a prompt into tokens.
+
+    Attributes:
+        roles: Roles of the prompt's messages. Without any, text is read unchanged.
+    """
 
     roles: tuple[str, ...] = ()
 
     def question(self, tokenizer: Any, text: str) -> Tensor:
-        """The tokens (L) of a question behind the prompt, up to where the answer begins."""
+        """Return the tokens (L) of a question after the prompt, up to where the answer begins."""
         return tokens_of(tokenizer, self._turn(tokenizer, text) if self.roles else text)
 
     def later_question(self, tokenizer: Any, text: str) -> Tensor:
-        """The tokens (L) of a question behind an answer, beginning with what ends the answer."""
-        if not self.roles:
-            return self.question(tokenizer, text)
+        """Return the tokens (L) of a question after an answer, beginning with the end of that answer."""
+        return self._after_answer(tokenizer, text) if self.roles else self.question(tokenizer, text)
+
+    def _after_answer(self, tokenizer: Any, text: str) -> Tensor:
         answered = [
             *self._before(),
             {"role": "user", "content": "."},
             {"role": "assistant", "content": _MARK},
         ]
         _check_template(tokenizer)
-        _, found, end = tokenizer.apply_chat_template(answered, tokenize=False).rpartition(_MARK)
-        if not found:
+        _, mark, end = tokenizer.apply_chat_template(answered, tokenize=False).rpartition(_MARK)
+        if not mark:
             return self.question(tokenizer, text)
-        return tokens_of(tokenizer, end + _behind(tokenizer, answered, [{"role": "user", "content": text}]))
+        return tokens_of(tokenizer, end + _after(tokenizer, answered, [{"role": "user", "content": text}]))
 
     def opening(self, tokenizer: Any) -> Tensor:
-        """The tokens (L) with which whatever follows the prompt begins; none behind plain text."""
+        """Return the tokens (L) with which any turn after the prompt begins; none after plain text."""
         if not self.roles:
             return torch.zeros(0, dtype=torch.long)
-        before, found, _ = self._turn(tokenizer, _MARK).partition(_MARK)
-        return tokens_of(tokenizer, before) if found else torch.zeros(0, dtype=torch.long)
+        before, mark, _ = self._turn(tokenizer, _MARK).partition(_MARK)
+        return tokens_of(tokenizer, before) if mark else torch.zeros(0, dtype=torch.long)
 
     def _turn(self, tokenizer: Any, text: str) -> str:
-        return _behind(tokenizer, self._before(), [{"role": "user", "content": text}])
+        return _after(tokenizer, self._before(), [{"role": "user", "content": text}])
 
     def _before(self) -> list[dict[str, str]]:
         return [{"role": role, "content": "."} for role in self.roles]
 
 
+class BareReader(Reader):
+    """Turns the turns of a chat without a prompt into tokens: by the chat template, else one line each."""
+
+    def question(self, tokenizer: Any, text: str) -> Tensor:
+        """Return the tokens (L) of the first question, up to where the answer begins."""
+        if not getattr(tokenizer, "chat_template", None):
+            return torch.tensor(list(tokenizer(f"{text}\n")["input_ids"]), dtype=torch.long)
+        turn = [{"role": "user", "content": text}]
+        return tokens_of(
+            tokenizer, tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+        )
+
+    def later_question(self, tokenizer: Any, text: str) -> Tensor:
+        """Return the tokens (L) of a question after an answer."""
+        if not getattr(tokenizer, "chat_template", None):
+            return tokens_of(tokenizer, f"\n{text}\n")
+        return self._after_answer(tokenizer, text)
+
+
 def read_prompt(tokenizer: Any, prompt: Any) -> tuple[Tensor, Reader]:
-    """The tokens (m) of a prompt and the reader of what follows it."""
+    """Return the tokens (m) of a prompt and the reader of the text after it.
+
+    Raises:
+        AttangentError: If the prompt is empty or neither text nor chat messages.
+    """
     if isinstance(prompt, str):
-        ids, reader = _begun(tokenizer, tokens_of(tokenizer, prompt)), Reader()
+        ids = _with_bos(tokenizer, tokens_of(tokenizer, prompt))
+        reader = Reader()
     elif _are_messages(prompt):
         _check_template(tokenizer)
-        text = tokenizer.apply_chat_template(list(prompt), tokenize=False)
-        ids, reader = tokens_of(tokenizer, text), Reader(tuple(message["role"] for message in prompt))
+        ids = tokens_of(tokenizer, tokenizer.apply_chat_template(list(prompt), tokenize=False))
+        reader = Reader(tuple(message["role"] for message in prompt))
     else:
         raise AttangentError(
-            f"prompt is {type(prompt).__name__}, expected text or chat messages such as "
-            "[{'role': 'system', 'content': '...'}]"
+            f"prompt must be text or chat messages such as [{{'role': 'system', 'content': '...'}}] (got "
+            f"{type(prompt).__name__})"
         )
     if len(ids) == 0:
-        raise AttangentError("the prompt is empty, expected at least one token: there is nothing to compress")
+        raise AttangentError("the prompt is empty; pass at least one token")
     return ids, reader
 
 
 def check_model(model: Any, tokenizer: Any) -> None:
-    """A bare causal language model that goes with this tokenizer."""
-    attention_layers(model)
-    name, config = type(model).__name__, model.config
+    """Raise AttangentError unless this is a bare causal language model with its own tokenizer."""
+    layers = attention_layers(model)
+    name = type(model).__name__
     causal = callable(getattr(model, "can_generate", None)) and model.can_generate()
-    if not causal or getattr(config, "is_encoder_decoder", False):
-        raise AttangentError(f"{name} is not a causal language model, expected one such as LlamaForCausalLM")
+    if not causal or getattr(model.config, "is_encoder_decoder", False):
+        raise AttangentError(f"{name} is not a causal language model; pass one such as LlamaForCausalLM")
     if find_record(model) is not None:
+        raise AttangentError(f"{name} has adapters attached; call attangent.detach first")
+    if any(getattr(layer.module, "is_causal", True) is False for layer in layers):
         raise AttangentError(
-            f"{name} has adapters attached, expected a bare model: call attangent.detach first"
-        )
-    if any(getattr(layer.module, "is_causal", True) is False for layer in attention_layers(model)):
-        raise AttangentError(
-            f"{name} is an encoder, whose tokens see those behind them: expected a causal language model"
+            f"{name} is an encoder, whose tokens see later ones; pass a causal language model"
         )
     if not hasattr(tokenizer, "get_vocab"):
-        raise AttangentError(f"tokenizer is {type(tokenizer).__name__}, expected the model's tokenizer")
-    rows, words = model.get_input_embeddings().num_embeddings, len(tokenizer)
-    if words > rows:
+        raise AttangentError(f"tokenizer must be the model's tokenizer (got {type(tokenizer).__name__})")
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
         raise AttangentError(
-            f"the tokenizer has {words} tokens and {name} knows {rows}: it belongs to another model; load "
-            "both from the same folder"
+            f"the tokenizer has {len(tokenizer)} tokens and {name} knows {rows}: it belongs to another "
+            "model; load both from the same folder"
         )
 
 
-def longest_piece(model: Any, behind: int) -> int | None:
-    """The most tokens that can be read at once with `behind` more after them; None without a bound."""
+def longest_piece(model: Any) -> int | None:
+    """Return the maximum number of tokens that leave room for a sample after them; None without a bound."""
     config = model.config
     context = getattr(config, "max_position_embeddings", None)
     window = getattr(config, "sliding_window", None) if sliding_layers(model) else None
-    bounds = [bound - behind for bound in (context, window) if bound is not None]
+    bounds = [bound - LENGTH for bound in (context, window) if bound is not None]
     return min(bounds) if bounds else None
 
 
-def is_long(model: Any, ids: Tensor, behind: int) -> bool:
-    """Whether a prompt cannot be read at once."""
-    most = longest_piece(model, behind)
+def is_long(model: Any, ids: Tensor) -> bool:
+    """Return whether a prompt does not fit into the model's context."""
+    most = longest_piece(model)
     return most is not None and len(ids) > most
 
 
 def sliding_layers(model: Any) -> set[str]:
-    """The names of the layers that see only the last tokens."""
-    config, layers = model.config, attention_layers(model)
-    if getattr(config, "sliding_window", None) is None:
+    """Return the names of the layers with a sliding window."""
+    layers = attention_layers(model)
+    if getattr(model.config, "sliding_window", None) is None:
         return set()
-    kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * len(layers)
+    kinds = getattr(model.config, "layer_types", None) or ["sliding_attention"] * len(layers)
     return {layer.name for layer, kind in zip(layers, kinds, strict=False) if kind == "sliding_attention"}
 
 
-def check_length(model: Any, length: int, behind: int) -> None:
-    """A prompt of `length` tokens fits into the context with `behind` more, and all layers see all of it."""
-    config = model.config
-    context = getattr(config, "max_position_embeddings", None)
-    if context is not None and length + behind > context:
+def check_length(model: Any, length: int) -> None:
+    """Raise AttangentError if `length` tokens and a sample after them exceed the context or a window."""
+    name = type(model).__name__
+    context = getattr(model.config, "max_position_embeddings", None)
+    if context is not None and length + LENGTH > context:
         raise AttangentError(
-            f"the prompt has {length} tokens and {behind} more are needed behind it, but the context of "
-            f"{type(model).__name__} is {context}: cut the prompt or compress its parts one by one"
+            f"the prompt has {length} tokens and {LENGTH} more must fit after it, but the context of {name} "
+            f"is {context}; shorten the prompt or compress its parts one by one"
         )
-    window = getattr(config, "sliding_window", None)
-    if window is not None and sliding_layers(model) and length + behind > window:
+    window = getattr(model.config, "sliding_window", None)
+    if window is not None and sliding_layers(model) and length + LENGTH > window:
         raise AttangentError(
-            f"{type(model).__name__} has layers that see only the last {window} tokens, and the prompt has "
-            f"{length}: a state would show them what they cannot see; expected a shorter prompt"
+            f"{name} has layers that see only the last {window} tokens, and the prompt has {length}: a state "
+            "would show them more; pass a shorter prompt"
         )
 
 
 def fingerprint(tokenizer: Any) -> str:
-    """A digest of the tokenizer's vocabulary."""
+    """Return a digest of the tokenizer's vocabulary."""
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(vocabulary.encode()).hexdigest()[:16]
 
 
 def tokens_of(tokenizer: Any, text: str) -> Tensor:
-    """The tokens (L) of a text as it is, without special ones."""
+    """Return the tokens (L) of a text without special ones."""
     if not is_whole(text):
-        raise AttangentError("the text holds half a letter (a surrogate without the other): take it out")
+        raise AttangentError("the text has a surrogate without its other half; remove it")
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     return torch.tensor(list(ids), dtype=torch.long)
 
 
-def _begun(tokenizer: Any, ids: Tensor) -> Tensor:
-    """The tokens (m) of a text behind the one that every text of this tokenizer begins with, if any.
-
-    Models that were trained with it (Gemma, Llama) answer much worse without. Templates of chats write it.
-    """
+def _with_bos(tokenizer: Any, ids: Tensor) -> Tensor:
+    """Put the token with which this tokenizer begins every text, if any, before the tokens (m)."""
+    # Models trained with it (Gemma, Llama) answer much worse without. Chat templates write it themselves.
     bos = getattr(tokenizer, "bos_token_id", None)
     if bos is None or len(ids) == 0 or ids[0] == bos or tokenizer("a")["input_ids"][0] != bos:
         return ids
     return torch.cat([ids.new_tensor([bos]), ids])
 
 
-def _behind(tokenizer: Any, before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
-    """What the template writes for the messages `after`, behind those `before`, up to the answer."""
+def _after(tokenizer: Any, before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
+    """Return what the template writes for the messages `after`, up to the answer."""
     _check_template(tokenizer)
     head = tokenizer.apply_chat_template(before, tokenize=False)
-    whole = tokenizer.apply_chat_template([*before, *after], tokenize=False, add_generation_prompt=True)
-    if not whole.startswith(head):
+    text = tokenizer.apply_chat_template([*before, *after], tokenize=False, add_generation_prompt=True)
+    if not text.startswith(head):
         raise AttangentError(
-            "the chat template changes earlier messages when one is added, so that none can be compressed: "
-            "render the prompt yourself and give it as text"
+            "the chat template changes earlier messages when one is added, so none can be compressed; "
+            "render the prompt yourself and pass it as text"
         )
-    return whole[len(head) :]
+    return text[len(head) :]
 
 
 def _check_template(tokenizer: Any) -> None:
     if not getattr(tokenizer, "chat_template", None):
-        raise AttangentError("the prompt is a chat, but the tokenizer has no chat template: give it as text")
+        raise AttangentError("the prompt is a chat, but the tokenizer has no chat template; pass text")
 
 
 def _are_messages(prompt: Any) -> bool:

@@ -1,34 +1,167 @@
-"""What compression kept and what it costs, as a table, as JSON and as warnings."""
+"""What a compression kept and what it costs: measured, as a table, as JSON, as warnings and as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
 from attangent._core.display import brief, table_html
-from attangent._core.plots import finished
-from attangent.compression.fidelity import Fidelity
-from attangent.compression.quiz.answers import Answer, answer_all
-from attangent.compression.size_search import Attempt
+from attangent._core.plots import FAINT, bars, finished, in_style, one_panel
+from attangent._core.progress import Advance, no_progress
+from attangent.attention import Prefix
+from attangent.compression.capture import run
+from attangent.compression.prompt_cache import PromptCache, PromptForm
+from attangent.compression.quiz import Answer
+from attangent.compression.text import Calibration
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
 
-    from attangent.compression.compressor import Compressor
-    from attangent.compression.quiz.quiz import Quiz
-    from attangent.compression.result import CompressedPrompt
-
-
+_AT_ONCE = 4
 _FEW = 10
-"""Fewer questions than this do not say much."""
+"""Fewer questions than this say little."""
 _EXPORTED = 0.9
-"""An export that keeps a smaller part of the adapter's answers is warned of."""
+"""Warn of an export that keeps a smaller fraction of the adapter's answers."""
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Averages over the tokens of text that the model wrote after the whole prompt.
+
+    Attributes:
+        divergence: KL(full || other) in nats per token; the other is `compressed` or `none`.
+        loss: Negative log-likelihood per token with the `full` prompt, `compressed` and `none`.
+        agreement: How often the most likely next token is the same as with the full prompt.
+    """
+
+    divergence: dict[str, float]
+    loss: dict[str, float]
+    agreement: dict[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """Return KL(full || compressed) / KL(full || none): 0 keeps everything, 1 nothing."""
+        return self.divergence["compressed"] / max(self.divergence["none"], 1e-12)
+
+
+def measure_fidelity(
+    model: Any,
+    cache: PromptCache,
+    states: Mapping[str, Prefix],
+    text: Calibration,
+    progress: Advance = no_progress,
+) -> Fidelity:
+    """Compare the model's predictions with states, and without a prompt, to those with the whole prompt."""
+    forms = {
+        "full": PromptForm.full(cache),
+        "none": PromptForm.none(),
+        "compressed": PromptForm.compressed(cache, states),
+    }
+    sums = _Sums()
+    with torch.no_grad():
+        for start in range(0, len(text), _AT_ONCE):
+            ids, valid = (part[start : start + _AT_ONCE] for part in (text.ids, text.valid))
+            sums.add(
+                {name: _log_chances(model, ids, valid, form) for name, form in forms.items()}, ids, valid
+            )
+            progress(len(ids))
+    return sums.means()
+
+
+def _log_chances(model: Any, ids: Tensor, valid: Tensor, form: PromptForm) -> Tensor:
+    """Return log probabilities (T, vocabulary) at the valid tokens."""
+    logits = run(model, ids, form.offset, form.handler).logits
+    return logits[valid].float().log_softmax(dim=-1).cpu()
+
+
+class _Sums:
+    """Running sums over tokens, by measure and form of the prompt."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.predicted = 0
+        self.totals: dict[str, dict[str, float]] = {"divergence": {}, "loss": {}, "agreement": {}}
+
+    def add(self, log_chances: Mapping[str, Tensor], ids: Tensor, valid: Tensor) -> None:
+        full = log_chances["full"]
+        following = ids.roll(-1, dims=1)[valid]
+        real = (valid & valid.roll(-1, dims=1) & (torch.arange(ids.shape[1]) < ids.shape[1] - 1))[valid]
+        self.count += len(full)
+        self.predicted += int(real.sum())
+        for name in ("full", "compressed", "none"):
+            other = log_chances[name]
+            self._add("loss", name, -other.gather(1, following[:, None])[real].sum())
+            if name != "full":
+                self._add("divergence", name, (full.exp() * (full - other)).sum())
+                self._add("agreement", name, (full.argmax(dim=1) == other.argmax(dim=1)).sum())
+
+    def _add(self, measure: str, name: str, value: Tensor) -> None:
+        self.totals[measure][name] = self.totals[measure].get(name, 0.0) + value.item()
+
+    def means(self) -> Fidelity:
+        counts = {"divergence": self.count, "loss": self.predicted, "agreement": self.count}
+        return Fidelity(
+            **{
+                measure: {name: total / max(counts[measure], 1) for name, total in totals.items()}
+                for measure, totals in self.totals.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One size that was tried.
+
+    If the prompt has too few questions, `asked` is 0 and `share` is the fraction of next tokens that are the
+    same as with the full prompt.
+
+    Attributes:
+        size: Average number of tokens per head.
+        distilled: Steps of training.
+        kept: Answers that survived.
+        asked: Questions.
+        share: Fraction of the answers that survived.
+        bytes: Memory of the states.
+        seconds: Time since the search began.
+    """
+
+    size: int
+    distilled: int
+    kept: int
+    asked: int
+    share: float
+    bytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        kept = f"{self.kept} of {self.asked}" if self.asked else f"{self.share:.0%} of next tokens"
+        return f"{self.size}{' trained' if self.distilled else ''} ({kept})"
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What compression kept and what it costs. Sizes are in tokens of a KV cache, times in seconds."""
+    """What a compression kept and what it costs.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        size: Average number of virtual tokens per head.
+        method: Name of the compression method.
+        fidelity: Predictions on held-out text.
+        seconds: Seconds per stage.
+        bytes_of_cache: Memory of the prompt's KV cache.
+        bytes_of_states: Memory of the states.
+        answers: Answers to the user's questions.
+        own: Answers to questions made from the prompt, which it answers and which are not answered without.
+        goal: With a search: whether the goal was met, why not, and all sizes tried.
+        exported: The export: folder, size, steps of training, answers kept, ratio and attempts.
+        pieces: Number of pieces in which the prompt was read.
+        decode: Seconds per decoding step with the full prompt, the compressed one and none.
+        distilled: Steps of training after the closed form.
+    """
 
     prompt_tokens: int
     size: int
@@ -38,19 +171,12 @@ class Report:
     bytes_of_cache: int
     bytes_of_states: int
     answers: tuple[Answer, ...] = ()
-    """The user's questions."""
     own: tuple[Answer, ...] = ()
-    """Questions made from the prompt that it answers and that are not answered without it."""
     goal: dict[str, Any] = field(default_factory=dict)
-    """Where a goal was given: whether it was met, why not, and all sizes that were tried."""
     exported: dict[str, Any] = field(default_factory=dict)
-    """The export, which has masses of one: folder, size, steps of training, answers kept, ratio, attempts."""
     pieces: int = 1
-    """How many pieces the prompt was read in."""
     decode: dict[str, float] = field(default_factory=dict)
-    """Seconds of one decoding step with the full prompt, the compressed one and none."""
     distilled: int = 0
-    """Steps of training after the closed form."""
 
     def __repr__(self) -> str:
         tokens = f"{self.prompt_tokens} -> {self.size}"
@@ -60,95 +186,106 @@ class Report:
         columns = ("", "full prompt", "compressed", "no prompt")
         return table_html(self.headline, columns, self.rows(), self.warnings)
 
-    def plot(self, path: str | PathLike[str] | None = None) -> "Picture":
-        """Draw the sizes that were tried, else the shares kept; also to a file, where one is named."""
-        from attangent.compression.curve import draw_curve, draw_shares
+    def plot(self, path: str | PathLike[str] | None = None) -> "Figure":
+        """Draw the sizes that were tried, or else the shares kept.
 
-        tried = [Attempt(**attempt) for attempt in self.goal.get("attempts", ())]
+        Args:
+            path: Also save the figure to this file.
+
+        Returns:
+            The figure.
+        """
         unfitted = {int(size): share for size, share in self.goal.get("unfitted", {}).items()}
-        drawn = draw_curve(tried, unfitted=unfitted) if tried else draw_shares(self)
-        return finished(drawn, path)
+        figure = draw_curve(self.attempts, unfitted=unfitted) if self.attempts else draw_shares(self)
+        return finished(figure, path)
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Return the sizes that were tried."""
+        return [Attempt(**attempt) for attempt in self.goal.get("attempts", ())]
 
     @property
     def lost(self) -> list[Answer]:
+        """Return the user's questions that are no longer answered."""
         return [answer for answer in self.answers if answer.lost]
 
     @property
     def kept(self) -> int:
-        """How many of the prompt's own questions are still answered."""
+        """Return how many of the prompt's own questions are still answered."""
         return sum(not answer.lost for answer in self.own)
 
     @property
     def headline(self) -> str:
-        """The first line: what the user judges by."""
+        """Return the most important line: how many answers were kept."""
         if not self.own:
-            return "answers kept: no question could be made that the prompt answers; judge by the table"
+            return "answers kept: no question could be made that the prompt answers; see the table"
         return f"answers kept: {self.kept} of {len(self.own)}"
 
     @property
     def course(self) -> str:
-        """What was done: how much smaller the prompt became, how, and what else was tried."""
+        """Return how much smaller the prompt became and which sizes were tried."""
         if self.size >= self.prompt_tokens:
-            said = f"the prompt stays as it is, {self.prompt_tokens} tokens"
+            summary = f"the prompt stays unchanged, {self.prompt_tokens} tokens"
         else:
             times = self.bytes_of_cache / max(1, self.bytes_of_states)
-            said = f"{times:.1f} times smaller: {self.size} tokens for each head"
+            summary = f"{times:.1f} times smaller: {self.size} tokens per head"
         if self.distilled:
-            said += f", trained for {self.distilled} steps"
-        tried = [_tried(Attempt(**attempt)) for attempt in self.goal.get("attempts", ())]
-        return f"{said}; tried: {', '.join(tried)}" if len(tried) > 1 else said
+            summary += f", trained for {self.distilled} steps"
+        tried = ", ".join(map(str, self.attempts))
+        return f"{summary}; tried: {tried}" if len(self.attempts) > 1 else summary
 
     @property
     def export_line(self) -> str:
-        """What the export keeps; empty where there is none."""
+        """Return what the export keeps; empty without one."""
         if not self.exported:
             return ""
-        size, steps = self.exported["size"], self.exported["distilled"]
+        steps = self.exported["distilled"]
         trained = f", trained for {steps} steps" if steps else ""
         kept = f"answers kept: {self.exported['kept']} of {len(self.own)}, " if self.own else ""
         ratio = max(0.0, self.exported["ratio"])
-        return (
-            f"{self.exported['folder']}: {size} tokens for each head{trained}; {kept}relative KL {ratio:.3f}"
-        )
-
-    @property
-    def _advice(self) -> str:
-        return "try a larger size" if self.distilled else "try a larger size or --distill 24"
+        size = f"{self.exported['size']} tokens per head{trained}"
+        return f"{self.exported['folder']}: {size}; {kept}relative KL {ratio:.3f}"
 
     @property
     def warnings(self) -> list[str]:
-        found = []
+        """Return what the user should know before relying on the result."""
+        advice = "try a larger size" if self.distilled else "try a larger size or --distill 24"
+        warnings = []
         if self.goal and not self.goal["met"]:
-            found.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
+            warnings.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
         if self.goal and self.size >= self.prompt_tokens > 0 and len(self.goal["attempts"]) > 1:
-            found.append("no smaller size keeps enough of the answers: ask for less, such as --keep 0.8")
+            warnings.append("no smaller size keeps enough of the answers; lower the goal, such as --keep 0.8")
         if 0 < len(self.own) < _FEW:
-            found.append(
-                f"only {len(self.own)} questions count, so that the share of answers kept is rough: add your "
-                "own with --ask, with the words of their answers"
+            warnings.append(
+                f"only {len(self.own)} questions count, so the share of answers kept is rough; add your own "
+                "with --ask, with the words of their answers"
             )
         if self.exported and self.exported["kept"] < _EXPORTED * self.kept:
-            found.append(
+            warnings.append(
                 f"the export keeps {self.exported['kept']} answers, the adapter {self.kept}: a plain cache "
-                "has the same size in every head and no masses; use the adapter, or a larger --size"
+                "has the same size in every head and no masses; use the adapter or a larger --size"
             )
         if self.fidelity.ratio > 0.5:
-            found.append(
-                f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept: {self._advice}"
-            )
+            warnings.append(f"only {1 - self.fidelity.ratio:.0%} of the prompt's effect was kept; {advice}")
         if self.lost:
-            found.append(
+            warnings.append(
                 f"{len(self.lost)} of {len(self.answers)} answers were lost, the first to "
-                f"{self.lost[0].question!r}: {self._advice}"
+                f"{self.lost[0].question!r}; {advice}"
             )
-        return found
+        return warnings
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """A table: what is measured, with the full prompt, the compressed one, none."""
-        d, loss, agree = self.fidelity.divergence, self.fidelity.loss, self.fidelity.agreement
+        """Return the rows of a table: measure, full prompt, compressed prompt, no prompt.
+
+        Returns:
+            One tuple per row.
+        """
+        d = self.fidelity.divergence
+        loss = self.fidelity.loss
+        agree = self.fidelity.agreement
         rows = [
             *([("own questions", str(len(self.own)), str(self.kept), "0")] if self.own else []),
-            ("tokens in front", str(self.prompt_tokens), str(self.size), "0"),
+            ("prompt tokens", str(self.prompt_tokens), str(self.size), "0"),
             ("KL from the full prompt", "0", f"{d['compressed']:.4f}", f"{d['none']:.4f}"),
             ("the same, relative", "0", f"{self.fidelity.ratio:.3f}", "1"),
             ("loss on its text", *(f"{loss[name]:.3f}" for name in ("full", "compressed", "none"))),
@@ -162,6 +299,11 @@ class Report:
         return rows
 
     def as_json(self) -> dict[str, Any]:
+        """Return everything as JSON data.
+
+        Returns:
+            The content of `report.json`.
+        """
         return {
             **asdict(self),
             "ratio": self.fidelity.ratio,
@@ -173,32 +315,43 @@ class Report:
         }
 
 
-def _tried(attempt: Attempt) -> str:
-    kept = f"{attempt.kept} of {attempt.asked}" if attempt.asked else f"{attempt.share:.0%} of next tokens"
-    return f"{attempt.size}{' trained' if attempt.distilled else ''} ({kept})"
+@in_style
+def draw_curve(
+    attempts: Sequence[Attempt],
+    keep: float | None = None,
+    path: Path | None = None,
+    unfitted: Mapping[int, float] | None = None,
+) -> "Figure":
+    """Draw the share of answers kept against the size: unfitted tokens, closed form and distilled."""
+    figure, axes = one_panel((6.0, 3.8))
+    if unfitted:
+        axes.plot(*zip(*sorted(unfitted.items()), strict=True), ".:", color=FAINT, label="unfitted tokens")
+    by_size = sorted(attempts, key=lambda attempt: attempt.size)
+    for label, trained, marker in (("closed form", False, "o-"), ("distilled", True, "s--")):
+        some = [attempt for attempt in by_size if bool(attempt.distilled) == trained]
+        if some:
+            axes.plot([a.size for a in some], [a.share for a in some], marker, label=label)
+    if keep is not None:
+        axes.axhline(keep, color=FAINT, linewidth=1.0, label=f"goal {keep:g}")
+    axes.set_xscale("log", base=2)
+    sizes = sorted({attempt.size for attempt in attempts} | set(unfitted or ()))
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.minorticks_off()
+    axes.set_ylim(0, 1.05)
+    axes.set_xlabel("average tokens per head")
+    axes.set_ylabel("answers kept" if by_size and by_size[0].asked else "same next token")
+    axes.legend()
+    return finished(figure, path)
 
 
-def report_of(
-    job: "Compressor",
-    compressed: "CompressedPrompt",
-    questions: Sequence[tuple[str, str | None]] = (),
-    quiz: "Quiz | None" = None,
-) -> Report:
-    """What a compressed prompt keeps: own answers, the user's, and the effect on other text."""
-    answers, read = (), partial(job.reader.question, job.tokenizer)
-    if questions:
-        with job.stages.stage("asking", len(questions)) as done:
-            asked = (job.model, job.tokenizer, questions, read, job.cache, compressed.states)
-            answers = answer_all(*asked, progress=done)
-    return Report(
-        prompt_tokens=len(job.ids),
-        size=compressed.size,
-        method=compressed.method,
-        fidelity=job.fidelity(compressed),
-        own=job.quiz_answers(compressed, quiz),
-        seconds={name: round(value, 3) for name, value in job.stages.seconds.items()},
-        bytes_of_cache=job.cache.number_of_bytes,
-        bytes_of_states=compressed.number_of_bytes,
-        answers=answers,
-        distilled=compressed.distilled,
-    )
+@in_style
+def draw_shares(report: Report) -> "Figure":
+    """Draw what the compressed prompt kept, as shares of the full one."""
+    shares = {"effect on other text": 1 - report.fidelity.ratio}
+    shares["same next token"] = report.fidelity.agreement["compressed"]
+    if report.own:
+        shares = {"answers": report.kept / len(report.own), **shares}
+    figure, axes = one_panel((6.0, 1.1 + 0.4 * len(shares)))
+    bars(axes, shares, f"share kept with {report.size} of {report.prompt_tokens} tokens")
+    axes.set_xlim(0, 1.12)
+    return figure

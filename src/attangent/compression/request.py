@@ -1,68 +1,70 @@
-"""What is wanted of a compression: a goal in answers, a bound on the divergence, or a plain size."""
+"""A request to compress a prompt: the goal, the bounds and the method."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from attangent._core.checks import check_between, check_size
-from attangent._core.errors import AttangentError
-from attangent.compression.compressor import Compressor
-from attangent.compression.distilling.distill import Distillation
-from attangent.compression.methods import DEFAULT, check_method, method_named
-from attangent.compression.size_search import Goal, Outcome, reach
+from attangent._core.checks import check_between, check_choice, check_positive, check_size
+from attangent.compression.methods import method_named
+from attangent.compression.methods.base import check_room
 
 DEFAULT_SIZE = 64
+Export = Literal["peft"]
 
 
 @dataclass(frozen=True)
-class Order:
-    """keep: the part of the answers to keep, 0 for none in particular; size and seconds: the most allowed.
+class CompressionRequest:
+    """A prompt and how to compress it, checked on creation.
 
-    With keep 0 the size is taken as it is. tolerance: the largest KL ratio, in the place of a goal in
-    answers. distill: steps of training, in a goal at sizes whose closed form comes near it; None for as many
-    as the text needs in a goal, and none elsewhere. total: the most
-    tokens for each head that all pieces of a long prompt may have together.
+    Attributes:
+        prompt: Text, or the first messages of a chat.
+        keep: Fraction of the answers to keep; 0 takes `size` without a search.
+        size: Maximum average number of virtual tokens per KV head. With `keep` 0, exactly this number; 64 by
+            default.
+        seconds: Stop searching for a better size after this time.
+        method: `recall`, or `plain` for other engines.
+        distill: Steps of training. In a search, None takes as many as the text needs at sizes whose closed
+            form comes close; with `keep` 0, None takes none.
+        calibration: Texts to fit on; by default the model writes its own.
+        questions: The user's questions with expected words or None.
+        seed: Seed of all random draws.
+        export: Also write the prompt for another engine.
+
+    Raises:
+        AttangentError: If a value is out of range.
+
+    Example:
+        >>> CompressionRequest("A long prompt ...", keep=0.9, size=128).searches
+        True
     """
 
+    prompt: Any
     keep: float = 0.95
     size: int | None = None
     seconds: float | None = None
-    method: str = DEFAULT
-    tolerance: float | None = None
+    method: str = "recall"
     distill: int | None = None
-    total: int | None = None
+    calibration: Sequence[str] | None = None
+    questions: Sequence[tuple[str, str | None]] = ()
+    seed: int = 0
+    export: Export | None = None
 
-    def check(self) -> None:
-        """Refuse what cannot be carried out, before any work."""
-        check_method(self.method, check_size("distill", self.distill or 0, least=0))
+    def __post_init__(self) -> None:
+        method_named(self.method)
         check_between("keep", self.keep, 0, 1)
-        method_named(self.method).check_size(check_size("size", self.size or DEFAULT_SIZE))
-        if self.total is not None:
-            method_named(self.method).check_size(check_size("total", self.total))
-        if self.tolerance is not None and not 0 < self.tolerance < 1:
-            raise AttangentError(f"tolerance is {self.tolerance!r}, expected a number between 0 and 1")
-        Goal(self.keep, self.size, self.seconds, self.distill)
-
-    def carry_out(self, job: Compressor) -> Outcome:
-        """The compressed prompt, with what was tried on the way where there was a goal in answers."""
-        goal = self.goal()
-        if goal is not None:
-            return reach(job, goal, self.method)
-        if self.tolerance is not None:
-            found = job.fit_to(self.tolerance, self.method)
-        else:
-            found = job.fit(self.plain_size, self.method)
-        if self.distill:
-            found = job.distill(found, Distillation(self.distill, seed=job.seed))
-        return Outcome(found, True)
+        check_room(check_size("size", self.fixed_size))
+        check_size("distill", self.distill or 0, least=0)
+        if self.seconds is not None:
+            check_positive("seconds", self.seconds)
+        if self.export is not None:
+            check_choice("export", self.export, ("peft",))
 
     @property
-    def plain_size(self) -> int:
-        """The size where there is no goal."""
-        size = self.size or DEFAULT_SIZE
-        return size if self.total is None else min(size, self.total)
+    def searches(self) -> bool:
+        """Return whether the size is searched for."""
+        return self.keep > 0
 
-    def goal(self) -> Goal | None:
-        """The goal in answers; None where the size or a tolerance decides."""
-        if self.tolerance is None and self.keep and method_named(self.method).sized:
-            caps = [cap for cap in (self.size, self.total) if cap is not None]
-            return Goal(self.keep, min(caps, default=None), self.seconds, self.distill)
-        return None
+    @property
+    def fixed_size(self) -> int:
+        """Return the size to take without a search."""
+        return DEFAULT_SIZE if self.size is None else self.size

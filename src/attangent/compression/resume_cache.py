@@ -1,87 +1,148 @@
-"""What a run has worked out so far, kept in its folder: a run that was cut off goes on where it stopped."""
+"""Intermediate results of a run, kept in its folder so that an interrupted run can resume."""
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, write_json, writing
+from attangent.attention import PrefixState, RaggedState
+from attangent.attention.features import Anchors
+from attangent.compression.prompt_cache import PromptState
 
 FOLDER = ".work"
 _LARGEST = 1 << 24
+_PARTS = ("keys", "Z", "mass")
+_T = TypeVar("_T")
 
 
 def digest(key: Any) -> str:
-    """Sixteen letters that stand for something of JSON, dataclasses too."""
+    """Return sixteen letters that stand for JSON data or dataclasses."""
     text = json.dumps(key, sort_keys=True, default=asdict)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-class Work:
-    """Tensors and notes by name, each in a file of its own; without a folder nothing is kept.
+class ResumeCache:
+    """Tensors and JSON values by name, one file each; without a folder nothing is stored.
 
-    `key` says what the run is: files of another run are not used and are removed.
+    Args:
+        folder: Folder of the run.
+        key: Identifies the run. Files of another run are removed.
     """
 
     def __init__(self, folder: Path | None = None, key: Any = None):
-        self.place = None if folder is None else folder / FOLDER / digest(key)
-        if self.place is not None and folder is not None:
-            real_folder(folder / FOLDER)
-            for other in (folder / FOLDER).iterdir():
-                if other != self.place and other.is_dir() and not other.is_symlink():
+        self.folder: Path | None = None
+        if folder is not None:
+            self.folder = folder / FOLDER / digest(key)
+            real_folder(self.folder.parent)
+            for other in self.folder.parent.iterdir():
+                if other != self.folder and other.is_dir() and not other.is_symlink():
                     shutil.rmtree(other)
-            real_folder(self.place)
+            real_folder(self.folder)
 
     def path(self, name: str) -> Path | None:
-        """Where a file of this name lies."""
-        return None if self.place is None else self.place / name
+        """Return the path of a file of this name."""
+        return None if self.folder is None else self.folder / name
 
-    def tensors(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The tensors kept under this name, or those that `make` gives, which are kept."""
+    def load_tensors(self, name: str) -> dict[str, Tensor] | None:
+        """Return the tensors stored under this name, if there are any.
+
+        Raises:
+            AttangentError: If the file cannot be read.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        path = self.path(f"{name}.safetensors")
+        if path is None or not path.is_file():
+            return None
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise _unreadable(path, error) from None
+
+    def save_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Store tensors under this name and return them."""
         path = self.path(f"{name}.safetensors")
         if path is None:
-            return dict(make())
+            return dict(tensors)
         from safetensors.torch import save_file
 
-        if path.is_file():
-            return _read_tensors(path)
-        made = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in make().items()}
+        stored = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
         with writing(path) as part:
-            save_file(made, part)
-        return made
+            save_file(stored, part)
+        return stored
 
-    def notes(self, name: str, make: Callable[[], Any]) -> Any:
-        """The JSON kept under this name, or what `make` gives, which is kept."""
+    def load_states(self, name: str) -> dict[str, PromptState] | None:
+        """Return the states stored under this name, if there are any."""
+        tensors = self.load_tensors(name)
+        return None if tensors is None else unpacked(tensors)
+
+    def save_states(self, name: str, states: Mapping[str, PromptState]) -> dict[str, PromptState]:
+        """Store states under this name; return them as a resumed run would load them."""
+        return dict(states) if self.folder is None else unpacked(self.save_tensors(name, packed(states)))
+
+    def load_json(self, name: str) -> Any:
+        """Return the value stored under this name, or None.
+
+        Raises:
+            AttangentError: If the file cannot be read.
+        """
         path = self.path(f"{name}.json")
         if path is None or not path.is_file():
-            made = make()
-            if path is not None:
-                write_json(path, made)
-            return made
+            return None
         try:
             if path.stat().st_size > _LARGEST:
                 raise ValueError("it is too large")
             return json.loads(path.read_text())
         except (ValueError, OSError, RecursionError) as error:
-            raise AttangentError(f"{path} cannot be read: {error}; remove it to start anew") from None
+            raise _unreadable(path, error) from None
 
-    def finish(self) -> None:
-        """Remove everything: the run is done."""
-        if self.place is not None:
-            shutil.rmtree(self.place.parent, ignore_errors=True)
+    def save_json(self, name: str, value: _T) -> _T:
+        """Store a value under this name and return it."""
+        path = self.path(f"{name}.json")
+        if path is not None:
+            write_json(path, value)
+        return value
+
+    def clear(self) -> None:
+        """Remove all files: the run is complete."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder.parent, ignore_errors=True)
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def _unreadable(path: Path, error: Exception) -> AttangentError:
+    return AttangentError(f"cannot read {path}: {error}; remove it to start again")
 
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise AttangentError(f"{path} cannot be read: {error}; remove it to start anew") from None
+
+def packed(states: Mapping[str, PromptState]) -> dict[str, Tensor]:
+    """Return the tensors of states of virtual tokens, by layer and part."""
+    tensors = {}
+    for name, state in states.items():
+        ragged = RaggedState.from_state(state) if isinstance(state, PrefixState) else state
+        tensors |= {f"{name}/{part}": getattr(ragged, part).detach() for part in _PARTS}
+        tensors[f"{name}/sizes"] = torch.tensor(ragged.sizes)
+        tensors[f"{name}/softcap"] = torch.tensor(float(ragged.softcap or 0))
+    return tensors
+
+
+def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, PromptState]:
+    """Return the states that `packed` took apart."""
+    states: dict[str, PromptState] = {}
+    for name in dict.fromkeys(key.rpartition("/")[0] for key in tensors):
+        keys, Z, mass = (tensors[f"{name}/{part}"] for part in _PARTS)
+        sizes = tensors[f"{name}/sizes"].tolist()
+        softcap = tensors[f"{name}/softcap"].item() or None
+        if len(set(sizes)) > 1:
+            states[name] = RaggedState(keys, Z, mass, sizes, softcap)
+        else:
+            c, Z, k = (tensor.unflatten(0, (len(sizes), -1)) for tensor in (keys, Z, mass))
+            states[name] = PrefixState(Anchors(c, softcap), Z, k)
+    return states

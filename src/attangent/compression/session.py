@@ -1,32 +1,93 @@
-"""A chat behind a compressed prompt, whose old turns are folded into the state when they grow too many."""
+"""Generate and chat with a compressed prompt, a tuned model or a bare one."""
 
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from attangent._core.checks import check_size
+from attangent._core.random import generator
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
-from attangent.compression.compressor import Compressor
-from attangent.compression.problem import Piece
+from attangent.compression.pipeline import CompressionRun, Piece
 from attangent.compression.prompt import Reader, fingerprint
-from attangent.compression.quiz.answers import ANSWER_TOKENS
+from attangent.compression.quiz import ANSWER_TOKENS
+from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, load_compressed, read_notes
 
 _FOLDED = 32
 
 
+def generate(
+    model: Any,
+    tokenizer: Any,
+    ids: Int[Tensor, " length"],
+    tokens: int,
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> Int[Tensor, " new"]:
+    """Return the tokens that a model, with whatever is attached to it, writes after `ids`.
+
+    Args:
+        model: A causal language model.
+        tokenizer: Its tokenizer.
+        ids: Tokens (L) of the input.
+        tokens: Maximum number of new tokens.
+        temperature: 0 takes the most likely tokens; above 0, tokens are drawn.
+        seed: Seed of the draws.
+
+    Returns:
+        The new tokens, the end token included.
+    """
+    inputs = ids[None].to(model.device)
+    options: dict[str, Any] = {"do_sample": False}
+    if temperature > 0:
+        options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(generator(seed, "generate").initial_seed() % (1 << 63))
+        out = model.generate(
+            input_ids=inputs,
+            attention_mask=torch.ones_like(inputs),
+            max_new_tokens=tokens,
+            pad_token_id=getattr(tokenizer, "eos_token_id", None),
+            **options,
+        )
+    return out[0, len(ids) :].cpu()
+
+
+def plain_ids(tokenizer: Any, text: str) -> Int[Tensor, " length"]:
+    """Return the tokens of a text to continue, with the special tokens of the tokenizer."""
+    return torch.tensor(list(tokenizer(text)["input_ids"]), dtype=torch.long)
+
+
+def generate_text(
+    model: Any, tokenizer: Any, ids: Tensor, tokens: int, temperature: float = 0.0, seed: int = 0
+) -> str:
+    """Return the text that a model writes after `ids`; the arguments are those of `generate`."""
+    written = generate(model, tokenizer, ids, tokens, temperature, seed)
+    return tokenizer.decode(written, skip_special_tokens=True).strip()
+
+
 @dataclass
 class ChatSession:
-    """Turns of a chat on a bare model: `say` answers and remembers.
+    """A chat with a model: `say` answers and remembers.
 
-    budget: when more tokens than this have been said, all turns so far are folded into the state as `folded`
-    virtual tokens for each KV head, and the chat goes on behind them; None never folds.
+    Args:
+        model: A bare causal language model, or a tuned one if there is no prompt.
+        tokenizer: Its tokenizer.
+        prompt: A compressed prompt; None chats without any.
+        budget: When the chat exceeds this many tokens, fold all turns into the state; None never folds.
+        folded: Virtual tokens per KV head of the folded turns.
+        reader: Turns text into tokens; by default the prompt's reader.
 
-    The prompt may be one that `compress` gave, or None for a chat without any.
+    Example:
+        >>> prompt = attangent.compress(model, tokenizer, guide)  # doctest: +SKIP
+        >>> chat = ChatSession(model, tokenizer, prompt, budget=1000)  # doctest: +SKIP
+        >>> chat.say("Who is the mayor?")  # doctest: +SKIP
+        'Otto Lind'
     """
 
     model: Any
@@ -34,23 +95,40 @@ class ChatSession:
     prompt: CompressedPrompt | None = None
     budget: int | None = None
     folded: int = _FOLDED
+    reader: Reader | None = None
     folds: int = field(init=False, default=0)
     turns: int = field(init=False, default=0)
-    said: Tensor = field(init=False)
+    history: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
         if self.budget is not None:
             check_size("budget", self.budget, least=self.folded + 1)
-        self.said = torch.zeros(0, dtype=torch.long)
+        self.history = torch.zeros(0, dtype=torch.long)
         if self.prompt is None:
             self.prompt = CompressedPrompt({}, 0, 0, "recall", (), fingerprint(self.tokenizer))
+        if self.reader is None:
+            self.reader = self.prompt.reader
 
     @classmethod
     def load(
         cls, model: Any, tokenizer: Any, folder: str | PathLike[str], budget: int | None = None
     ) -> "ChatSession":
-        """A chat behind the compressed prompt in a folder."""
-        reader, notes = load_compressed(model, tokenizer, folder), read_notes(folder)
+        """Start a chat with the compressed prompt of a folder.
+
+        Args:
+            model: The bare model for which the prompt was compressed.
+            tokenizer: Its tokenizer.
+            folder: Folder that `attangent compress` wrote.
+            budget: As in the class.
+
+        Returns:
+            The session.
+
+        Raises:
+            AttangentError: If the folder holds no compressed prompt for this model.
+        """
+        notes = read_notes(folder)
+        reader = load_compressed(model, tokenizer, folder)
         states = dict(states_of(model, "default"))
         detach(model)
         prompt = CompressedPrompt(
@@ -59,59 +137,56 @@ class ChatSession:
         return cls(model, tokenizer, prompt, budget)
 
     @property
-    def reader(self) -> Reader:
-        assert self.prompt is not None
-        return self.prompt.reader
-
-    @property
     def tokens(self) -> int:
-        """How many tokens have been said since the last fold."""
-        return len(self.said)
+        """Return the number of tokens since the last fold."""
+        return len(self.history)
 
     def say(self, text: str, tokens: int = ANSWER_TOKENS) -> str:
-        """The answer to `text`, by the likeliest tokens."""
+        """Answer by the most likely tokens.
+
+        Args:
+            text: The user's turn.
+            tokens: Maximum number of tokens of the answer.
+
+        Returns:
+            The answer.
+        """
+        assert self.reader is not None
         ask = self.reader.later_question if self.turns else self.reader.question
-        asked = ask(self.tokenizer, text)
-        given = torch.cat([self.said, asked])
-        answer = self._written(given, tokens)
-        self.said, self.turns = torch.cat([given, answer]), self.turns + 1
+        ids = torch.cat([self.history, ask(self.tokenizer, text)])
+        answer = self._answer(ids, tokens)
+        self.history = torch.cat([ids, answer])
+        self.turns += 1
         if self.budget is not None and self.tokens > self.budget:
             self._fold()
         return self.tokenizer.decode(answer.tolist(), skip_special_tokens=True).strip()
 
-    def _written(self, given: Tensor, tokens: int) -> Tensor:
-        """The likeliest tokens behind `given`, the end of the text left out."""
+    def _answer(self, ids: Tensor, tokens: int) -> Tensor:
+        """Return the answer without the token that ends it."""
         assert self.prompt is not None
         if self.prompt.states:
             self.prompt.attach(self.model)
         try:
-            ids = given[None].to(self.model.device)
-            with torch.no_grad():
-                out = self.model.generate(
-                    input_ids=ids,
-                    attention_mask=torch.ones_like(ids),
-                    max_new_tokens=tokens,
-                    do_sample=False,
-                    pad_token_id=getattr(self.tokenizer, "eos_token_id", None),
-                )
+            answer = generate(self.model, self.tokenizer, ids, tokens)
         finally:
             if self.prompt.states:
                 detach(self.model)
-        answer = out[0, len(given) :].cpu()
         return answer[:-1] if len(answer) and answer[-1].item() in self._ends() else answer
 
     def _ends(self) -> set[int]:
-        """The tokens with which the model ends what it says."""
+        """Return the tokens with which the model ends an answer."""
         config = getattr(self.model.generation_config, "eos_token_id", None)
         ends = config if isinstance(config, list) else [config]
         return {end for end in (*ends, getattr(self.tokenizer, "eos_token_id", None)) if end is not None}
 
     def _fold(self) -> None:
-        """Replace all turns by virtual tokens behind those of the prompt."""
+        """Replace all turns by virtual tokens after those of the prompt."""
         assert self.prompt is not None
-        piece = Piece(self.said, self.prompt.position_offset, self.prompt.states)
-        text = self.tokenizer.decode(self.said.tolist())
-        job = Compressor(self.model, self.tokenizer, text, calibration=[text], piece=piece)
-        found = job.fit(self.folded)
-        self.prompt = replace(found, roles=self.prompt.roles, size=self.prompt.size + found.size, exact=False)
-        self.said, self.folds = self.said[:0], self.folds + 1
+        piece = Piece(self.history, self.prompt.position_offset, self.prompt.states)
+        text = self.tokenizer.decode(self.history.tolist())
+        request = CompressionRequest(text, keep=0, size=self.folded, calibration=[text])
+        prompt = CompressionRun(self.model, self.tokenizer, request, piece=piece).fit(self.folded)
+        size = self.prompt.size + prompt.size
+        self.prompt = replace(prompt, roles=self.prompt.roles, size=size, exact=False)
+        self.history = self.history[:0]
+        self.folds += 1

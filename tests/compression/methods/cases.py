@@ -16,9 +16,9 @@ def problem(n=300, m=24, tokens=6, d=4, seed=0, gain=2.0, alike=0):
     logits = gain * q @ torch.cat([k, near_k]).mT / d**0.5
     chances, total = logits.softmax(dim=1), logits.logsumexp(dim=1)
     weights, rest = chances[:, :m], chances[:, m:].sum(dim=1)
-    beside = chances[:, m:] @ near_v / rest.unsqueeze(1)
-    output = weights @ v + rest.unsqueeze(1) * beside
-    return HeadProblem(weights.sum(dim=1), rest, beside, output, k, v, gain * q / d**0.5, total)
+    rest_output = chances[:, m:] @ near_v / rest.unsqueeze(1)
+    output = weights @ v + rest.unsqueeze(1) * rest_output
+    return HeadProblem(weights.sum(dim=1), rest, rest_output, output, k, v, gain * q / d**0.5, total)
 
 
 def error(given, solution, chosen):
@@ -26,5 +26,5 @@ def error(given, solution, chosen):
     _, masses, values = solution
     part = given.weights[:, chosen] * masses
     total = part.sum(dim=1) + given.rest
-    found = (part @ values + given.rest.unsqueeze(1) * given.beside) / total.unsqueeze(1)
+    found = (part @ values + given.rest.unsqueeze(1) * given.rest_output) / total.unsqueeze(1)
     return (found - given.output).square().mean().item()

@@ -3,14 +3,15 @@
 import torch
 
 from attangent.attention import RaggedState
-from attangent.compression.compressor import Compressor
-from attangent.compression.fit import fit_states
-from attangent.compression.methods.scoring import best_tokens
-from tests.compression.cases import STORY, Letters, Stories, stories_model, tiny_llama
+from attangent.compression.attribution import best_tokens
+from attangent.compression.methods.recall import RecallMethod
+from attangent.compression.pipeline import fit_states
+from attangent.compression.report import measure_fidelity
+from tests.compression.cases import STORY, Letters, Stories, run_of, stories_model, tiny_llama
 
 
 def test_heads_keep_the_tokens_of_their_scores():
-    job = Compressor(tiny_llama(layers=2), Letters(), "some text that is long enough to compress. " * 4)
+    job = run_of(tiny_llama(layers=2), Letters(), "some text that is long enough to compress. " * 4)
     found, kept = job.fit(12), best_tokens(job.scores, 12)
     assert sum(sum(state.sizes) for state in found.states.values()) == 12 * 4
     for name, state in found.states.items():
@@ -24,12 +25,12 @@ def test_heads_keep_the_tokens_of_their_scores():
 
 
 def test_bytes_are_those_of_the_tokens_kept():
-    job = Compressor(tiny_llama(layers=2), Letters(), "some text that is long enough to compress. " * 4)
+    job = run_of(tiny_llama(layers=2), Letters(), "some text that is long enough to compress. " * 4)
     assert job.fit(12).number_of_bytes == 12 * 4 * (8 + 8 + 1) * 4
 
 
 def test_fitting_keeps_more_than_the_tokens_as_they_are():
-    job = Compressor(stories_model(), Stories(), STORY)
+    job = run_of(stories_model(), Stories(), STORY)
     kept = best_tokens(job.scores, 24)
     as_they_are = {
         name: RaggedState.of(
@@ -39,9 +40,7 @@ def test_fitting_keeps_more_than_the_tokens_as_they_are():
         )
         for name, (keys, values) in job.cache.layers.items()
     }
-    from attangent.compression.fidelity import measure_fidelity
-
-    fitted = fit_states(job.model, job.cache, job.recall_text, 24, "recall", kept=kept)
+    fitted = fit_states(job.model, job.cache, job.calibration, RecallMethod(), kept)
     ratios = [
         measure_fidelity(job.model, job.cache, states, job.held_out).ratio for states in (fitted, as_they_are)
     ]

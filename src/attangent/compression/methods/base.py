@@ -1,66 +1,98 @@
-"""What a way to compress has to say about itself."""
+"""The interface of a compression method, and the handler that fits a layer with it."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import ClassVar
 
+from torch import Tensor
+
 from attangent._core.errors import AttangentError
-from attangent.adapters.config import NTKConfig
-from attangent.compression.methods.scoring import Kept, Scores
-from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
+from attangent._core.progress import Advance, no_progress
+from attangent.adapters.call import AttentionCall
+from attangent.attention import merge_prefix
+from attangent.compression.attribution import Chosen, Scores
+from attangent.compression.problem import HeadProblem, LayerProblem, Solution
+from attangent.compression.prompt_cache import PromptCache, PromptState
 from attangent.compression.text import SINKS
 
 
 class CompressionMethod(ABC):
-    """One way to turn a prompt into states: its name, how a layer is fitted, and which adapter it becomes."""
+    """A way to replace the tokens of a prompt by fewer virtual tokens.
+
+    Subclasses choose tokens of the prompt by their scores and turn those of each head into virtual tokens.
+
+    Attributes:
+        name: Name under which the method is registered.
+        weighted: Whether the virtual tokens have masses other than 1.
+        foreseen: Whether the chosen tokens, before they are fitted, tell how many answers survive.
+        queries: Approximate number of queries on which each head is fitted; None takes all.
+    """
 
     name: ClassVar[str]
-    distillable: ClassVar[bool] = True
-    """Whether its states are virtual tokens that can be trained."""
     weighted: ClassVar[bool] = True
-    """Whether its tokens have masses of their own."""
-    sized: ClassVar[bool] = True
-    """Whether the user chooses the size; otherwise the model's heads do."""
-    by_scores: ClassVar[bool] = False
-    """Whether tokens are chosen beforehand, by the scores of a repetition of the prompt."""
     foreseen: ClassVar[bool] = False
-    """Whether these tokens, before they are fitted, tell how many answers will be kept."""
-
-    def kept(self, scores: Scores, size: int) -> Kept | None:
-        """The tokens that each head keeps, where they are chosen beforehand."""
-        return None
+    queries: ClassVar[int | None] = 4096
 
     @abstractmethod
-    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
-        """The state of one layer with `size` virtual tokens for each KV head."""
+    def choose(self, scores: Scores, size: int) -> Chosen:
+        """Choose the tokens that each head keeps.
 
-    def config(self, size: int, position_offset: int) -> NTKConfig:
-        """The adapter that states of this method are attached as."""
-        return NTKConfig(
-            features="anchors", size=size, units="raw", per="kv", position_offset=position_offset
+        Args:
+            scores: Scores of all tokens, by layer and KV head.
+            size: Average number of tokens per head.
+
+        Returns:
+            The indices of the tokens to keep.
+        """
+
+    @abstractmethod
+    def fit_head(self, problem: HeadProblem, chosen: Tensor) -> Solution:
+        """Fit the virtual tokens of one KV head.
+
+        Args:
+            problem: The attention to reproduce.
+            chosen: Indices of the tokens that the head keeps.
+
+        Returns:
+            Keys (r, d), masses (r) and values (r, dv).
+        """
+
+
+@dataclass
+class LayerFitter:
+    """A handler that fits each layer's state when its attention is called, and answers with that state.
+
+    Later layers are thus fitted on the queries that they will see once the earlier ones are compressed.
+
+    Attributes:
+        method: The compression method.
+        cache: The prompt.
+        valid: Which tokens (B, L) of the calibration text count.
+        chosen: The tokens that each head keeps.
+        progress: Called after every layer.
+        states: The fitted states, by layer.
+    """
+
+    method: CompressionMethod
+    cache: PromptCache
+    valid: Tensor
+    chosen: Chosen
+    progress: Advance = no_progress
+    states: dict[str, PromptState] = field(default_factory=dict)
+
+    def __call__(self, call: AttentionCall) -> Tensor:
+        output, lse = self.cache.without_prompt(call)
+        layer = LayerProblem(call, self.valid, *self.cache.layers[call.layer], output, lse)
+        heads = zip(layer.heads(self.method.queries), self.chosen[call.layer], strict=True)
+        state = layer.state([self.method.fit_head(head, chosen) for head, chosen in heads])
+        self.states[call.layer] = state
+        self.progress(1)
+        return merge_prefix(call.q, output, lse, state, call.scale).to(call.q.dtype)
+
+
+def check_room(size: int) -> None:
+    """Raise AttangentError if a size leaves no room after the first tokens."""
+    if size <= SINKS:
+        raise AttangentError(
+            f"size must be at least {SINKS + 1} (got {size}): the first {SINKS} tokens are always kept"
         )
-
-    def keeps_whole(self, prompt_tokens: int, size: int) -> bool:
-        """Whether a prompt this short is kept as it is."""
-        return self.sized and prompt_tokens <= size
-
-    def check_size(self, size: int) -> None:
-        """Refuse a size that leaves no room beside the first tokens."""
-        if self.sized and size <= SINKS:
-            raise AttangentError(f"size is {size}, expected more than the {SINKS} first tokens, always kept")
-
-    def check_distillable(self) -> None:
-        if not self.distillable:
-            raise AttangentError(
-                f"method {self.name!r} has no virtual tokens to distill: choose another method"
-            )
-
-
-class HeadwiseMethod(CompressionMethod):
-    """A method that solves each KV head by itself."""
-
-    @abstractmethod
-    def solve(self, problem: HeadProblem, size: int) -> Solution:
-        """The `size` virtual tokens of one KV head."""
-
-    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
-        return layer.state([self.solve(problem, size) for problem in layer.heads()])

@@ -1,41 +1,30 @@
-"""Tokens that the model needs to say the prompt again, as many for each head as it needs, refitted."""
+"""The default method: tokens needed to recall the prompt, more of them for heads that need more."""
 
-import torch
+from torch import Tensor
 
-from attangent.compression.methods.anchors import refitted
+from attangent.compression.attribution import Chosen, Scores, best_tokens
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.methods.scoring import Kept, Scores, best_tokens
-from attangent.compression.problem import HeadProblem, LayerProblem, PromptState, Solution
-from attangent.compression.refine import refined
-
-_FITTED_ON = 4096
+from attangent.compression.problem import HeadProblem, Solution, refined, refitted
 
 
 class RecallMethod(CompressionMethod):
-    """Sizes by head for a fixed total; masses and values in closed form, then all refined, keys too.
+    """Head sizes for a fixed total; masses and values in closed form, then refined with the keys.
 
-    Sizes by head for a total are KVzip's idea, the closed form is that of Attention Matching (arXiv
-    2602.16284), which was found independently here as `anchors`; scores by effect and moved keys are ours.
+    Head sizes for a total are KVzip's idea. The closed form is that of Attention Matching (arXiv 2602.16284),
+    found independently here. Scores by effect and moved keys are ours.
+
+    Example:
+        >>> RecallMethod.name, RecallMethod.weighted
+        ('recall', True)
     """
 
     name = "recall"
-    by_scores = True
     foreseen = True
 
-    def kept(self, scores: Scores, size: int) -> Kept:
+    def choose(self, scores: Scores, size: int) -> Chosen:
+        """Choose the best tokens of all heads together."""
         return best_tokens(scores, size)
 
-    def layer_state(self, layer: LayerProblem, size: int) -> PromptState:
-        kept = layer.kept or self._alone(layer, size)
-        heads = zip(layer.heads(_FITTED_ON), kept, strict=True)
-        return layer.state([_solved(head, chosen) for head, chosen in heads])
-
-    @staticmethod
-    def _alone(layer: LayerProblem, size: int) -> list[torch.Tensor]:
-        """What a layer keeps when there is no other: the most attended of all its heads together."""
-        scores = torch.stack([head.weights.amax(dim=0) for head in layer.heads()])
-        return best_tokens({layer.call.layer: scores}, size)[layer.call.layer]
-
-
-def _solved(problem: HeadProblem, chosen: torch.Tensor) -> Solution:
-    return refined(problem, refitted(problem, chosen))
+    def fit_head(self, problem: HeadProblem, chosen: Tensor) -> Solution:
+        """Fit masses and values in closed form and refine them together with the keys."""
+        return refined(problem, refitted(problem, chosen))

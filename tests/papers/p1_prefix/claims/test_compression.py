@@ -64,7 +64,7 @@ def test_all_tokens_as_anchors_keep_everything(problem):
 def test_the_trained_model_reads_its_prompt(problem):
     """Behind the prompt the held-out text is likelier than without it."""
     from attangent.attention.backends.torch.portable import merged
-    from attangent.compression.capture import prompt_part
+    from attangent.compression.prompt_cache import prompt_part
 
     text = problem.held_out
     call = problem.model.call(text[:, :-1])

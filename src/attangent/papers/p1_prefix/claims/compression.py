@@ -17,8 +17,8 @@ from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.compression.capture import prompt_part
-from attangent.compression.fit import fit_layer
+from attangent.compression.prompt_cache import prompt_part
+from attangent.papers.p1_prefix.prompt_states import fit_layer
 
 
 class BigramReader(nn.Module):
@@ -116,7 +116,7 @@ class Compression:
         """Return Z and k fitted on the calibration text."""
         call = self.model.call(self.calibration)
         valid = torch.ones(call.q.shape[0], call.q.shape[2], dtype=torch.bool)
-        state = fit_layer(call, valid, self.keys, self.values, size, method)[0]
+        state = fit_layer(call, valid, self.keys, self.values, size, method)
         if not isinstance(state, PrefixState):
             raise AttangentError(f"{method} gave its heads states of several sizes, expected one size")
         return state

@@ -1,0 +1,360 @@
+"""Distillation: train virtual tokens until the model answers with them as it does with the whole prompt."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.files import writing
+from attangent._core.progress import Advance, no_progress
+from attangent._core.random import generator
+from attangent.attention import PrefixState, RaggedState
+from attangent.attention.features import Anchors
+from attangent.attention.prefix import Ragged
+from attangent.compression.capture import run_packed
+from attangent.compression.prompt_cache import Handler, PromptCache, PromptState, whole_prompt, with_states
+from attangent.compression.text import PackedText, Turn, sharing_rows
+
+_WIDTH = 96
+"""Minimum width of a row: short turns share one."""
+_LIKELIEST = 256
+"""Number of the teacher's most likely tokens that count one by one; all others count as one."""
+_ASKED_AT_ONCE = 4
+_LARGEST_RATE = 0.006
+_LARGE_LOSS = 0.06
+_ROUNDS = 2
+_FEWEST_STEPS = 12
+_MOST_STEPS = 24
+_SMALLEST_MASS = 1e-8
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Settings of the training: Adam on keys, values and log masses, in units of their standard deviations.
+
+    Attributes:
+        steps: Number of steps.
+        batch: Rows of text per step.
+        rate: Size of the first step, in units of the standard deviations. It falls to 0 along a cosine. None
+            derives it from the first loss.
+        save_every: Steps between two checkpoints.
+        seed: Seed of the order of the rows.
+        masses: Whether the masses are trained.
+    """
+
+    steps: int
+    batch: int = 6
+    rate: float | None = None
+    save_every: int = 10
+    seed: int = 0
+    masses: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "save_every"):
+            check_size(name, getattr(self, name))
+        if self.rate is not None and not 0 < self.rate < 10:
+            raise AttangentError(f"rate must be above 0 and below 10 (got {self.rate!r})")
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """Turns to train on, several per row.
+
+    Attributes:
+        text: The rows.
+        counted: Whether the token after each position (B, L) belongs to an answer. Questions are read, but
+            their likelihood does not count.
+    """
+
+    text: PackedText
+    counted: Tensor
+
+    @classmethod
+    def of(cls, turns: Sequence[Turn]) -> "Lessons":
+        """Pack all turns that have an answer and at least two tokens.
+
+        Raises:
+            AttangentError: If there is no such turn.
+        """
+        turns = [turn for turn in turns if len(turn.ids) > 1 and len(turn.answer)]
+        if not turns:
+            raise AttangentError("there is nothing to train on; pass at least one text of two tokens")
+        lengths = [len(turn.ids) for turn in turns]
+        rows = [[turns[i] for i in row] for row in sharing_rows(lengths, max(_WIDTH, *lengths))]
+        text = PackedText.of([[turn.ids for turn in row] for row in rows])
+        marks = [torch.cat([_counted(turn) for turn in row]) for row in rows]
+        return cls(text, torch.nn.utils.rnn.pad_sequence(marks, batch_first=True))
+
+    def __len__(self) -> int:
+        return len(self.counted)
+
+    def logits(self, model: Any, rows: Sequence[int], offset: int, handler: Handler) -> list[Tensor]:
+        """Return, for each of these rows, the logits (T, vocabulary) at the positions that count."""
+        text = PackedText(*(part[list(rows)] for part in self.text))
+        logits = run_packed(model, text, offset, handler).logits
+        return [row_logits[self.counted[row]] for row, row_logits in zip(rows, logits, strict=True)]
+
+
+def _counted(turn: Turn) -> Tensor:
+    positions = torch.arange(len(turn.ids))
+    return (positions >= len(turn.asked) - 1) & (positions < len(turn.ids) - 1)
+
+
+def enough_steps(lessons: Lessons, batch: int = Distillation.batch) -> int:
+    """Return the number of steps that reads every row twice, between 12 and 24.
+
+    Fewer than 12 leave no room for the warm-up and the decay of the rate; 24 take about a minute.
+    """
+    return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * len(lessons) / batch)))
+
+
+def fitting_rate(loss: float) -> float:
+    """Return the learning rate for this first loss: large steps harm states that are nearly right."""
+    return _LARGEST_RATE * min(1.0, loss / _LARGE_LOSS)
+
+
+class VirtualTokens(Ragged, nn.Module):
+    """A state as trainable keys c, values u and log masses log k, with Z = k u.
+
+    The parameters are `steps` in units of the standard deviation of each (1 for log k), so that one learning
+    rate suits all.
+
+    Args:
+        state: The state to start from.
+        masses: Whether to train the masses; those of a plain cache stay 1.
+    """
+
+    def __init__(self, state: PromptState, masses: bool = True):
+        nn.Module.__init__(self)
+        if isinstance(state, PrefixState):
+            if not isinstance(state.features, Anchors):
+                raise AttangentError(
+                    f"only states of virtual tokens can be distilled (got {state.features!r})"
+                )
+            self.sizes = (state.features.size,) * state.heads
+            self.softcap = state.features.softcap
+            keys = state.features.acting_keys(state.Z.dtype).expand(state.heads, -1, -1).flatten(0, 1)
+            Z = state.Z.flatten(0, 1)
+            k = state.k.flatten()
+        else:
+            self.sizes = state.sizes
+            self.softcap = state.softcap
+            keys = state.keys
+            Z = state.Z
+            k = state.k
+        k = k.detach().clamp(min=_SMALLEST_MASS)
+        values = Z.detach() / k.unsqueeze(-1)
+        self.starts = (keys.detach(), values, k.log())
+        self.units = (_deviation(keys.detach()), _deviation(values), 1.0)
+        self.steps = nn.ParameterList(torch.zeros_like(start) for start in self.starts)
+        self.steps[2].requires_grad_(masses)
+
+    def tokens(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return keys (R, d), Z (R, dv) and masses (R) of all heads, one head after the other."""
+        parts = zip(self.starts, self.units, self.steps, strict=True)
+        keys, values, log_masses = (start + unit * step for start, unit, step in parts)
+        k = log_masses.exp()
+        return keys, values * k.unsqueeze(-1), k
+
+    def state(self) -> PromptState:
+        """Return the current state, detached."""
+        keys, Z, k = (tensor.detach() for tensor in self.tokens())
+        if len(set(self.sizes)) > 1:
+            return RaggedState(keys, Z, k, self.sizes, self.softcap)
+        by_head = [tensor.unflatten(0, (self.heads, -1)) for tensor in (keys, Z, k)]
+        return PrefixState(Anchors(by_head[0], self.softcap), by_head[1], by_head[2])
+
+
+def _deviation(x: Tensor) -> float:
+    return max(x.std(unbiased=False).item(), 1e-6)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """The model's next-token distribution with the whole prompt.
+
+    Attributes:
+        tokens: Most likely tokens (T, 256).
+        log_chances: Their log probabilities (T, 256).
+        log_rest: Log probability (T) of all others together.
+    """
+
+    tokens: Int[Tensor, "T top"]
+    log_chances: Float[Tensor, "T top"]
+    log_rest: Float[Tensor, " T"]
+
+    @classmethod
+    def of(cls, logits: Float[Tensor, "T vocabulary"]) -> "Teacher":
+        """Keep the most likely tokens of these logits."""
+        log_chances = logits.float().log_softmax(dim=-1)
+        top = log_chances.topk(min(_LIKELIEST, logits.shape[-1]), dim=-1)
+        return cls(top.indices, top.values, _log_rest(top.values))
+
+    def divergence(self, logits: Float[Tensor, "T vocabulary"]) -> Float[Tensor, ""]:
+        """Return the mean over positions of KL(teacher || student)."""
+        student = logits.float().log_softmax(dim=-1).gather(-1, self.tokens)
+        top = (self.log_chances.exp() * (self.log_chances - student)).sum(dim=-1)
+        rest = self.log_rest.exp() * (self.log_rest - _log_rest(student))
+        return (top + rest).mean()
+
+
+def _log_rest(log_chances: Tensor) -> Tensor:
+    """Return log(1 - sum of probabilities), bounded below so that gradients stay finite."""
+    return torch.log1p(-log_chances.exp().sum(dim=-1).clamp(max=1 - 1e-6))
+
+
+def distill_states(
+    model: Any,
+    cache: PromptCache,
+    states: Mapping[str, PromptState],
+    lessons: Lessons,
+    plan: Distillation,
+    checkpoint: Path | None = None,
+    progress: Advance = no_progress,
+) -> dict[str, PromptState]:
+    """Train states by `plan.steps` of Adam on KL(full prompt || state) over the answers of the lessons.
+
+    Args:
+        model: A causal language model.
+        cache: The prompt.
+        states: The states to start from, by layer.
+        lessons: Text to train on.
+        plan: Settings of the training.
+        checkpoint: File from which an interrupted run resumes, if its inputs are the same.
+        progress: Called after every step.
+
+    Returns:
+        The trained states.
+    """
+    tokens = nn.ModuleDict(
+        {str(i): VirtualTokens(state, plan.masses) for i, state in enumerate(states.values())}
+    )
+    prefixes = dict(zip(states, tokens.values(), strict=True))
+    trained = [step for step in tokens.parameters() if step.requires_grad]
+    optimizer = torch.optim.Adam(trained, betas=(0.9, 0.95))
+    saved = _Checkpoint(checkpoint, _digest(states, lessons, plan), tokens, optimizer)
+    first, rate = saved.load(plan.rate)
+    teachers: dict[int, Teacher] = {}
+    order = _order(len(lessons), plan)
+    for step in range(first, plan.steps):
+        loss = _loss(model, cache, prefixes, lessons, order[step].tolist(), teachers)
+        rate = fitting_rate(loss.item()) if rate is None else rate
+        for group in optimizer.param_groups:
+            group["lr"] = rate * _cosine(step, plan.steps)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        progress(1)
+        if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
+            saved.save(step + 1, rate)
+    return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
+
+
+def _loss(
+    model: Any,
+    cache: PromptCache,
+    prefixes: Mapping[str, Any],
+    lessons: Lessons,
+    rows: Sequence[int],
+    teachers: dict[int, Teacher],
+) -> Tensor:
+    """Return the mean divergence over the counted positions of these rows; teachers are asked once."""
+    for block in sorted({row // _ASKED_AT_ONCE for row in rows if row not in teachers}):
+        teachers |= _ask_teacher(model, cache, lessons, block)
+    students = lessons.logits(model, rows, cache.length, with_states(prefixes))
+    sums = [
+        teachers[row].divergence(logits) * len(logits) for row, logits in zip(rows, students, strict=True)
+    ]
+    return torch.stack(sums).sum() / sum(len(logits) for logits in students)
+
+
+def _ask_teacher(model: Any, cache: PromptCache, lessons: Lessons, block: int) -> dict[int, Teacher]:
+    # Blocks are fixed: the last digits of a row's logits depend on the other rows of its batch, and a
+    # resumed run must see the same teachers as one that was never interrupted.
+    first = block * _ASKED_AT_ONCE
+    rows = list(range(first, min(first + _ASKED_AT_ONCE, len(lessons))))
+    with torch.no_grad():
+        logits = lessons.logits(model, rows, cache.length, whole_prompt(cache))
+    return {row: Teacher.of(row_logits) for row, row_logits in zip(rows, logits, strict=True)}
+
+
+def _order(count: int, plan: Distillation) -> list[Tensor]:
+    """Return the rows of each step: shuffled rounds in which every row occurs once."""
+    draw = generator(plan.seed, "distillation")
+    needed = plan.steps * plan.batch
+    rounds = math.ceil(needed / count) + 1
+    shuffled = torch.cat([torch.randperm(count, generator=draw) for _ in range(rounds)])
+    return [part.unique() for part in shuffled[:needed].split(plan.batch)]
+
+
+def _cosine(step: int, steps: int) -> float:
+    warm = min(1.0, (step + 1) / 5)
+    return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def _digest(states: Mapping[str, PromptState], lessons: Lessons, plan: Distillation) -> str:
+    """Return a digest of everything that a distillation depends on."""
+    digest = hashlib.sha256(json.dumps(asdict(plan)).encode())
+    for part in (*lessons.text, lessons.counted):
+        digest.update(part.cpu().numpy().tobytes())
+    for state in states.values():
+        for tensor in state.state_dict().values():
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+class _Checkpoint:
+    """Parameters and Adam's moments in one safetensors file, written atomically; nothing without a path."""
+
+    def __init__(self, path: Path | None, digest: str, tokens: nn.Module, optimizer: torch.optim.Optimizer):
+        self.path = path
+        self.digest = digest
+        self.trained = {name: p for name, p in tokens.named_parameters() if p.requires_grad}
+        self.optimizer = optimizer
+
+    def save(self, step: int, rate: float) -> None:
+        if self.path is None:
+            return
+        from safetensors.torch import save_file
+
+        tensors = {}
+        for name, parameter in self.trained.items():
+            moments = self.optimizer.state[parameter]
+            tensors |= {f"{name}/now": parameter.detach()}
+            tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
+        with writing(self.path) as part:
+            save_file(tensors, part, metadata={"digest": self.digest, "step": str(step), "rate": repr(rate)})
+
+    def load(self, rate: float | None) -> tuple[int, float | None]:
+        """Restore the parameters; return the next step and the rate, or 0 and `rate` without a checkpoint."""
+        if self.path is None or not self.path.is_file():
+            return 0, rate
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                about = file.metadata() or {}
+                if about.get("digest") != self.digest:
+                    return 0, rate
+                step = int(about["step"])
+                for name, parameter in self.trained.items():
+                    parameter.data.copy_(file.get_tensor(f"{name}/now"))
+                    self.optimizer.state[parameter] = {
+                        "step": torch.tensor(float(step)),
+                        "exp_avg": file.get_tensor(f"{name}/exp_avg"),
+                        "exp_avg_sq": file.get_tensor(f"{name}/exp_avg_sq"),
+                    }
+                return step, float(about["rate"])
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise AttangentError(
+                f"cannot read the checkpoint {self.path}: {error}; remove it to start again"
+            ) from None

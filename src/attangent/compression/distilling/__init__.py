@@ -1,1 +1,0 @@
-"""Virtual tokens that are trained after the closed form."""

@@ -1,0 +1,383 @@
+"""The steps of a compression: read the prompt, score its tokens, choose some, fit them, ask questions.
+
+A run holds the inputs of the steps and remembers their results; a resume cache stores the slow ones on disk.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
+from attangent._core.progress import Advance, Progress, Stages, no_progress
+from attangent.adapters.products import Halved, fast_products
+from attangent.compression.attribution import Chosen, token_scores
+from attangent.compression.capture import prefill, run_packed, sample
+from attangent.compression.distilling import Distillation, Lessons, distill_states, enough_steps
+from attangent.compression.methods import method_named
+from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
+from attangent.compression.prompt import check_length, check_model, fingerprint, read_prompt, tokens_of
+from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState
+from attangent.compression.questions import MOST_QUESTIONS, Question, questions_from
+from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
+from attangent.compression.report import Fidelity, measure_fidelity
+from attangent.compression.request import CompressionRequest
+from attangent.compression.result import CompressedPrompt, Rotation, joined_states
+from attangent.compression.resume_cache import ResumeCache, digest
+from attangent.compression.text import (
+    BY_HALVES,
+    IN_MANY_WAYS,
+    LENGTH,
+    REPEAT,
+    Calibration,
+    Turn,
+    pieces,
+    recitations,
+    repetitions,
+    sentences_of,
+    spread,
+)
+
+_SENTENCES = 96
+_COVERED = 0.8
+"""Sentences suffice to score a prompt if they make up this fraction of it."""
+_FITTED_SENTENCES = 24
+_SAMPLES = {"samples": 12, "held out": 8}
+"""Number of texts that the model writes: to fit on, and to measure with."""
+_SHORTEST = 32
+"""Samples after a short prompt have at most this many tokens, or a quarter of the prompt's."""
+_REPETITIONS = 48
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some tokens of a prompt.
+
+    Attributes:
+        ids: The tokens (m).
+        start: Position of the first.
+        before: States, by layer, of everything before them.
+    """
+
+    ids: Tensor
+    start: int = 0
+    before: Mapping[str, PromptState] = field(default_factory=dict)
+
+
+@dataclass
+class CompressionRun:
+    """The compression of one prompt in one model. Each step runs when its result is first needed.
+
+    Attributes:
+        model: A bare causal language model.
+        tokenizer: Its tokenizer.
+        request: The prompt and how to compress it.
+        folder: Folder in which an interrupted run resumes; None stores nothing.
+        progress: Called as the steps advance.
+        piece: The tokens to compress, if not the whole prompt.
+        most_questions: Maximum number of questions made from the prompt.
+    """
+
+    model: Any
+    tokenizer: Any
+    request: CompressionRequest
+    folder: Path | None = None
+    progress: Progress | None = None
+    piece: Piece | None = None
+    most_questions: int = MOST_QUESTIONS
+    stages: Stages = field(init=False)
+    _halved: Halved = field(init=False, default_factory=dict)
+    _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
+    _answered: list[tuple[Any, Quiz, tuple[Answer, ...]]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_model(self.model, self.tokenizer)
+        ids, self.reader = read_prompt(self.tokenizer, self.request.prompt)
+        self._place = self.piece or Piece(ids)
+        self.ids = self._place.ids
+        check_length(self.model, len(self.ids))
+        self.stages = Stages(self.progress)
+        self.model.eval()
+
+    @contextmanager
+    def _stage(self, name: str, total: int) -> Iterator[Advance]:
+        """Time a step that may compute in bfloat16."""
+        with self.stages.stage(name, total) as advance, fast_products(self.model, self._halved):
+            yield advance
+
+    @cached_property
+    def resume(self) -> ResumeCache:
+        """Open the cache of intermediate results; its key covers everything that decides them."""
+        config = self.model.config.to_dict()
+        weights = self.model.get_input_embeddings().weight[:16].double().sum().item()
+        texts = None if self.request.calibration is None else list(self.request.calibration)
+        about = [type(self.model).__name__, config.get("_name_or_path"), round(weights, 6)]
+        about += [fingerprint(self.tokenizer), self.ids.tolist(), texts, self.request.seed]
+        return ResumeCache(self.folder, about)
+
+    # Read: the prompt's keys and values, and the texts on which states are scored, fitted and measured.
+
+    @cached_property
+    def cache(self) -> PromptCache:
+        """Read the prompt."""
+        with self.stages.stage("reading", len(self.ids)) as advance:
+            return prefill(self.model, self.ids, advance, start=self._place.start, before=self._place.before)
+
+    @cached_property
+    def repetitions(self) -> list[Turn]:
+        """Return turns that repeat the prompt piece by piece."""
+        return repetitions(self.ids, self.reader.question(self.tokenizer, REPEAT), _REPETITIONS)
+
+    @cached_property
+    def recitations(self) -> list[Turn]:
+        """Return turns that ask for each sentence of a chat's prompt by its first half."""
+        return self._recited(BY_HALVES)
+
+    def _recited(self, ways: Sequence[str]) -> list[Turn]:
+        if not self.reader.roles:
+            return []
+        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
+        return recitations(spread(sentences_of(self._prose()), _SENTENCES), read, question, ways)
+
+    def _prose(self) -> str:
+        if self.piece is not None:
+            return self.tokenizer.decode(self.ids.tolist())
+        prompt = self.request.prompt
+        return prompt if isinstance(prompt, str) else "\n".join(message["content"] for message in prompt)
+
+    @property
+    def _uncovered(self) -> list[Turn]:
+        """Return repetitions if the sentences leave much of the prompt out."""
+        covered = sum(len(turn.answer) for turn in self.recitations)
+        return [] if covered >= _COVERED * len(self.ids) else self.repetitions
+
+    @property
+    def scored_turns(self) -> list[Turn]:
+        """Return the turns by which tokens are scored."""
+        return [*self._uncovered, *self.recitations]
+
+    @cached_property
+    def _samples(self) -> dict[str, Tensor]:
+        """Let the model write texts after the prompt: some to fit on, others to measure with."""
+        stored = self.resume.load_tensors("texts")
+        if stored is not None:
+            return stored
+        opening = self.reader.opening(self.tokenizer)
+        length = min(LENGTH, len(opening) + max(_SHORTEST, len(self.ids) // 4))
+        cache = self.cache
+        with self._stage("sampling", length - len(opening)) as advance:
+            seed = self.request.seed
+            texts = sample(self.model, cache, opening, _SAMPLES, seed, length=length, progress=advance)
+        return self.resume.save_tensors("texts", texts)
+
+    def other_text(self) -> list[Tensor]:
+        """Return the user's calibration texts, or else texts that the model writes after the prompt."""
+        if self.request.calibration is None:
+            return list(self._samples["samples"])
+        texts = [tokens_of(self.tokenizer, text) for text in self.request.calibration]
+        return Calibration.of([piece for ids in texts for piece in pieces(ids)]).sequences()
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """Return the text to fit on: repetitions, some recited sentences, and other text."""
+        turns = [*self.repetitions, *spread(self.recitations, _FITTED_SENTENCES)]
+        return Calibration.of([*(turn.ids for turn in turns), *self.other_text()])
+
+    @cached_property
+    def lessons(self) -> Lessons:
+        """Return the text to distill on: sentences asked for in many ways, and other text."""
+        opening = 0 if self.request.calibration is not None else len(self.reader.opening(self.tokenizer))
+        other = [Turn(ids[:opening], ids[opening:]) for ids in self.other_text()]
+        return Lessons.of([*self._uncovered, *self._recited(IN_MANY_WAYS), *other])
+
+    @cached_property
+    def held_out(self) -> Calibration:
+        """Return texts that the model writes after the prompt and on which nothing is fitted."""
+        return Calibration.of(list(self._samples["held out"]))
+
+    # Score, choose and fit.
+
+    @cached_property
+    def scores(self) -> dict[str, Tensor]:
+        """Score each token of the prompt in each head by the sentences that need it."""
+        stored = self.resume.load_tensors("scores-by-sentences")
+        if stored is not None:
+            return stored
+        cache = self.cache
+        turns = self.scored_turns
+        with self._stage("scoring", len(turns)) as advance:
+            scores = token_scores(self.model, cache, turns, advance).together()
+        return self.resume.save_tensors("scores-by-sentences", scores)
+
+    def fit(self, size: int, method: str = "recall") -> CompressedPrompt:
+        """Fit `size` virtual tokens per KV head in closed form; a prompt no longer than that stays exact."""
+        exact = len(self.ids) <= size
+        return self._compressed(self.states(size, method), len(self.ids) if exact else size, method, exact)
+
+    def states(self, size: int, method: str = "recall") -> dict[str, PromptState]:
+        """Fit the states of this piece alone; the result of the last call is remembered."""
+        if len(self.ids) <= check_size("size", size):
+            return self.cache.whole_states(self._softcap)
+        if self._last is None or self._last[0] != (size, method):
+            self._last = (size, method), self._fitted(size, method_named(method))
+        return self._last[1]
+
+    def _fitted(self, size: int, method: CompressionMethod) -> dict[str, PromptState]:
+        check_room(size)
+        name = f"states-{method.name}-{size}"
+        stored = self.resume.load_states(name)
+        if stored is not None:
+            return stored
+        cache = self.cache
+        text = self.calibration
+        chosen = method.choose(self.scores, size)
+        with self._stage("fitting", len(cache.layers)) as advance:
+            states = fit_states(self.model, cache, text, method, chosen, advance)
+        return self.resume.save_states(name, states)
+
+    def unfitted(self, size: int, method: str = "recall") -> CompressedPrompt | None:
+        """Return the tokens that a method chooses, unchanged; None if they do not predict the fit."""
+        known = method_named(method)
+        if not known.foreseen or len(self.ids) <= size:
+            return None
+        states = self.cache.chosen_states(known.choose(self.scores, size), self._softcap)
+        return self._compressed(states, size, method)
+
+    def distill(self, start: CompressedPrompt, steps: int | None = None) -> CompressedPrompt:
+        """Train states to answer as the whole prompt does; None takes as many steps as the text needs."""
+        if start.exact:
+            return start
+        cache = self.cache
+        lessons = self.lessons
+        plan = Distillation(
+            enough_steps(lessons) if steps is None else steps,
+            seed=self.request.seed,
+            masses=method_named(start.method).weighted,
+        )
+        checkpoint = self.resume.path(f"distillation-{start.method}-{start.size}.safetensors")
+        with self._stage("distilling", plan.steps) as advance:
+            states = distill_states(self.model, cache, start.states, lessons, plan, checkpoint, advance)
+        return replace(start, states=states, distilled=plan.steps)
+
+    # Ask: what does the compressed prompt keep?
+
+    @cached_property
+    def quiz(self) -> Quiz:
+        """Make questions that the prompt answers and that are not answered without it."""
+        questions = questions_from(
+            self._prose(), bool(self.reader.roles), self.most_questions, self.request.seed
+        )
+        users = [Question(text, expected) for text, expected in self.request.questions if expected]
+        name = f"quiz-{digest(questions + users)}" if self.request.questions else "quiz"
+        stored = self.resume.load_json(name)
+        if stored is not None:
+            return Quiz.read(stored)
+        quiz = self._quiz_of(questions + users)
+        self.resume.save_json(name, asdict(quiz))
+        return quiz
+
+    def _quiz_of(self, questions: Sequence[Question]) -> Quiz:
+        full_prompt = PromptForm.full(self.cache)
+        with self.stages.stage("making questions", len(questions)) as advance:
+            replies = self._ask(questions, full_prompt, advance)
+            right = [(q, reply) for q, reply in zip(questions, replies, strict=True) if reply.right]
+            answered = [question for question, _ in right]
+            none = self._ask(answered, PromptForm.none())
+        return Quiz.of(answered, [reply for _, reply in right], none)
+
+    def _ask(
+        self, questions: Sequence[Question], form: PromptForm, progress: Advance = no_progress
+    ) -> list[Reply]:
+        read = partial(self.reader.question, self.tokenizer)
+        with fast_products(self.model, self._halved):
+            return ask(self.model, self.tokenizer, questions, read, form, progress)
+
+    def answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
+        """Answer a quiz, by default the prompt's, with a compressed prompt; results are remembered."""
+        quiz = self.quiz if quiz is None else quiz
+        for states, asked, answers in self._answered:
+            if states is compressed.states and asked is quiz:
+                return answers
+        with self.stages.stage("asking", len(quiz)) as advance:
+            form = PromptForm.compressed(self.cache, compressed.states)
+            replies = self._ask(quiz.questions, form, advance)
+        self._answered.append((compressed.states, quiz, quiz.answers(replies)))
+        return self._answered[-1][2]
+
+    def users_answers(
+        self, compressed: CompressedPrompt, questions: Sequence[tuple[str, str | None]]
+    ) -> tuple[Answer, ...]:
+        """Answer a user's questions with the full prompt, the compressed one and none."""
+        if not questions:
+            return ()
+        read = partial(self.reader.question, self.tokenizer)
+        with self.stages.stage("asking", len(questions)) as advance:
+            return answer_all(
+                self.model, self.tokenizer, questions, read, self.cache, compressed.states, advance
+            )
+
+    def fidelity(self, compressed: CompressedPrompt) -> Fidelity:
+        """Compare the model's predictions with the compressed prompt, the whole one and none."""
+        cache = self.cache
+        text = self.held_out
+        with self.stages.stage("measuring", len(text)) as advance:
+            return measure_fidelity(self.model, cache, compressed.states, text, advance)
+
+    @property
+    def _softcap(self) -> float | None:
+        return getattr(self.model.config, "attn_logit_softcapping", None)
+
+    @cached_property
+    def _rotation(self) -> Rotation | None:
+        try:
+            return Rotation.of(self.model)
+        except AttangentError:
+            return None
+
+    def _compressed(
+        self, states: dict[str, PromptState], size: int, method: str, exact: bool = False
+    ) -> CompressedPrompt:
+        return CompressedPrompt(
+            joined_states(self._place.before, states),
+            self._place.start + len(self.ids),
+            size,
+            method,
+            self.reader.roles,
+            fingerprint(self.tokenizer),
+            exact,
+            rotation=self._rotation,
+        )
+
+
+def fit_states(
+    model: Any,
+    cache: PromptCache,
+    calibration: Calibration,
+    method: CompressionMethod,
+    chosen: Chosen,
+    progress: Advance = no_progress,
+) -> dict[str, PromptState]:
+    """Fit a state per layer in one pass of the calibration text through the model.
+
+    Args:
+        model: A causal language model.
+        cache: The prompt.
+        calibration: Text to fit on.
+        method: The compression method.
+        chosen: Tokens that each head keeps.
+        progress: Called after every layer.
+
+    Returns:
+        The states by layer.
+    """
+    text = calibration.packed()
+    fitter = LayerFitter(method, cache, text.valid, chosen, progress)
+    with torch.no_grad():
+        run_packed(model, text, cache.length, fitter, logits_to_keep=1)
+    return fitter.states

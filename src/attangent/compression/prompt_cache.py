@@ -1,0 +1,172 @@
+"""Keys and values of a prompt, stored once and shared by every sequence of a batch, and attention over them.
+
+A handler answers a layer's attention call with the prompt, or a state that stands for it, before the tokens.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attangent.adapters.call import AttentionCall
+from attangent.attention import Prefix, PrefixState, RaggedState
+from attangent.attention.backends.torch.portable import merged
+from attangent.attention.features import Anchors
+
+_LOGITS = 1 << 20
+"""Maximum number of logits in memory at a time."""
+
+Handler = Callable[[AttentionCall], Tensor]
+"""Answers a call with the attention's output (B, H, L, dv)."""
+PromptState = PrefixState | RaggedState
+"""The virtual tokens that replace a prompt in one layer."""
+Attended = tuple[Tensor, Tensor]
+"""Output and logsumexp of attention over some keys."""
+
+
+@dataclass(frozen=True)
+class PromptCache:
+    """Keys and values of a prompt in every layer.
+
+    Attributes:
+        layers: Keys and values (Hkv, m, d) by layer name.
+        logits: Logits of the first token after the prompt.
+        start: Position of the prompt's first token.
+        before: States, by layer, of earlier pieces of the prompt.
+    """
+
+    layers: Mapping[str, tuple[Tensor, Tensor]]
+    logits: Tensor
+    start: int = 0
+    before: Mapping[str, Prefix] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """Return the position after the prompt."""
+        return self.start + next(iter(self.layers.values()))[0].shape[1]
+
+    @property
+    def number_of_bytes(self) -> int:
+        """Return the memory that the keys and values take."""
+        return sum(t.numel() * t.element_size() for pair in self.layers.values() for t in pair)
+
+    def without_prompt(self, call: AttentionCall) -> Attended:
+        """Attend to the tokens and to the earlier pieces, but not to this prompt."""
+        tokens = call.tokens()
+        state = self.before.get(call.layer)
+        return tokens if state is None else merged(tokens, state_part(call, state))
+
+    def whole_states(self, softcap: float | None) -> dict[str, PromptState]:
+        """Return every token of the prompt, unchanged, as states."""
+        return {
+            name: PrefixState(Anchors(keys, softcap), values, torch.ones_like(keys[..., 0]))
+            for name, (keys, values) in self.layers.items()
+        }
+
+    def chosen_states(
+        self, chosen: Mapping[str, Sequence[Tensor]], softcap: float | None
+    ) -> dict[str, PromptState]:
+        """Return the chosen tokens of each head as states, with the keys and values of the prompt."""
+        states: dict[str, PromptState] = {}
+        for name, indices in chosen.items():
+            keys, values = (
+                [head[index].float() for head, index in zip(heads, indices, strict=True)]
+                for heads in self.layers[name]
+            )
+            masses = [torch.ones_like(head[:, 0]) for head in keys]
+            states[name] = RaggedState.of(keys, values, masses, softcap)
+        return states
+
+
+class PromptForm(NamedTuple):
+    """One form of the prompt (full, compressed or none): the position after it and its handler."""
+
+    offset: int
+    handler: Handler | None
+
+    @classmethod
+    def full(cls, cache: PromptCache) -> "PromptForm":
+        """Read text after the whole prompt."""
+        return cls(cache.length, whole_prompt(cache))
+
+    @classmethod
+    def compressed(cls, cache: PromptCache, states: Mapping[str, Prefix]) -> "PromptForm":
+        """Read text after the states that replace the prompt."""
+        return cls(cache.length, with_states(states))
+
+    @classmethod
+    def none(cls) -> "PromptForm":
+        """Read text without any prompt."""
+        return cls(0, None)
+
+
+def whole_prompt(cache: PromptCache) -> Handler:
+    """Return a handler for exact attention to the whole prompt and the tokens."""
+
+    def handle(call: AttentionCall) -> Tensor:
+        prompt = prompt_part(call, *cache.layers[call.layer])
+        return merged(cache.without_prompt(call), prompt)[0].to(call.q.dtype)
+
+    return handle
+
+
+def with_states(states: Mapping[str, Prefix]) -> Handler:
+    """Return a handler that puts each layer's state, if it has one, before the tokens."""
+
+    def handle(call: AttentionCall) -> Tensor:
+        state = states.get(call.layer)
+        return call.tokens()[0].to(call.q.dtype) if state is None else call.with_prefix(state)
+
+    return handle
+
+
+def state_part(call: AttentionCall, state: Prefix) -> Attended:
+    """Attend to the virtual tokens of a state alone."""
+    features: Any = state.features
+    keys = features.keys
+    Z, mass = state.weights()
+    q = by_kv_head(call.q, len(keys))
+    masses = mass.abs()
+    logits = call.scores(q, keys) + masses.log().unsqueeze(1)
+    # A head with fewer tokens than others is padded with masses of 0, whose value Z / 0 is undefined.
+    out, lse = attended(logits, Z / torch.where(masses == 0, 1, masses).unsqueeze(-1))
+    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
+
+
+def prompt_part(
+    call: AttentionCall, keys: Float[Tensor, "kv_heads m d"], values: Float[Tensor, "kv_heads m dv"]
+) -> Attended:
+    """Attend to a prompt's keys alone, a few queries at a time to bound the memory."""
+    q = by_kv_head(call.q, len(keys))
+    at_once = max(1, _LOGITS // (len(keys) * keys.shape[1]))
+    parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
+    out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
+    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
+
+
+def attended(logits: Float[Tensor, "*heads n m"], values: Float[Tensor, "*heads m dv"]) -> Attended:
+    """Return softmax(logits) values (Hkv, n, dv) and the logsumexp (Hkv, n, 1).
+
+    `torch.softmax` and `torch.logsumexp` would compute the exponentials twice.
+    """
+    top = logits.detach().amax(dim=-1, keepdim=True)
+    parts = (logits - top).exp_()
+    total = parts.sum(dim=-1, keepdim=True)
+    return parts @ values / total, top + total.log()
+
+
+def by_kv_head(q: Float[Tensor, "batch heads length d"], kv_heads: int) -> Float[Tensor, "kv_heads n d"]:
+    """Group queries by the KV head they read, so that its keys need not be repeated."""
+    batch, heads, rows, dim = q.shape
+    return q.reshape(batch, kv_heads, heads // kv_heads * rows, dim).transpose(0, 1).flatten(1, 2)
+
+
+def by_sequence(
+    x: Float[Tensor, "kv_heads n c"], q: Float[Tensor, "batch heads length d"]
+) -> Float[Tensor, "batch heads length c"]:
+    """Undo `by_kv_head(q)` for a result with one row per query."""
+    batch, heads, rows, _ = q.shape
+    return x.unflatten(1, (batch, -1)).transpose(0, 1).reshape(batch, heads, rows, -1)

@@ -1,1 +1,0 @@
-"""Questions about a prompt: made from it, asked behind it, and judged."""

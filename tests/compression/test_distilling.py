@@ -1,0 +1,230 @@
+"""Distillation: lessons, virtual tokens, the loss, what training gains, and resuming."""
+
+import pytest
+import torch
+
+from attangent import AttangentError
+from attangent.attention import PrefixState, RaggedState
+from attangent.attention.features import Anchors, Elu
+from attangent.compression import distilling
+from attangent.compression.capture import run
+from attangent.compression.distilling import (
+    Distillation,
+    Lessons,
+    Teacher,
+    VirtualTokens,
+    distill_states,
+    enough_steps,
+    fitting_rate,
+)
+from attangent.compression.prompt_cache import whole_prompt, with_states
+from attangent.compression.text import Turn
+from tests.compression.cases import Letters, run_of, tiny_llama
+
+TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
+
+
+def turn(asked, answer):
+    return Turn(torch.arange(asked) + 1, torch.arange(answer) + 20)
+
+
+def test_short_turns_share_a_row_and_only_their_answers_count():
+    lessons = Lessons.of([turn(3, 4), turn(90, 6), turn(0, 5), turn(4, 0), turn(0, 1)])
+    assert len(lessons) == 2  # the last two cannot be learnt
+    assert lessons.counted.sum(dim=1).tolist() == [6, 4 + 4]
+    ids, counted = lessons.text.ids[1], lessons.counted[1]
+    following = ids[1:][counted[:-1]]
+    assert following.tolist() == [20, 21, 22, 23, 21, 22, 23, 24]
+
+
+def test_nothing_to_learn_is_refused():
+    with pytest.raises(AttangentError, match="nothing to train on"):
+        Lessons.of([turn(4, 0)])
+
+
+def test_turns_in_one_row_are_read_as_each_by_itself():
+    job = run_of(tiny_llama(layers=2), Letters(), TEXT)
+    turns = [turn(3, 8), turn(2, 5), turn(0, 6)]
+    lessons = Lessons.of(turns)
+    assert len(lessons) == 1
+    (together,) = lessons.logits(job.model, [0], job.cache.length, whole_prompt(job.cache))
+    alone = []
+    for one in turns:
+        logits = run(job.model, one.ids[None], job.cache.length, whole_prompt(job.cache)).logits[0]
+        alone.append(logits[max(0, len(one.asked) - 1) : -1])
+    torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-4)
+
+
+def drawn_state(heads=2, r=5, d=8, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    keys, values = torch.randn(2, heads, r, d, generator=draw).unbind()
+    masses = torch.rand(heads, r, generator=draw) + 0.1
+    return PrefixState(Anchors(keys), values * masses.unsqueeze(-1), masses)
+
+
+def ragged_state(seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    keys, values = ([torch.randn(r, 8, generator=draw) for r in (2, 6)] for _ in range(2))
+    return RaggedState.of(keys, values, [torch.rand(r, generator=draw) + 0.1 for r in (2, 6)])
+
+
+def test_virtual_tokens_begin_and_end_as_the_state_they_are():
+    state = drawn_state()
+    tokens = VirtualTokens(state)
+    for now, before in zip(tokens.state().weights(), state.weights(), strict=True):
+        torch.testing.assert_close(now, before)
+    torch.testing.assert_close(tokens.state().features.keys, state.features.keys)
+    ragged = ragged_state()
+    same = VirtualTokens(ragged).state()
+    assert same.sizes == ragged.sizes
+    for now, before in zip(same.tokens(), ragged.tokens(), strict=True):
+        torch.testing.assert_close(now, before)
+    with pytest.raises(AttangentError, match="can be distilled"):
+        VirtualTokens(PrefixState.zero(Elu(4), heads=2))
+
+
+@pytest.mark.parametrize("make", [drawn_state, ragged_state])
+def test_gradients_are_those_of_a_finite_difference(make):
+    torch.manual_seed(0)
+    state, (q, k, v) = make().double(), torch.randn(3, 1, 4, 3, 8, dtype=torch.float64).unbind()
+    from attangent.attention import ntk_attention
+
+    def loss(keys, values, masses):
+        tokens = VirtualTokens(state)
+        tokens.units = 1.0, 1.0, 1.0
+        del tokens.steps
+        tokens.steps = keys, values, masses
+        return ntk_attention(q, k, v, tokens).square().sum()
+
+    steps = [torch.zeros_like(s, requires_grad=True) for s in VirtualTokens(state).starts]
+    assert torch.autograd.gradcheck(loss, steps)
+
+
+@pytest.fixture
+def job():
+    return run_of(tiny_llama(layers=2), Letters(), TEXT)
+
+
+def test_gradients_reach_keys_values_and_masses_in_every_layer(job):
+    prefixes = {name: VirtualTokens(state) for name, state in job.fit(8).states.items()}
+    logits = run(job.model, job.held_out.ids[:2], len(job.ids), with_states(prefixes)).logits
+    logits.square().mean().backward()
+    for prefix in prefixes.values():
+        assert all(step.grad is not None and step.grad.abs().max() > 0 for step in prefix.steps)
+
+
+def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it_is_kept():
+    torch.manual_seed(0)
+    one, other = torch.randn(2, 5, 40).unbind()
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    exact = (p.exp() * (p - q)).sum(-1).mean()
+    torch.testing.assert_close(Teacher.of(one).divergence(other), exact, atol=1e-4, rtol=1e-4)
+    assert Teacher.of(one).divergence(one).abs() < 1e-5
+
+
+def test_what_is_not_kept_counts_as_one(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr("attangent.compression.distilling._LIKELIEST", 3)
+    one, other = torch.randn(2, 5, 40).unbind()
+    p, q = one.softmax(-1), other.softmax(-1)
+    top = p.topk(3).indices
+    kept_p, kept_q = p.gather(1, top), q.gather(1, top)
+    rest_p, rest_q = 1 - kept_p.sum(1), 1 - kept_q.sum(1)
+    exact = ((kept_p * (kept_p / kept_q).log()).sum(1) + rest_p * (rest_p / rest_q).log()).mean()
+    torch.testing.assert_close(Teacher.of(one).divergence(other), exact, atol=1e-5, rtol=1e-4)
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    """The loss of every step."""
+    seen, real = [], distilling._loss
+
+    def spy(*arguments):
+        loss = real(*arguments)
+        seen.append(loss.item())
+        return loss
+
+    monkeypatch.setattr(distilling, "_loss", spy)
+    return seen
+
+
+def test_training_lowers_the_loss(job, losses):
+    start = job.unfitted(6)
+    plan = Distillation(30, batch=4, rate=0.02)
+    distill_states(job.model, job.cache, start.states, job.lessons, plan)
+    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
+
+
+def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
+    start, plan = job.fit(6), Distillation(8, save_every=2)
+    whole = distill_states(job.model, job.cache, start.states, job.lessons, plan)
+
+    class CutOff(Exception):
+        pass
+
+    seen = []
+
+    def stop(loss):
+        seen.append(loss)
+        if len(seen) == 6:
+            raise CutOff
+
+    with pytest.raises(CutOff):
+        distill_states(job.model, job.cache, start.states, job.lessons, plan, tmp_path / "c", stop)
+    again = []
+    resumed = distill_states(
+        job.model, job.cache, start.states, job.lessons, plan, tmp_path / "c", again.append
+    )
+    assert len(again) == 4
+    for name, state in whole.items():
+        assert torch.equal(resumed[name].Z, state.Z)
+        assert torch.equal(resumed[name].features.keys, state.features.keys)
+
+
+def test_a_checkpoint_of_another_run_is_not_used_and_a_broken_one_is_refused(job, tmp_path):
+    start, seen = job.fit(6), []
+    distill_states(job.model, job.cache, start.states, job.lessons, Distillation(2), tmp_path / "c")
+    other = Distillation(3)
+    distill_states(job.model, job.cache, start.states, job.lessons, other, tmp_path / "c", seen.append)
+    assert len(seen) == 3
+    (tmp_path / "c").write_bytes(b"nonsense")
+    with pytest.raises(AttangentError, match="cannot read the checkpoint"):
+        distill_states(job.model, job.cache, start.states, job.lessons, other, tmp_path / "c")
+
+
+@pytest.mark.parametrize("changes", [{"steps": 0}, {"batch": 0}, {"rate": 0.0}, {"save_every": -1}])
+def test_plans_that_cannot_be_are_refused(changes):
+    with pytest.raises(AttangentError):
+        Distillation(**({"steps": 5} | changes))
+
+
+def test_masses_stay_one_where_tokens_have_none_of_their_own(job, tmp_path):
+    start = job.fit(6, "plain")
+    trained = job.distill(start, 3)
+    for name, state in trained.states.items():
+        assert torch.equal(state.k, torch.ones_like(state.k))
+        assert not torch.equal(state.features.keys, start.states[name].features.keys)
+    start = job.fit(6)
+    free = job.distill(start, 3)
+    assert not any(torch.equal(state.k, start.states[name].k) for name, state in free.states.items())
+
+
+def test_without_a_plan_the_text_is_read_twice_within_bounds(job):
+    turns = job.scored_turns
+    few, many = Lessons.of(turns[:1]), Lessons.of(turns * 200)
+    assert enough_steps(few) == 12
+    assert enough_steps(many) == 24
+    between = Lessons.of(turns * 16)
+    assert enough_steps(between, batch=2) == len(between)
+    assert job.distill(job.fit(6)).distilled == 12
+
+
+def test_the_rate_is_smaller_where_less_is_wrong_at_the_start(job, losses):
+    assert fitting_rate(0.5) == fitting_rate(0.06) == 0.006
+    assert fitting_rate(0.01) == pytest.approx(0.001)
+    start = job.fit(6)
+    args = job.model, job.cache, start.states, job.lessons
+    distill_states(*args, Distillation(1))
+    free, given = (distill_states(*args, Distillation(4, rate=r)) for r in (None, fitting_rate(losses[0])))
+    for name, state in free.items():
+        assert torch.equal(state.Z, given[name].Z)
