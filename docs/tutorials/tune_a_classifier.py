@@ -20,9 +20,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import attangent
-from attangent.tuning import TuningRequest, tune
-from attangent.tuning.methods import Method
-from attangent.tuning.request import TrainingSettings
+from attangent.tuning import Method, TrainingSettings, TuningRequest, tune
 
 SMALL = "TUTORIAL_SMALL" in os.environ  # the tests run this page with a toy model
 model = os.environ.get("TUTORIAL_ENCODER", "sentence-transformers/all-MiniLM-L6-v2")
@@ -46,13 +44,13 @@ test.to_csv("test.csv", index=False)
 training = TrainingSettings(epochs=1.0) if SMALL else TrainingSettings()
 scores = {}
 for method in ("probe", "lora", "ntk"):
-    tuning = TuningRequest(model, Path("train.csv"), Path("test.csv"), method=Method(method), training=training)
-    scores[method] = tune(tuning, runs / method)[0]
+    request = TuningRequest(model, Path("train.csv"), Path("test.csv"), method=Method(method), training=training)
+    scores[method] = tune(request, runs / method)[0]
 table = pd.DataFrame(scores).T[["eval_accuracy", "parameters", "seconds"]]
 table
 
 # %% [markdown]
-# `finetune` is what the command `attangent tune` calls. `eval_accuracy` is the share of test messages with the right
+# `tune` is what the command `attangent tune` calls. `eval_accuracy` is the share of test messages with the right
 # label. `parameters` counts the numbers that were trained beside the classifier. `seconds` is the clock of this run, on
 # one core that had other work too; how fast the methods are is measured in [Benchmarks](../benchmarks.md).
 
@@ -93,4 +91,4 @@ for axes in (left, right):
 #   `attangent predict --adapter run new.csv --out answers.csv`.
 # - This is one task and one run; the order of two methods that lie close can turn with another split of the rows.
 #   Means over several tasks and splits are on the page [Tune on your files](../tuning.md), made by commands that
-#   stand beside them. `attangent compare` makes such a table from your own files.
+#   stand beside them.

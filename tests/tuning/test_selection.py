@@ -187,7 +187,7 @@ def test_a_finished_choice_takes_no_further_step(task, uninterrupted):
 def test_the_choice_is_trained_on_all_rows_for_its_share_of_the_run(task, uninterrupted, tmp_path):
     trial, tried = chosen(task, tmp_path)
     before = copy.deepcopy(task.model.state_dict())
-    found = train_choice(trial, task, TRAINING, "closed-form", tmp_path)
+    found = train_choice(trial, task, "closed-form", tmp_path)
     assert found.metrics["steps"] == max(round(trial.share * 4 * math.ceil(60 / 8)), 1)
     assert found.metrics["validation_error"] == tried[found.method.name]
     assert all((task.model.state_dict()[name] == tensor).all() for name, tensor in before.items())
@@ -197,6 +197,6 @@ def test_a_run_that_diverges_leaves_the_classifier_alone(task, tmp_path):
     """Its best length is no training at all: logistic regression on all rows is left."""
     trial, _ = chosen(task, tmp_path, learning_rate=1e30)
     assert trial.share == 0
-    found = train_choice(trial, task, TRAINING, "closed-form", tmp_path)
+    found = train_choice(trial, task, "closed-form", tmp_path)
     assert found.metrics["steps"] == 0
     assert score(found.trainer, task.evaluate, "classification")["accuracy"] > 0.5

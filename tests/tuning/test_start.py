@@ -110,7 +110,7 @@ def test_values_start_from_the_ridge_solution(data):
     model = load_model(folder, "regression")
     numbered = [{**row, "labels": float(row["labels"]) - 0.5} for row in rows]
     x, y = features_of(model, model.classifier, numbered, PAD)
-    penalty = fit_values(model.classifier, x, y)
+    penalty = fit_values(model.classifier, x, y).strength
     scale = (x - x.mean(axis=0)).std()
     centred = (x - x.mean(axis=0)) / scale
     gram = centred.T @ centred + penalty * np.eye(x.shape[1])

@@ -97,15 +97,17 @@ def test_the_head_has_a_rate_of_its_own(data):
 def test_a_head_in_closed_form_takes_a_fifth_of_its_rate(data, start, rate):
     model, rows = data
     plain = PreparedTask(copy.deepcopy(model), "classification", rows[:48], PAD)
-    started = start_method(plain, Method("lora"), start, 0)
-    groups = optimiser(started.task.model, 0.03, TrainingSettings(), started.rate_scale).param_groups
+    started = start_method(plain, Method("lora"), TrainingSettings(), start)
+    groups = optimiser(started.task.model, 0.03, started.training).param_groups
     assert [group["lr"] for group in groups] == pytest.approx([0.03, rate])
 
 
 def test_a_head_without_closed_form_keeps_its_rate(data):
     model, rows = data
     plain = PreparedTask(copy.deepcopy(model), "classification", rows[:48], PAD)
-    scale = start_method(plain, Method("ntk+lora"), "random", 0).rate_scale
+    started = start_method(plain, Method("ntk+lora"), TrainingSettings(), "random")
+    scale = started.method.technique.rate_scale
+    assert started.training.head_rate == TrainingSettings().head_rate
     assert (scale("classifier.weight"), scale("lora_A.weight")) == (1.0, 0.2)
 
 

@@ -43,7 +43,7 @@ def choice(comparison: MethodComparison, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         own = replace(comparison.training, seed=seed)
         trial_run, errors = choose_method(task, Method("auto"), own, "closed-form", Path(folder))
-    return {"task": trial.name, "seed": seed, "taken": trial_run.method.name, "errors": errors}
+    return {"task": trial.name, "seed": seed, "taken": trial_run.started.method.name, "errors": errors}
 
 
 def table(choices: list[dict[str, Any]], found: Accuracies) -> str:

@@ -13,8 +13,8 @@ from attangent.tuning.data.text import Completion, TextTask
 
 Encoded = dict[str, Any]
 Collate = Callable[[Sequence[Encoded]], dict[str, Tensor]]
+# Number of examples on which units are measured.
 _CALIBRATION = 96
-"""Number of examples on which units are measured."""
 
 
 def encode_task(

@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attangent._core.checks import check_choice
 from attangent._core.errors import AttangentError, loading
 from attangent._core.settings import read_json
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
@@ -20,8 +19,8 @@ from attangent.tuning.methods.peft_methods import with_peft_adapter
 from attangent.tuning.tasks import NEEDS, TaskKind, classifier_names, is_head
 
 Quantised = Literal["int8"]
+# `declared`: the mean if the model's sentence-transformers config says so, else the model's default.
 Pooling = Literal["declared", "first", "mean"]
-"""`declared`: the mean if the model's sentence-transformers config says so, else the model's default."""
 _SAVED = ("config.json", "tokenizer_config.json")
 _POOLING_FILE = "1_Pooling/config.json"
 _PROMPT_ADAPTERS = (
@@ -57,6 +56,24 @@ def load_model(
     if loaded.dtype == torch.bfloat16 and needs.classifier:
         _keep_classifier_in_float32(loaded, classifier_names(loaded, kind))
     return loaded.float() if loaded.dtype == torch.float16 else loaded
+
+
+def load_base(
+    model: str | Path,
+    kind: TaskKind,
+    labels: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    revision: str | None = None,
+    quantised: str | None = None,
+    adapter: str | Path | None = None,
+    pooling: str = "first",
+) -> Any:
+    """Load a model as `load_model` does, with 8-bit weights, a frozen adapter and mean pooling if set."""
+    loaded = quantise(load_model(model, kind, labels, seed, revision), quantised)
+    if adapter is not None:
+        loaded = with_frozen_adapter(loaded, Path(adapter))
+    return use_mean_pooling(loaded) if pooling == "mean" else loaded
 
 
 def load_tokenizer(model: str | Path) -> Any:
@@ -138,12 +155,6 @@ def _cast_inputs(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(tensor.to(module.weight.dtype) for tensor in inputs)
 
 
-def check_quantised(quantised: str | None) -> None:
-    """Raise if the precision is unknown."""
-    if quantised is not None:
-        check_choice("quantised", quantised, get_args(Quantised))
-
-
 def quantise(model: Any, quantised: str | None) -> Any:
     """Hold the weights of the linear layers below the classifier in 8 bits; None changes nothing.
 
@@ -204,13 +215,11 @@ def check_frozen_adapter(folder: Path) -> None:
         )
 
 
-def with_frozen_adapter(model: Any, folder: str | Path | None) -> Any:
-    """Return the model with the layers of a frozen peft adapter; None changes nothing."""
-    if folder is None:
-        return model
-    check_frozen_adapter(Path(folder))
+def with_frozen_adapter(model: Any, folder: Path) -> Any:
+    """Return the model with the layers of a frozen peft adapter."""
+    check_frozen_adapter(folder)
     try:
-        return with_peft_adapter(model, Path(folder)).get_base_model()
+        return with_peft_adapter(model, folder).get_base_model()
     except (ValueError, RuntimeError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise AttangentError(f"{folder} does not fit the model: {reason}") from error

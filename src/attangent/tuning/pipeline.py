@@ -173,8 +173,8 @@ def _train(
     if len(method.technique.candidates(method)) == 1:
         return run_method(task, method, request.training, request.start, folder, report_for(method)), {}
     trial, tried = choose_method(task, method, request.training, request.start, folder, report_for)
-    report = report_for(trial.method)
-    return train_choice(trial, task, request.training, request.start, folder, report), tried
+    report = report_for(trial.started.method)
+    return train_choice(trial, task, request.start, folder, report), tried
 
 
 def _step_report(seed: int, progress: TrainingProgress, method: Method) -> StepReport | None:

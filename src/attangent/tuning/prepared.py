@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -21,21 +21,18 @@ from attangent.tuning.data.text import (
 )
 from attangent.tuning.encoding import Collate, Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import (
-    load_model,
+    load_base,
     load_tokenizer,
     model_limit,
     pad_with,
     preprocessor_of,
-    quantise,
     resolved_pooling,
-    use_mean_pooling,
-    with_frozen_adapter,
 )
 from attangent.tuning.request import TuningRequest
 from attangent.tuning.tasks import TaskKind
 
+# Fraction of the training rows to score on if the request has no other rows.
 _HELD_OUT = 0.2
-"""Fraction of the training rows to score on if the request has no other rows."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class PreparedTask:
     tokenizer: Any = None
     labels: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
-    pooling: str = "first"
+    pooling: Literal["first", "mean"] = "first"
     units: ValueUnits = field(default_factory=ValueUnits)
 
 
@@ -88,10 +85,8 @@ def _prepare_texts(request: TuningRequest) -> PreparedTask:
         data = units.scaled(data)
         held = units.scaled(held)
     tokenizer = load_tokenizer(request.model)
-    model = _load_base(request, data.labels)
     pooling = resolved_pooling(request.pooling, request.model)
-    if pooling == "mean":
-        use_mean_pooling(model)
+    model = _load(request, data.labels, pooling)
     pad_with(model, tokenizer)
     rows, others = (
         encode_task(part, tokenizer, request.max_tokens, model_limit(model)) for part in (data, held)
@@ -131,7 +126,7 @@ def _prepare_completions(request: TuningRequest) -> PreparedTask:
     else:
         held = read_completions(request.evaluate)
     tokenizer = load_tokenizer(request.model)
-    model = _load_base(request)
+    model = _load(request)
     rows, others = (
         encode_completions(part, tokenizer, request.max_tokens, model_limit(model)) for part in (pairs, held)
     )
@@ -145,15 +140,15 @@ def _prepare_images(request: TuningRequest) -> PreparedTask:
         data, held = _split(request, data, data.targets)
     else:
         held = read_images(request.evaluate, labels=data.labels)
-    model = _load_base(request, data.labels)
+    model = _load(request, data.labels)
     pixels = Pixels.of(model.config, preprocessor_of(request.model))
     rows, others = (EncodedImages(part, pixels) for part in (data, held))
     return PreparedTask(model, request.kind, rows, stack, evaluate=others, labels=data.labels)
 
 
-def _load_base(request: TuningRequest, labels: tuple[str, ...] = ()) -> Any:
-    model = load_model(request.model, request.kind, labels, request.training.seed)
-    return with_frozen_adapter(quantise(model, request.quantised), request.beside)
+def _load(request: TuningRequest, labels: tuple[str, ...] = (), pooling: str = "first") -> Any:
+    options = {"quantised": request.quantised, "adapter": request.beside, "pooling": pooling}
+    return load_base(request.model, request.kind, labels, seed=request.training.seed, **options)
 
 
 def _split(request: TuningRequest, data: Any, targets: Sequence[float]) -> tuple[Any, Any]:

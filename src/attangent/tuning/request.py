@@ -11,7 +11,7 @@ from attangent._core.errors import AttangentError
 from attangent.adapters.files.format import WEIGHTS
 from attangent.tuning.data.records import SUFFIXES
 from attangent.tuning.data.text import TextColumns
-from attangent.tuning.loading import Pooling, Quantised, check_frozen_adapter, check_quantised
+from attangent.tuning.loading import Pooling, Quantised, check_frozen_adapter
 from attangent.tuning.methods import DEFAULT, Method, default_settings
 from attangent.tuning.tasks import TaskKind
 
@@ -121,7 +121,8 @@ class TuningRequest:
         check_size("max_tokens", self.max_tokens)
         check_choice("pooling", self.pooling, get_args(Pooling))
         check_choice("start", self.start, get_args(Start))
-        check_quantised(self.quantised)
+        if self.quantised is not None:
+            check_choice("quantised", self.quantised, get_args(Quantised))
         if self.quantised is not None and self.method.technique.folder == "model":
             raise AttangentError(
                 f"quantised does not work with {self.method.name}, which saves the model itself; choose a "

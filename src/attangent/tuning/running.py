@@ -1,6 +1,5 @@
 """Train one method: fit the classifier in closed form, add the method, train."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ from attangent.tuning.methods import Method, adapt
 from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.request import Start, TrainingSettings
 from attangent.tuning.start import features_of, fit_head, linear_classifier
-from attangent.tuning.tasks import classifier_names, is_head
+from attangent.tuning.tasks import classifier_names
 from attangent.tuning.trainer import StepReport, make_trainer
 from attangent.tuning.training import train, training_cost
 
+# Factor on the default learning rate if the classifier's start leaves little to learn.
 _GENTLE = 0.25
-"""Factor on the default learning rate if the classifier's start leaves little to learn."""
+# Factor on the learning rate of a classifier that starts in closed form, near its optimum.
 _NEAR = 0.2
-"""Factor on the learning rate of a classifier that starts in closed form, near its optimum."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,25 @@ class TrainedMethod:
 
 @dataclass(frozen=True)
 class StartedMethod:
-    """A task whose model is adapted and ready to train, with its learning rates.
+    """A method added to a model that is ready to train.
 
     Attributes:
+        method: The method.
         task: The task; its model is the adapted one.
         rate: Learning rate of the method.
-        rate_scale: Learning rate of a parameter, by name, relative to that of its group.
+        training: The settings, with the learning rate of the classifier.
     """
 
+    method: Method
     task: PreparedTask
     rate: float
-    rate_scale: Callable[[str], float]
+    training: TrainingSettings
+
+    def trainer(self, folder: Path, report: StepReport | None = None, callback: Any = None) -> Any:
+        """Build the trainer; see `make_trainer`."""
+        scale = self.method.technique.rate_scale
+        options = {"rate_scale": scale, "report": report, "callback": callback}
+        return make_trainer(self.task, self.rate, self.training, folder, **options)
 
 
 def run_method(
@@ -69,28 +76,29 @@ def run_method(
     Returns:
         The trained model with its metrics.
     """
-    started = start_method(task, method, start, training.seed)
-    trainer = make_trainer(
-        started.task, started.rate, training, folder, rate_scale=started.rate_scale, report=report
-    )
+    started = start_method(task, method, training, start)
+    trainer = started.trainer(folder, report)
     cost = train(trainer) if method.technique.trains else training_cost(trainer)
     return TrainedMethod(method, started.task.model, trainer, {"learning_rate": started.rate, **cost})
 
 
-def start_method(task: PreparedTask, method: Method, start: Start, seed: int) -> StartedMethod:
+def start_method(
+    task: PreparedTask, method: Method, training: TrainingSettings, start: Start
+) -> StartedMethod:
     """Fit the initial classifier, add the method to the task's model, and set the learning rates."""
-    layer = closed_form_layer(task, start)
     rate = method.rate
+    layer = closed_form_layer(task, start)
     if layer is not None:
         leave_error = method.technique.trains and start == "closed-form"
-        confident = fit_to_rows(task, task.model, layer, seed, leave_error) or not leave_error
+        confident = fit_to_rows(task, task.model, layer, training.seed, leave_error) or not leave_error
         if method.learning_rate is None:
             rate *= _GENTLE if confident else method.technique.bold
+        training = replace(training, head_rate=_NEAR * (training.head_rate or rate))
     batches = calibration_batches(task.train, task.collate)
-    adapted = adapt(task.model, method, task.kind, seed, batches)
+    adapted = adapt(task.model, method, task.kind, training.seed, batches)
     if method.technique.trains:
         check_gradients(adapted, task.collate([task.train[0]]))
-    return StartedMethod(replace(task, model=adapted), rate, _rate_scale(method, layer is not None))
+    return StartedMethod(method, replace(task, model=adapted), rate, training)
 
 
 def closed_form_layer(task: PreparedTask, start: Start) -> nn.Linear | None:
@@ -104,10 +112,3 @@ def fit_to_rows(task: PreparedTask, model: Any, layer: nn.Linear, seed: int, lea
     """Fit the classifier `layer` of `model` to the training rows; return whether it is confident."""
     features, targets = features_of(model, layer, task.train, task.collate)
     return fit_head(task.kind, layer, features, targets, seed, task.class_weights, leave_error).confident
-
-
-def _rate_scale(method: Method, closed_form: bool) -> Callable[[str], float]:
-    scale = method.technique.rate_scale
-    if not closed_form:
-        return scale
-    return lambda name: scale(name) * (_NEAR if is_head(name) else 1.0)

@@ -32,19 +32,18 @@ from attangent.tuning.tasks import NEEDS, trained_classifier
 from attangent.tuning.trainer import (
     StepReport,
     is_first_process,
-    make_trainer,
     put_tensors,
     trained_tensors,
     trainer_callback,
 )
 from attangent.tuning.training import row_errors, train, training_cost
 
+# Number of times a run is scored on the held-out rows.
 PARTS = 8
-"""Number of times a run is scored on the held-out rows."""
+# A run ends once an earlier part has been clearly better than each of this many last parts.
 PATIENCE = 3
-"""A run ends once an earlier part has been clearly better than each of this many last parts."""
+# Smallest gain that matters: one answer in a hundred, or a hundredth of the variance of numbers.
 LEAST_GAIN = 0.01
-"""Smallest gain that matters: one answer in a hundred, or a hundredth of the variance of numbers."""
 _HELD_OUT = 0.2
 _FILE = "validation.json"
 
@@ -54,15 +53,13 @@ class CandidateTrial:
     """A method that was trained on some rows and scored on the others, ready to train on all rows.
 
     Attributes:
-        method: The method.
-        started: Its adapted model at the start, with the learning rates.
+        started: The method with its adapted model at the start.
         share: Fraction of the run after which the method was best.
         errors: Errors of the held-out rows at that point.
         metrics: Summary of the trial.
         seconds: Time spent on it.
     """
 
-    method: Method
     started: StartedMethod
     share: float
     errors: list[float]
@@ -105,30 +102,19 @@ def choose_method(
 
 
 def train_choice(
-    trial: CandidateTrial,
-    task: PreparedTask,
-    training: TrainingSettings,
-    start: Start,
-    folder: Path,
-    report: StepReport | None = None,
+    trial: CandidateTrial, task: PreparedTask, start: Start, folder: Path, report: StepReport | None = None
 ) -> TrainedMethod:
     """Train the chosen method on all rows for as long as was best in its trial."""
+    method = trial.started.method
     model = trial.started.task.model
     if closed_form_layer(task, "closed-form") is not None and (trial.share == 0 or start != "random"):
         leave_error = trial.share > 0 and start == "closed-form"
-        fit_to_rows(task, model, trained_classifier(model), training.seed, leave_error)
-    trainer = make_trainer(
-        replace(task, model=model),
-        trial.started.rate,
-        training,
-        folder / f"trying-{trial.method.name}",
-        rate_scale=trial.started.rate_scale,
-        report=report,
-        callback=_stop_after(trial.share),
-    )
+        fit_to_rows(task, model, trained_classifier(model), trial.started.training.seed, leave_error)
+    started = replace(trial.started, task=replace(task, model=model))
+    trainer = started.trainer(folder / f"trying-{method.name}", report, _stop_after(trial.share))
     cost = train(trainer) if trial.share > 0 else training_cost(trainer)
     cost["seconds"] += trial.seconds
-    return TrainedMethod(trial.method, model, trainer, {**cost, **trial.metrics})
+    return TrainedMethod(method, model, trainer, {**cost, **trial.metrics})
 
 
 def _try_method(
@@ -141,23 +127,16 @@ def _try_method(
 ) -> CandidateTrial:
     """Train a method on four fifths of the rows and find the best length of training on the others."""
     chosen, held = _split(task, training.seed)
-    started = start_method(replace(task, train=chosen), method, start, training.seed)
+    started = start_method(replace(task, train=chosen), method, training, start)
     initial = trained_tensors(started.task.model)
     folder = folder / f"rate-{started.rate:g}"
-    trainer = make_trainer(started.task, started.rate, training, folder, rate_scale=started.rate_scale)
+    trainer = started.trainer(folder)
     record = ValidationRecord(folder)
     record.add(0, row_errors(trainer, held, task.kind))
     seconds = 0.0
     if not record.steps or not record.is_over(record.last):
-        trainer = make_trainer(
-            started.task,
-            started.rate,
-            training,
-            folder,
-            rate_scale=started.rate_scale,
-            report=report,
-            callback=_score_parts(record, lambda: row_errors(trainer, held, task.kind)),
-        )
+        callback = _score_parts(record, lambda: row_errors(trainer, held, task.kind))
+        trainer = started.trainer(folder, report, callback)
         seconds = train(trainer, check_loss=False)["seconds"]
     put_tensors(started.task.model, initial)
     error = statistics.fmean(record.errors[record.best])
@@ -168,9 +147,7 @@ def _try_method(
         "validation_error_at_start": statistics.fmean(record.errors[0]),
         "rates": {f"{started.rate:g}": error},
     }
-    return CandidateTrial(
-        method, started, metrics["trained_share"], record.errors[record.best], metrics, seconds
-    )
+    return CandidateTrial(started, metrics["trained_share"], record.errors[record.best], metrics, seconds)
 
 
 def _split(task: PreparedTask, seed: int) -> tuple[Any, Any]:

@@ -14,10 +14,10 @@ from attangent.tuning.encoding import Collate, Encoded
 from attangent.tuning.tasks import NEEDS, TaskKind
 
 _AT_ONCE = 32
+# Inverse penalties tried by cross-validation, in units of 1 / number of features.
 _STRENGTHS = tuple(10.0**power for power in range(-3, 3))
-"""Inverse penalties tried by cross-validation, in units of 1 / number of features."""
+# Mean probability of the right label, on held-out rows, from which a classifier counts as confident.
 _CONFIDENT = 0.9
-"""Mean probability of the right label, on held-out rows, from which a classifier counts as confident."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,12 @@ def fit_head(
 ) -> HeadFit:
     """Put the ridge or logistic solution on these features into the layer."""
     if NEEDS[kind].values:
-        penalty = fit_values(layer, features, targets)
-        return HeadFit(penalty, penalty, confident=True)
+        return fit_values(layer, features, targets)
     return fit_classifier(layer, features, targets, seed, weights, leave_error)
 
 
-def fit_values(layer: nn.Linear, features: np.ndarray, targets: np.ndarray) -> float:
-    """Put the ridge solution into a layer of one output; return its penalty, by leave-one-out errors."""
+def fit_values(layer: nn.Linear, features: np.ndarray, targets: np.ndarray) -> HeadFit:
+    """Put the ridge solution into a layer of one output; leave-one-out errors choose its penalty."""
     from sklearn.linear_model import RidgeCV
 
     centre, scale = _standardisation(features, layer.bias is not None)
@@ -71,7 +70,7 @@ def fit_values(layer: nn.Linear, features: np.ndarray, targets: np.ndarray) -> f
     fit = ridge.fit((features - centre) / scale, targets)
     weight = np.asarray(fit.coef_).reshape(1, -1) / scale
     _put(layer, weight, np.asarray(fit.intercept_).reshape(1) - weight @ centre)
-    return float(fit.alpha_)
+    return HeadFit(float(fit.alpha_), float(fit.alpha_), confident=True)
 
 
 def fit_classifier(

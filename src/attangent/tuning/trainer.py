@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 TENSORS = "trained.safetensors"
 LOSS = "loss.json"
+# Files of a complete checkpoint; the last one is written last.
 _CHECKPOINT_FILES = (TENSORS, LOSS, "optimizer.pt", "scheduler.pt", "trainer_state.json")
-"""Files of a complete checkpoint; the last one is written last."""
 EVERY_SECONDS = 60.0
+# Pause between checkpoints: this many seconds, and this many times the time of writing one.
 LEAST_SHARE = 20.0
-"""Pause between checkpoints: this many seconds, and this many times the time of writing one."""
 _GROUPS_SORTED_AT_ONCE = 32
 _SECONDS_BETWEEN_LINES = 60.0
 StepReport = Callable[[int, int, float], None]
@@ -145,8 +145,8 @@ def optimiser(
     return torch.optim.AdamW(ordered, weight_decay=training.weight_decay)
 
 
+# Stands for transformers' Trainer, which is imported when a run begins.
 _Trainer: Any = object
-"""Stands for transformers' Trainer, which is imported when a run begins."""
 
 
 class _SmallCheckpoints(_Trainer):

@@ -169,12 +169,12 @@ def test_folders_written_before_load(tmp_path, monkeypatch):
     ("change", "message"),
     [
         ({"format": "other"}, "does not say"),
-        ({"method": "magic"}, "unknown"),
+        ({"method": "magic"}, "method is 'magic'"),
         ({"labels": "cat"}, r"Expected `array`, got `str` - at `\$.labels`"),
         ({"labels": [1]}, r"Expected `str`, got `int` - at `\$.labels"),
-        ({"pooling": "max"}, "pooling is 'max'"),
+        ({"pooling": "max"}, "Invalid enum value 'max'"),
         ({"script": "x"}, "unknown settings script"),
-        ({"max_tokens": 0}, "incomplete"),
+        ({"max_tokens": 0}, "max_tokens is 0"),
     ],
 )
 def test_descriptions_that_are_refused(run, tmp_path, change, message):

@@ -21,8 +21,8 @@ from attangent.tuning.data.records import read_records
 T = TypeVar("T")
 _NOT_TEXT = {"idx", "id", "index", "label", "version"}
 _MAX_LISTED = 5
+# File, row number, text features and label of an example.
 _NumberedRow = tuple[Path, int, tuple[str, ...], str]
-"""File, row number, text features and label of an example."""
 
 
 class BlankTextWarning(UserWarning):

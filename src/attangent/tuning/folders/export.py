@@ -5,16 +5,16 @@ import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from attangent._core.checks import check_between, check_positive
+from attangent._core.checks import check_between, check_choice, check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.files import write_json, write_whole
 from attangent._core.settings import read_json, settings_of
 from attangent._version import __version__
 from attangent.adapters.files.format import CONFIG
 from attangent.tuning.data.text import TextColumns, ValueUnits
-from attangent.tuning.loading import check_quantised
+from attangent.tuning.loading import Quantised
 from attangent.tuning.methods.ntk import LORA
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.tasks import TaskKind
@@ -53,27 +53,22 @@ class TunedDescription:
     method: str
     labels: tuple[str, ...] = ()
     revision: str | None = None
-    pooling: str = "first"
+    pooling: Literal["first", "mean"] = "first"
     max_tokens: int = 128
     layout: str | None = None
     text_columns: tuple[str, ...] = ()
     centre: float = 0.0
     scale: float = 1.0
-    quantised: str | None = None
+    quantised: Quantised | None = None
     beside: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.base_model or self.max_tokens < 1:
-            raise AttangentError(f"the description of a tuned model is incomplete: {asdict(self)}")
-        if self.kind not in get_args(TaskKind) or self.method not in TECHNIQUES:
-            raise AttangentError(f"unknown kind {self.kind!r} or method {self.method!r} of a tuned model")
+        if not self.base_model:
+            raise AttangentError("base_model of a tuned model is empty, expected a folder or a Hub id")
+        check_size("max_tokens", self.max_tokens)
+        check_choice("method", self.method, tuple(TECHNIQUES))
         check_positive("scale of the values", self.scale)
         check_between("centre of the values", self.centre, -sys.float_info.max, sys.float_info.max)
-        check_quantised(self.quantised)
-        if not isinstance(self.beside, str | None):
-            raise AttangentError(f"beside is {self.beside!r}, expected a folder")
-        if self.pooling not in ("first", "mean"):
-            raise AttangentError(f"the tuned model's pooling is {self.pooling!r}, expected first or mean")
 
     @property
     def units(self) -> ValueUnits:

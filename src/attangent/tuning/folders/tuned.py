@@ -23,16 +23,7 @@ from attangent.tuning.data.records import SUFFIXES
 from attangent.tuning.data.text import TextExample, TextTask, read_features
 from attangent.tuning.encoding import Padding, encode_task, stack
 from attangent.tuning.folders.export import FILE, TunedDescription, read_tuned_description
-from attangent.tuning.loading import (
-    load_model,
-    load_tokenizer,
-    model_limit,
-    pad_with,
-    preprocessor_of,
-    quantise,
-    use_mean_pooling,
-    with_frozen_adapter,
-)
+from attangent.tuning.loading import load_base, load_tokenizer, model_limit, pad_with, preprocessor_of
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.tasks import NEEDS, TaskKind
 
@@ -235,11 +226,15 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> TunedMo
     description = description_of(weights)
     technique = TECHNIQUES[description.method]
     base = technique.source(model or description.base_model, weights)
-    revision = description.revision if base == description.base_model else None
-    network = load_model(base, description.kind, description.labels, revision=revision)
-    network = with_frozen_adapter(quantise(network, description.quantised), description.beside)
-    if description.pooling == "mean":
-        use_mean_pooling(network)
+    network = load_base(
+        base,
+        description.kind,
+        description.labels,
+        revision=description.revision if base == description.base_model else None,
+        quantised=description.quantised,
+        adapter=description.beside,
+        pooling=description.pooling,
+    )
     tokenizer = None
     if description.kind != "image-classification":
         tokenizer = load_tokenizer(weights if (weights / "tokenizer_config.json").is_file() else base)

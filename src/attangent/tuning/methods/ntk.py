@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
 
 LORA = "lora"
+# Learning rate of LoRA relative to that of learned features.
 _LORA_RATE = 0.2
-"""Learning rate of LoRA relative to that of learned features."""
 
 
 class Ntk(Technique):

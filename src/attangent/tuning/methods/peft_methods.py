@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _VALUE = {"value", "v_proj", "v_lin", "v"}
 _QUERY_AND_VALUE = _VALUE | {"query", "q_proj", "q_lin", "q", "c_attn", "query_key_value"}
+# peft setting: scale the matrices by alpha / sqrt(rank) instead of alpha / rank.
 RSLORA: Mapping[str, Any] = {"use_rslora": True}
-"""peft setting: scale the matrices by alpha / sqrt(rank) instead of alpha / rank."""
 
 
 class AnyPeft(Technique):

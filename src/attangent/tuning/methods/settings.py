@@ -93,8 +93,8 @@ class Method:
         return cls(**{**defaults, **settings, "ntk": ntk})
 
 
+# Stands for the default method of the task at hand.
 DEFAULT = Method()
-"""Stands for the default method of the task at hand."""
 
 
 def default_settings(kind: TaskKind) -> dict[str, Any]:
