@@ -61,7 +61,7 @@ COMMANDS = {
     "predict": "predict {0}/rows.jsonl --adapter {0}/adapter",
     "compress": "compress --model {0}/llama --prompt {0}/prompt.txt --out {0}/small --size 4",
     "generate": "generate Hello --model {0}/llama --adapter {0}/adapter",
-    "chat": "chat --model {0}/llama",
+    "chat": "chat --model {0}/llama --adapter {0}/adapter",
     "spectrum": "spectrum {0}/llama",
 }
 LOADERS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 _ROOT = "attangent"
 _IRRELEVANT = ("attangent.audit.registry", "attangent.audit.report")
 """Registering a claim and showing a finding do not change what a check measures."""
-_HELPERS = ("attangent._core.lazy", "attangent._core.deprecation", "attangent._core.gate")
+_HELPERS = ("attangent._core.lazy", "attangent._core.deprecation")
 """Modules that help a package to re-export names; what it exports stays the same object."""
 
 
@@ -118,7 +118,7 @@ def _is_constant(node: ast.expr) -> bool:
 
 
 def _is_helper_call(node: ast.expr) -> bool:
-    helpers = ("lazy_names", "moved_names", "guard", "guard_arrays")
+    helpers = ("lazy_names", "moved_names")
     return isinstance(node, ast.Call) and ast.unparse(node.func) in helpers
 
 
