@@ -10,9 +10,8 @@ from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
 from attangent.adapters.hub import push_to_hub
 from attangent.adapters.layers import attention_layers
-from attangent.adapters.record import states_of
+from attangent.adapters.record import activate, active_adapters, delete, disabled, states_of
 from attangent.adapters.rows import batch
-from attangent.adapters.switch import activate, active_adapters, delete, disabled
 
 __all__ = [
     "CalibrationWarning",

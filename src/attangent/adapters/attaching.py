@@ -15,7 +15,9 @@ from attangent.adapters.layers import AttentionLayer, bare, chosen_layers
 from attangent.adapters.record import (
     BASE,
     Record,
+    activate,
     add_saved,
+    delete,
     drop_record,
     find_record,
     modules_named,
@@ -25,7 +27,6 @@ from attangent.adapters.record import (
 )
 from attangent.adapters.slot import NAME, Slot, slot_of
 from attangent.adapters.states import new_state
-from attangent.adapters.switch import activate, delete
 from attangent.attention import Prefix
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

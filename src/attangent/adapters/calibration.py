@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from attangent._core.errors import AttangentError
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import AttentionLayer, bare
-from attangent.adapters.record import slots, states_of
+from attangent.adapters.record import disabled, slots, states_of
 from attangent.adapters.states import CalibratedState, LayerUnits
-from attangent.adapters.switch import disabled
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import by_state_head, query_gain

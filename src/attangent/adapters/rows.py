@@ -11,8 +11,7 @@ from attangent._core.errors import AttangentError
 from attangent.adapters.attaching import attach, detach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import attention_layers, bare
-from attangent.adapters.record import Record, check_known, find_record, record_of, slots
-from attangent.adapters.switch import activate, delete
+from attangent.adapters.record import Record, activate, check_known, delete, find_record, record_of, slots
 from attangent.attention import Prefix
 
 

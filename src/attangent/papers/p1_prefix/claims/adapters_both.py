@@ -10,8 +10,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.record import states_of
-from attangent.adapters.switch import disabled
+from attangent.adapters.record import disabled, states_of
 from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
