@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from chaos import instances
 from chaos import readers_of_runs as runs
-from chaos.jobs import rows, small_encoder
+from chaos.jobs import rows
 
 
 class Reader(NamedTuple):

@@ -75,7 +75,7 @@ def of_settings(folder: Path) -> Path:
 
 
 def read_settings(folder: Path) -> Any:
-    from attangent._core.settings import read_toml, settings_of
+    from attangent._core.files import read_toml, settings_of
     from attangent.tuning import Method, TrainingSettings
 
     found = read_toml(folder / "tune.toml")

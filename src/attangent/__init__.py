@@ -23,19 +23,19 @@ if _TYPE_CHECKING:
         save_adapter,
     )
     from attangent.attention import PrefixState, ntk_attention, prefix_attention
-    from attangent.compression.entry import compress
+    from attangent.compression import compress
     from attangent.kernels import predict_training, tangent_kernel
-    from attangent.tuning.folders.tuned import load_tuned
+    from attangent.tuning import load_tuned
 
 _HOMES = {
     "NTKConfig": "attangent.adapters",
     "PrefixState": "attangent.attention",
     "attach": "attangent.adapters",
     "batch": "attangent.adapters",
-    "compress": "attangent.compression.entry",
+    "compress": "attangent.compression",
     "detach": "attangent.adapters",
     "load_adapter": "attangent.adapters",
-    "load_tuned": "attangent.tuning.folders.tuned",
+    "load_tuned": "attangent.tuning",
     "ntk_attention": "attangent.attention",
     "predict_training": "attangent.kernels",
     "prefix_attention": "attangent.attention",
@@ -67,9 +67,7 @@ _ROOMS = (
     *("adapters", "attention", "audit", "compression", "data", "forecast"),
     *("icl", "kernels", "papers", "stages", "tuning"),
 )
-_PLANNING = (
-    "a plan cost five runs and its interval missed on a fresh task; tune and compare two runs instead"
-)
+_PLANNING = "a plan cost five runs and its interval missed on a fresh task; tune and compare two runs instead"
 _look_up_moved = _moved_names(
     __name__, "0.2", {}, removed={"KernelTuned": _PLANNING, "plan_tuning": _PLANNING}
 )

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from attangent.adapters.products import fast_products
 from attangent.attention import RaggedState
 from attangent.compression.attribution import Chosen, Scores, best_tokens
+from attangent.compression.bfloat16 import fast_products
 from attangent.compression.capture import prefill
 from attangent.compression.distilling import Distillation, distill_states
 from attangent.compression.methods.base import CompressionMethod

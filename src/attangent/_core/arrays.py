@@ -42,7 +42,9 @@ def check_shape(name: str, tensor: Tensor, *shape: int | str) -> None:
     wanted = shape[1:] if shape[:1] == ("...",) else shape
     axes = tensor.shape[len(tensor.shape) - len(wanted) :] if wanted is not shape else tensor.shape
     fits = len(axes) == len(wanted) <= tensor.ndim
-    if not fits or any(size != axis for size, axis in zip(wanted, axes, strict=True) if isinstance(size, int)):
+    if not fits or any(
+        size != axis for size, axis in zip(wanted, axes, strict=True) if isinstance(size, int)
+    ):
         raise AttangentError(
             f"{name} has shape {tuple(tensor.shape)}, expected ({', '.join(map(str, shape))})"
         )

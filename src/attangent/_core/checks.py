@@ -1,14 +1,18 @@
-"""Checks of single values; each returns the value or raises an AttangentError that names it."""
+"""Checks of values and of free memory; each raises an AttangentError that names the value."""
 
+import contextlib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
 
 _SIZE_LIMIT = 1 << 62
 _MOST_STEPS = 10**9
+_SMALL = 2**26  # bytes below which the free memory is not looked up
+_CONTAINER = Path("/sys/fs/cgroup")
 
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
@@ -84,3 +88,42 @@ def _is_number(value: Any) -> bool:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an int too large for a float
         return False
+
+
+def check_memory(what: str, item: int = 8, **sizes: int) -> None:
+    """Check that an array of these sizes, with `item` bytes per entry, fits into the free memory."""
+    needed = item * math.prod(sizes.values())
+    if needed <= _SMALL:
+        return
+    free = free_memory()
+    if needed > free:
+        shape = " x ".join(f"{name} {size:,}" for name, size in sizes.items())
+        raise AttangentError(
+            f"{what} ({shape}) would take {readable(needed)}, but only {readable(free)} are free: "
+            "make one of these numbers smaller"
+        )
+
+
+def free_memory() -> float:
+    """Return the bytes this process may still allocate, within the machine, its container and its limit."""
+    import psutil
+
+    free = [psutil.virtual_memory().available]
+    with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit ("max")
+        limit, used = (int((_CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
+        free.append(limit - used)
+    process = psutil.Process()
+    if hasattr(process, "rlimit"):  # Linux only
+        limit, _ = process.rlimit(psutil.RLIMIT_AS)
+        if limit != psutil.RLIM_INFINITY:
+            free.append(limit - process.memory_info().vms)
+    return max(0.0, float(min(free)))
+
+
+def readable(size: float) -> str:
+    """Return bytes in the largest fitting unit: 3.2e9 gives '2.98 GiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"

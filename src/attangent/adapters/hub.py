@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
-from attangent._core.settings import read_json
+from attangent._core.files import read_json
 from attangent.adapters.files.format import CARD, CONFIG, WEIGHTS
 
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*")

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attangent._core.checks import check_memory
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import AttentionLayer

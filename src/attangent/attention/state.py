@@ -7,9 +7,8 @@ from os import PathLike
 import torch
 from torch import Tensor, nn
 
-from attangent._core.checks import check_positive, check_size
+from attangent._core.checks import check_memory, check_positive, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.attention._inputs import check_pair, check_prefix, check_scale, describe
 from attangent.attention.backends.torch.portable import attend_in_chunks, merge_prefix

@@ -11,8 +11,7 @@ import typer
 
 from attangent._core.checks import check_names, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.files import check_file, write_whole
-from attangent._core.settings import read_toml, settings_of
+from attangent._core.files import check_file, read_toml, settings_of, write_whole
 from attangent.cli.common_options import AsJson, Quiet
 
 if TYPE_CHECKING:

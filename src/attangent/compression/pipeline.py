@@ -16,8 +16,8 @@ from torch import Tensor
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, Progress, Stages, no_progress
-from attangent.adapters.products import Halved, fast_products
 from attangent.compression.attribution import Chosen, token_scores
+from attangent.compression.bfloat16 import Halved, fast_products
 from attangent.compression.capture import prefill, run_packed, sample
 from attangent.compression.distilling import Distillation, Lessons, distill_states, enough_steps
 from attangent.compression.methods import method_named

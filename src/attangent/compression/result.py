@@ -15,8 +15,7 @@ from torch import Tensor
 
 from attangent._core.display import brief, facts_html
 from attangent._core.errors import AttangentError
-from attangent._core.files import real_folder, write_json, writing
-from attangent._core.settings import read_json
+from attangent._core.files import read_json, real_folder, write_json, writing
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE

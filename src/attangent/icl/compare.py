@@ -13,10 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.arrays import as_double
-from attangent._core.checks import check_positive, check_size
+from attangent._core.checks import check_memory, check_positive, check_size
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.plots import PAST, check_picture, finished, in_style, panels
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks

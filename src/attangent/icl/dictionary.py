@@ -10,10 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.arrays import as_double, as_matrix
-from attangent._core.checks import check_choice, check_not_negative, check_size
+from attangent._core.checks import check_choice, check_memory, check_not_negative, check_size
 from attangent._core.display import brief_fields
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 
 Representation = Callable[[Tensor], Any] | Tensor

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attangent._core.checks import readable
 from attangent._core.errors import AttangentError
-from attangent._core.memory import readable
 
 DEFAULT_MEMORY_LIMIT = 2 * 2**30
 """Bytes that a kernel may take by default: 2 GiB."""

@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attangent._core.checks import check_choice, check_size
+from attangent._core.checks import check_choice, check_memory, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 
 Init = Literal["symmetric", "independent"]

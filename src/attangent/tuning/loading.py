@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError, loading
-from attangent._core.settings import read_json
+from attangent._core.files import read_json
 from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
 from attangent.adapters.files.read import read_description
 from attangent.adapters.hub import check_model_name, load_pretrained

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
-from attangent._core.settings import read_json
+from attangent._core.files import read_json
 from attangent.adapters.attaching import check_state_fits
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import (

@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attangent._core.checks import check_choice, check_not_negative, check_size
+from attangent._core.checks import check_choice, check_memory, check_not_negative, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.attention.features.base import (
     Affine,

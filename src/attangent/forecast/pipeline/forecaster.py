@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from attangent._core.checks import check_between, check_choice, check_size
+from attangent._core.checks import check_between, check_choice, check_memory, check_size
 from attangent._core.display import brief, table_html, times_of
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent.forecast.data.calendar import period_of
 from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
 from attangent.forecast.data.panel import SHORTEST

@@ -6,9 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from attangent._core.checks import check_size
+from attangent._core.checks import check_memory, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.attention._inputs import check_scale, check_state, check_tokens
 from attangent.attention.backends.torch.portable import merge_prefix, merged, token_part

@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attangent._core.checks import check_between, check_positive, check_size
-from attangent._core.memory import check_memory
+from attangent._core.checks import check_between, check_memory, check_positive, check_size
 from attangent.kernels.checks import as_points
 from attangent.kernels.network import TwoLayerNetwork
 from attangent.kernels.tangent import DenseFactor, Tangent, neuron_blocks

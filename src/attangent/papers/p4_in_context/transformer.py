@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attangent._core.arrays import fitted
-from attangent._core.checks import check_positive, check_size, check_steps
+from attangent._core.checks import check_memory, check_positive, check_size, check_steps
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.progress import Bars
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks, as_labels

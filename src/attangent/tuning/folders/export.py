@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attangent._core.checks import check_between, check_choice, check_positive, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.files import write_json, write_whole
-from attangent._core.settings import read_json, settings_of
+from attangent._core.files import read_json, settings_of, write_json, write_whole
 from attangent._version import __version__
 from attangent.adapters.files.format import CONFIG
 from attangent.tuning.data.text import TextColumns, ValueUnits

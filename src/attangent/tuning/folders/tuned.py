@@ -13,8 +13,8 @@ import torch
 from attangent._core.deprecation import moved_names
 from attangent._core.display import brief, facts_html, table_html
 from attangent._core.errors import AttangentError
+from attangent._core.files import read_json
 from attangent._core.plots import bars, finished, in_style, one_panel
-from attangent._core.settings import read_json
 from attangent._core.tables import harmless
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from attangent.adapters.hub import fetch_folder

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from attangent._core.arrays import as_double, fitted
-from attangent._core.checks import check_positive, check_size
+from attangent._core.checks import check_memory, check_positive, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks, as_labels
 from attangent.icl.ridge import RidgeLimit, expected_distance

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attangent.audit.claims import Settings
-from attangent.data.places import data_file
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.data.catalogue import sample
+from attangent.data.places import data_file
 from attangent.papers.p5_forecasting.deep.attention_forecasters import (
     Encoder,
     InvertedTransformer,

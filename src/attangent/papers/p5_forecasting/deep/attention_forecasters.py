@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attangent._core.checks import check_between, check_size
+from attangent._core.checks import check_between, check_memory, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent.papers.p5_forecasting.deep.linear_sgd import standardise
 from attangent.papers.p5_forecasting.deep.training import TrainedForecaster, Training
 

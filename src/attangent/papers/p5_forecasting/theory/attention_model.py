@@ -8,9 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from attangent._core.arrays import check_shape, fitted
-from attangent._core.checks import check_between, check_not_negative, check_positive, check_size, check_steps
+from attangent._core.checks import (
+    check_between,
+    check_memory,
+    check_not_negative,
+    check_positive,
+    check_size,
+    check_steps,
+)
 from attangent._core.errors import AttangentError
-from attangent._core.memory import check_memory
 from attangent._core.random import generator
 
 Optimiser = Literal["descent", "adam", "signs"]

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.arrays import fitted
-from attangent._core.checks import check_between, check_size
-from attangent._core.memory import check_memory
+from attangent._core.checks import check_between, check_memory, check_size
 from attangent._core.random import generator
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from attangent.adapters import products
-from attangent.adapters.products import fast_products
+from attangent.compression import bfloat16
+from attangent.compression.bfloat16 import fast_products
 
 
 def both(model, x):
@@ -17,7 +17,7 @@ def both(model, x):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_fast_products_and_their_gradients_have_three_digits(monkeypatch, bias):
-    monkeypatch.setattr(products, "has_fast_products", lambda: True)
+    monkeypatch.setattr(bfloat16, "has_fast_products", lambda: True)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(256, 256, bias=bias)).requires_grad_(False)
     x = torch.randn(5, 256, requires_grad=True)
@@ -30,7 +30,7 @@ def test_fast_products_and_their_gradients_have_three_digits(monkeypatch, bias):
 
 
 def test_small_layers_and_everything_afterwards_are_as_before(monkeypatch):
-    monkeypatch.setattr(products, "has_fast_products", lambda: True)
+    monkeypatch.setattr(bfloat16, "has_fast_products", lambda: True)
     model, x = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 8)), torch.randn(3, 256)
     hidden = model[:2](x)
     with fast_products(model):
@@ -41,13 +41,13 @@ def test_small_layers_and_everything_afterwards_are_as_before(monkeypatch):
 
 
 def test_nothing_changes_on_a_processor_without_them(monkeypatch):
-    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    monkeypatch.setattr(bfloat16, "has_fast_products", lambda: False)
     plain, fast = both(nn.Sequential(nn.Linear(256, 256)), torch.randn(3, 256))
     assert torch.equal(plain, fast)
 
 
 def test_weights_are_converted_once(monkeypatch):
-    monkeypatch.setattr(products, "has_fast_products", lambda: True)
+    monkeypatch.setattr(bfloat16, "has_fast_products", lambda: True)
     model, x, halved = nn.Sequential(nn.Linear(256, 256)), torch.randn(3, 256), {}
     with fast_products(model, halved):
         first = model(x)

@@ -1,9 +1,9 @@
-"""Products of activations and weights in bfloat16, where the processor has instructions for them.
+"""Matrix products in bfloat16 on processors that have instructions for them.
 
-They take half the time of those in float32 and have three digits: enough to find which tokens matter, and for
-text on which states are fitted, since what a state should give is computed exactly from the queries as they
-are. What is kept is computed in the model's own numbers, and so is the effect that is reported; the questions
-that a prompt is asked are answered with these products, with the full prompt as with the compressed one.
+They take half the time of float32 products and have three digits. That is enough to find which tokens matter
+and to write the text on which states are fitted, because the target of a fit is computed exactly from the
+queries. Fitted states and reported effects are computed in the model's dtype. Quiz answers use bfloat16, both
+with the full and with the compressed prompt.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,18 +15,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 _SMALLEST = 1 << 16
-"""Numbers of a weight; below this to convert what it is multiplied with takes longer than the product."""
+"""Size of a weight below which converting the inputs takes longer than the product saves."""
 
 
 Halved = dict[nn.Linear, Tensor]
-"""Weights of layers in bfloat16."""
+"""Weights in bfloat16 by layer."""
 
 
 @contextmanager
 def fast_products(model: Any, halved: Halved | None = None) -> Iterator[None]:
-    """Meanwhile the model's linear layers multiply in bfloat16; nothing changes where that gains no time.
+    """Let the linear layers of a model multiply in bfloat16 if the processor is faster that way.
 
-    halved: the weights in bfloat16 are put here, and found here the next time; the model's must not change.
+    Args:
+        model: The model; its weights must not change between uses of one `halved`.
+        halved: A cache of the weights in bfloat16.
     """
     halved = {} if halved is None else halved
     layers = [layer for layer in model.modules() if has_fast_products() and _is_large(layer)]
@@ -42,12 +44,12 @@ def fast_products(model: Any, halved: Halved | None = None) -> Iterator[None]:
 
 
 def has_fast_products() -> bool:
-    """Whether the processor multiplies numbers in bfloat16."""
+    """Return whether the processor has bfloat16 products."""
     return getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
 
 
 def _is_large(layer: nn.Module) -> bool:
-    """A plain linear layer in float32 on the processor, without hooks of others in place of its product."""
+    """Return whether this is a large plain float32 linear layer on the CPU with the original `forward`."""
     if type(layer) is not nn.Linear or "forward" in vars(layer):
         return False
     weight = layer.weight
@@ -56,7 +58,7 @@ def _is_large(layer: nn.Module) -> bool:
 
 def _product(layer: nn.Linear, weight: Tensor) -> Callable[[Tensor], Tensor]:
     def product(x: Tensor) -> Tensor:
-        found = F.linear(x.bfloat16(), weight).float()
-        return found if layer.bias is None else found + layer.bias
+        result = F.linear(x.bfloat16(), weight).float()
+        return result if layer.bias is None else result + layer.bias
 
     return product
