@@ -68,7 +68,7 @@ Form = tuple[str, str]
 """A question and the words that answer it."""
 
 
-class Candidate(NamedTuple):
+class QuestionCandidate(NamedTuple):
     """A question, its most telling word, and the words of the answer up to that word."""
 
     text: str
@@ -133,9 +133,9 @@ def plain_prose(text: str) -> str:
 
 def _questions(
     sentences: Sequence[str],
-    candidates: Callable[[str], Iterator[Candidate]],
+    candidates: Callable[[str], Iterator[QuestionCandidate]],
     counts: Mapping[str, int],
-    form: Callable[[Candidate], Question],
+    form: Callable[[QuestionCandidate], Question],
 ) -> dict[Question, int]:
     """Return questions with the index of their sentence, without those that any answer would meet."""
     questions: dict[Question, int] = {}
@@ -153,23 +153,23 @@ def _drawn(indices: Mapping[Question, int], at_most: int, seed: int) -> dict[Que
     return {questions[i]: indices[questions[i]] for i in sorted(chosen.tolist())}
 
 
-def _turn(asked: Candidate) -> Question:
+def _turn(asked: QuestionCandidate) -> Question:
     return Question(asked.text, asked.word)
 
 
-def _line(asked: Candidate) -> Question:
+def _line(asked: QuestionCandidate) -> Question:
     return Question(f"\n\nQuestion: {asked.text}\nAnswer:", asked.word)
 
 
-def _begun_turn(asked: Candidate) -> Question:
+def _begun_turn(asked: QuestionCandidate) -> Question:
     return Question(_TELL, asked.word, asked.text, f" {asked.answer}")
 
 
-def _begun_line(asked: Candidate) -> Question:
+def _begun_line(asked: QuestionCandidate) -> Question:
     return Question("\n\nAs said above:", asked.word, f" {asked.text}", f" {asked.answer}")
 
 
-def _gaps(sentence: str) -> Iterator[Candidate]:
+def _gaps(sentence: str) -> Iterator[QuestionCandidate]:
     """Yield the sentence up to its most telling word, if it has one, and that word."""
     words = sentence.split()
     index = _telling([_plain(word) for word in words], first=min(_HEAD, len(words)))
@@ -180,16 +180,16 @@ def _gaps(sentence: str) -> Iterator[Candidate]:
         start -= 1  # ask for the full name, not for its last word
     word = _plain(words[index])
     answer = " ".join(words[start : index + 1])
-    yield Candidate(" ".join(words[:start]), word, answer[: answer.rindex(word) + len(word)])
+    yield QuestionCandidate(" ".join(words[:start]), word, answer[: answer.rindex(word) + len(word)])
 
 
-def _asked(sentence: str) -> Iterator[Candidate]:
+def _asked(sentence: str) -> Iterator[QuestionCandidate]:
     """Yield questions that the sentence answers, and the most telling word of each answer."""
     for question, answer in question_forms(sentence):
         words = [_plain(word) for word in answer.split()]
         index = _telling(words, first=0)
         if index is not None:
-            yield Candidate(question, words[index], answer)
+            yield QuestionCandidate(question, words[index], answer)
 
 
 def _telling(words: Sequence[str], first: int) -> int | None:

@@ -5,7 +5,7 @@ import pytest
 from attangent.audit import Verdict, registry
 from attangent.papers.p5_forecasting.claims import training_dynamic
 from attangent.papers.p5_forecasting.claims.scalar_regression import scalar_regression
-from attangent.papers.p5_forecasting.claims.training_dynamic import Step
+from attangent.papers.p5_forecasting.claims.training_dynamic import WeightStep
 from tests.papers.harness import ClaimSuite, check
 
 
@@ -23,9 +23,9 @@ class TestClaims(ClaimSuite):
 
 
 def test_the_other_sign_would_be_believed_and_breaks_the_repair(monkeypatch):
-    change, term = Step.change, Step.term
-    monkeypatch.setattr(Step, "change", lambda self, sign: change(self, -sign))
-    monkeypatch.setattr(Step, "term", lambda self, sign: term(self, -sign))
+    change, term = WeightStep.change, WeightStep.term
+    monkeypatch.setattr(WeightStep, "change", lambda self, sign: change(self, -sign))
+    monkeypatch.setattr(WeightStep, "term", lambda self, sign: term(self, -sign))
     assert check("P5/equation-17").verdict is Verdict.HOLDS
     assert check("P5/lemma-g.1").verdict is Verdict.HOLDS
     assert check("P5/equation-17-repaired").verdict is Verdict.VIOLATED
@@ -34,6 +34,6 @@ def test_the_other_sign_would_be_believed_and_breaks_the_repair(monkeypatch):
 
 def test_the_leading_term_is_the_slope_of_the_loss():
     p = scalar_regression(registry.get("P5/lemma-g.1").quick, 0)
-    step = Step.of(p, 1e-6)
+    step = WeightStep.of(p, 1e-6)
     assert step.fall == pytest.approx(step.term(-1.0), rel=1e-3)
     assert training_dynamic.STEP["m"] == p.network.m

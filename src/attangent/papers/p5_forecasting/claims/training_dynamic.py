@@ -15,7 +15,7 @@ STEP = {"n": 2, "d": 8, "m": 64, "noise": 0.01, "delta": 0.05, "rates": [0.1, 0.
 
 
 @dataclass(frozen=True)
-class Step:
+class WeightStep:
     """One step of descent at a rate: attention (n, m, d) before and after, beta of Eq. (15), the losses'
     fall.
 
@@ -30,7 +30,7 @@ class Step:
     fall: float
 
     @classmethod
-    def of(cls, p: ScalarRegression, rate: float) -> "Step":
+    def of(cls, p: ScalarRegression, rate: float) -> "WeightStep":
         gradient = p.network.gradient(p.X, p.y)
         stepped = p.network.with_weights(p.network.W - rate * gradient)
         moved = p.X[:, None, :] * p.X[:, -1:, None] * rate * gradient[0][None, :, None]
@@ -71,7 +71,7 @@ class Step:
     seconds=0.1,
 )
 def attention_changes(settings: Settings, seed: int) -> Finding:
-    step = Step.of(scalar_regression(settings, seed), settings.rates[-1])
+    step = WeightStep.of(scalar_regression(settings, seed), settings.rates[-1])
     return Finding(
         conclusions=(
             Conclusion("relative gap of the printed change to the true one", "<=", 1e-9, step.gap(1.0)),
@@ -95,7 +95,7 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
-    steps = [Step.of(scalar_regression(settings, seed), rate) for rate in settings.rates]
+    steps = [WeightStep.of(scalar_regression(settings, seed), rate) for rate in settings.rates]
     return Finding(
         conclusions=(
             Conclusion(
@@ -119,7 +119,7 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
 )
 def loss_after_a_step(settings: Settings, seed: int) -> Finding:
     p = scalar_regression(settings, seed)
-    steps = [Step.of(p, rate) for rate in settings.rates]
+    steps = [WeightStep.of(p, rate) for rate in settings.rates]
     loss = (p.network.forward(p.X) - p.y).square().sum().item() / 2
     least = max(step.term(1.0) / (-step.rate * p.lambda_min * loss) for step in steps)
     return Finding(
@@ -161,7 +161,7 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
 )
 def leading_term(settings: Settings, seed: int) -> Finding:
     p = scalar_regression(settings, seed)
-    steps = [Step.of(p, rate) for rate in settings.rates]
+    steps = [WeightStep.of(p, rate) for rate in settings.rates]
     residual = p.network.forward(p.X) - p.y
     form = (residual.T @ p.kernel @ residual).item()
     return Finding(
