@@ -16,7 +16,8 @@ from attangent import __version__
 ROOT = Path(__file__).parents[1]
 NEEDED = {
     "attangent/py.typed",
-    "attangent/attangent.mplstyle",
+    "attangent/_core/attangent.mplstyle",
+    "attangent/adapters/files/card.md",
     "attangent/audit/report/templates/report.html",
     "attangent/audit/report/templates/report.css",
     "attangent/audit/report/templates/report.js",
