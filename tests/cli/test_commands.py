@@ -67,9 +67,10 @@ def test_a_disk_that_is_full_while_torch_writes_is_one_line(monkeypatch, capsys)
     assert "attangent: cannot write: " in capsys.readouterr().err
 
 
-def test_memory_that_is_not_there_is_one_line(monkeypatch, capsys):
+@pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
+def test_memory_that_is_not_there_is_one_line(monkeypatch, capsys, kind):
     def large(**given):
-        raise MemoryError("Unable to allocate 2.24 TiB")
+        raise kind("Unable to allocate 2.24 TiB")
 
     monkeypatch.setattr(commands, "app", large)
     with pytest.raises(SystemExit) as ended:

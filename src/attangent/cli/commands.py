@@ -26,6 +26,7 @@ from attangent.cli.tuning import predict, tune
 
 TERMINATED = 143
 """Exit code after SIGTERM, as shells show it."""
+_OUT_OF_MEMORY = ("allocate memory", "unable to allocate", "out of memory")
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 app = typer.Typer(
@@ -56,12 +57,12 @@ def main() -> None:
         raise
     except OSError as error:
         _exit(describe_os_error(error))
-    except MemoryError as error:
-        _exit(f"there is not enough memory: {error or 'use smaller sizes or less data'}")
     except Exception as error:
-        if not is_failed_write(error):
+        if is_failed_write(error):
+            _exit(f"cannot write: {error}; free disk space or choose another location")
+        if not _is_out_of_memory(error):
             raise
-        _exit(f"cannot write: {error}; free disk space or choose another location")
+        _exit(f"there is not enough memory: {error or 'the allocator failed'}; use smaller sizes or less data")
 
 
 class Terminated(BaseException):
@@ -103,6 +104,12 @@ def _warnings_on_one_line() -> Iterator[None]:
 
         warnings.showwarning = show
         yield
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether an allocator failed; torch raises RuntimeError then."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY)
 
 
 def _exit(message: str) -> NoReturn:
