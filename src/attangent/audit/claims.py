@@ -72,7 +72,7 @@ class Claim:
 
     Attributes:
         id: The id, such as P2/lemma-5.1.
-        place: Where the statement stands in the paper.
+        place: Its section and number in the paper.
         title: The statement in a few words.
         statement: The statement in our words.
         check: A function of settings and seed that returns a `Finding`.

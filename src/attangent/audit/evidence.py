@@ -110,7 +110,7 @@ class Conclusion:
         bound: The value that the statement gives.
         measured: The value of the run.
         log10: Whether both numbers are decimal logarithms, for constants that overflow.
-        claimed: False for what the statement does not say, such as a correction of ours or a comparison.
+        claimed: False if the statement does not say this: our correction, or a comparison.
         first_violation: The first step at which a bound over time failed.
         threshold: "ours" if the statement gives no number and we chose one. Such a line decides nothing.
         part: The part of the statement that the line belongs to.

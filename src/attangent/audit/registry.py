@@ -39,7 +39,7 @@ def claim(
 
     Args:
         id: The id, such as P2/lemma-5.1.
-        place: Where the statement stands in the paper.
+        place: Its section and number in the paper.
         title: The statement in a few words.
         quick: The settings of the quick profile.
         statement: The statement in our words; by default the docstring of the check.

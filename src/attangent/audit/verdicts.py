@@ -8,7 +8,7 @@ from attangent.audit.evidence import Conclusion, Hypothesis
 
 
 class Verdict(StrEnum):
-    """What a measurement says about a statement.
+    """The verdict of a measurement on a statement.
 
     Attributes:
         HOLDS: The hypotheses are met, every line holds, and at least one could have failed.

@@ -46,7 +46,7 @@ def audit(
 ) -> None:
     """Check the papers' statements and write a report.
 
-    An interrupted run resumes where it stopped. A violated claim is a result, not an error: the exit code is
+    An interrupted run resumes when started again. A violated claim is a result, not an error: the exit code is
     0. It is 1 if a check crashed and 2 if an argument is invalid.
     """
     if ids and ids[0] == "new":
@@ -124,7 +124,7 @@ def new_claims(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a package of claims for a paper of your own, with an example and a test."""
+    """Write a package of claims for another paper, with an example and a test."""
     from attangent.audit.new_claims import write_new_claims
 
     folder = write_new_claims(name, out)
@@ -208,7 +208,7 @@ def _print_run(run: "Run", report_path: Path) -> None:
     summary = run.as_json()
     typer.echo(counted(summary["totals"]))
     if any(summary["ours"].values()):
-        typer.echo(f"statements of ours: {counted(summary['ours'])}")
+        typer.echo(f"our statements: {counted(summary['ours'])}")
     typer.echo(f"report: {report_path}")
     _print_missing_extras(run)
     hint(f"open {report_path} in a browser")

@@ -34,8 +34,8 @@ def test_table_totals_and_violations(tmp_path):
     assert "| P2/lemma-1 | theorem | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
     assert "## P2/lemma-2: Title" in page
     assert "Not reproduced outside its hypotheses." in page
-    assert "|F|^2 at the end: 1.5, should be <= 1: **not kept**" in page
-    assert "corrected (ours): 10^−4, should be <= 10^3: kept" in page
+    assert "|F|^2 at the end: 1.5, should be <= 1: **fails**" in page
+    assert "corrected (ours): 10^−4, should be <= 10^3: holds" in page
     assert "Read \\*this\\*." in page
 
 
@@ -76,7 +76,7 @@ def test_what_failed_stands_with_its_quote_its_parts_and_its_repair(tmp_path):
     assert "**As repaired** (P2/lemma-1-repaired, holds): It is so." in page
     assert "A factor was lost." in page
     assert page.count("No repair is known.") == 1
-    assert "## Statements of ours" in page
+    assert "## Our statements" in page
     assert "- **2 violated**" in page
 
 
@@ -101,4 +101,4 @@ def test_a_run_beside_another_names_what_differs_and_what_decides(tmp_path):
 def test_numbers_that_differ_are_never_shown_alike(tmp_path):
     barely = Conclusion("barely", "<=", 1e-12, 4.3e-7, log10=True)
     page = render_markdown(make_run(tmp_path, Finding((barely,))))
-    assert "barely: 1.000001, should be <= 1: **not kept**" in page
+    assert "barely: 1.000001, should be <= 1: **fails**" in page

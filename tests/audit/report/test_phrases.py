@@ -62,8 +62,8 @@ def test_what_stands_what_fails_and_what_is_repaired():
     results = [result("P2/lemma-1"), result("P2/lemma-2", 2.0), result("P2/lemma-3", 3.0)]
     repairs = {"P2/lemma-2": result("P2/lemma-2-repaired", kind="ours")}
     sentences = list(map(str, summary(results, repairs)))
-    assert sentences[0] == "Of the 3 statements of this paper that we checked, 1 holds and 2 are violated."
-    assert sentences[1].startswith("What holds: Section 3, Lemma 3.1 (Title of P2/lemma-1).")
+    assert sentences[0] == "We checked 3 statements of this paper: 1 holds and 2 are violated."
+    assert sentences[1].startswith("Statements that hold: Section 3, Lemma 3.1 (Title of P2/lemma-1).")
     assert "Title of P2/lemma-2" in sentences[2]
     assert "Title of P2/lemma-3" in sentences[2]
     assert "no known repair" in sentences[3]

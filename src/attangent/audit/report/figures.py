@@ -1,7 +1,7 @@
 """Draw the figures of findings: inline SVG for the report page, matplotlib figures for notebooks and files.
 
 The page's drawings hold curves, axes and tick labels. Their colours are variables of its style sheet, so that
-they suit light and dark pages. Title, axis labels and legend are text of the page, where they can wrap.
+they suit light and dark pages. Title, axis labels and legend are text of the page, so that they can wrap.
 """
 
 import contextlib
@@ -132,7 +132,7 @@ def plot_verdicts(run: Run, path: str | PathLike[str] | None = None) -> "Matplot
 
 @dataclass(frozen=True)
 class FigureFile:
-    """A figure of a claim in a file of its own."""
+    """A file with one figure of a claim."""
 
     claim: str
     title: str

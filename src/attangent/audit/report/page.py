@@ -103,7 +103,7 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class ClaimView:
-    """What the page says about one claim. The tables show the measurements of the seed in `shown`."""
+    """One claim on the page. The tables show the measurements of the seed in `shown`."""
 
     result: Result
     shown: FindingRecord
@@ -165,7 +165,7 @@ def _drawing(result: Result, shown: FindingRecord, index: int, number: int) -> _
 
 @dataclass(frozen=True)
 class PaperView:
-    """What the page says about one paper: its citation, a summary, and its claims."""
+    """One paper on the page: its citation, a summary, and its claims."""
 
     name: str
     cited: Paper | None

@@ -29,7 +29,7 @@ KINDS = {
     "identity": "an equation or a definition",
     "experiment": "a figure, a table or a remark on measurements",
     "misprint": "an obvious misprint",
-    "ours": "a statement of ours",
+    "ours": "our own statement",
 }
 _NAMED = 6
 _WEIGHTIEST = ("theorem", "proposition", "corollary", "lemma")
@@ -175,9 +175,9 @@ def summary(results: list[Result], repairs: dict[str, Result]) -> list[Sentence]
     groups = {verdict: [r for r in results if r.verdict is verdict] for verdict in Verdict}
     sentences = [Sentence(_counted(results))]
     if groups[Verdict.HOLDS]:
-        sentences.append(Sentence.naming("What holds", groups[Verdict.HOLDS]))
+        sentences.append(Sentence.naming("Statements that hold", groups[Verdict.HOLDS]))
     if groups[Verdict.VIOLATED]:
-        sentences.append(Sentence.naming("What fails", groups[Verdict.VIOLATED]))
+        sentences.append(Sentence.naming("Statements that fail", groups[Verdict.VIOLATED]))
         sentences.append(_repaired(groups[Verdict.VIOLATED], repairs))
     if groups[Verdict.NOT_REPRODUCED]:
         text = "Not reproduced, which refutes nothing"
@@ -199,7 +199,7 @@ def _counted(results: list[Result]) -> str:
     ]
     listed = f"{', '.join(phrases[:-1])} and {phrases[-1]}" if len(phrases) > 1 else "".join(phrases)
     statements = "statement" if len(results) == 1 else "statements"
-    return f"Of the {len(results)} {statements} of this paper that we checked, {listed}."
+    return f"We checked {len(results)} {statements} of this paper: {listed}."
 
 
 def _repaired(violated: list[Result], repairs: dict[str, Result]) -> Sentence:

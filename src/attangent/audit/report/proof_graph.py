@@ -59,7 +59,7 @@ def proof_graph(results: list[Result]) -> ProofGraph | None:
 
 
 def _columns(uses: dict[str, list[str]]) -> list[list[str]]:
-    """Put each statement to the right of all that its proof uses; a cycle is cut where it is first met."""
+    """Put each statement to the right of all that its proof uses; a cycle is cut at its first statement."""
     depths: dict[str, int] = {}
 
     def depth(id: str, above: frozenset[str]) -> int:

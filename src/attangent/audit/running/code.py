@@ -40,7 +40,7 @@ def _reachable(module: str) -> set[str]:
 
 @cache
 def _uses(module: str) -> frozenset[str]:
-    """Return the modules of attangent and of its own package that `module` imports, functions included."""
+    """Return the modules of attangent and of its package that `module` imports, also inside functions."""
     roots = (_ROOT, module.split(".")[0])
     used: set[str] = set()
     for node in ast.walk(_tree(module)):
@@ -63,7 +63,7 @@ def _homes(module: str, name: str) -> set[str]:
 
 
 def _passed_on(module: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yield where a package takes `name` from: at its top, in a function, or for type checkers."""
+    """Yield the modules from which a package imports `name`, at its top or in a function."""
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:

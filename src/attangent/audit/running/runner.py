@@ -183,7 +183,7 @@ def _jobs(claim: Claim, request: AuditRequest) -> Iterator[_Job]:
 
 
 def data_digests(names: Iterable[str]) -> dict[str, str]:
-    """Return a digest of each data file, or `absent`, so that findings on other data are told apart."""
+    """Return a digest of each data file, or `absent`, to distinguish findings on different data."""
     return {name: _digest(data_file(name)) for name in names}
 
 

@@ -28,8 +28,6 @@ from attangent.tuning.request import TrainingSettings
     title="NTK-Attention and LoRA can be used together",
     quote="Also note that the two methods are orthogonal to each other and can be used together.",
     kind="identity",
-    statement="""NTK-Attention and LoRA can be used in one model. A zero state does not change the LoRA model,
-        switching the state off restores it, and both can be trained together.""",
     quick={
         **SMALL_LANGUAGE,
         "epochs": 6,
@@ -44,6 +42,9 @@ from attangent.tuning.request import TrainingSettings
 )
 @needs_adapters
 def together(settings: Settings, seed: int) -> Finding:
+    """NTK-Attention and LoRA can be used in one model. A zero state does not change the LoRA model, switching
+    the state off restores it, and both can be trained together.
+    """
     trial = language_trial(settings, seed)
     state = NTKConfig(size=settings.features)
     entrants = (

@@ -30,13 +30,14 @@ _EXACT = 1e-12
     title="Prefix attention costs O((m + L) d^2 + L (m + L) d)",
     quote="""Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1 A
         V_P""",
-    statement="""Prefix attention over m trainable rows and L tokens is softmax(Q K_P'/sqrt d) V_P. It has md
-        parameters and takes O((m + L) d^2 + L (m + L) d) operations, which is linear in m.""",
     quick={"L": 24, "m": 80, "d": 8, "lengths": [2**i for i in range(0, 17, 2)], "printed_m": 1.0},
     seeds=1,
     seconds=0.3,
 )
 def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
+    """Prefix attention over m trainable rows and L tokens is softmax(Q K_P'/sqrt d) V_P. It has md parameters
+    and takes O((m + L) d^2 + L (m + L) d) operations, which is linear in m.
+    """
     L = settings.L
     m = settings.m
     d = settings.d
@@ -104,14 +105,15 @@ def _cost_figure(
     place="Section 4.2, Appendix A, Algorithms 2 and 4",
     title="NTK-Attention costs the same for every prefix length",
     quote="D^ <- diag(A^ 1_L + Phi(Q) k); T <- D^^-1 (A^ V + Phi(Q) Z)",
-    statement="""NTK-Attention, (exp(A) V + phi(Q) Z) / (exp(A) 1 + phi(Q) k), has rd + r parameters. With r =
-        d features it takes O(L d^2 + L^2 d + L r + L r^2) operations for every prefix length m.""",
     quick={"L": 24, "d": 8, "lengths": [2**i for i in range(0, 13, 2)]},
     full={"lengths": [2**i for i in range(0, 17, 2)]},
     seeds=1,
     seconds=0.3,
 )
 def ntk_attention_cost(settings: Settings, seed: int) -> Finding:
+    """NTK-Attention, (exp(A) V + phi(Q) Z) / (exp(A) 1 + phi(Q) k), has rd + r parameters. With r = d
+    features it takes O(L d^2 + L^2 d + L r + L r^2) operations for every prefix length m.
+    """
     L = settings.L
     d = settings.d
     phi = Elu(d)
@@ -162,21 +164,20 @@ def ntk_parameters(d: int) -> int:
     title="Run time of prefix attention grows quadratically with m",
     quote="""the number of parameters of Prefix Attention increases linearly with the prefix length m, and its
         running time increases quadratically with m.""",
-    statement="""For d = 32 and L from 32 to 256, prefix attention has md + 3d^2 parameters, and its run time
-        grows quadratically with the prefix length m. NTK-Attention has 4d^2 + d parameters, and its run time
-        does not depend on m and is close to that of prefix attention with m = 32.""",
     rests_on=("P1/algorithm-1", "P1/algorithm-2"),
     quick={"d": 32, "token_lengths": [32, 64, 128, 256], "lengths": [2**i for i in range(17)], "close": 2.0},
     seeds=1,
     seconds=1.5,
 )
 def figure_3(settings: Settings, seed: int) -> Finding:
-    """Count operations, since a check must not measure time.
-
-    `python -m benchmarks.suites.attention.prefix_exponents` measures times for m = 1, 4, ..., 65536 and
-    L = 32 to 256. The exponent of the run time in m is 0.59 to 0.64 over the full range. Between neighbouring
-    lengths, when caches overflow, it is at most 1.76. So some pieces are steep, but none is quadratic.
+    """For d = 32 and L from 32 to 256, prefix attention has md + 3d^2 parameters, and its run time grows
+    quadratically with the prefix length m. NTK-Attention has 4d^2 + d parameters, and its run time does not
+    depend on m and is close to that of prefix attention with m = 32.
     """
+    # Count operations, since a check must not measure time. `python -m
+    # benchmarks.suites.attention.prefix_exponents` measures times for m = 1, 4, ..., 65536 and L = 32 to 256.
+    # The exponent of the run time in m is 0.59 to 0.64 over the full range. Between neighbouring lengths,
+    # when caches overflow, it is at most 1.76. So some pieces are steep, but none is quadratic.
     d = settings.d
     lengths = settings.lengths
     prefix = {L: [count_3(L, m, d) for m in lengths] for L in settings.token_lengths}
@@ -258,14 +259,15 @@ def _figure_3(
     title="A low-rank Z has fewer parameters than LoRA",
     kind="identity",
     quote="we can improve the number of trainable parameters from d^2 + d to (2r' + 1)d",
-    statement="""NTK-Attention trains d^2 + d parameters. With Z = Z_A Z_B of rank r' it trains (2r' + 1)d,
-        which is fewer than the 4rd of LoRA on the query and value projections if r' = r <= d/2. Z_A is
-        initialised as Gaussian, Z_B as 0.""",
     quick={"dims": [8, 32, 128], "lora_matrices": 2},
     seeds=1,
     seconds=0.3,
 )
 def parameters(settings: Settings, seed: int) -> Finding:
+    """NTK-Attention trains d^2 + d parameters. With Z = Z_A Z_B of rank r' it trains (2r' + 1)d, which is
+    fewer than the 4rd of LoRA on the query and value projections if r' = r <= d/2. Z_A is initialised as
+    Gaussian, Z_B as 0.
+    """
     full = {d: PrefixState.zero(Elu(d), heads=1).number_of_floats for d in settings.dims}
     ranks = {d: [r for r in (1, 2, 4, 8, 16, 32, 64) if r <= d / 2] for d in settings.dims}
     low = {(d, r): _low_rank(d, r, seed).number_of_floats for d in settings.dims for r in ranks[d]}

@@ -72,15 +72,16 @@ _LARGER = {
     title="NTK-Attention in nearly linear time",
     quote="""then there exists an algorithm that outputs a matrix T within time complexity of O(L^(1+o(1)) d)
         that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
-    statement="""Under the conditions of Theorem 4.1 there is an algorithm that takes O(L^(1+o(1)) d) time and
-        whose output differs from prefix attention by at most 1/poly(m).""",
     rests_on=("P1/lemma-j.7", "P1/equation-7"),
     quick=_SIZES,
     full=_LARGER,
     seconds=0.6,
 )
 def corollary_j_3(settings: Settings, seed: int) -> Finding:
-    """Use the polynomial method for the tokens too; its order grows with m, its cost is linear in L."""
+    """Under the conditions of Theorem 4.1 there is an algorithm that takes O(L^(1+o(1)) d) time and whose
+    output differs from prefix attention by at most 1/poly(m).
+    """
+    # Use the polynomial method for the tokens too; its order grows with m, its cost is linear in L.
     lengths = settings.lengths
     L = settings.L
     errors = [error(PolynomialAttention(even_order(settings, m)), m, L, settings, seed) for m in lengths]
@@ -110,15 +111,16 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
     quote="""if we replace the original attention operation ... with fast attention algorithms like
         HyperAttention, then NTK-Attention can be even more efficient, achieving Eq. (8) within complexity
         O(L^(1+o(1)) d)""",
-    statement="""With HyperAttention for the tokens, NTK-Attention takes O(L^(1+o(1)) d) time and differs from
-        prefix attention by at most 1/poly(m): the error falls like a power of m.""",
     rests_on=("P1/theorem-4.1",),
     quick=_SIZES,
     full=_LARGER,
     seconds=0.6,
 )
 def hyper(settings: Settings, seed: int) -> Finding:
-    """Use L = m tokens: an estimate from a fixed number of samples does not improve with m."""
+    """With HyperAttention for the tokens, NTK-Attention takes O(L^(1+o(1)) d) time and differs from prefix
+    attention by at most 1/poly(m): the error falls like a power of m.
+    """
+    # Use L = m tokens: an estimate from a fixed number of samples does not improve with m.
     lengths = settings.lengths
     method = HyperAttention(block=settings.block, samples=settings.samples, seed=seed)
     errors = [error(method, m, m, settings, seed) for m in lengths]

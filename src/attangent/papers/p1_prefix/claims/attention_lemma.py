@@ -58,9 +58,6 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     title="Low-rank polynomial approximation of exp(QK'/d)",
     quote="""there is a positive integer g = O(max{log(1/eps) / log(log(1/eps)/B^2), B^2}), and a positive
         integer r <= C(2(g+d), 2g) such that: there is a matrix A~ that is an (eps, r)-approximation of A""",
-    statement="""If the entries of Q and K are in [-B, B], there are an order g =
-        O(max{log(1/eps)/log(log(1/eps)/B^2), B^2}) and r <= C(2(g + d), 2g) features such that U_1 U_2'
-        approximates every entry of exp(QK'/d) up to a relative error eps.""",
     quick={
         "d": 3,
         "n": 60,
@@ -73,6 +70,10 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     seconds=0.5,
 )
 def lemma_j_7(settings: Settings, seed: int) -> Finding:
+    """If the entries of Q and K are in [-B, B], there are an order g = O(max{log(1/eps)/log(log(1/eps)/B^2),
+    B^2}) and r <= C(2(g + d), 2g) features such that U_1 U_2' approximates every entry of exp(QK'/d) up to a
+    relative error eps.
+    """
     cases = {
         (bound, epsilon): measure(epsilon, bound, settings.d, settings.n, seed)
         for bound in settings.bounds

@@ -16,14 +16,15 @@ from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, e
     place="Section 4.1, Equations (6) and (7)",
     title="Z and k replace a prefix",
     quote="Z = sum_j phi(K_C,j) V_C,j' in R^(r x d), k = sum_j phi(K_C,j) in R^r. (7)",
-    statement="""If phi(q).phi(k) approximates exp(q.k/sqrt d), then NTK-Attention with Z = sum_j phi(K_j)
-        V_j' and k = sum_j phi(K_j), built from the prefix's keys and values, approximates prefix attention.
-        The error vanishes as the approximation of exp becomes exact.""",
     quick={"m": 256, "L": 24, "d": 3, "bound": 0.8, "orders": [1, 2, 4, 6, 8, 10, 12], "tolerance": 1e-9},
     full={"m": 4096, "L": 64, "d": 4, "orders": [1, 2, 4, 6, 8, 10, 12, 14]},
     seconds=0.5,
 )
 def equation_7(settings: Settings, seed: int) -> Finding:
+    """If phi(q).phi(k) approximates exp(q.k/sqrt d), then NTK-Attention with Z = sum_j phi(K_j) V_j' and k =
+    sum_j phi(K_j), built from the prefix's keys and values, approximates prefix attention. The error vanishes
+    as the approximation of exp becomes exact.
+    """
     d = settings.d
     bound = settings.bound
     prefix = BoundedPrefix.draw(settings.m, settings.L, d, bound, seed)
@@ -107,9 +108,6 @@ class Errors:
     quote="""If the condition Eq. (7), |Q|_inf <= o(sqrt(log m)), |K_C|_inf <= o(sqrt(log m)), |V_C|_inf <=
         o(sqrt(log m)) and d = O(log m) holds, then Algorithm 2 outputs a matrix T within time complexity of
         O(L^2 d) that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
-    statement="""If Z and k satisfy Eq. (7), the entries of Q, K_C and V_C are o(sqrt(log m)) and d = O(log
-        m), then NTK-Attention differs from prefix attention by at most 1/poly(m) and takes time O(L^2 d). The
-        statement does not bound the values of the tokens.""",
     rests_on=("P1/lemma-j.7", "P1/equation-7"),
     quick={
         "L": 32,
@@ -123,7 +121,11 @@ class Errors:
     seconds=1.0,
 )
 def theorem_4_1(settings: Settings, seed: int) -> Finding:
-    """Choose the order so that the error is below 1/m; measure its cost and the effect of large values."""
+    """If Z and k satisfy Eq. (7), the entries of Q, K_C and V_C are o(sqrt(log m)) and d = O(log m), then
+    NTK-Attention differs from prefix attention by at most 1/poly(m) and takes time O(L^2 d). The statement
+    does not bound the values of the tokens.
+    """
+    # Choose the order so that the error is below 1/m; measure its cost and the effect of large values.
     shortest = settings.lengths[0]
     widest = max(settings.bounds)
     runs = {bound: _errors(settings, bound, seed) for bound in settings.bounds}

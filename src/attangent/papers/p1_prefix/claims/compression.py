@@ -160,9 +160,6 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
     kind="experiment",
     quote="we can compress prompts into Z and k if phi(.) by utilizing Lemma J.7",
     rests_on=("P1/equation-7", "P1/lemma-j.7"),
-    statement="""With the polynomial features of Lemma J.7 a prompt can be compressed into Z and k. A state
-        smaller than the prompt's keys and values keeps part of the prompt's effect on the output, and more of
-        it with more features.""",
     quick={
         "symbols": 12,
         "heads": 2,
@@ -178,6 +175,10 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
     seconds=3.0,
 )
 def appendix_c_compression(settings: Settings, seed: int) -> Finding:
+    """With the polynomial features of Lemma J.7 a prompt can be compressed into Z and k. A state smaller than
+    the prompt's keys and values keeps part of the prompt's effect on the output, and more of it with more
+    features.
+    """
     problem = _compression(settings, seed)
     formula = {name: problem.by_formula(make(settings.d)) for name, make in FORMULA.items()}
     formula["elu, fitted"] = problem.fitted("elu", settings.d)

@@ -96,14 +96,15 @@ def _column(steps: list[PrefixStep], term: str) -> Tensor:
     title="Decomposition of the loss into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P1/claim-f.12",),
-    statement="""If no step moves an exponent by more than 0.01, then |F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 +
-        C0 + C1 + C2 + C3. C0 comes from values and normaliser, C1 is of first and C2 of second order (with a
-        factor Theta(1)), and C3 = |F(tau+1) - F(tau)|^2.""",
     quick=_SIZES,
     full=_LARGER,
     seconds=0.4,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
+    """If no step moves an exponent by more than 0.01, then |F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 +
+    C2 + C3. C0 comes from values and normaliser, C1 is of first and C2 of second order (with a factor
+    Theta(1)), and C3 = |F(tau+1) - F(tau)|^2.
+    """
     return terms_add_up(walk(ordinary_regression(settings, seed), settings, take_step))
 
 
@@ -113,13 +114,14 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     title="The progress term C1,1",
     quote="C1,1 <= -1.6 m eta vec(F(tau) - Y)' H(tau) vec(F(tau) - Y)",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    statement="""The part of C1 through the softmax satisfies C11 <= -1.6 m eta vec(F - Y)'H(t) vec(F - Y)
-        with the kernel H of Definition G.1.""",
     quick=_SIZES,
     full=_LARGER,
     seconds=0.4,
 )
 def progress(settings: Settings, seed: int) -> Finding:
+    """The part of C1 through the softmax satisfies C11 <= -1.6 m eta vec(F - Y)'H(t) vec(F - Y) with the
+    kernel H of Definition G.1.
+    """
     p = ordinary_regression(settings, seed)
     steps = walk(p, settings, take_step)
     form = settings.m * p.rate(settings.rate) * torch.tensor([step.form for step in steps]).double()
@@ -155,16 +157,16 @@ def progress(settings: Settings, seed: int) -> Finding:
     title="The minor terms C0, C1,2, C2 and C3",
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C2| <=
         eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
-    statement="""Let r = F - Y and m = Omega(lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta))). Then |C0| and
-        |C12| are at most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2 m^2
-        |r|^2.""",
     rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick={**_SIZES, "init": "independent", "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
     full={**_LARGER, "lengths": [256, 1024, 4096, 16384, 65536]},
     seconds=0.4,
 )
 def minor_terms(settings: Settings, seed: int) -> Finding:
-    """Compute the first-order terms for infinite m, which meets every condition on m, at initialisation."""
+    """Let r = F - Y and m = Omega(lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta))). Then |C0| and |C12| are at
+    most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2 m^2 |r|^2.
+    """
+    # Compute the first-order terms for infinite m, which meets every condition on m, at initialisation.
     p = ordinary_regression(settings, seed)
     limit = terms_at_infinity(p)
     second = [_second_order(p, rate) for rate in settings.rates]

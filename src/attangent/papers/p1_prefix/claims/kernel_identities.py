@@ -28,13 +28,14 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
     quote="""Delta w_r(tau) = m sum_i sum_k (F_k,i(tau) - y_k,i) (<v_k,r(tau), S_i(tau)> S_i,r(tau) x_i + a_r
         S_i,r(tau) e_k)""",
     rests_on=("P1/lemma-f.1",),
-    statement="""The gradient of the squared loss in the prefix vector w_r is m sum_i sum_k (F_ki - y_ki)
-        (<v_kr, S_i> S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.""",
     quick=_SIZES,
     full={"n": 32, "d": 8, "m": 4096},
     seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
+    """The gradient of the squared loss in the prefix vector w_r is m sum_i sum_k (F_ki - y_ki) (<v_kr, S_i>
+    S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.
+    """
     p = ordinary_regression(settings, seed)
     printed = p.network.gradient(p.X, p.Y)
     automatic = _automatic_gradient(p)
@@ -95,14 +96,14 @@ def _relative(a: Tensor, b: Tensor) -> float:
     title="Derivatives of the prefix network",
     kind="identity",
     quote="Part 8. dF(W,x,a)_k / dw_r = m a_r S_r e_k - m <beta_k, S> S_r x + m beta_k,r S_r x",
-    statement="""The eight printed derivatives in w_r are right: those of W'x, exp(W'x), alpha, 1/alpha, the
-        softmax S and the outputs F_k (for k equal to the differentiated coordinate, for other k, and as a
-        vector).""",
     quick={"d": 4, "m": 12, "sigma": 1.0},
     full={"d": 8, "m": 48},
     seconds=0.1,
 )
 def derivatives(settings: Settings, seed: int) -> Finding:
+    """The eight printed derivatives in w_r are right: those of W'x, exp(W'x), alpha, 1/alpha, the softmax S
+    and the outputs F_k (for k equal to the differentiated coordinate, for other k, and as a vector).
+    """
     p = ordinary_regression(settings | {"n": 1, "init": "independent"}, seed)
     gaps = _derivative_gaps(p.X[0], p.network.W, p.network.a[0])
     return Finding(
@@ -150,13 +151,14 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
     place="Section 3.2 and Appendix G, Definition G.1",
     title="The printed kernel is the NTK",
     quote="Now in this section, we give the exact computation of NTK in our analysis below. (Appendix G)",
-    statement="""H(W) = J J'/m for the kernel H(W) of Definition G.1, on which the analysis of training rests.
-        J is the Jacobian of all outputs in the prefix W. H is symmetric and positive semi-definite.""",
     quick=_SIZES,
     full={"n": 16, "d": 8, "m": 2048},
     seconds=0.2,
 )
 def gram(settings: Settings, seed: int) -> Finding:
+    """H(W) = J J'/m for the kernel H(W) of Definition G.1, on which the analysis of training rests. J is the
+    Jacobian of all outputs in the prefix W. H is symmetric and positive semi-definite.
+    """
     p = ordinary_regression(settings, seed)
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     true = J @ J.T / settings.m
@@ -219,13 +221,12 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     place="Appendix I.5, Lemma I.6",
     title="The loss at initialisation is O(sqrt(nd))",
     quote="Then we have |F(0) - Y|_F <= O(sqrt(nd)).",
-    statement="""With independent prefix vectors and signs, |F(0) - Y|_F = O(sqrt(nd)) for every prefix length
-        m.""",
     quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
     full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536, 262144]},
     seconds=0.2,
 )
 def first_loss(settings: Settings, seed: int) -> Finding:
+    """With independent prefix vectors and signs, |F(0) - Y|_F = O(sqrt(nd)) for every prefix length m."""
     starts = {
         init: [
             ordinary_regression(settings | {"m": m, "init": init}, seed).residual.norm().item()

@@ -34,13 +34,14 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     quote="""Part 1. |[H_k1,k2]_i,j(W) - [H_k1,k2]_i,j(W~)| <= 8R exp(22B). Part 2. Then with probability at
         least 1 - delta, we have |H(W) - H(W~)|_F <= 8R sqrt(nd) exp(22B).""",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    statement="""If every prefix vector moves by at most R < 0.01, each entry of the kernel changes by at most
-        8 R e^(22B), and the kernel by at most 8 R sqrt(nd) e^(22B) in the Frobenius norm.""",
     quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16], "delta": 0.05},
     full={"n": 12, "d": 8, "m": 4096},
     seconds=0.2,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
+    """If every prefix vector moves by at most R < 0.01, each entry of the kernel changes by at most 8 R
+    e^(22B), and the kernel by at most 8 R sqrt(nd) e^(22B) in the Frobenius norm.
+    """
     p = ordinary_regression(settings, seed)
     toward = _training_move(p)
     moves = {"random": kernel_change.random_move(p.network.W, seed), "toward the targets": toward}
@@ -121,13 +122,12 @@ def _training_move(p: PrefixRegression) -> Tensor:
     title="The kernel stays positive definite during training",
     quote="Then, with a probability at least 1 - delta, we have lambda_min(H(tau)) >= lambda/2.",
     rests_on=("P1/lemma-3.1",),
-    statement="""As long as every prefix vector stays within D < R of its initial value, lambda_min(H(tau)) >=
-        lambda/2.""",
     quick={**_SIZES, "rate": 0.5, "steps": 200, "looks": 10},
     full={"n": 12, "d": 8, "m": 4096, "steps": 3000},
     seconds=0.5,
 )
 def stays_definite(settings: Settings, seed: int) -> Finding:
+    """While every prefix vector stays within D < R of its initial value, lambda_min(H(tau)) >= lambda/2."""
     p = ordinary_regression(settings, seed)
     at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
     run = p.train(settings, keep=at)
@@ -189,14 +189,15 @@ _LEMMA_K = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "in
     place="Appendix K, Lemma K.1",
     title="Thirteen bounds on softmax under a small perturbation",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
-    statement="""For a Gaussian prefix w, a prefix v within R < 0.01 of it and points in the unit ball,
-        thirteen bounds hold with high probability. They bound <w, x>, exp<w, x>, the normaliser alpha and the
-        softmax S by powers of e^B and R.""",
     quick={**_LEMMA_K, "R": 0.0099},
     full={"n": 64, "m": 65536},
     seconds=0.2,
 )
 def perturbation_parts(settings: Settings, seed: int) -> Finding:
+    """For a Gaussian prefix w, a prefix v within R < 0.01 of it and points in the unit ball, thirteen bounds
+    hold with high probability. They bound <w, x>, exp<w, x>, the normaliser alpha and the softmax S by powers
+    of e^B and R.
+    """
     X, _ = unit_data(settings.n, settings.d, settings.d, seed)
     network = SoftmaxNetwork(settings.d, settings.d, settings.m, settings.sigma, settings.init, seed)
     B = concentration_bound(X.numel(), settings.sigma, settings.delta, settings.get("C", 10.0))
@@ -217,14 +218,14 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     title="Six bounds on beta and v",
     quote="Part 1. |beta_k,r| <= B ... Part 6. <v_k,r, S_i> <= exp(6B)",
     rests_on=("P1/lemma-k.1",),
-    statement="""Let beta_k = W_k o a, v_kr = beta_kr 1 - beta_k and |w_r| <= B. Then |beta_kr| <= B, |beta_k|
-        <= B sqrt(m), |v_kr| <= 2 B sqrt(m), 1/alpha <= e^B / m, <beta_k, S_i> <= e^(4B) and <v_kr, S_i> <=
-        e^(6B).""",
     quick=_LEMMA_K,
     full={"n": 64, "m": 65536},
     seconds=0.1,
 )
 def beta_parts(settings: Settings, seed: int) -> Finding:
+    """Let beta_k = W_k o a, v_kr = beta_kr 1 - beta_k and |w_r| <= B. Then |beta_kr| <= B, |beta_k| <= B
+    sqrt(m), |v_kr| <= 2 B sqrt(m), 1/alpha <= e^B / m, <beta_k, S_i> <= e^(4B) and <v_kr, S_i> <= e^(6B).
+    """
     p = ordinary_regression(settings, seed)
     B = p.bound(settings)
     log_B = math.log10(B)

@@ -71,9 +71,6 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     title="Scaling law of prefix learning",
     quote="""L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha =
         nd""",
-    statement="""The loss falls exponentially in the compute C = N D T with N = O(md) parameters, D = O(n)
-        points and T steps. Up to constants, log L is linear in C with slope -eta lambda / (nd), where lambda
-        is that of the kernel of Definition G.1.""",
     rests_on=("P1/theorem-3.2",),
     quick={
         **SLOW_SIZES,
@@ -90,7 +87,11 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     seconds=1.0,
 )
 def scaling_law(settings: Settings, seed: int) -> Finding:
-    """On x_i = rho e_i the slope in units of the printed slope goes to 0 like rho^2."""
+    """The loss falls exponentially in the compute C = N D T with N = O(md) parameters, D = O(n) points and T
+    steps. Up to constants, log L is linear in C with slope -eta lambda / (nd), where lambda is that of the
+    kernel of Definition G.1.
+    """
+    # On x_i = rho e_i the slope in units of the printed slope goes to 0 like rho^2.
     family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
     ratios = [late_slope(p, settings) / p.contraction(settings.rate, p.paper) for p in family]
     inverse = [1 / rho for rho in settings.rhos]

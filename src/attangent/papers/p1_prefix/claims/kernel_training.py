@@ -62,16 +62,17 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
     title="Prefix learning converges to an arbitrarily small loss",
     quote="""T = Omega((m eta lambda)^-1 log(nd/eps)). Then, after T iterations of update (Eq. (5)), we have
         L(W(T)) <= eps holds with probability at least 1 - delta.""",
-    statement="""Let lambda > 0 be lambda_min of the kernel of Definition G.1, m >= lambda^-2 poly(n, d, e^B)
-        and eta <= lambda / (m poly(n, d, e^B)). Then L(W(T)) <= eps after T = Omega((m eta lambda)^-1
-        log(nd/eps)) steps of gradient descent.""",
     rests_on=("P1/lemma-i.3", "P1/lemma-i.4", "P1/lemma-i.6"),
     quick={**SLOW_SIZES, "lengths": [1024, 4096, 16384]},
     full={"m": 65536, "lengths": [4096, 16384, 65536], "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
     seconds=0.8,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
-    """On x_i = rho e_i the constant that T needs grows like rho^-2, so no constant is enough."""
+    """Let lambda > 0 be lambda_min of the kernel of Definition G.1, m >= lambda^-2 poly(n, d, e^B) and eta <=
+    lambda / (m poly(n, d, e^B)). Then L(W(T)) <= eps after T = Omega((m eta lambda)^-1 log(nd/eps)) steps of
+    gradient descent.
+    """
+    # On x_i = rho e_i the constant that T needs grows like rho^-2, so no constant is enough.
     family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
     needed = [steps_to(frozen(p, settings), settings.epsilon) for p in family]
     constants = [steps / promised_steps(p, settings) for steps, p in zip(needed, family, strict=True)]
@@ -151,15 +152,16 @@ def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
     place="Appendix I.3, Lemma I.4",
     title="Induction part 2: every step reduces the loss",
     quote="|F(t+1) - y|_F^2 <= (1 - m eta lambda/2) |F(t) - y|_F^2 (Eq. 21)",
-    statement="""If weights, loss and gradient satisfy their bounds up to step t, then |F(t+1) - Y|_F^2 <= (1
-        - m eta lambda/2) |F(t) - Y|_F^2, with lambda of the kernel of Definition G.1.""",
     rests_on=("P1/lemma-h.1", "P1/lemma-h.2", "P1/lemma-h.3", "P1/claim-g.4"),
     quick=SLOW_SIZES,
     full={"m": 65536, "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
     seconds=0.3,
 )
 def loss_induction(settings: Settings, seed: int) -> Finding:
-    """On x_i = rho e_i the progress of a step in units of m eta lambda/2 goes to 0 like rho^2."""
+    """If weights, loss and gradient satisfy their bounds up to step t, then |F(t+1) - Y|_F^2 <= (1 - m eta
+    lambda/2) |F(t) - Y|_F^2, with lambda of the kernel of Definition G.1.
+    """
+    # On x_i = rho e_i the progress of a step in units of m eta lambda/2 goes to 0 like rho^2.
     family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
     taken = [late_progress(p, settings) / (p.contraction(settings.rate, p.paper) / 2) for p in family]
     inverse = [1 / rho for rho in settings.rhos]
@@ -213,14 +215,15 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
     place="Appendix I.2, Lemma I.3",
     title="Induction part 1: the weights stay close to initialisation",
     quote="For t+1 and all r in [m], it holds that: |w_r(t+1) - w_r(0)|_2 <= D.",
-    statement="""If the loss falls by a factor (1 - m eta lambda/2) per step, no prefix vector moves further
-        than D = 2 lambda^-1 e^(20B) sqrt(nd) |Y - F(0)|_F / m. So the movement falls like 1/m.""",
     rests_on=("P1/lemma-i.4", "P1/lemma-i.5"),
     quick={**_ORDINARY, "lengths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 8, "m": 8192, "steps": 600, "lengths": [1024, 2048, 4096, 8192]},
     seconds=0.5,
 )
 def weight_induction(settings: Settings, seed: int) -> Finding:
+    """If the loss falls by a factor (1 - m eta lambda/2) per step, no prefix vector moves further than D = 2
+    lambda^-1 e^(20B) sqrt(nd) |Y - F(0)|_F / m. So the movement falls like 1/m.
+    """
     runs = {}
     for m in settings.lengths:
         p = ordinary_regression(settings | {"m": m}, seed)
@@ -282,14 +285,15 @@ def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
     place="Appendix I.4, Lemma I.5",
     title="Induction part 3: the gradient is bounded",
     quote="|Delta w_r(t)|_2 <= sqrt(nd) exp(11B) |F(t) - Y|_F (Eq. 22)",
-    statement="""At every step |dL/dw_r| <= sqrt(nd) e^(11B) |F - Y|_F. At the learning rate of the theorem a
-        step moves no prefix vector by more than 0.01.""",
     rests_on=("P1/claim-f.12", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick={**_ORDINARY, "copies": [1, 2, 4, 8]},
     full={"n": 12, "d": 8, "m": 8192, "steps": 600},
     seconds=0.4,
 )
 def gradient_induction(settings: Settings, seed: int) -> Finding:
+    """At every step |dL/dw_r| <= sqrt(nd) e^(11B) |F - Y|_F. At the learning rate of the theorem a step moves
+    no prefix vector by more than 0.01.
+    """
     p = ordinary_regression(settings, seed)
     run = p.train(settings)
     needed = p.guarantee(settings)

@@ -83,8 +83,6 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     place="Appendix H.5, Lemma H.8",
     title="The loss during training is O(sqrt(nmd))",
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
-    statement="""|F(tau) - Y|_F = O(sqrt(nmd)): it grows with m at most like sqrt(m), at initialisation and
-        during training.""",
     quick={
         **_SIZES,
         "sigma": 1.0,
@@ -97,6 +95,9 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     seconds=0.5,
 )
 def loss_in_training(settings: Settings, seed: int) -> Finding:
+    """|F(tau) - Y|_F = O(sqrt(nmd)): it grows with m at most like sqrt(m), at initialisation and during
+    training.
+    """
     p, by_length = _over_lengths(settings, seed)
     starts = [sums.residual for sums in by_length.values()]
     run = p.train(settings)
@@ -128,14 +129,15 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     title="A step changes the normaliser alpha by O(1/m)",
     quote="""alpha_i(tau+1) - alpha_i(tau) <= eta sqrt(nd) exp(9B)/m |F(tau) - Y|_F + eta^2 m^1.5 nd exp(21B)
         |F(tau) - Y|_F""",
-    statement="""To first order in eta, a step changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m.
-        So the change falls like 1/m.""",
     rests_on=("P1/lemma-h.10", "P1/lemma-k.1"),
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},
     seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
+    """To first order in eta, a step changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m. So the
+    change falls like 1/m.
+    """
     p, by_length = _over_lengths(settings, seed)
     longest = settings.lengths[-1]
     values = [sums.normaliser for sums in by_length.values()]
@@ -155,14 +157,15 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     title="Sums of a step over the prefix",
     quote="""Part 1. |<eta Delta W(tau)'x_i, 1_m>| <= eta sqrt(nd) exp(8B)/m |F(tau) - Y|_F. Part 2. |<eta^2
         (Delta W(tau)'x_i)^2, 1_m>| <= eta^2 m^1.5 nd exp(20B) |F(tau) - Y|_F""",
-    statement="""The sum of <eta Delta w_r, x_i> over the prefix is at most eta sqrt(nd) e^(8B) |F - Y|_F / m,
-        and the sum of the squares is at most eta^2 m^1.5 nd e^(20B) |F - Y|_F.""",
     rests_on=("P1/claim-f.12", "P1/lemma-h.8", "P1/lemma-k.1", "P1/lemma-k.2"),
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},
     seconds=0.1,
 )
 def step_sums(settings: Settings, seed: int) -> Finding:
+    """The sum of <eta Delta w_r, x_i> over the prefix is at most eta sqrt(nd) e^(8B) |F - Y|_F / m, and the
+    sum of the squares is at most eta^2 m^1.5 nd e^(20B) |F - Y|_F.
+    """
     p, by_length = _over_lengths(settings, seed)
     longest = settings.lengths[-1]
     B = p.bound(settings) * LOG10_E

@@ -90,15 +90,15 @@ _CHERNOFF = {
     title="Chernoff bound",
     quote="""Pr[X >= (1 + delta)mu] <= exp(-delta^2 mu/3), for all delta > 0; Pr[X <= (1 - delta)mu] <=
         exp(-delta^2 mu/1), for all 0 < delta < 1.""",
-    statement="""For a sum X of independent 0-1 variables with mean mu, Pr[X >= (1 + delta) mu] <=
-        exp(-delta^2 mu/3) for all delta > 0, and Pr[X <= (1 - delta) mu] <= exp(-delta^2 mu) for 0 < delta <
-        1.""",
     quick=_CHERNOFF,
     seeds=1,
     seconds=0.1,
 )
 def chernoff(settings: Settings, seed: int) -> Finding:
-    """For Binomial(10^5, .001) and delta = .2 the lower tail is .0226, its bound .0183."""
+    """For a sum X of independent 0-1 variables with mean mu, Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/3)
+    for all delta > 0, and Pr[X <= (1 - delta) mu] <= exp(-delta^2 mu) for 0 < delta < 1.
+    """
+    # For Binomial(10^5, .001) and delta = .2 the lower tail is .0226, its bound .0183.
     upper, lower = (
         {mu: binomial_tail(settings.n, mu, side, rate) for mu in settings.means}
         for side, rate in ((True, lambda delta: delta**2 / 3), (False, lambda delta: delta**2))
@@ -129,14 +129,15 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     title="Khintchine's inequality",
     quote="""Then there are constants C > 0 so that for all t > 0 Pr[|sum_i z_i sigma_i| >= t |z|_2] <= exp(-C
         t^2).""",
-    statement="""There is a constant C > 0 such that Pr[|sum_i z_i sigma_i| >= t |z|] <= exp(-C t^2) for all t
-        > 0 and independent signs sigma.""",
     quick={"n": 1, "constants": [1e-6, 1e-3, 0.1, 0.5]},
     seeds=1,
     seconds=0.1,
 )
 def khintchine(settings: Settings, seed: int) -> Finding:
-    """For one sign and t = 1 the left side is 1, and the right side is below 1 for every C > 0."""
+    """There is a constant C > 0 such that Pr[|sum_i z_i sigma_i| >= t |z|] <= exp(-C t^2) for all t > 0 and
+    independent signs sigma.
+    """
+    # For one sign and t = 1 the left side is 1, and the right side is below 1 for every C > 0.
     ratios = {C: worst(signs_tail(settings.n, C, 1.0), [1.0]) for C in settings.constants}
     return Finding(
         conclusions=(_kept("t = 1, best constant", min(ratios.values())),),
@@ -151,14 +152,15 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     title="Tails of a chi-square variable",
     quote="""Pr[X - k sigma^2 >= (2 sqrt(kt) + 2t) sigma^2] <= exp(-t), Pr[X - k sigma^2 >= 2 sqrt(kt)
         sigma^2] <= exp(-t).""",
-    statement="""A chi-square variable with k degrees of freedom exceeds its mean by 2 sqrt(kt) + 2t with
-        probability at most e^-t, and by 2 sqrt(kt) also with probability at most e^-t.""",
     quick={"degrees": [1, 2, 4, 16], "places": [0.5, 1.0, 4.0, 9.0]},
     seeds=1,
     seconds=0.1,
 )
 def chi_square(settings: Settings, seed: int) -> Finding:
-    """For k = 1 and t = 9, Pr[X - 1 >= 6] = .0082, but e^-9 = .00012."""
+    """A chi-square variable with k degrees of freedom exceeds its mean by 2 sqrt(kt) + 2t with probability at
+    most e^-t, and by 2 sqrt(kt) also with probability at most e^-t.
+    """
+    # For k = 1 and t = 9, Pr[X - 1 >= 6] = .0082, but e^-9 = .00012.
     first = [chi_square_tail(k, lambda t, k=k: 2 * math.sqrt(k * t) + 2 * t, True) for k in settings.degrees]
     second = [chi_square_tail(k, lambda t, k=k: 2 * math.sqrt(k * t), True) for k in settings.degrees]
     exact, bound = second[0](9.0)
@@ -178,14 +180,15 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     place="Appendix D.2, Lemma D.9",
     title="Tail of a sub-exponential variable",
     quote="Pr[|X - mu| >= t] <= exp(-0.5 min{t^2/sigma^2, t/alpha})",
-    statement="""If E e^(lX) <= exp(l^2 sigma^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= exp(-0.5
-        min(t^2/sigma^2, t/alpha)).""",
     quick={"n": 1, "alpha": 1.0, "places": [1.0]},
     seeds=1,
     seconds=0.1,
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
-    """For one sign, E e^(lX) = cosh l <= e^(l^2/2), but Pr[|X| >= 1] = 1 > e^(-1/2)."""
+    """If E e^(lX) <= exp(l^2 sigma^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= exp(-0.5
+    min(t^2/sigma^2, t/alpha)).
+    """
+    # For one sign, E e^(lX) = cosh l <= e^(l^2/2), but Pr[|X| >= 1] = 1 > e^(-1/2).
     arguments = [l / 50 for l in range(-49, 50)]
     moment = max(math.cosh(l) / math.exp(l * l / 2) for l in arguments)
     return Finding(
@@ -203,15 +206,16 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     title="Matrix Chernoff bound",
     quote="""Pr[lambda_min(sum X_i) <= (1 - delta)mu_min] <= d exp(-delta^2 mu_min/B) for delta in (0, 1],
         Pr[lambda_max(sum X_i) >= (1 + delta)mu_max] <= d exp(-delta^2 mu_max/(4B)) for delta >= 0.""",
-    statement="""Let n positive semi-definite d x d matrices of norm at most B be drawn without replacement.
-        Then Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/B) and Pr[lambda_max(sum
-        X_i) >= (1 + delta) mu_max] <= d exp(-delta^2 mu_max/(4B)).""",
     quick={**_CHERNOFF, "n": 10_000, "urn": 1_000_000},
     seeds=1,
     seconds=0.1,
 )
 def matrix_chernoff(settings: Settings, seed: int) -> Finding:
-    """Take d = 1 and B = 1: zeros and ones drawn from an urn, with nearly the tails of Lemma D.3."""
+    """Let n positive semi-definite d x d matrices of norm at most B be drawn without replacement. Then
+    Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/B) and Pr[lambda_max(sum X_i) >= (1
+    + delta) mu_max] <= d exp(-delta^2 mu_max/(4B)).
+    """
+    # Take d = 1 and B = 1: zeros and ones drawn from an urn, with nearly the tails of Lemma D.3.
     upper, lower = (
         {mu: urn_tail(settings.urn, settings.n, mu, side, rate) for mu in settings.means}
         for side, rate in ((True, lambda delta: delta**2 / 4), (False, lambda delta: delta**2))

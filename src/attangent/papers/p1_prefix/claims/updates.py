@@ -38,14 +38,14 @@ class PrefixMap:
     kind="theorem",
     quote="""checking the training process of P, we observe that P is updating iff Z and k are updating.
         Hence, we can replace P by utilizing trainable parameters Z and k""",
-    statement="""Z and k, built from P by Eq. (7), change if and only if P changes.""",
     rests_on=("P1/equation-7",),
     quick={"m": 64, "d": 4},
     full={"m": 256, "d": 8},
     seconds=0.1,
 )
 def updates(settings: Settings, seed: int) -> Finding:
-    """Permute the rows of P, which leaves Z and k unchanged; count the directions of P that move them."""
+    """Z and k, built from P by Eq. (7), change if and only if P changes."""
+    # Permute the rows of P, which leaves Z and k unchanged; count the directions of P that move them.
     m = settings.m
     d = settings.d
     to_state = PrefixMap(Printed(d), d, seed)
@@ -97,14 +97,15 @@ def updates(settings: Settings, seed: int) -> Finding:
     kind="identity",
     quote="""phi(Q_i)'phi(K_j) ~ exp(Q_i'K_j/sqrt d). (6) ... the function phi is given by phi(z) := d^(-1/4)
         (z o 1_(z>=0) + exp(z) o 1_(z<0)) + 1_d""",
-    statement="""With the printed phi, which has r = d features, phi(q).phi(k) approximates exp(q.k/sqrt d).
-        So their ratio stays bounded as d grows.""",
     quick={"dims": [4, 8, 16, 32, 64]},
     seeds=3,
     seconds=0.1,
 )
 def printed_map(settings: Settings, seed: int) -> Finding:
-    """phi(0).phi(0) / exp(0) = d."""
+    """With the printed phi, which has r = d features, phi(q).phi(k) approximates exp(q.k/sqrt d). So their
+    ratio stays bounded as d grows.
+    """
+    # phi(0).phi(0) / exp(0) = d.
     at_zero = [_ratio(Printed(d), torch.zeros(1, d), torch.zeros(1, d)) for d in settings.dims]
     small = [_ratio(Printed(d), *(_small(d, seed, name) for name in ("q", "k"))) for d in settings.dims]
     return Finding(

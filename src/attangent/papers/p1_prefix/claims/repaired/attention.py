@@ -21,10 +21,6 @@ from attangent.papers.p1_prefix.fast_attention import PolynomialAttention
     repairs="P1/theorem-4.1",
     place="Section 4.3, Theorem 4.1, repaired",
     title="NTK-Attention approximates prefix attention up to 1/m, at a cost that grows with r",
-    statement="""Let the entries of Q and K_C be in [-B, B] and those of V and V_C in [-v, v]. Let the Taylor
-        features of order g have a relative error of at most 1/(1 + 2vm) on [-sqrt(d) B^2, sqrt(d) B^2]. Then
-        the output of Algorithm 2 is within 1/m of prefix attention and takes at most 4 (L d^2 + L^2 d + L r
-        d) multiplications, with r = C(d+g, g).""",
     derivation="""If the exponentials are off by a factor in [1 - e, 1 + e], each weight changes by at most a
         fraction e/(1-e). An average of values in [-v, v] then changes by at most 2v e/(1-e), which is 1/m for
         e = 1/(1 + 2vm). Phi(Q) Z takes L r d multiplications and Phi(Q) k takes L r.""",
@@ -33,6 +29,11 @@ from attangent.papers.p1_prefix.fast_attention import PolynomialAttention
     seconds=0.3,
 )
 def approximation(settings: Settings, seed: int) -> Finding:
+    """Let the entries of Q and K_C be in [-B, B] and those of V and V_C in [-v, v]. Let the Taylor features
+    of order g have a relative error of at most 1/(1 + 2vm) on [-sqrt(d) B^2, sqrt(d) B^2]. Then the output of
+    Algorithm 2 is within 1/m of prefix attention and takes at most 4 (L d^2 + L^2 d + L r d) multiplications,
+    with r = C(d+g, g).
+    """
     m = settings.m
     d = settings.d
     v = settings.v
@@ -70,9 +71,6 @@ def _multiplications(L: int, d: int, phi: Taylor) -> int:
     repairs="P1/corollary-j.3-hyper",
     place="Corollary J.3, repaired",
     title="A fast attention whose error falls like 1/m",
-    statement="""With the polynomial method for the tokens too, of the even order that the accuracy 1/m
-        requires, NTK-Attention is within 1/m of prefix attention, even if there are as many tokens as prefix
-        vectors.""",
     derivation="""Apply the repaired Theorem 4.1 to tokens and prefix together. An even order keeps every mass
         positive.""",
     quick={"d": 3, "bound": 1.0, "order": None},
@@ -80,6 +78,9 @@ def _multiplications(L: int, d: int, phi: Taylor) -> int:
     seconds=0.3,
 )
 def fast(settings: Settings, seed: int) -> Finding:
+    """With the polynomial method for the tokens too, of the even order that the accuracy 1/m requires,
+    NTK-Attention is within 1/m of prefix attention, even if there are as many tokens as prefix vectors.
+    """
     m = settings.m
     largest = error(PolynomialAttention(even_order(settings, m)), m, m, settings, seed)
     return Finding(conclusions=(Conclusion("error x m, L = m", "<=", 1.0, largest * m),))
@@ -90,8 +91,6 @@ def fast(settings: Settings, seed: int) -> Finding:
     repairs="P1/section-4.1-updates",
     place="Section 4.1, last paragraph, repaired",
     title="P acts on the output only through Z and k",
-    statement="""P acts on the output only through Z and k. At least md - r(d+1) directions of P leave Z and k
-        unchanged to first order, and they leave the output unchanged too. Z and k change only if P does.""",
     derivation="""The output of Algorithm 2 is a function of X, Z and k. Its derivative in P is its derivative
         in (Z, k) times the derivative of (Z, k) in P, which has rank at most r(d+1).""",
     quick={"d": 4, "L": 6},
@@ -99,6 +98,9 @@ def fast(settings: Settings, seed: int) -> Finding:
     seconds=0.2,
 )
 def through_the_state(settings: Settings, seed: int) -> Finding:
+    """P acts on the output only through Z and k. At least md - r(d+1) directions of P leave Z and k unchanged
+    to first order, and they leave the output unchanged too. Z and k change only if P does.
+    """
     m = settings.m
     d = settings.d
     L = settings.L
@@ -141,14 +143,15 @@ def through_the_state(settings: Settings, seed: int) -> Finding:
     repairs="P1/equation-6-map",
     place="Section 4.2, repaired",
     title="A first-order map with d + 1 features",
-    statement="""|phi(q).phi(k) - e^s| <= s^2/2 e^|s| for phi(z) = (1, d^(-1/4) z), which has d + 1 features,
-        and s = q.k/sqrt d.""",
     derivation="phi(q).phi(k) = 1 + s, and the bound is the remainder of the first-order expansion of e^s.",
     quick={"rows": 200, "bound": 1.0, "constant": 1.0},
     sizes=({"d": 8}, {"d": 64}),
     seconds=0.1,
 )
 def first_order(settings: Settings, seed: int) -> Finding:
+    """|phi(q).phi(k) - e^s| <= s^2/2 e^|s| for phi(z) = (1, d^(-1/4) z), which has d + 1 features, and s =
+    q.k/sqrt d.
+    """
     d = settings.d
     q, k = (uniform(settings.rows, d, bound=settings.bound, seed=seed, stream=name) for name in "qk")
 

@@ -22,9 +22,6 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
     repairs="P1/definition-g.1",
     place="Appendix G, Definition G.1, repaired",
     title="The NTK with the prefix as values",
-    statement="""K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) / m
-        is J J'/m, the Gram matrix of the gradients. Here P = m S, A = P o a, G[(k,i),r] = m S_ir (beta_kr -
-        <beta_k, S_i>) and C = G A'.""",
     derivation="""By Claim F.12, dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply two such gradients, sum
         over r and divide by m; a_r^2 = 1 gives the last term.""",
     quick={"n": 5, "d": 3, "sigma": 1.0, "init": "independent"},
@@ -32,6 +29,10 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
     seconds=0.1,
 )
 def gram(settings: Settings, seed: int) -> Finding:
+    """K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) / m is J
+    J'/m, the Gram matrix of the gradients. Here P = m S, A = P o a, G[(k,i),r] = m S_ir (beta_kr - <beta_k,
+    S_i>) and C = G A'.
+    """
     p = ordinary_regression(settings, seed)
     a = p.network.a[0]
     m = p.network.m
@@ -65,8 +66,6 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
     repairs="P1/lemma-3.1",
     place="Section 3.2, Lemma 3.1 (G.3), part 2, repaired",
     title="The kernel changes by at most 8 R nd e^(22B) in the Frobenius norm",
-    statement="""|H(W) - H(W~)|_F <= 8 R nd e^(22B), which is nd times the bound on an entry. Equal points
-        attain the factor n.""",
     derivation="""The matrix has (nd)^2 entries, each at most 8 R e^(22B) by part 1. The root of the sum of
         their squares is at most nd times that.""",
     quick={"n": 1, "d": 4, "sigma": 0.03, "init": "independent", "R": 0.0099, "copies": [1, 2, 4, 8, 16]},
@@ -74,6 +73,9 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
     seconds=0.1,
 )
 def frobenius(settings: Settings, seed: int) -> Finding:
+    """|H(W) - H(W~)|_F <= 8 R nd e^(22B), which is nd times the bound on an entry. Equal points attain the
+    factor n.
+    """
     p = ordinary_regression(settings, seed)
     U = torch.randn(p.network.W.shape, generator=generator(seed, "move"), dtype=torch.float64)
     moved = p.network.with_weights(p.network.W + settings.R * U / U.norm(dim=0))
@@ -104,8 +106,6 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-i.6",
     place="Appendix I.5, Lemma I.6, repaired",
     title="The loss at initialisation, with its constant",
-    statement="""For independent signs, E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2
-        |x_i|^2). For pairs of opposite sign, F(0) = 0 and |F(0) - Y|_F <= sqrt n.""",
     derivation="""Given W, the signs are independent, so E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to
         m E[e^(2w.x) |w|^2] / E[e^(w.x)]^2. Shift w by 2 s^2 x: E[e^(2w.x) |w|^2] = e^(2 s^2 |x|^2) (d s^2 + 4
         s^4 |x|^2), and E[e^(w.x)]^2 = e^(s^2 |x|^2).""",
@@ -114,6 +114,9 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     seconds=0.4,
 )
 def first_loss(settings: Settings, seed: int) -> Finding:
+    """For independent signs, E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2 |x_i|^2). For
+    pairs of opposite sign, F(0) = 0 and |F(0) - Y|_F <= sqrt n.
+    """
     X, Y = unit_data(settings.n, settings.d, settings.d, seed)
     s2 = settings.sigma**2
     squares = X.square().sum(dim=1)
@@ -146,8 +149,6 @@ def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
     repairs="P1/lemma-h.10",
     place="Appendix H.6, Lemma H.10, part 1, repaired",
     title="Sum of a step over the prefix",
-    statement="""<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, which is at most m sqrt(n) max_j |<a, S_j>|
-        |R|_F. With probability 1 - delta, |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.""",
     derivation="""sum_r <v_kr, S_j> S_jr = <beta_k, S_j> - <beta_k, S_j> = 0, so only the term m a_r S_jr e_k
         of Claim F.12 is left. The second bound is Hoeffding's inequality for the signs given W, with a union
         bound over j.""",
@@ -156,6 +157,9 @@ def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
     seconds=0.1,
 )
 def step_sum(settings: Settings, seed: int) -> Finding:
+    """<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, which is at most m sqrt(n) max_j |<a, S_j>| |R|_F. With
+    probability 1 - delta, |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.
+    """
     p = ordinary_regression(settings, seed)
     S = torch.softmax(p.X @ p.network.W, dim=1)
     R = p.residual
@@ -184,11 +188,6 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-h.9",
     place="Appendix H.6, Lemma H.9, part 1, repaired",
     title="Change of the normaliser alpha",
-    statement="""To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> + b_ij
-        <R_j, x_i>), with s_ij = sum_r u_ir S_jr, c_ij = sum_r u_ir S_jr beta_r, b_ij = sum_r a_r u_ir S_jr
-        and mu_j = sum_r S_jr beta_r. This is at most eta m sqrt(n) max_j (|c_ij - s_ij mu_j| + |b_ij|) |R|_F.
-        For independent signs c, b and mu are sums with random signs, of order m^(-1/2), so the change is of
-        order eta sqrt(nm).""",
     derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); insert Claim F.12.
         Hoeffding's bound for b given W is sqrt(2 log(2 n^2/delta)) (sum_r u_ir^2 S_jr^2)^(1/2), with a union
         bound over i, j.""",
@@ -197,6 +196,12 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
+    """To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> + b_ij <R_j,
+    x_i>), with s_ij = sum_r u_ir S_jr, c_ij = sum_r u_ir S_jr beta_r, b_ij = sum_r a_r u_ir S_jr and mu_j =
+    sum_r S_jr beta_r. This is at most eta m sqrt(n) max_j (|c_ij - s_ij mu_j| + |b_ij|) |R|_F. For
+    independent signs c, b and mu are sums with random signs, of order m^(-1/2), so the change is of order eta
+    sqrt(nm).
+    """
     p = ordinary_regression(settings, seed)
     X = p.X
     R = p.residual
@@ -229,7 +234,6 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-k.1",
     place="Appendix K, Lemma K.1, part 1, repaired",
     title="A bound B that grows with the prefix length",
-    statement="""With probability 1 - delta, |<w_r, x_i>| <= s sqrt(2 log(2nm/delta)) for all i and r.""",
     derivation="""<w_r, x_i> is N(0, s^2 |x_i|^2) with |x_i| <= 1; use the Gaussian tail and a union bound
         over nm.""",
     quick={"n": 16, "d": 4, "sigma": 1.0, "delta": 0.001},
@@ -237,6 +241,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     seconds=0.2,
 )
 def largest_product(settings: Settings, seed: int) -> Finding:
+    """With probability 1 - delta, |<w_r, x_i>| <= s sqrt(2 log(2nm/delta)) for all i and r."""
     X, _ = unit_data(settings.n, settings.d, settings.d, seed)
     network = PrefixNetwork(settings.d, settings.m, settings.sigma, "independent", seed)
     bound = settings.sigma * math.sqrt(2 * math.log(2 * settings.n * settings.m / settings.delta))

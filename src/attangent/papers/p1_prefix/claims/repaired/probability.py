@@ -33,8 +33,6 @@ def _signs(settings: Settings) -> Finding:
     repairs="P1/lemma-d.3",
     place="Appendix D.2, Lemma D.3, repaired",
     title="Chernoff bound",
-    statement="""Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/(2 + delta)) for all delta > 0, and Pr[X <= (1 -
-        delta) mu] <= exp(-delta^2 mu/2) for 0 < delta < 1.""",
     derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta. Then use log(1+x) >=
         2x/(2+x) for x > 0 and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1).""",
     quick={"lower": [0.1, 0.2, 0.4, 0.6], "upper": [0.1, 0.5, 1.0, 3.0, 9.0], "n": 100_000, "half": 2.0},
@@ -42,6 +40,9 @@ def _signs(settings: Settings) -> Finding:
     seconds=0.1,
 )
 def chernoff(settings: Settings, seed: int) -> Finding:
+    """Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/(2 + delta)) for all delta > 0, and Pr[X <= (1 - delta) mu]
+    <= exp(-delta^2 mu/2) for 0 < delta < 1.
+    """
     upper = binomial_tail(settings.n, settings.mu, True, lambda delta: delta**2 / (2 + delta))
     lower = binomial_tail(settings.n, settings.mu, False, lambda delta: delta**2 / settings.half)
     return _both_tails(worst(upper, settings.upper), worst(lower, settings.lower))
@@ -52,7 +53,6 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.6",
     place="Appendix D.2, Lemma D.6, repaired",
     title="Khintchine's inequality",
-    statement="Pr[|sum_i z_i sigma_i| >= t |z|] <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma.",
     derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); use Chernoff's method with l = t/|z| for both
         tails.""",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
@@ -60,6 +60,7 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def khintchine(settings: Settings, seed: int) -> Finding:
+    """Pr[|sum_i z_i sigma_i| >= t |z|] <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma."""
     return _signs(settings)
 
 
@@ -68,13 +69,13 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.8",
     place="Appendix D.2, Lemma D.8, repaired",
     title="Tails of a chi-square variable",
-    statement="Pr[X - k s^2 >= (2 sqrt(kt) + 2t) s^2] <= e^-t and Pr[X - k s^2 <= -2 sqrt(kt) s^2] <= e^-t.",
     derivation="Laurent and Massart (2000), Lemma 1: the second line is the lower tail.",
     quick={"places": [0.1, 0.5, 1.0, 4.0, 9.0], "lower": True},
     sizes=({"k": 4}, {"k": 64}),
     seconds=0.1,
 )
 def chi_square(settings: Settings, seed: int) -> Finding:
+    """Pr[X - k s^2 >= (2 sqrt(kt) + 2t) s^2] <= e^-t and Pr[X - k s^2 <= -2 sqrt(kt) s^2] <= e^-t."""
     k = settings.k
     upper = chi_square_tail(k, lambda t: 2 * math.sqrt(k * t) + 2 * t, True)
     lower = chi_square_tail(k, lambda t: 2 * math.sqrt(k * t), not settings.lower)
@@ -86,8 +87,6 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.9",
     place="Appendix D.2, Lemma D.9, repaired",
     title="Tail of a sub-exponential variable",
-    statement="""If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= 2 exp(-0.5
-        min(t^2/s^2, t/alpha)).""",
     derivation="""Use Chernoff's method for both tails, with l = t/s^2 if that is below 1/alpha, and otherwise
         with l just below 1/alpha.""",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
@@ -95,7 +94,10 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
-    """For n signs divided by sqrt n, s = 1 and alpha is arbitrary, so the bound is 2 exp(-t^2/2)."""
+    """If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= 2 exp(-0.5
+    min(t^2/s^2, t/alpha)).
+    """
+    # For n signs divided by sqrt n, s = 1 and alpha is arbitrary, so the bound is 2 exp(-t^2/2).
     return _signs(settings)
 
 
@@ -104,9 +106,6 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-d.10",
     place="Appendix D.2, Lemma D.10, repaired",
     title="Matrix Chernoff bound",
-    statement="""Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/(2B)) for delta in (0,
-        1], and Pr[lambda_max(sum X_i) >= (1 + delta) mu_max] <= d exp(-delta^2 mu_max/((2 + delta)B)) for
-        delta >= 0.""",
     derivation="""Tropp (2011), Theorem 2.2, bounds both by d (e^x/(1+x)^(1+x))^(mu/B) with x = -delta or
         delta, also without replacement. Continue as in Lemma D.3.""",
     quick={
@@ -120,7 +119,10 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def matrix_chernoff(settings: Settings, seed: int) -> Finding:
-    """Use 1 x 1 matrices, as in the counter-example to the printed lemma."""
+    """Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/(2B)) for delta in (0, 1], and
+    Pr[lambda_max(sum X_i) >= (1 + delta) mu_max] <= d exp(-delta^2 mu_max/((2 + delta)B)) for delta >= 0.
+    """
+    # Use 1 x 1 matrices, as in the counter-example to the printed lemma.
     urn = settings.urn
     n = settings.n
     mu = settings.mu

@@ -76,9 +76,6 @@ def _conditions(p: PrefixRegression, run: Followed, settings: Settings) -> tuple
     repairs="P1/theorem-3.2",
     place="Section 3.3, Theorem 3.2, repaired",
     title="Prefix learning converges at the rate of the exact kernel",
-    statement="""Let K = J J'/m at initialisation, lambda_K its smallest eigenvalue and eta m lambda_max(K) <=
-        1. If the kernel stays within lambda_K/2 of K, then |F(T) - Y|^2 <= epsilon after T = log(|F(0) -
-        Y|^2/epsilon) / (m eta lambda_K) steps. With pairs of opposite sign, |F(0) - Y|^2 <= n.""",
     derivation="""r_(t+1) = (I - eta m K~_t) r_t gives |r_(t+1)| <= |(I - eta m K) r_t| + eta m |(K~_t - K)
         r_t| <= (1 - eta m lambda_K/2) |r_t|. Therefore |r_T|^2 <= exp(-eta m lambda_K T) |r_0|^2.""",
     quick=_SIZES,
@@ -86,6 +83,10 @@ def _conditions(p: PrefixRegression, run: Followed, settings: Settings) -> tuple
     seconds=1.0,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
+    """Let K = J J'/m at initialisation, lambda_K its smallest eigenvalue and eta m lambda_max(K) <= 1. If the
+    kernel stays within lambda_K/2 of K, then |F(T) - Y|^2 <= epsilon after T = log(|F(0) - Y|^2/epsilon) / (m
+    eta lambda_K) steps. With pairs of opposite sign, |F(0) - Y|^2 <= n.
+    """
     p, run = _followed(settings, seed)
     bounds = run.squares[0] * (1 - run.contraction / 2) ** (2 * torch.arange(len(run.squares)).double())
     return Finding(
@@ -108,14 +109,15 @@ def convergence(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-i.4",
     place="Appendix I.3, Lemma I.4, repaired",
     title="Every step reduces the loss at the rate of the exact kernel",
-    statement="""Under the conditions of the repaired Theorem 3.2, |F(t+1) - Y|^2 <= (1 - m eta lambda_K/2)^2
-        |F(t) - Y|^2 with lambda_K of K = J J'/m.""",
     derivation="Square the first inequality in the derivation of the repaired Theorem 3.2.",
     quick=_SIZES,
     sizes=_LENGTHS,
     seconds=1.0,
 )
 def one_step(settings: Settings, seed: int) -> Finding:
+    """Under the conditions of the repaired Theorem 3.2, |F(t+1) - Y|^2 <= (1 - m eta lambda_K/2)^2 |F(t) -
+    Y|^2 with lambda_K of K = J J'/m.
+    """
     p, run = _followed(settings, seed)
     left = (run.squares[1:] / run.squares[:-1]).max().item()
     allowed = (1 - run.contraction / 2) ** 2
@@ -131,8 +133,6 @@ def one_step(settings: Settings, seed: int) -> Finding:
     repairs="P1/proposition-3.3",
     place="Section 3.3, Proposition 3.3, repaired",
     title="Slope of the scaling law",
-    statement="""In the tail log L is linear in the compute C = m d n T. Its slope is 2 log(1 - eta m
-        lambda_K) / (m n d), about -2 eta lambda_K / (nd), with lambda_K of K = J J'/m.""",
     derivation="""If the kernel stays close to K, r_t = (I - eta m K)^t r_0. When the other eigendirections
         have decayed, each step multiplies the loss by (1 - eta m lambda_K)^2 and takes m d n of compute.""",
     quick={**_SIZES, "tail": 20, "tolerance": 0.05},
@@ -140,6 +140,9 @@ def one_step(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )
 def slope(settings: Settings, seed: int) -> Finding:
+    """In the tail log L is linear in the compute C = m d n T. Its slope is 2 log(1 - eta m lambda_K) / (m n
+    d), about -2 eta lambda_K / (nd), with lambda_K of K = J J'/m.
+    """
     p, run = _followed(settings, seed)
     late = run.squares[-settings.tail :]
     measured = math.log((late[-1] / late[0]).item()) / (len(late) - 1)
@@ -160,8 +163,6 @@ def slope(settings: Settings, seed: int) -> Finding:
     repairs="P1/lemma-h.3",
     place="Appendix H, Lemmas H.2-H.7, repaired",
     title="The first-order terms together",
-    statement="""C0 + C11 + C12 + C2 = -2 m eta r'K~r and C3 = eta^2 m^2 |K~ r|^2, with the kernel K~ along
-        the step. As eta goes to 0, K~ tends to K = J J'/m and C3 <= eta^2 m^2 lambda_max(K)^2 |r|^2.""",
     derivation="""|r - eta m K~ r|^2 = |r|^2 - 2 eta m r'K~r + eta^2 m^2 |K~ r|^2. The last term is C3 by
         definition, so the other four terms of Lemma H.1 add up to the second.""",
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "rate": 0.01, "tolerance": 0.01},
@@ -169,6 +170,9 @@ def slope(settings: Settings, seed: int) -> Finding:
     seconds=0.2,
 )
 def terms_together(settings: Settings, seed: int) -> Finding:
+    """C0 + C11 + C12 + C2 = -2 m eta r'K~r and C3 = eta^2 m^2 |K~ r|^2, with the kernel K~ along the step. As
+    eta goes to 0, K~ tends to K = J J'/m and C3 <= eta^2 m^2 lambda_max(K)^2 |r|^2.
+    """
     p = ordinary_regression(settings, seed)
     step, _ = take_step(p, p.network, p.rate(settings.rate))
     r = vectorise(p.residual)
