@@ -62,7 +62,7 @@ def main() -> None:
             _exit(f"cannot write: {error}; free disk space or choose another location")
         if not _is_out_of_memory(error):
             raise
-        _exit(f"there is not enough memory: {error or 'the allocator failed'}; use smaller sizes or less data")
+        _exit(f"there is not enough memory: {error or 'no details'}; use smaller sizes or less data")
 
 
 class Terminated(BaseException):

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from attangent._core.deprecation import moved_names
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, no_progress
 from attangent.adapters.call import AttentionCall
@@ -14,6 +15,13 @@ from attangent.compression.attribution import Chosen, Scores
 from attangent.compression.problem import HeadProblem, LayerProblem, Solution
 from attangent.compression.prompt_cache import PromptCache, PromptState
 from attangent.compression.text import SINKS
+
+__getattr__ = moved_names(
+    __name__,
+    "0.2",
+    {},
+    removed={"HeadwiseMethod": "subclass CompressionMethod and override choose and fit_head"},
+)
 
 
 class CompressionMethod(ABC):
