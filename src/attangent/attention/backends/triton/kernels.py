@@ -77,16 +77,13 @@ def tile(pointer, rows, columns, row_stride, row_end, column_end):
 
 @triton.jit
 def visible_logits(
-    s, rows, cols, key_mask, bias, stride_bias_m, stride_bias_n, q_length, k_length,
-    CAUSAL: tl.constexpr, HAS_KEY_MASK: tl.constexpr, HAS_BIAS: tl.constexpr,
+    s, rows, cols, bias, stride_bias_m, stride_bias_n, q_length, k_length,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr,
 ):  # fmt: skip
     """Return logits with the bias added and -inf where a query may not see a key."""
     seen = (rows[:, None] < q_length) & (cols[None, :] < k_length)
     if CAUSAL:  # the last query is aligned with the last key, as decoding with a cache needs it
         seen = seen & (cols[None, :] <= rows[:, None] + k_length - q_length)
-    if HAS_KEY_MASK:
-        kept = tl.load(key_mask + cols, mask=cols < k_length, other=0)
-        seen = seen & (kept[None, :] != 0)
     if HAS_BIAS:
         inside = (rows[:, None] < q_length) & (cols[None, :] < k_length)
         where = bias + rows[:, None] * stride_bias_m + cols[None, :] * stride_bias_n
@@ -119,13 +116,13 @@ def first_row_features(q, W, B, head, gain, r0, R, d, cols, D: tl.constexpr, BLO
 
 @triton.jit
 def forward_kernel(
-    Q, K, V, OUT, LSE, SIGN, KEY_MASK, BIAS,
+    Q, K, V, OUT, LSE, SIGN, BIAS,
     C, U, SHARE, LOG_SIZE, START, LENGTH, W, B, Z, MASS, LEVEL,
     stride_qb, stride_qh, stride_qm, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
-    stride_mask_b, stride_bias_b, stride_bias_h, stride_bias_m, stride_bias_n, stride_start_b,
+    stride_bias_b, stride_bias_h, stride_bias_m, stride_bias_n, stride_start_b,
     heads, token_heads, state_heads, q_length, k_length, R, d, dv, scale, cap, prefix_cap, gain,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr,
-    CAUSAL: tl.constexpr, HAS_KEY_MASK: tl.constexpr, HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr,
     PREFIX: tl.constexpr, PREFIX_SOFTCAP: tl.constexpr, ACT: tl.constexpr, HAS_WEIGHT: tl.constexpr,
     HAS_ONE: tl.constexpr, PRECISION: tl.constexpr, PREFIX_PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -152,8 +149,7 @@ def forward_kernel(
         n = n0 + tl.arange(0, BLOCK_N)
         k = tile(keys, n, cols, stride_kn, k_length, d)
         s, _ = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
-        s = visible_logits(s, rows, n, KEY_MASK + batch * stride_mask_b, bias, stride_bias_m, stride_bias_n,
-                           q_length, k_length, CAUSAL, HAS_KEY_MASK, HAS_BIAS)  # fmt: skip
+        s = visible_logits(s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL, HAS_BIAS)
         v = tile(values, n, vcols, stride_vn, k_length, dv)
         acc, total, top = online(s * LOG2_E, v, 1.0, acc, total, top, PRECISION)
 
@@ -238,13 +234,13 @@ def row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, s
 
 @triton.jit
 def query_gradient_kernel(
-    Q, K, V, DO, LSE, SIGN, DELTA, DQ, KEY_MASK, BIAS,
+    Q, K, V, DO, LSE, SIGN, DELTA, DQ, BIAS,
     C, U, SHARE, LOG_SIZE, START, LENGTH, W, B, Z, MASS, LEVEL,
     stride_qb, stride_qh, stride_qm, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
-    stride_mask_b, stride_bias_b, stride_bias_h, stride_bias_m, stride_bias_n, stride_start_b,
+    stride_bias_b, stride_bias_h, stride_bias_m, stride_bias_n, stride_start_b,
     heads, token_heads, state_heads, q_length, k_length, R, d, dv, scale, cap, prefix_cap, gain,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr,
-    CAUSAL: tl.constexpr, HAS_KEY_MASK: tl.constexpr, HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr,
     PREFIX: tl.constexpr, PREFIX_SOFTCAP: tl.constexpr, ACT: tl.constexpr, HAS_WEIGHT: tl.constexpr,
     HAS_ONE: tl.constexpr, PRECISION: tl.constexpr, PREFIX_PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -270,8 +266,7 @@ def query_gradient_kernel(
         n = n0 + tl.arange(0, BLOCK_N)
         k = tile(keys, n, cols, stride_kn, k_length, d)
         s, cap_slope = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
-        s = visible_logits(s, rows, n, KEY_MASK + batch * stride_mask_b, bias, stride_bias_m, stride_bias_n,
-                           q_length, k_length, CAUSAL, HAS_KEY_MASK, HAS_BIAS)  # fmt: skip
+        s = visible_logits(s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL, HAS_BIAS)
         v = tile(values, n, vcols, stride_vn, k_length, dv)
         dp = tl.dot(do.to(v.dtype), tl.trans(v), input_precision=PRECISION)
         ds = probabilities(s, lse, sign) * (dp - delta[:, None]) * cap_slope
@@ -327,12 +322,12 @@ def query_gradient_kernel(
 
 @triton.jit
 def key_gradient_kernel(
-    Q, K, V, DO, LSE, SIGN, DELTA, DK, DVALUES, KEY_MASK, BIAS,
+    Q, K, V, DO, LSE, SIGN, DELTA, DK, DVALUES, BIAS,
     stride_qb, stride_qh, stride_qm, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
-    stride_mask_b, stride_bias_b, stride_bias_h, stride_bias_m, stride_bias_n,
+    stride_bias_b, stride_bias_h, stride_bias_m, stride_bias_n,
     heads, token_heads, q_length, k_length, d, dv, scale, cap,
     D: tl.constexpr, DV: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    CAUSAL: tl.constexpr, HAS_KEY_MASK: tl.constexpr, HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dL/dk and dL/dv of a tile of keys, summed over the query heads that share them: no atomics."""
@@ -357,8 +352,8 @@ def key_gradient_kernel(
             q, do, lse, sign, delta = row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols,
                                            stride_qb, stride_qh, stride_qm, q_length, d, dv)  # fmt: skip
             s, cap_slope = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
-            s = visible_logits(s, rows, n, KEY_MASK + batch * stride_mask_b, bias, stride_bias_m,
-                               stride_bias_n, q_length, k_length, CAUSAL, HAS_KEY_MASK, HAS_BIAS)  # fmt: skip
+            s = visible_logits(s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL,
+                               HAS_BIAS)  # fmt: skip
             p = probabilities(s, lse, sign)
             dvalues += tl.dot(tl.trans(p.to(do.dtype)), do, input_precision=PRECISION)
             dp = tl.dot(do.to(v.dtype), tl.trans(v), input_precision=PRECISION)
@@ -486,12 +481,12 @@ def feature_prefix_gradient_kernel(
 
 @triton.jit
 def decode_kernel(
-    Q, K, V, PARTIAL, TOTAL, TOP, KEY_MASK, C, U, SHARE, LOG_SIZE, START, LENGTH,
-    stride_qb, stride_qh, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_mask_b,
-    stride_start_b, heads, token_heads, k_length, per_split, splits, prefix_splits, d, dv, scale, cap,
+    Q, K, V, PARTIAL, TOTAL, TOP, BIAS, C, U, SHARE, LOG_SIZE, START, LENGTH,
+    stride_qb, stride_qh, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_bias_b,
+    stride_bias_h, stride_bias_n, stride_start_b, heads, token_heads, k_length, per_split, splits, prefix_splits, d, dv, scale, cap,
     prefix_cap,
     D: tl.constexpr, DV: tl.constexpr, GROUP: tl.constexpr, BLOCK_N: tl.constexpr,
-    HAS_KEY_MASK: tl.constexpr, SOFTCAP: tl.constexpr, PREFIX: tl.constexpr, PREFIX_SOFTCAP: tl.constexpr,
+    HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr, PREFIX: tl.constexpr, PREFIX_SOFTCAP: tl.constexpr,
     PRECISION: tl.constexpr, PREFIX_PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One query per row: partial softmax sums over a share of the keys, or of the row's virtual tokens.
@@ -516,19 +511,21 @@ def decode_kernel(
             n = n0 + tl.arange(0, BLOCK_N)
             k = tile(K + batch * stride_kb + token_head * stride_kh, n, cols, stride_kn, end, d)
             s, _ = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
-            seen = n < end
-            if HAS_KEY_MASK:
-                seen = seen & (tl.load(KEY_MASK + batch * stride_mask_b + n, mask=seen, other=0) != 0)
-            s = tl.where(seen[None, :], s, float("-inf"))
+            if HAS_BIAS:
+                head = token_head * members + rows
+                at = BIAS + batch * stride_bias_b + head[:, None] * stride_bias_h + n[None, :] * stride_bias_n
+                inside = (rows[:, None] < members) & (n[None, :] < end)
+                s = s + tl.load(at, mask=inside, other=0.0).to(tl.float32)
+            s = tl.where(n[None, :] < end, s, float("-inf"))
             v = tile(V + batch * stride_vb + token_head * stride_vh, n, vcols, stride_vn, end, dv)
             acc, total, top = online(s * LOG2_E, v, 1.0, acc, total, top, PRECISION)
     elif PREFIX == TOKENS:
         start = tl.load(START + batch * stride_start_b + token_head)
         count = tl.load(LENGTH + batch * stride_start_b + token_head)
-        share = tl.cdiv(tl.cdiv(count, BLOCK_N), prefix_splits) * BLOCK_N
-        first = (split - splits) * share
+        per_program = tl.cdiv(tl.cdiv(count, BLOCK_N), prefix_splits) * BLOCK_N
+        first = (split - splits) * per_program
         q32 = q.to(tl.float32)
-        for r0 in range(first, tl.minimum(first + share, count), BLOCK_N):
+        for r0 in range(first, tl.minimum(first + per_program, count), BLOCK_N):
             r = r0 + tl.arange(0, BLOCK_N)
             c = tile(C + start * d, r, cols, d, count, d)
             s, _ = capped(

@@ -76,7 +76,7 @@ def _launch(kernel: Any) -> Any:
 class _Call(NamedTuple):
     """The arguments that forward and backward kernels share."""
 
-    tokens: tuple[Any, ...]
+    bias: Tensor
     prefix: tuple[Any, ...]
     strides: tuple[int, ...]
     mask_strides: tuple[int, ...]
@@ -89,7 +89,6 @@ def _call(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    key_mask: Tensor | None,
     bias: Tensor | None,
     prefix: Sequence[Tensor],
     kind: str,
@@ -111,17 +110,16 @@ def _call(
     batch_bias = (0, 0, 0, 0) if bias is None else bias.expand(*q.shape[:3], k.shape[2]).stride()
     precision, prefix_precision = precisions(q.dtype)
     return _Call(
-        (nothing if key_mask is None else key_mask, nothing if bias is None else bias),
+        nothing if bias is None else bias,
         (*token_prefix, weight, offset, Z, mass, level),
         (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3]),
-        (0 if key_mask is None else key_mask.stride(0), *batch_bias, start_stride),
+        (*batch_bias, start_stride),
         (q.shape[1], k.shape[1], state_heads, q.shape[2], k.shape[2], rows, q.shape[3], v.shape[3]),
         (scale, cap or 1.0, prefix_cap or 1.0, gain),
         {
             "D": padded(q.shape[3]),
             "DV": padded(v.shape[3]),
             "CAUSAL": causal,
-            "HAS_KEY_MASK": key_mask is not None,
             "HAS_BIAS": bias is not None,
             "SOFTCAP": cap > 0,
             "PREFIX": code,
@@ -144,7 +142,6 @@ def prefix_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    key_mask: Tensor | None,
     bias: Tensor | None,
     prefix: Sequence[Tensor],
     kind: str,
@@ -160,7 +157,6 @@ def prefix_attention(
         q: Queries (B, H, Lq, d) with unit stride along d.
         k: Keys (B, Hkv, Lk, d), likewise.
         v: Values (B, Hkv, Lk, dv), likewise.
-        key_mask: (B, Lk), 0 for keys that nobody sees.
         bias: Added to the logits; broadcasts to (B, H, Lq, Lk).
         prefix: Tensors of the prefix, see `kernels`; by kind
             none: []; tokens: [c, u, share, log_size, start, length];
@@ -178,11 +174,11 @@ def prefix_attention(
     out = torch.empty(*q.shape[:3], v.shape[3], dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     sign = torch.empty_like(lse)
-    call = _call(q, k, v, key_mask, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
+    call = _call(q, k, v, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
     blocks = forward_blocks(q.shape[3], v.shape[3], q.dtype)
     grid = (triton.cdiv(q.shape[2], blocks.m), q.shape[0] * q.shape[1])
     _launch(kernels.forward_kernel)[grid](
-        q, k, v, out, lse, sign, *call.tokens, *call.prefix, *call.strides, *call.mask_strides, *call.sizes,
+        q, k, v, out, lse, sign, call.bias, *call.prefix, *call.strides, *call.mask_strides, *call.sizes,
         *call.factors, **call.flags, BLOCK_M=blocks.m, BLOCK_N=blocks.n, BLOCK_R=blocks.r, **_options(blocks),
     )  # fmt: skip
     return out, lse, sign
@@ -197,7 +193,6 @@ def prefix_attention_backward(
     out: Tensor,
     lse: Tensor,
     sign: Tensor,
-    key_mask: Tensor | None,
     bias: Tensor | None,
     prefix: Sequence[Tensor],
     kind: str,
@@ -215,7 +210,7 @@ def prefix_attention_backward(
     """
     grad = grad.contiguous()
     delta = (grad.float() * out.float()).sum(dim=-1)
-    call = _call(q, k, v, key_mask, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
+    call = _call(q, k, v, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
     blocks = backward_blocks(q.shape[3], v.shape[3], q.dtype)
     saved = (grad, lse, sign, delta)
     tiles = {"BLOCK_M": blocks.m, "BLOCK_N": blocks.n, "BLOCK_R": blocks.r, **_options(blocks)}
@@ -224,7 +219,7 @@ def prefix_attention_backward(
     dvalues = torch.empty(v.shape, dtype=v.dtype, device=q.device)
     rows = triton.cdiv(q.shape[2], blocks.m)
     _launch(kernels.query_gradient_kernel)[rows, q.shape[0] * q.shape[1]](
-        q, k, v, *saved, dq, *call.tokens, *call.prefix, *call.strides, *call.mask_strides, *call.sizes,
+        q, k, v, *saved, dq, call.bias, *call.prefix, *call.strides, *call.mask_strides, *call.sizes,
         *call.factors, **call.flags, **tiles,
     )  # fmt: skip
     heads, token_heads, _, q_length, k_length, _, d, dv = call.sizes
@@ -232,13 +227,13 @@ def prefix_attention_backward(
     columns = triton.cdiv(k.shape[2], blocks.n)
     del tiles["BLOCK_R"]
     _launch(kernels.key_gradient_kernel)[columns, k.shape[0] * k.shape[1]](
-        q, k, v, *saved, dk, dvalues, *call.tokens, *call.strides, *call.mask_strides[:-1], heads, token_heads,
+        q, k, v, *saved, dk, dvalues, call.bias, *call.strides, *call.mask_strides[:-1], heads, token_heads,
         q_length, k_length, d, dv, *call.factors[:2], **token_flags, **tiles,
     )  # fmt: skip
     return [dq, dk, dvalues, *_prefix_gradients(q, saved, prefix, kind, call, blocks)]
 
 
-_TOKEN_FLAGS = ("D", "DV", "CAUSAL", "HAS_KEY_MASK", "HAS_BIAS", "SOFTCAP", "PRECISION")
+_TOKEN_FLAGS = ("D", "DV", "CAUSAL", "HAS_BIAS", "SOFTCAP", "PRECISION")
 
 
 def _prefix_gradients(
@@ -277,20 +272,20 @@ def _prefix_gradients(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    q, k, v, key_mask, bias, prefix, *rest = inputs
-    ctx.save_for_backward(q, k, v, *output, key_mask, bias, *prefix)
+    q, k, v, bias, prefix, *rest = inputs
+    ctx.save_for_backward(q, k, v, *output, bias, *prefix)
     ctx.rest = rest
     ctx.mark_non_differentiable(output[1], output[2])
 
 
 def _gradients(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
-    q, k, v, out, lse, sign, key_mask, bias, *prefix = ctx.saved_tensors
+    q, k, v, out, lse, sign, bias, *prefix = ctx.saved_tensors
     dq, dk, dv, *of_prefix = prefix_attention_backward(
-        grad, q, k, v, out, lse, sign, key_mask, bias, prefix, *ctx.rest
+        grad, q, k, v, out, lse, sign, bias, prefix, *ctx.rest
     )
     # log sizes, offsets and levels are not trained
     padding: list[Any] = [None] * (len(prefix) - len(of_prefix))
-    return dq, dk, dv, None, None, [*of_prefix, *padding], *([None] * len(ctx.rest))
+    return dq, dk, dv, None, [*of_prefix, *padding], *([None] * len(ctx.rest))
 
 
 prefix_attention.register_autograd(_gradients, setup_context=_save)
@@ -301,7 +296,7 @@ def prefix_decode(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    key_mask: Tensor | None,
+    bias: Tensor | None,
     prefix: Sequence[Tensor],
     scale: float,
     cap: float,
@@ -313,7 +308,7 @@ def prefix_decode(
         q: Queries (B, H, 1, d).
         k: Keys (B, Hkv, Lk, d).
         v: Values (B, Hkv, Lk, dv).
-        key_mask: (B, Lk), 0 for keys that nobody sees.
+        bias: Added to the logits; broadcasts to (B, H, 1, Lk).
         prefix: [] or [c, u, share, log_size, start, length] with start and length (Hkv) or (B, Hkv).
         scale: Factor of the logits.
         cap: Soft cap of the token logits, 0 for none.
@@ -335,12 +330,13 @@ def prefix_decode(
     top = torch.empty_like(total)
     tokens = tuple(prefix) if prefix else (q,) * 6
     precision, prefix_precision = precisions(q.dtype)
+    bias_b, bias_h, _, bias_n = (0,) * 4 if bias is None else bias.expand(batch, heads, 1, k_length).stride()
     start_stride = tokens[4].stride(0) if prefix and tokens[4].ndim == 2 else 0
     _launch(kernels.decode_kernel)[batch * token_heads, parts](
-        q, k, v, partial, total, top, q if key_mask is None else key_mask, *tokens, *q.stride()[:2],
-        *k.stride()[:3], *v.stride()[:3], 0 if key_mask is None else key_mask.stride(0), start_stride, heads,
+        q, k, v, partial, total, top, q if bias is None else bias, *tokens, *q.stride()[:2],
+        *k.stride()[:3], *v.stride()[:3], bias_b, bias_h, bias_n, start_stride, heads,
         token_heads, k_length, per_split, splits, prefix_splits, d, dv, scale, cap or 1.0, prefix_cap or 1.0,
-        D=padded(d), DV=padded(dv), GROUP=padded(members), BLOCK_N=block, HAS_KEY_MASK=key_mask is not None,
+        D=padded(d), DV=padded(dv), GROUP=padded(members), BLOCK_N=block, HAS_BIAS=bias is not None,
         SOFTCAP=cap > 0, PREFIX=1 if prefix else 0, PREFIX_SOFTCAP=prefix_cap > 0, PRECISION=precision,
         PREFIX_PRECISION=prefix_precision, num_warps=4, num_stages=2,
     )  # fmt: skip
