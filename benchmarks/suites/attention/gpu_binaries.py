@@ -96,9 +96,8 @@ def _constants(case: Case, target: str) -> tuple[dict[str, Any], dict[str, int]]
     narrow = case.dtype != torch.float32
     precision = "ieee" if target.startswith("gfx") else "tf32" if narrow else "tf32x3"
     D = launch.padded(case.head)
-    elementwise = case.kernel == "feature_prefix_gradient_kernel" and not has_weight
     every = {
-        "D": D, "DV": D, "BLOCK_M": blocks.m, "BLOCK_N": blocks.n, "BLOCK_R": D if elementwise else blocks.r,
+        "D": D, "DV": D, "BLOCK_M": blocks.m, "BLOCK_N": blocks.n, "BLOCK_R": blocks.r,
         "CAUSAL": True, "HAS_BIAS": False, "SOFTCAP": False, "PREFIX": code,
         "PREFIX_SOFTCAP": False, "ACT": act, "HAS_WEIGHT": has_weight, "HAS_ONE": has_one,
         "PRECISION": precision, "PREFIX_PRECISION": precision, "GROUP": 16,

@@ -8,8 +8,8 @@ The prefix is one of
 - TOKENS: virtual tokens with keys c, a ragged number per state head; token j adds e^(s_j + log size_j) times
   u_j = Z_j / size_j to the numerator and times share_j = mass_j / size_j to the denominator. Moving the size
   into the exponent keeps masses of 1e30 in range, and a token may have values without mass;
-- FEATURES: phi(q) Z and phi(q) k with phi(q) = e^level [1, act(W q + b)], where W may be a multiple of the
-  identity (`HAS_WEIGHT` false) and the leading 1 may be absent (`HAS_ONE` false).
+- FEATURES: phi(q) Z and phi(q) k with phi(q) = e^level [1, act(W q + b)]. Maps of single coordinates have
+  W = I (`HAS_WEIGHT` false), whose tiles are made in registers; the 1 may be absent (`HAS_ONE` false).
 """
 
 import triton
@@ -104,13 +104,16 @@ def online(s2, v, share, acc, total, top, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def first_row_features(q, W, B, head, gain, r0, R, d, cols, D: tl.constexpr, BLOCK_R: tl.constexpr,
-                       PRECISION: tl.constexpr):  # fmt: skip
-    """Return y = gain q W' + b of BLOCK_R features, and the tile of W."""
-    rows = r0 + tl.arange(0, BLOCK_R)
-    w = tile(W + head * R * d, rows, cols, d, R, d)
-    b = tl.load(B + head * R + rows, mask=rows < R, other=0.0)
-    y = gain * tl.dot(q, tl.trans(w), input_precision=PRECISION) + b[None, :]
+def affine(q, W, B, head, gain, r, R, d, cols, HAS_WEIGHT: tl.constexpr, PRECISION: tl.constexpr):
+    """Return y = gain q W' + b of the features r, and the tile of W."""
+    if HAS_WEIGHT:
+        w = tile(W + head * R * d, r, cols, d, R, d)
+        b = tl.load(B + head * R + r, mask=r < R, other=0.0)
+        y = gain * tl.dot(q, tl.trans(w), input_precision=PRECISION) + b[None, :]
+    else:
+        # a product with the identity picks columns of q: register tiles cannot be sliced
+        w = (r[:, None] == cols[None, :]).to(tl.float32)
+        y = gain * tl.dot(q, tl.trans(w), input_precision=PRECISION)
     return y, w
 
 
@@ -181,20 +184,12 @@ def forward_kernel(
         if HAS_ONE:
             above += tl.load(z_rows + vcols, mask=vcols < dv, other=0.0)[None, :]
             below += tl.load(masses)
-        if HAS_WEIGHT:
-            for r0 in range(0, R, BLOCK_R):
-                r = r0 + tl.arange(0, BLOCK_R)
-                y, _ = first_row_features(q32, W, B, state_head, gain, r0, R, d, cols, D, BLOCK_R,
-                                          PREFIX_PRECISION)  # fmt: skip
-                a = tl.where(r[None, :] < R, activated(y, ACT), 0.0)
-                z = tile(z_rows + one * dv, r, vcols, dv, R, dv)
-                mass = tl.load(masses + one + r, mask=r < R, other=0.0)
-                above += tl.dot(a, z, input_precision=PREFIX_PRECISION)
-                below += tl.sum(a * mass[None, :], axis=1)
-        else:
-            a = tl.where(cols[None, :] < d, activated(gain * q32, ACT), 0.0)
-            z = tile(z_rows + one * dv, cols, vcols, dv, d, dv)
-            mass = tl.load(masses + one + cols, mask=cols < d, other=0.0)
+        for r0 in range(0, R, BLOCK_R):
+            r = r0 + tl.arange(0, BLOCK_R)
+            y, _ = affine(q32, W, B, state_head, gain, r, R, d, cols, HAS_WEIGHT, PREFIX_PRECISION)
+            a = tl.where(r[None, :] < R, activated(y, ACT), 0.0)
+            z = tile(z_rows + one * dv, r, vcols, dv, R, dv)
+            mass = tl.load(masses + one + r, mask=r < R, other=0.0)
             above += tl.dot(a, z, input_precision=PREFIX_PRECISION)
             below += tl.sum(a * mass[None, :], axis=1)
         acc = acc * shrink[:, None] + factor[:, None] * above
@@ -297,23 +292,15 @@ def query_gradient_kernel(
         one = 1 if HAS_ONE else 0
         z_rows = Z + (state_head * (R + one) + one) * dv
         masses = MASS + state_head * (R + one) + one
-        if HAS_WEIGHT:
-            for r0 in range(0, R, BLOCK_R):
-                r = r0 + tl.arange(0, BLOCK_R)
-                y, w = first_row_features(q32, W, B, state_head, gain, r0, R, d, cols, D, BLOCK_R,
-                                          PREFIX_PRECISION)  # fmt: skip
-                z = tile(z_rows, r, vcols, dv, R, dv)
-                mass = tl.load(masses + r, mask=r < R, other=0.0)
-                da = tl.dot(do32, tl.trans(z), input_precision=PREFIX_PRECISION)
-                da = factor[:, None] * (da - delta[:, None] * mass[None, :])
-                dy = tl.where(r[None, :] < R, da * slope(y, ACT), 0.0)
-                dq += gain * tl.dot(dy, w, input_precision=PREFIX_PRECISION)
-        else:
-            z = tile(z_rows, cols, vcols, dv, d, dv)
-            mass = tl.load(masses + cols, mask=cols < d, other=0.0)
+        for r0 in range(0, R, BLOCK_R):
+            r = r0 + tl.arange(0, BLOCK_R)
+            y, w = affine(q32, W, B, state_head, gain, r, R, d, cols, HAS_WEIGHT, PREFIX_PRECISION)
+            z = tile(z_rows, r, vcols, dv, R, dv)
+            mass = tl.load(masses + r, mask=r < R, other=0.0)
             da = tl.dot(do32, tl.trans(z), input_precision=PREFIX_PRECISION)
             da = factor[:, None] * (da - delta[:, None] * mass[None, :])
-            dq += gain * da * slope(gain * q32, ACT)
+            dy = tl.where(r[None, :] < R, da * slope(y, ACT), 0.0)
+            dq += gain * tl.dot(dy, w, input_precision=PREFIX_PRECISION)
 
     inside = (rows[:, None] < q_length) & (cols[None, :] < d)
     row = (batch * heads + head) * q_length + rows
@@ -424,8 +411,7 @@ def feature_prefix_gradient_kernel(
     state_head = tl.program_id(1)
     batch = tl.program_id(2)
     group = heads // state_heads
-    r0 = tl.program_id(0) * BLOCK_R
-    r = r0 + tl.arange(0, BLOCK_R)
+    r = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
     cols = tl.arange(0, D)
     vcols = tl.arange(0, DV)
     one = 1 if HAS_ONE else 0
@@ -449,16 +435,13 @@ def feature_prefix_gradient_kernel(
             factor = tl.where(lse == float("-inf"), 0.0, sign * tl.exp2((level - lse) * LOG2_E))
             weighted = factor[:, None] * do32
             loss = factor * delta
+            y, _ = affine(q32, W, B, state_head, gain, r, R, d, cols, HAS_WEIGHT, PREFIX_PRECISION)
             if HAS_WEIGHT:
-                y, w = first_row_features(q32, W, B, state_head, gain, r0, R, d, cols, D, BLOCK_R,
-                                          PREFIX_PRECISION)  # fmt: skip
                 da = tl.dot(weighted, tl.trans(z), input_precision=PREFIX_PRECISION)
                 dy = (da - loss[:, None] * mass[None, :]) * slope(y, ACT)
                 dy = tl.where(rows[:, None] < q_length, dy, 0.0)
                 dw += gain * tl.dot(tl.trans(dy), q32, input_precision=PREFIX_PRECISION)
                 db += tl.sum(dy, axis=0)
-            else:  # BLOCK_R covers all of the head: one feature per coordinate
-                y = gain * q32
             a = activated(y, ACT)
             dz += tl.dot(tl.trans(a), weighted, input_precision=PREFIX_PRECISION)
             dmass -= tl.sum(a * loss[:, None], axis=0)

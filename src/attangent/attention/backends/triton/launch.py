@@ -257,8 +257,6 @@ def _prefix_gradients(
         )  # fmt: skip
         return [each.sum(dim=0) for each in partial]
     weight, offset, Z, mass, level = call.prefix[-5:]
-    if not flags["HAS_WEIGHT"]:
-        tiles["BLOCK_R"] = flags["D"]  # one feature per coordinate: all of them in one tile
     trained = (weight, offset, Z, mass) if flags["HAS_WEIGHT"] else (Z, mass)
     partial = [torch.empty(q.shape[0], *each.shape, device=q.device) for each in trained]
     targets = partial if flags["HAS_WEIGHT"] else [partial[0], partial[0], *partial]
