@@ -16,6 +16,12 @@ _INTEGERS = {"START": "*i32", "LENGTH": "*i32"}
 _INPUTS = ("Q", "K", "V", "DO", "OUT", "DQ", "DK", "DVALUES")
 _FACTORS = ("scale", "cap", "prefix_cap", "gain")
 _COUNTS = ("R",)
+_TILES = {
+    "forward_kernel": "forward",
+    "decode_kernel": "forward",
+    "query_gradient_kernel": "query",
+    "key_gradient_kernel": "key",
+}
 
 
 class Case(NamedTuple):
@@ -46,16 +52,20 @@ class Binary(NamedTuple):
 
 def cases() -> Iterator[Case]:
     """Yield every kernel with the head sizes, types and prefixes that models use."""
-    for dtype in (torch.bfloat16, torch.float32):
-        for head in (64, 128, 256):
+    from attangent.attention.backends.triton import launch
+
+    for dtype, heads in ((torch.bfloat16, (64, 128, 256)), (torch.float32, (64, 128))):
+        for head in heads:
             for prefix in ("tokens", "learned-elu", "elu"):
                 yield Case("forward_kernel", dtype, head, prefix)
-                yield Case("query_gradient_kernel", dtype, head, prefix)
-            yield Case("key_gradient_kernel", dtype, head, "none")
-            yield Case("token_prefix_gradient_kernel", dtype, head, "tokens")
-            for prefix in ("learned-elu", "elu"):
-                yield Case("feature_prefix_gradient_kernel", dtype, head, prefix)
             yield Case("decode_kernel", dtype, head, "tokens")
+            if launch.supports(head, head, dtype, gradients=True):
+                for prefix in ("tokens", "learned-elu", "elu"):
+                    yield Case("query_gradient_kernel", dtype, head, prefix)
+                yield Case("key_gradient_kernel", dtype, head, "none")
+                yield Case("token_prefix_gradient_kernel", dtype, head, "tokens")
+                for prefix in ("learned-elu", "elu"):
+                    yield Case("feature_prefix_gradient_kernel", dtype, head, prefix)
 
 
 def compile_case(case: Case, target: str) -> Binary:
@@ -91,8 +101,7 @@ def _constants(case: Case, target: str) -> tuple[dict[str, Any], dict[str, int]]
     from attangent.attention.backends.triton import launch, kernels
 
     code, act, has_weight, has_one = launch._KINDS[case.prefix]
-    backward = "gradient" in case.kernel
-    blocks = (launch.backward_blocks if backward else launch.forward_blocks)(case.head, case.head, case.dtype)
+    blocks = launch.blocks_for(_TILES.get(case.kernel, "prefix"), case.head, case.head, case.dtype)
     narrow = case.dtype != torch.float32
     precision = "ieee" if target.startswith("gfx") else "tf32" if narrow else "tf32x3"
     D = launch.padded(case.head)

@@ -9,13 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attangent.attention.backends.triton.launch import prefix_attention, prefix_decode
+from attangent.attention.backends.triton.launch import prefix_attention, prefix_decode, supports
 from attangent.attention.features.base import Affine
 from attangent.attention.features.exponential import Anchors
 from attangent.attention.features.taylor import Taylor
 from attangent.attention.prefix import Prefix, Ragged, query_gain, reflected
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _FLOOR = 1e-20
 """Relative size of an empty virtual token: it keeps its gradient."""
 
@@ -43,17 +42,18 @@ def triton_attention(
 
     The arguments are those of `ntk_attention`, checked.
     """
-    if q.dtype not in DTYPES or max(q.shape[-1], v.shape[-1]) > 256 or 0 in (*q.shape, *k.shape):
-        return None
-    if mask is not None and mask.requires_grad:
+    if 0 in (*q.shape, *k.shape) or (mask is not None and mask.requires_grad):
         return None
     prefix = kernel_prefix(state, scale, q.shape[-1])
     if prefix is None:
         return None
+    trained = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, *prefix.tensors))
+    if not supports(q.shape[-1], v.shape[-1], q.dtype, trained):
+        return None
     bias = None if mask is None else added(mask)
     q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
     cap = softcap or 0.0
-    if q.shape[2] == 1 and prefix.kind == "tokens" and not torch.is_grad_enabled():
+    if q.shape[2] == 1 and prefix.kind == "tokens" and not trained:
         heads = prefix.tensors[4].shape[-1]
         if heads == k.shape[1]:
             return prefix_decode(q, k, v, bias, prefix.tensors, scale, cap, prefix.softcap)[0]

@@ -34,26 +34,40 @@ class Blocks(NamedTuple):
     stages: int
 
 
-def forward_blocks(d: int, dv: int, dtype: torch.dtype) -> Blocks:
-    """Return tiles whose accumulators stay in registers."""
-    wide = max(padded(d), padded(dv))
-    narrow = dtype != torch.float32
-    if wide <= 64:
-        return Blocks(128 if narrow else 64, 64 if narrow else 32, 32, 4, 2)
-    if wide <= 128:
-        return Blocks(64, 64 if narrow else 32, 32 if narrow else 16, 4 if narrow else 8, 2)
-    return Blocks(64 if narrow else 32, 32 if narrow else 16, 16, 8, 1)
+_BLOCKS: dict[str, dict[bool, dict[int, Blocks]]] = {
+    "forward": {
+        True: {64: Blocks(128, 64, 32, 8, 2), 128: Blocks(64, 64, 32, 8, 2), 256: Blocks(32, 32, 16, 8, 1)},
+        False: {64: Blocks(32, 32, 16, 4, 1), 128: Blocks(32, 32, 16, 8, 1)},
+    },
+    "query": {
+        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(16, 32, 16, 8, 1)},
+        False: {64: Blocks(32, 32, 16, 8, 1)},
+    },
+    "key": {
+        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(64, 32, 16, 8, 1)},
+        False: {64: Blocks(32, 32, 16, 8, 1)},
+    },
+    "prefix": {
+        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(16, 32, 16, 8, 1), 256: Blocks(16, 32, 16, 8, 1)},
+        False: {64: Blocks(32, 32, 16, 8, 1)},
+    },
+}
+"""The largest tiles without register spills on sm_80, by kernel, 16-bit inputs and head size."""
 
 
-def backward_blocks(d: int, dv: int, dtype: torch.dtype) -> Blocks:
-    """Return smaller tiles: a backward pass holds two accumulators and two logit tiles."""
-    wide = max(padded(d), padded(dv))
-    narrow = dtype != torch.float32
-    if wide <= 64:
-        return Blocks(64 if narrow else 32, 64 if narrow else 32, 32, 4, 1)
-    if wide <= 128:
-        return Blocks(32, 32, 16, 8, 1)
-    return Blocks(16, 16, 16, 8, 1)
+def blocks_for(kernel: str, d: int, dv: int, dtype: torch.dtype) -> Blocks:
+    """Return the tiles of "forward", "query", "key" or "prefix"."""
+    sizes = _BLOCKS[kernel][dtype != torch.float32]
+    return sizes[max(64, padded(max(d, dv)))]
+
+
+def supports(d: int, dv: int, dtype: torch.dtype, gradients: bool) -> bool:
+    """Return whether the kernels take these head sizes: up to 256, in float32 up to 128 (64 with gradients).
+
+    Three TF32 products per float32 product leave no registers for larger heads.
+    """
+    largest = 256 if dtype != torch.float32 else 64 if gradients else 128
+    return dtype in (torch.float32, torch.bfloat16, torch.float16) and max(d, dv) <= largest
 
 
 def padded(size: int) -> int:
@@ -175,7 +189,7 @@ def prefix_attention(
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     sign = torch.empty_like(lse)
     call = _call(q, k, v, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
-    blocks = forward_blocks(q.shape[3], v.shape[3], q.dtype)
+    blocks = blocks_for("forward", q.shape[3], v.shape[3], q.dtype)
     grid = (triton.cdiv(q.shape[2], blocks.m), q.shape[0] * q.shape[1])
     _launch(kernels.forward_kernel)[grid](
         q, k, v, out, lse, sign, call.bias, *call.prefix, *call.strides, *call.mask_strides, *call.sizes,
@@ -211,25 +225,25 @@ def prefix_attention_backward(
     grad = grad.contiguous()
     delta = (grad.float() * out.float()).sum(dim=-1)
     call = _call(q, k, v, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
-    blocks = backward_blocks(q.shape[3], v.shape[3], q.dtype)
+    head_sizes = q.shape[3], v.shape[3], q.dtype
+    blocks = blocks_for("query", *head_sizes)
     saved = (grad, lse, sign, delta)
-    tiles = {"BLOCK_M": blocks.m, "BLOCK_N": blocks.n, "BLOCK_R": blocks.r, **_options(blocks)}
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     dk = torch.empty(k.shape, dtype=k.dtype, device=q.device)
     dvalues = torch.empty(v.shape, dtype=v.dtype, device=q.device)
-    rows = triton.cdiv(q.shape[2], blocks.m)
-    _launch(kernels.query_gradient_kernel)[rows, q.shape[0] * q.shape[1]](
+    _launch(kernels.query_gradient_kernel)[triton.cdiv(q.shape[2], blocks.m), q.shape[0] * q.shape[1]](
         q, k, v, *saved, dq, call.bias, *call.prefix, *call.strides, *call.mask_strides, *call.sizes,
-        *call.factors, **call.flags, **tiles,
+        *call.factors, **call.flags, BLOCK_M=blocks.m, BLOCK_N=blocks.n, BLOCK_R=blocks.r, **_options(blocks),
     )  # fmt: skip
     heads, token_heads, _, q_length, k_length, _, d, dv = call.sizes
     token_flags = {name: call.flags[name] for name in _TOKEN_FLAGS}
-    columns = triton.cdiv(k.shape[2], blocks.n)
-    del tiles["BLOCK_R"]
-    _launch(kernels.key_gradient_kernel)[columns, k.shape[0] * k.shape[1]](
+    blocks = blocks_for("key", *head_sizes)
+    _launch(kernels.key_gradient_kernel)[triton.cdiv(k.shape[2], blocks.n), k.shape[0] * k.shape[1]](
         q, k, v, *saved, dk, dvalues, call.bias, *call.strides, *call.mask_strides[:-1], heads, token_heads,
-        q_length, k_length, d, dv, *call.factors[:2], **token_flags, **tiles,
+        q_length, k_length, d, dv, *call.factors[:2], **token_flags, BLOCK_M=blocks.m, BLOCK_N=blocks.n,
+        **_options(blocks),
     )  # fmt: skip
+    blocks = blocks_for("prefix", *head_sizes)
     return [dq, dk, dvalues, *_prefix_gradients(q, saved, prefix, kind, call, blocks)]
 
 
