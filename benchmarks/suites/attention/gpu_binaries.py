@@ -54,7 +54,7 @@ def cases() -> Iterator[Case]:
     """Yield every kernel with the head sizes, types and prefixes that models use."""
     from attangent.attention.backends.triton import launch
 
-    for dtype, heads in ((torch.bfloat16, (64, 128, 256)), (torch.float32, (64, 128))):
+    for dtype, heads in ((torch.bfloat16, (64, 128, 256)), (torch.float32, (64,))):
         for head in heads:
             for prefix in ("tokens", "learned-elu", "elu"):
                 yield Case("forward_kernel", dtype, head, prefix)
@@ -113,7 +113,7 @@ def _constants(case: Case, target: str) -> tuple[dict[str, Any], dict[str, int]]
     }  # fmt: skip
     options = {"num_warps": blocks.warps, "num_stages": blocks.stages}
     if case.kernel == "decode_kernel":
-        every["BLOCK_N"] = 64 if D <= 128 else 32
+        every["BLOCK_N"] = launch.decode_block(case.head, case.head)
         options = {"num_warps": 4, "num_stages": 2}
     wanted = inspect.signature(getattr(kernels, case.kernel).fn).parameters
     return {name: value for name, value in every.items() if name in wanted}, options

@@ -36,38 +36,43 @@ class Blocks(NamedTuple):
 
 _BLOCKS: dict[str, dict[bool, dict[int, Blocks]]] = {
     "forward": {
-        True: {64: Blocks(128, 64, 32, 8, 2), 128: Blocks(64, 64, 32, 8, 2), 256: Blocks(32, 32, 16, 8, 1)},
-        False: {64: Blocks(32, 32, 16, 4, 1), 128: Blocks(32, 32, 16, 8, 1)},
+        True: {64: Blocks(128, 64, 32, 8, 2), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(32, 32, 16, 8, 1)},
+        False: {64: Blocks(32, 32, 16, 8, 1)},
     },
     "query": {
-        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(16, 32, 16, 8, 1)},
+        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(32, 32, 16, 8, 1)},
         False: {64: Blocks(32, 32, 16, 8, 1)},
     },
     "key": {
-        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(64, 32, 16, 8, 1)},
+        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(32, 32, 16, 8, 1)},
         False: {64: Blocks(32, 32, 16, 8, 1)},
     },
     "prefix": {
-        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(16, 32, 16, 8, 1), 256: Blocks(16, 32, 16, 8, 1)},
+        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(16, 32, 16, 4, 1)},
         False: {64: Blocks(32, 32, 16, 8, 1)},
     },
 }
-"""The largest tiles without register spills on sm_80, by kernel, 16-bit inputs and head size."""
+"""By kernel, 16-bit inputs and head size: the largest tiles that do not spill on sm_80, 90, 100 and gfx942."""
 
 
 def blocks_for(kernel: str, d: int, dv: int, dtype: torch.dtype) -> Blocks:
     """Return the tiles of "forward", "query", "key" or "prefix"."""
     sizes = _BLOCKS[kernel][dtype != torch.float32]
-    return sizes[max(64, padded(max(d, dv)))]
+    wide = max(64, padded(max(d, dv)))
+    return sizes.get(wide, sizes[max(sizes)])
 
 
 def supports(d: int, dv: int, dtype: torch.dtype, gradients: bool) -> bool:
-    """Return whether the kernels take these head sizes: up to 256, in float32 up to 128 (64 with gradients).
+    """Return whether the kernels run without register spills: head sizes up to 256, up to 128 for gradients.
 
-    Three TF32 products per float32 product leave no registers for larger heads.
+    Float32 needs three TF32 products per product, which leaves registers for forward passes of heads up to 64.
     """
-    largest = 256 if dtype != torch.float32 else 64 if gradients else 128
-    return dtype in (torch.float32, torch.bfloat16, torch.float16) and max(d, dv) <= largest
+    wide = max(d, dv)
+    if INTERPRETED:
+        return wide <= 256 and dtype in (torch.float32, torch.bfloat16, torch.float16)
+    if dtype == torch.float32:
+        return wide <= 64 and not gradients
+    return dtype in (torch.bfloat16, torch.float16) and wide <= (128 if gradients else 256)
 
 
 def padded(size: int) -> int:
@@ -332,7 +337,7 @@ def prefix_decode(
     batch, heads, _, d = q.shape
     token_heads, k_length = k.shape[1:3]
     dv = v.shape[3]
-    block = 64 if max(padded(d), padded(dv)) <= 128 else 32
+    block = decode_block(d, dv)
     splits, per_split = _splits(batch * token_heads, k_length, block)
     prefix_splits = min(8, triton.cdiv(len(prefix[0]), 4 * block)) if prefix else 0
     parts = splits + prefix_splits
@@ -359,6 +364,11 @@ def prefix_decode(
         DV=padded(dv), PARTS=padded(parts), num_warps=4,
     )  # fmt: skip
     return out, lse
+
+
+def decode_block(d: int, dv: int) -> int:
+    """Return how many keys a decoding tile holds."""
+    return 64 if max(padded(d), padded(dv)) <= 64 else 32
 
 
 def _splits(programs: int, length: int, block: int) -> tuple[int, int]:
