@@ -78,7 +78,7 @@ def compile_case(case: Case, target: str) -> Binary:
 
     kernel = getattr(kernels, case.kernel)
     constants, options = _constants(case, target)
-    names = [name for name in inspect.signature(kernel.fn).parameters]
+    names = list(inspect.signature(kernel.fn).parameters)
     signature = {name: "constexpr" if name in constants else _type(name, case.dtype) for name in names}
     arch = TARGETS[target]
     gpu = GPUTarget("hip", arch, 64) if target.startswith("gfx") else GPUTarget("cuda", arch, 32)
@@ -98,7 +98,7 @@ def _type(name: str, dtype: torch.dtype) -> str:
 
 
 def _constants(case: Case, target: str) -> tuple[dict[str, Any], dict[str, int]]:
-    from attangent.attention.backends.triton import launch, kernels
+    from attangent.attention.backends.triton import kernels, launch
 
     code, act, has_weight, has_one = launch._KINDS[case.prefix]
     blocks = launch.blocks_for(_TILES.get(case.kernel, "prefix"), case.head, case.head, case.dtype)

@@ -40,7 +40,7 @@ def resolve_mask(mask: Tensor | None, causal: bool, q: Queries, k: Keys) -> Mask
     if mask is None and not causal and columns:
         return Mask()
     if mask is not None:
-        mask = _checked(mask, (*q.shape[:3], columns), q.device)
+        mask = checked_mask(mask, (*q.shape[:3], columns), q.device)
     if columns == 0:
         return Mask(empty=torch.ones(1, 1, rows, dtype=torch.bool, device=q.device))
     if mask is None and (not causal or rows == 1):
@@ -53,7 +53,7 @@ def resolve_mask(mask: Tensor | None, causal: bool, q: Queries, k: Keys) -> Mask
     return _from_seen(mask, seen, q)
 
 
-def _checked(mask: Tensor, shape: tuple[int, ...], device: torch.device) -> Tensor:
+def checked_mask(mask: Tensor, shape: tuple[int, ...], device: torch.device) -> Tensor:
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
         raise AttangentError(
             f"mask is {describe(mask)}, expected a boolean tensor (True: visible) or one added to the logits"

@@ -17,7 +17,8 @@ from attangent.attention.backends.cpu.quick import quick_attention
 from attangent.attention.backends.torch.fused import fused_attention
 from attangent.attention.backends.torch.portable import portable_attention
 from attangent.attention.backends.torch.tokens import fused_for
-from attangent.attention.masks import resolve_mask
+from attangent.attention.backends.triton import is_installed
+from attangent.attention.masks import checked_mask, resolve_mask
 from attangent.attention.prefix import Prefix, PrefixWeights, Ragged, joined_heads
 
 
@@ -81,6 +82,10 @@ def ntk_attention(
 
 def _attend_groups(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Any, *options: Any) -> Tensor:
     """Attend to heads of similar size together if their states differ in size, else to all at once."""
+    if q.is_cuda and is_installed():
+        out = _attend_on_gpu(q, k, v, state, mask, *options)
+        if out is not None:
+            return out
     if not isinstance(state, Ragged):
         return _attend(q, k, v, state, mask, *options)
     check_tokens(q, k, v)
@@ -93,6 +98,21 @@ def _attend_groups(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Any, *o
         inputs = q[:, queries], k[:, keys], v[:, keys], prefix
         outs.append(_attend(*inputs, group.masked(mask), *options))
     return joined_heads(outs, groups)
+
+
+def _attend_on_gpu(
+    q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Tensor | None, *options: Any
+) -> Tensor | None:
+    from attangent.attention.backends.triton.attention import triton_attention
+
+    causal, scale, dropout, softcap, _ = options
+    check_tokens(q, k, v)
+    if check_dropout(dropout) > 0:
+        return None
+    scale = check_scale(scale, q.shape[-1])
+    if mask is not None:
+        mask = checked_mask(mask, (*q.shape[:3], k.shape[2]), q.device)
+    return triton_attention(q, k, v, state, mask, bool(causal), scale, check_softcap(softcap))
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Tensor | None, *options: Any) -> Tensor:

@@ -5,7 +5,7 @@ import torch
 
 from attangent.attention import ntk_attention
 from attangent.attention.backends.torch import fused
-from attangent.attention.backends.torch.tokens import CpuFlash, CudaEfficient, GradientRows
+from attangent.attention.backends.torch.tokens import CpuFlash
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import make_mask, make_state, normal, tokens
 
@@ -43,24 +43,6 @@ def test_any_attention_that_keeps_the_contract_gives_the_same_attention(name):
     upstream = normal(2, 2, 4, 3, seed=5)
     for ours, theirs in zip(*(torch.autograd.grad(out, inputs, upstream) for out in outs), strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("kind", ["none", "bool-keys", "added-rows"])
-@pytest.mark.parametrize("causal", [False, True])
-def test_cuda_operators_take_what_they_are_given_and_return_fitting_shapes(kind, causal):
-    """On the shape functions of the operators: there is no GPU in the tests."""
-    shapes = (2, 4, 5, 16), (2, 2, 7, 16), (2, 2, 7, 24)
-    q, k, v = (torch.empty(shape, device="meta", dtype=torch.float16) for shape in shapes)
-    Z, mass = torch.empty(2, 16, 24, device="meta"), torch.empty(2, 16, device="meta")
-    mask = make_mask(kind, 2, 4, 5, 7)
-    resolved = resolve_mask(None if mask is None else mask.to("meta"), causal, q, k)
-    call = fused.FusedCall(CudaEfficient(), make_state("elu", 16, 2).features, resolved, 0.25, 60.0)
-    out, total, sign, saved = fused.forward(call, q, k, v, Z, mass)
-    assert (out.shape, out.dtype, total.shape) == ((2, 4, 5, 24), torch.float16, (2, 4, 5))
-    inputs = [q, k, v, Z, mass]
-    rows = GradientRows(q, out, total, sign, torch.empty_like(out), None)
-    grads = fused.backward(call, inputs, [True] * 5, rows, saved)
-    assert [(g.shape, g.dtype) for g in grads] == [(t.shape, t.dtype) for t in inputs]
 
 
 def test_only_wanted_gradients_are_computed():

@@ -7,8 +7,6 @@ tokens and prefix together, it therefore returns the exact gradients of the toke
 from typing import Any, NamedTuple, Protocol
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from attangent.attention.masks import Mask
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, Values
@@ -83,64 +81,7 @@ class CpuFlash:
         )
 
 
-class CudaEfficient:
-    """PyTorch's memory-efficient attention for CUDA; key heads are repeated and their gradients summed.
-
-    Written against the operators' schemas and checked on their shape functions; not yet run on a GPU.
-    """
-
-    _dtypes = (torch.float32, torch.bfloat16, torch.float16)
-
-    def supports(self, q: Queries, k: Keys, v: Values) -> bool:
-        return q.dtype in self._dtypes and q.shape[-1] % 8 == 0 and v.shape[-1] % 8 == 0
-
-    def forward(self, q: Queries, k: Keys, v: Values, mask: Mask, scale: float) -> TokenPass:
-        wide_k = _repeated(k, q)
-        bias = _aligned_bias(mask.bias, q, k)
-        out, lse, seed, offset = _aten._scaled_dot_product_efficient_attention(
-            q, wide_k, _repeated(v, q), bias, True, 0.0, mask.causal, scale=scale
-        )
-        if mask.empty is not None:
-            out = out.masked_fill(mask.empty.unsqueeze(-1), 0)
-        return out, lse[..., : q.shape[-2]], (lse, seed, offset)
-
-    def backward(
-        self, grad: Outputs, q: Queries, tokens: KeyValues, out: Outputs, lse: RowNumbers, saved: Any
-    ) -> Gradients:
-        k, v, mask, scale = tokens
-        padded, seed, offset = saved
-        # the operator expects its own padding of the rows; inf gives padded rows no weight
-        lse = F.pad(lse, (0, padded.shape[-1] - lse.shape[-1]), value=torch.inf)
-        wide_k = _repeated(k, q)
-        wide_v = _repeated(v, q)
-        bias = _aligned_bias(mask.bias, q, k)
-        wanted = [True, True, True, False]
-        grad_q, grad_k, grad_v, _ = _aten._scaled_dot_product_efficient_attention_backward(
-            grad, q, wide_k, wide_v, bias, out, lse, seed, offset, 0.0, wanted, mask.causal, scale=scale
-        )
-        return grad_q, _summed(grad_k, k), _summed(grad_v, v)
-
-
-def _repeated(tensor: Tensor, q: Queries) -> Tensor:
-    return tensor.repeat_interleave(q.shape[1] // tensor.shape[1], dim=1)
-
-
-def _summed(grad: Tensor, tensor: Tensor) -> Tensor:
-    return grad.unflatten(1, (tensor.shape[1], -1)).sum(dim=2)
-
-
-def _aligned_bias(bias: Tensor | None, q: Queries, k: Keys) -> Tensor | None:
-    """Expand the bias to (B, H, Lq, Lk) with rows that start at multiples of 16 entries."""
-    if bias is None:
-        return None
-    length = k.shape[-2]
-    bias = bias.expand(*bias.shape[:-1], length)
-    padded = F.pad(bias, (0, -length % 16))
-    return padded[..., :length].expand(*q.shape[:3], length)
-
-
-# The fused attention of each type of device.
-FUSED: dict[str, FusedTokens] = {"cpu": CpuFlash(), "cuda": CudaEfficient()}
+FUSED: dict[str, FusedTokens] = {"cpu": CpuFlash()}
 
 
 def fused_for(q: Queries, k: Keys, v: Values, mask: Mask) -> FusedTokens | None:

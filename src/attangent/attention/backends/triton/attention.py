@@ -136,5 +136,3 @@ def row_prefixes(states: list[Ragged]) -> KernelPrefix:
     length = torch.stack([parts[id(s)].tensors[5] for s in states])  # type: ignore[union-attr]
     softcap = next(part.softcap for part in parts.values() if part is not None)
     return KernelPrefix("tokens", [*joined, start.to(torch.int32), length], softcap=softcap)
-
-

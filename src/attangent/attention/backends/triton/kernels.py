@@ -26,6 +26,15 @@ LN_2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
+def product(a, b, PRECISION: tl.constexpr):
+    """Return the matrix product; Triton's interpreter would multiply the bits of bfloat16."""
+    if PRECISION == "interpreted":
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    else:  # noqa: RET505, a branch that is chosen at compile time
+        return tl.dot(a, b, input_precision=PRECISION)
+
+
+@triton.jit
 def tanh(x):
     """Return tanh(x); a series near 0, where the quotient of exponentials cancels."""
     e = tl.exp2(tl.abs(x) * (-2.0 * LOG2_E))
@@ -41,8 +50,7 @@ def capped(s, cap, SOFTCAP: tl.constexpr):
     if SOFTCAP:
         t = tanh(s / cap)
         return cap * t, 1.0 - t * t
-    else:
-        return s, s * 0.0 + 1.0
+    return s, s * 0.0 + 1.0
 
 
 @triton.jit
@@ -50,10 +58,9 @@ def activated(y, ACT: tl.constexpr):
     """Return act(y): elu(y) + 1, gelu(y) or y."""
     if ACT == ELU:
         return tl.where(y > 0, y + 1.0, tl.exp2(tl.minimum(y, 0.0) * LOG2_E))
-    elif ACT == GELU:
+    if ACT == GELU:
         return 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
-    else:
-        return y
+    return y
 
 
 @triton.jit
@@ -61,11 +68,10 @@ def slope(y, ACT: tl.constexpr):
     """Return act'(y)."""
     if ACT == ELU:
         return tl.exp2(tl.minimum(y, 0.0) * LOG2_E)
-    elif ACT == GELU:
+    if ACT == GELU:
         density = 0.3989422804014327 * tl.exp2(y * y * (-0.5 * LOG2_E))
         return 0.5 * (1.0 + tl.erf(y * 0.7071067811865476)) + y * density
-    else:
-        return y * 0.0 + 1.0
+    return y * 0.0 + 1.0
 
 
 @triton.jit
@@ -99,7 +105,7 @@ def online(s2, v, share, acc, total, top, PRECISION: tl.constexpr):
     base = tl.where(new_top == float("-inf"), 0.0, new_top)
     p = tl.exp2(s2 - base[:, None])
     shrink = tl.exp2(top - base)
-    acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+    acc = acc * shrink[:, None] + product(p.to(v.dtype), v, PRECISION)
     return acc, total * shrink + tl.sum(p * share, axis=1), new_top
 
 
@@ -109,11 +115,11 @@ def affine(q, W, B, head, gain, r, R, d, cols, HAS_WEIGHT: tl.constexpr, PRECISI
     if HAS_WEIGHT:
         w = tile(W + head * R * d, r, cols, d, R, d)
         b = tl.load(B + head * R + r, mask=r < R, other=0.0)
-        y = gain * tl.dot(q, tl.trans(w), input_precision=PRECISION) + b[None, :]
+        y = gain * product(q, tl.trans(w), PRECISION) + b[None, :]
     else:
         # a product with the identity picks columns of q: register tiles cannot be sliced
         w = (r[:, None] == cols[None, :]).to(tl.float32)
-        y = gain * tl.dot(q, tl.trans(w), input_precision=PRECISION)
+        y = gain * product(q, tl.trans(w), PRECISION)
     return y, w
 
 
@@ -151,8 +157,10 @@ def forward_kernel(
     for n0 in range(0, end, BLOCK_N):
         n = n0 + tl.arange(0, BLOCK_N)
         k = tile(keys, n, cols, stride_kn, k_length, d)
-        s, _ = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
-        s = visible_logits(s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL, HAS_BIAS)
+        s, _ = capped(scale * product(q, tl.trans(k), PRECISION), cap, SOFTCAP)
+        s = visible_logits(
+            s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL, HAS_BIAS
+        )
         v = tile(values, n, vcols, stride_vn, k_length, dv)
         acc, total, top = online(s * LOG2_E, v, 1.0, acc, total, top, PRECISION)
 
@@ -163,9 +171,7 @@ def forward_kernel(
         for r0 in range(0, count, BLOCK_R):
             r = r0 + tl.arange(0, BLOCK_R)
             c = tile(C + start * d, r, cols, d, count, d)
-            s, _ = capped(
-                scale * tl.dot(q32, tl.trans(c), input_precision=PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP
-            )
+            s, _ = capped(scale * product(q32, tl.trans(c), PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP)
             s += tl.load(LOG_SIZE + start + r, mask=r < count, other=float("-inf"))[None, :]
             u = tile(U + start * dv, r, vcols, dv, count, dv)
             share = tl.load(SHARE + start + r, mask=r < count, other=0.0)
@@ -190,7 +196,7 @@ def forward_kernel(
             a = tl.where(r[None, :] < R, activated(y, ACT), 0.0)
             z = tile(z_rows + one * dv, r, vcols, dv, R, dv)
             mass = tl.load(masses + one + r, mask=r < R, other=0.0)
-            above += tl.dot(a, z, input_precision=PREFIX_PRECISION)
+            above += product(a, z, PREFIX_PRECISION)
             below += tl.sum(a * mass[None, :], axis=1)
         acc = acc * shrink[:, None] + factor[:, None] * above
         total = total * shrink + factor * below
@@ -215,8 +221,8 @@ def probabilities(s, lse, sign):
 
 
 @triton.jit
-def row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb, stride_qh, stride_qm,
-               q_length, d, dv):  # fmt: skip
+def row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb, stride_qh,
+               stride_qm, q_length, d, dv):  # fmt: skip
     """Load q, the gradient of the output, lse and delta = sum(do * out) of a tile of rows."""
     q = tile(Q + batch * stride_qb + head * stride_qh, rows, cols, stride_qm, q_length, d)
     row = (batch * heads + head) * q_length
@@ -247,8 +253,11 @@ def query_gradient_kernel(
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     cols = tl.arange(0, D)
     vcols = tl.arange(0, DV)
-    q, do, lse, sign, delta = row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb,
-                                   stride_qh, stride_qm, q_length, d, dv)  # fmt: skip
+    q, do, lse, sign, delta = row_inputs(
+        Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb, stride_qh,
+        stride_qm,
+        q_length, d, dv,
+    )  # fmt: skip
     keys = K + batch * stride_kb + token_head * stride_kh
     values = V + batch * stride_vb + token_head * stride_vh
     bias = BIAS + batch * stride_bias_b + head * stride_bias_h
@@ -260,12 +269,14 @@ def query_gradient_kernel(
     for n0 in range(0, end, BLOCK_N):
         n = n0 + tl.arange(0, BLOCK_N)
         k = tile(keys, n, cols, stride_kn, k_length, d)
-        s, cap_slope = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
-        s = visible_logits(s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL, HAS_BIAS)
+        s, cap_slope = capped(scale * product(q, tl.trans(k), PRECISION), cap, SOFTCAP)
+        s = visible_logits(
+            s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL, HAS_BIAS
+        )
         v = tile(values, n, vcols, stride_vn, k_length, dv)
-        dp = tl.dot(do.to(v.dtype), tl.trans(v), input_precision=PRECISION)
+        dp = product(do.to(v.dtype), tl.trans(v), PRECISION)
         ds = probabilities(s, lse, sign) * (dp - delta[:, None]) * cap_slope
-        dq += scale * tl.dot(ds.to(k.dtype), k, input_precision=PRECISION)
+        dq += scale * product(ds.to(k.dtype), k, PRECISION)
 
     if PREFIX == TOKENS:
         start = tl.load(START + batch * stride_start_b + state_head)
@@ -276,14 +287,14 @@ def query_gradient_kernel(
             r = r0 + tl.arange(0, BLOCK_R)
             c = tile(C + start * d, r, cols, d, count, d)
             s, cap_slope = capped(
-                scale * tl.dot(q32, tl.trans(c), input_precision=PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP
+                scale * product(q32, tl.trans(c), PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP
             )
             s += tl.load(LOG_SIZE + start + r, mask=r < count, other=float("-inf"))[None, :]
             u = tile(U + start * dv, r, vcols, dv, count, dv)
             share = tl.load(SHARE + start + r, mask=r < count, other=0.0)
-            dp = tl.dot(do32, tl.trans(u), input_precision=PREFIX_PRECISION)
+            dp = product(do32, tl.trans(u), PREFIX_PRECISION)
             ds = probabilities(s, lse, sign) * (dp - delta[:, None] * share[None, :]) * cap_slope
-            dq += scale * tl.dot(ds, c, input_precision=PREFIX_PRECISION)
+            dq += scale * product(ds, c, PREFIX_PRECISION)
     elif PREFIX == FEATURES:
         level = tl.load(LEVEL + state_head)
         factor = tl.where(lse == float("-inf"), 0.0, sign * tl.exp2((level - lse) * LOG2_E))
@@ -297,10 +308,10 @@ def query_gradient_kernel(
             y, w = affine(q32, W, B, state_head, gain, r, R, d, cols, HAS_WEIGHT, PREFIX_PRECISION)
             z = tile(z_rows, r, vcols, dv, R, dv)
             mass = tl.load(masses + r, mask=r < R, other=0.0)
-            da = tl.dot(do32, tl.trans(z), input_precision=PREFIX_PRECISION)
+            da = product(do32, tl.trans(z), PREFIX_PRECISION)
             da = factor[:, None] * (da - delta[:, None] * mass[None, :])
             dy = tl.where(r[None, :] < R, da * slope(y, ACT), 0.0)
-            dq += gain * tl.dot(dy, w, input_precision=PREFIX_PRECISION)
+            dq += gain * product(dy, w, PREFIX_PRECISION)
 
     inside = (rows[:, None] < q_length) & (cols[None, :] < d)
     row = (batch * heads + head) * q_length + rows
@@ -331,21 +342,24 @@ def key_gradient_kernel(
     first = 0
     if CAUSAL:  # queries before this row see none of these keys
         first = tl.maximum(tl.program_id(0) * BLOCK_N - (k_length - q_length), 0) // BLOCK_M * BLOCK_M
-    for member in range(0, group):
+    for member in range(group):
         head = token_head * group + member
         bias = BIAS + batch * stride_bias_b + head * stride_bias_h
         for m0 in range(first, q_length, BLOCK_M):
             rows = m0 + tl.arange(0, BLOCK_M)
-            q, do, lse, sign, delta = row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols,
-                                           stride_qb, stride_qh, stride_qm, q_length, d, dv)  # fmt: skip
-            s, cap_slope = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
+            q, do, lse, sign, delta = row_inputs(
+                Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb, stride_qh,
+                stride_qm,
+                q_length, d, dv,
+            )  # fmt: skip
+            s, cap_slope = capped(scale * product(q, tl.trans(k), PRECISION), cap, SOFTCAP)
             s = visible_logits(s, rows, n, bias, stride_bias_m, stride_bias_n, q_length, k_length, CAUSAL,
                                HAS_BIAS)  # fmt: skip
             p = probabilities(s, lse, sign)
-            dvalues += tl.dot(tl.trans(p.to(do.dtype)), do, input_precision=PRECISION)
-            dp = tl.dot(do.to(v.dtype), tl.trans(v), input_precision=PRECISION)
+            dvalues += product(tl.trans(p.to(do.dtype)), do, PRECISION)
+            dp = product(do.to(v.dtype), tl.trans(v), PRECISION)
             ds = p * (dp - delta[:, None]) * cap_slope
-            dk += scale * tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision=PRECISION)
+            dk += scale * product(tl.trans(ds.to(q.dtype)), q, PRECISION)
     row = (batch * token_heads + token_head) * k_length + n
     tl.store(DK + row[:, None] * d + cols[None, :], dk.to(DK.dtype.element_ty),
              mask=(n[:, None] < k_length) & (cols[None, :] < d))  # fmt: skip
@@ -376,23 +390,26 @@ def token_prefix_gradient_kernel(
     dc = tl.zeros([BLOCK_R, D], tl.float32)
     du = tl.zeros([BLOCK_R, DV], tl.float32)
     dshare = tl.zeros([BLOCK_R], tl.float32)
-    for member in range(0, group):
+    for member in range(group):
         head = state_head * group + member
         for m0 in range(0, q_length, BLOCK_M):
             rows = m0 + tl.arange(0, BLOCK_M)
-            q, do, lse, sign, delta = row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols,
-                                           stride_qb, stride_qh, stride_qm, q_length, d, dv)  # fmt: skip
+            q, do, lse, sign, delta = row_inputs(
+                Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb, stride_qh,
+                stride_qm,
+                q_length, d, dv,
+            )  # fmt: skip
             q32 = q.to(tl.float32)
             do32 = do.to(tl.float32)
             s, cap_slope = capped(
-                scale * tl.dot(q32, tl.trans(c), input_precision=PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP
+                scale * product(q32, tl.trans(c), PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP
             )
             p = probabilities(s + log_size[None, :], lse, sign)
-            du += tl.dot(tl.trans(p), do32, input_precision=PREFIX_PRECISION)
-            dp = tl.dot(do32, tl.trans(u), input_precision=PREFIX_PRECISION)
+            du += product(tl.trans(p), do32, PREFIX_PRECISION)
+            dp = product(do32, tl.trans(u), PREFIX_PRECISION)
             dshare -= tl.sum(p * delta[:, None], axis=0)
             ds = p * (dp - delta[:, None] * share[None, :])
-            dc += scale * tl.dot(tl.trans(ds * cap_slope), q32, input_precision=PREFIX_PRECISION)
+            dc += scale * product(tl.trans(ds * cap_slope), q32, PREFIX_PRECISION)
     row = batch * tokens + start + r
     inside = r[:, None] < count
     tl.store(DC + row[:, None] * d + cols[None, :], dc, mask=inside & (cols[None, :] < d))
@@ -424,12 +441,15 @@ def feature_prefix_gradient_kernel(
     dmass_one = 0.0
     dw = tl.zeros([BLOCK_R, D], tl.float32)
     db = tl.zeros([BLOCK_R], tl.float32)
-    for member in range(0, group):
+    for member in range(group):
         head = state_head * group + member
         for m0 in range(0, q_length, BLOCK_M):
             rows = m0 + tl.arange(0, BLOCK_M)
-            q, do, lse, sign, delta = row_inputs(Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols,
-                                           stride_qb, stride_qh, stride_qm, q_length, d, dv)  # fmt: skip
+            q, do, lse, sign, delta = row_inputs(
+                Q, DO, LSE, SIGN, DELTA, batch, head, heads, rows, cols, vcols, stride_qb, stride_qh,
+                stride_qm,
+                q_length, d, dv,
+            )  # fmt: skip
             q32 = q.to(tl.float32)
             do32 = do.to(tl.float32)
             factor = tl.where(lse == float("-inf"), 0.0, sign * tl.exp2((level - lse) * LOG2_E))
@@ -437,13 +457,13 @@ def feature_prefix_gradient_kernel(
             loss = factor * delta
             y, _ = affine(q32, W, B, state_head, gain, r, R, d, cols, HAS_WEIGHT, PREFIX_PRECISION)
             if HAS_WEIGHT:
-                da = tl.dot(weighted, tl.trans(z), input_precision=PREFIX_PRECISION)
+                da = product(weighted, tl.trans(z), PREFIX_PRECISION)
                 dy = (da - loss[:, None] * mass[None, :]) * slope(y, ACT)
                 dy = tl.where(rows[:, None] < q_length, dy, 0.0)
-                dw += gain * tl.dot(tl.trans(dy), q32, input_precision=PREFIX_PRECISION)
+                dw += gain * product(tl.trans(dy), q32, PREFIX_PRECISION)
                 db += tl.sum(dy, axis=0)
             a = activated(y, ACT)
-            dz += tl.dot(tl.trans(a), weighted, input_precision=PREFIX_PRECISION)
+            dz += product(tl.trans(a), weighted, PREFIX_PRECISION)
             dmass -= tl.sum(a * loss[:, None], axis=0)
             if HAS_ONE:
                 dz_one += tl.sum(weighted, axis=0)
@@ -452,7 +472,7 @@ def feature_prefix_gradient_kernel(
     inside = r[:, None] < R
     tl.store(DZ + (at + one + r)[:, None] * dv + vcols[None, :], dz, mask=inside & (vcols[None, :] < dv))
     tl.store(DMASS + at + one + r, dmass, mask=r < R)
-    if HAS_ONE:
+    if HAS_ONE:  # noqa: SIM102, a constant and a run-time condition
         if tl.program_id(0) == 0:
             tl.store(DZ + at * dv + vcols, dz_one, mask=vcols < dv)
             tl.store(DMASS + at, dmass_one)
@@ -466,8 +486,8 @@ def feature_prefix_gradient_kernel(
 def decode_kernel(
     Q, K, V, PARTIAL, TOTAL, TOP, BIAS, C, U, SHARE, LOG_SIZE, START, LENGTH,
     stride_qb, stride_qh, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_bias_b,
-    stride_bias_h, stride_bias_n, stride_start_b, heads, token_heads, k_length, per_split, splits, prefix_splits, d, dv, scale, cap,
-    prefix_cap,
+    stride_bias_h, stride_bias_n, stride_start_b, heads, token_heads, k_length, per_split, splits,
+    prefix_splits, d, dv, scale, cap, prefix_cap,
     D: tl.constexpr, DV: tl.constexpr, GROUP: tl.constexpr, BLOCK_N: tl.constexpr,
     HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr, PREFIX: tl.constexpr, PREFIX_SOFTCAP: tl.constexpr,
     PRECISION: tl.constexpr, PREFIX_PRECISION: tl.constexpr,
@@ -493,7 +513,7 @@ def decode_kernel(
         for n0 in range(split * per_split, end, BLOCK_N):
             n = n0 + tl.arange(0, BLOCK_N)
             k = tile(K + batch * stride_kb + token_head * stride_kh, n, cols, stride_kn, end, d)
-            s, _ = capped(scale * tl.dot(q, tl.trans(k), input_precision=PRECISION), cap, SOFTCAP)
+            s, _ = capped(scale * product(q, tl.trans(k), PRECISION), cap, SOFTCAP)
             if HAS_BIAS:
                 head = token_head * members + rows
                 at = BIAS + batch * stride_bias_b + head[:, None] * stride_bias_h + n[None, :] * stride_bias_n
@@ -511,9 +531,7 @@ def decode_kernel(
         for r0 in range(first, tl.minimum(first + per_program, count), BLOCK_N):
             r = r0 + tl.arange(0, BLOCK_N)
             c = tile(C + start * d, r, cols, d, count, d)
-            s, _ = capped(
-                scale * tl.dot(q32, tl.trans(c), input_precision=PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP
-            )
+            s, _ = capped(scale * product(q32, tl.trans(c), PREFIX_PRECISION), prefix_cap, PREFIX_SOFTCAP)
             s += tl.load(LOG_SIZE + start + r, mask=r < count, other=float("-inf"))[None, :]
             u = tile(U + start * dv, r, vcols, dv, count, dv)
             share = tl.load(SHARE + start + r, mask=r < count, other=0.0)

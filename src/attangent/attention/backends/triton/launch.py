@@ -52,7 +52,7 @@ _BLOCKS: dict[str, dict[bool, dict[int, Blocks]]] = {
         False: {64: Blocks(32, 32, 16, 8, 1)},
     },
 }
-"""By kernel, 16-bit inputs and head size: the largest tiles that do not spill on sm_80, 90, 100 and gfx942."""
+"""By kernel, 16-bit inputs and head size: the largest tiles without spills on sm_80, 90, 100 and gfx942."""
 
 
 def blocks_for(kernel: str, d: int, dv: int, dtype: torch.dtype) -> Blocks:
@@ -65,7 +65,7 @@ def blocks_for(kernel: str, d: int, dv: int, dtype: torch.dtype) -> Blocks:
 def supports(d: int, dv: int, dtype: torch.dtype, gradients: bool) -> bool:
     """Return whether the kernels run without register spills: head sizes up to 256, up to 128 for gradients.
 
-    Float32 needs three TF32 products per product, which leaves registers for forward passes of heads up to 64.
+    Float32 needs three TF32 products per product; registers suffice for forward passes of heads up to 64.
     """
     wide = max(d, dv)
     if INTERPRETED:
@@ -82,7 +82,9 @@ def padded(size: int) -> int:
 
 def precisions(dtype: torch.dtype) -> tuple[str, str]:
     """Return how products of tokens and of the prefix, which is float32, use the tensor cores."""
-    if INTERPRETED or torch.version.hip:
+    if INTERPRETED:
+        return "interpreted", "interpreted"
+    if torch.version.hip:
         return "ieee", "ieee"
     # three TF32 products give float32 accuracy on tensor cores; one is finer than bfloat16 inputs
     return ("tf32x3", "tf32x3") if dtype == torch.float32 else ("tf32", "tf32")
@@ -281,8 +283,9 @@ def _prefix_gradients(
     targets = partial if flags["HAS_WEIGHT"] else [partial[0], partial[0], *partial]
     grid = (triton.cdiv(rows, tiles["BLOCK_R"]), state_heads, q.shape[0])
     _launch(kernels.feature_prefix_gradient_kernel)[grid](
-        q, *saved, weight, offset, Z, mass, level, *targets, *q.stride()[:3], heads, state_heads, q_length, rows,
-        d, dv, call.factors[3], ACT=flags["ACT"], HAS_WEIGHT=flags["HAS_WEIGHT"], HAS_ONE=flags["HAS_ONE"],
+        q, *saved, weight, offset, Z, mass, level, *targets, *q.stride()[:3], heads, state_heads, q_length,
+        rows, d, dv, call.factors[3], ACT=flags["ACT"], HAS_WEIGHT=flags["HAS_WEIGHT"],
+        HAS_ONE=flags["HAS_ONE"],
         **shared, **tiles,
     )  # fmt: skip
     return [each.sum(dim=0) for each in partial]
@@ -297,9 +300,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _gradients(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
     q, k, v, out, lse, sign, bias, *prefix = ctx.saved_tensors
-    dq, dk, dv, *of_prefix = prefix_attention_backward(
-        grad, q, k, v, out, lse, sign, bias, prefix, *ctx.rest
-    )
+    dq, dk, dv, *of_prefix = prefix_attention_backward(grad, q, k, v, out, lse, sign, bias, prefix, *ctx.rest)
     # log sizes, offsets and levels are not trained
     padding: list[Any] = [None] * (len(prefix) - len(of_prefix))
     return dq, dk, dv, None, [*of_prefix, *padding], *([None] * len(ctx.rest))
@@ -377,3 +378,14 @@ def _splits(programs: int, length: int, block: int) -> tuple[int, int]:
     tiles = max(1, math.ceil(length / block))
     per_split = math.ceil(tiles / min(wanted, tiles)) * block
     return max(1, math.ceil(length / per_split)), per_split
+
+
+@prefix_attention.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    rows = q.new_empty(q.shape[:3], dtype=torch.float32)
+    return q.new_empty(*q.shape[:3], v.shape[3]), rows, torch.empty_like(rows)
+
+
+@prefix_decode.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return q.new_empty(*q.shape[:3], v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
