@@ -161,7 +161,7 @@ def test_a_disk_that_is_full_leaves_the_earlier_forecast(many, monkeypatch):
     out.write_text("earlier")
     monkeypatch.setattr(pd.DataFrame, "to_csv", half)
     done = run("forecast", many, *MANY, "--horizon", 2, "--out", out)
-    assert "No space left on device; free some room" in str(done.exception)
+    assert "No space left on device; free disk space" in str(done.exception)
     assert out.read_text() == "earlier"
     assert not list(many.parent.glob(".*.partial*"))
 

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attangent.forecast.data.calendar import Step, _in_zone, find_step, parse_dates, period_of
+from attangent.forecast.data.calendar import TimeStep, _in_zone, find_step, parse_dates, period_of
 
 
 def test_times_with_an_offset_keep_it():
@@ -59,7 +59,7 @@ def test_steps_of_pandas_frequencies(frequency, kind, period, zone):
 
 def test_numbers_and_a_gap():
     step = find_step(pd.Index([0, 5, 10, 20, 0, 5]), np.array([True, True, True, False, True]))
-    assert step == Step("number", 5)
+    assert step == TimeStep("number", 5)
     assert step.apart(20, np.array([1, 2])).tolist() == [25, 30]
     assert step.period() == 1
     assert find_step(pd.Index([1, 2]), np.array([False])) is None
@@ -69,6 +69,6 @@ def test_the_calendar_decides_and_numbers_are_looked_at():
     rng = np.random.default_rng(0)
     season = [np.tile(rng.normal(size=6), 20) + 0.1 * rng.normal(size=120) for _ in range(5)]
     noise = [rng.normal(size=120) for _ in range(5)]
-    assert period_of(season, Step("months", 1)) == 12
-    assert period_of(season, Step("number", 1)) == 6
-    assert period_of(noise, Step("number", 1)) == 1
+    assert period_of(season, TimeStep("months", 1)) == 12
+    assert period_of(season, TimeStep("number", 1)) == 6
+    assert period_of(noise, TimeStep("number", 1)) == 1

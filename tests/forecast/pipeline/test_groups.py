@@ -3,7 +3,7 @@ import pytest
 
 from attangent import AttangentError
 from attangent._core.progress import Bars
-from attangent.forecast.data.calendar import Step
+from attangent.forecast.data.calendar import TimeStep
 from attangent.forecast.data.series import SeriesColumns, SeriesSet
 from attangent.forecast.pipeline import groups
 from attangent.forecast.pipeline.combination import PanelRequest
@@ -17,7 +17,7 @@ from attangent.forecast.pipeline.groups import (
 )
 
 SERIES = [10 + np.random.default_rng(k).normal(size=20 + k % 7) for k in range(11)]
-SET = SeriesSet(list(range(11)), SERIES, [0] * 11, Step("number", 1), SeriesColumns())
+SET = SeriesSet(list(range(11)), SERIES, [0] * 11, TimeStep("number", 1), SeriesColumns())
 REQUEST = PanelRequest(3, 4, (0.1, 0.9))
 
 

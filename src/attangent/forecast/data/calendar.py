@@ -148,7 +148,7 @@ def _minutes(offset: str) -> int:
 
 
 @dataclass(frozen=True)
-class Step:
+class TimeStep:
     """The time between two values of a series.
 
     Times with a zone keep it: steps of a day or more follow local time, shorter ones elapsed time.
@@ -225,7 +225,7 @@ class Step:
         return times.tz_localize(start.tz, ambiguous=first, nonexistent="shift_forward")
 
 
-def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> Step | None:
+def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> TimeStep | None:
     """Return the step of most neighbouring times, or None if no two belong to one series.
 
     Args:
@@ -235,7 +235,7 @@ def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> Step | None:
     if not same_series.any():
         return None
     if not isinstance(times, pd.DatetimeIndex):
-        return Step("number", int(max(1, _usual(np.diff(times.to_numpy(dtype=np.int64))[same_series]))))
+        return TimeStep("number", int(max(1, _usual(np.diff(times.to_numpy(dtype=np.int64))[same_series]))))
     # Without its frequency: pandas would count the end of a business month as the end of a month.
     clock = pd.DatetimeIndex(times.tz_localize(None).to_numpy())
     elapsed = np.diff(times.as_unit("ns").asi8)[same_series]
@@ -246,11 +246,11 @@ def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> Step | None:
     usual = _usual(by_clock) if _usual(by_clock) % DAY == 0 else _usual(elapsed)
     midnight = bool((clock == clock.normalize()).all())
     if usual == DAY and midnight and (clock.day_of_week < 5).all() and (by_clock == 3 * DAY).any():
-        return Step("weekdays", 1)
-    return Step("fixed", int(max(1, usual)))
+        return TimeStep("weekdays", 1)
+    return TimeStep("fixed", int(max(1, usual)))
 
 
-def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> Step | None:
+def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> TimeStep | None:
     """Return a step in months if all times fall on one day of the month, or on its (working) end."""
     if gaps.min() < 27 * DAY:
         return None
@@ -263,7 +263,7 @@ def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> S
         else:
             return None
     apart = np.diff(12 * np.asarray(clock.year) + np.asarray(clock.month))[same]
-    return Step("months", int(_usual(apart)), end)
+    return TimeStep("months", int(_usual(apart)), end)
 
 
 def _usual(values: Counts) -> int:
@@ -273,12 +273,12 @@ def _usual(values: Counts) -> int:
     return int(distinct[most]) if 3 * counts[most] >= len(values) else int(np.median(values))
 
 
-def period_of(series: Sequence[Array], step: Step) -> int:
+def period_of(series: Sequence[Array], step: TimeStep) -> int:
     """Return the calendar's period or, for numbered steps, the one that most of the longer series show.
 
     Args:
         series: One array per series.
-        step: Step of all of them.
+        step: TimeStep of all of them.
     """
     if step.kind != "number":
         return step.period()

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import Step, as_times, find_step, to_numbers
+from attangent.forecast.data.calendar import TimeStep, as_times, find_step, to_numbers
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.tables import MOST_FILLED, as_frame, listed, numeric_columns, take_times
 
@@ -49,7 +49,7 @@ class SeriesSet:
         ids: Ids in order of first appearance; column names if the table has no ids.
         series: Finite values, one array per series.
         last: Time of the last value of each series.
-        step: Step of all series.
+        step: TimeStep of all series.
         columns: Columns that the series were read from.
         notes: Changes that were made to the data.
         category: Number of each series' category, from zero.
@@ -58,7 +58,7 @@ class SeriesSet:
     ids: list[Any]
     series: list[Array]
     last: list[Any]
-    step: Step
+    step: TimeStep
     columns: SeriesColumns
     notes: list[str] = field(default_factory=list)
     category: Integers | None = None
@@ -197,7 +197,7 @@ def _column_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) 
 def _averaged(
     frame: pd.DataFrame, table: pd.DataFrame, times: pd.Index, notes: list[str]
 ) -> tuple[pd.DataFrame, pd.Index]:
-    """Average rows of equal time, unless there are so many that the table holds several stacked series."""
+    """Average rows of equal time; raise if most rows repeat one: the table then holds several series."""
     repeated = int(times.duplicated().sum())
     if repeated > MOST_REPEATED * len(times):
         apart = [
@@ -218,7 +218,7 @@ def _averaged(
     return table, times.unique()
 
 
-def _positions(rows: pd.DataFrame, same: Mask, step: Step, notes: list[str]) -> Integers:
+def _positions(rows: pd.DataFrame, same: Mask, step: TimeStep, notes: list[str]) -> Integers:
     """Return the number of steps from the start of each series, at the nearest point of the grid."""
     gaps = np.diff(step.units(pd.Index(rows["time"])))
     rounded = np.round(gaps)
@@ -241,7 +241,7 @@ def _positions(rows: pd.DataFrame, same: Mask, step: Step, notes: list[str]) -> 
     return positions - np.repeat(positions[starts], np.diff(np.concatenate((starts, [len(rows)]))))
 
 
-def _refuse_mixed_steps(rows: pd.DataFrame, gaps: Integers, same: Mask, step: Step) -> None:
+def _refuse_mixed_steps(rows: pd.DataFrame, gaps: Integers, same: Mask, step: TimeStep) -> None:
     code = rows["code"].to_numpy()[1:][same]
     count = np.bincount(code)
     smallest = np.full(len(count), np.iinfo(np.int64).max)

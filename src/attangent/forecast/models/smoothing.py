@@ -43,7 +43,7 @@ class Grid:
 
 
 def settings(period: int, persistent_trends: bool) -> Grid:
-    """Return all settings; persistent trends are left out for logarithms, where they would explode."""
+    """Return all settings; persistent trends are optional, because they would explode on logarithms."""
     trends = [(0.0, 0.0, 0.0), *((0.0, 1.0, f) for f in DRIFTS), *((b, p, 0.0) for b, p in DAMPED)]
     if persistent_trends:
         trends += [(b, p, 0.0) for b, p in PERSISTENT]

@@ -35,7 +35,7 @@ HELD_OUT_ENDS = 3
 
 @dataclass(frozen=True)
 class PanelRequest:
-    """What to forecast.
+    """A request to forecast the series of a panel.
 
     Attributes:
         horizon: Number of steps ahead.
@@ -95,7 +95,7 @@ def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | Non
 
     Args:
         panel: Series, the longest first.
-        request: What to forecast.
+        request: Horizon, model and quantiles.
         backtest: Backtest of the panel, to share between requests that differ in the model only.
 
     Returns:

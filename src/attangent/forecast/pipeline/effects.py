@@ -26,7 +26,7 @@ def forecast_with_covariates(
         panel: Series, the longest first.
         past: Covariates (n, K) over the past of each series.
         future: Covariates (H, K) over the steps ahead of each series.
-        request: What to forecast.
+        request: Horizon, model and quantiles.
     """
     helps, why = _helps(panel, past, request)
     if not helps:

@@ -1,6 +1,6 @@
-"""Sections 1 and 3 on real series: those of ETT where they are here, else the weather that comes along.
+"""Sections 1 and 3 on real series: ETT if it is installed, otherwise the weather sample of the package.
 
-With the weather a finding says so under `differs`, and what would bring the series of the paper.
+With the weather sample, a finding says so under `differs` and names the command that downloads ETT.
 """
 
 import math
@@ -29,23 +29,23 @@ from attangent.papers.p5_forecasting.windows.forecaster import Forecaster, every
 from attangent.papers.p5_forecasting.windows.protocol import Dataset, evaluate_windows, load_csv
 
 PATIENCE = 3
-"""Training has stopped when the validation error has not fallen for so many epochs."""
+"""Number of epochs without a lower validation error after which training ends."""
 STAND_IN = "weather"
-ABSENT = "The series of ETT are not here: `attangent data get ett` brings them, under CC BY-ND 4.0."
+ABSENT = "The ETT series are not installed: `attangent data get ett` downloads them (CC BY-ND 4.0)."
 
 
 def series_to_take(wanted: Sequence[str]) -> dict[str, Dataset]:
-    """The series of ETT with their published split; the weather of Seattle where one of them is missing."""
+    """Return the ETT series with their published split, or the weather sample if one of them is missing."""
     paths = {name: data_file(f"ett/{name}.csv.gz") for name in wanted}
-    found = {name: load_csv(path, split="ett") for name, path in paths.items() if path is not None}
-    return found if len(found) == len(wanted) else {STAND_IN: load_csv(sample(STAND_IN))}
+    installed = {name: load_csv(path, split="ett") for name, path in paths.items() if path is not None}
+    return installed if len(installed) == len(wanted) else {STAND_IN: load_csv(sample(STAND_IN))}
 
 
 def _other_data(taken: dict[str, Dataset], wanted: Sequence[str]) -> tuple[str, ...]:
-    """What to say of the data where they are not the paper's."""
+    """Describe the data if they are not those of the paper."""
     if STAND_IN not in taken:
         return ()
-    return (f"1,461 days of weather in Seattle where the paper has {' and '.join(wanted)}",)
+    return (f"1,461 days of weather in Seattle instead of {' and '.join(wanted)}",)
 
 
 _TRANSFORMERS = {
@@ -58,7 +58,7 @@ _TRANSFORMERS = {
 
 
 def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
-    """The transformers of `models`, which says how many batches make an epoch of each."""
+    """Return the transformers of `models`, which maps each name to its batches per epoch."""
     L = settings.lookback
     H = settings.horizon
     size = Encoder(settings.width, settings.heads, settings.layers)
@@ -96,7 +96,7 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
     place="Section 3, Figure 1 (a)",
     quote="despite Transformer-based methods having model parameters 1000 times larger ..., their prediction"
     " performance ... remains significantly inferior",
-    title="Linear models against transformers on ETTh1 and ETTh2",
+    title="Linear models compared with transformers on ETTh1 and ETTh2",
     statement="""On ETTh1 and ETTh2 linear models have a lower test error than transformers, all with the same
         look-back and on every test window.""",
     quick={
@@ -117,19 +117,21 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
     data=("ett/ETTh1.csv.gz", "ett/ETTh2.csv.gz"),
 )
 def linear_against_transformers(settings: Settings, seed: int) -> Finding:
-    """At the look-back of the settings and, where `longer` changes some of them, once more with these."""
-    parts = [settings, settings | settings.longer] if settings.longer else [settings]
+    """Compare test errors with the given settings and, if there are `longer` ones, with those as well."""
+    variants = [settings, settings | settings.longer] if settings.longer else [settings]
     conclusions = []
     hypotheses = []
     numbers = {}
     figures = []
     taken = series_to_take(settings.series)
-    for part, (name, dataset) in product(parts, taken.items()):
-        models = _contenders(part, seed)
-        where = f"{name}, look-back {part.lookback}"
-        errors = {model: float(evaluate_windows(made, dataset).mse[0]) for model, made in models.items()}
-        best = min(errors[model] for model in part.models)
-        hypotheses += [_has_stopped(f"{model} on {where}", models[model]) for model in part.models]
+    for variant, (name, dataset) in product(variants, taken.items()):
+        models = _contenders(variant, seed)
+        where = f"{name}, look-back {variant.lookback}"
+        errors = {
+            model: float(evaluate_windows(forecaster, dataset).mse[0]) for model, forecaster in models.items()
+        }
+        best = min(errors[model] for model in variant.models)
+        hypotheses += [_has_stopped(f"{model} on {where}", models[model]) for model in variant.models]
         conclusions.append(
             Conclusion(f"error of the best transformer / linear, {where}", ">=", 1.0, best / errors["linear"])
         )
@@ -140,15 +142,16 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
         hypotheses=tuple(hypotheses),
         conclusions=tuple(conclusions),
         differs=(
-            f"horizon {settings.horizon}, width {settings.width}: the figure is taken from others' papers, "
-            "with their settings",
+            f"horizon {settings.horizon}, width {settings.width}; the figure quotes other papers, with their "
+            "settings",
             *_other_data(taken, settings.series),
         ),
         numbers=numbers,
         figures=tuple(figures),
         remark=f"Transformers of width {settings.width} were trained until the validation error had not "
-        f"fallen for {PATIENCE} epochs, but for {settings.epochs} epochs at most. Batches of 32 windows an "
-        f"epoch: {'; '.join(_batches(part) for part in parts)}. A larger one may do better.{_hint(taken)}",
+        f"fallen for {PATIENCE} epochs, for at most {settings.epochs} epochs. Batches of 32 windows per "
+        f"epoch: {'; '.join(_batches(variant) for variant in variants)}. Larger transformers may do "
+        f"better.{_hint(taken)}",
     )
 
 
@@ -170,7 +173,7 @@ def _batches(settings: Settings) -> str:
 
 
 def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
-    """That training ended because the validation error had stopped falling, not at the last epoch allowed."""
+    """Require that training ended because the validation error stopped falling, not at the last epoch."""
     history = getattr(model, "history_", [])
     since = epochs_since_best(history) if history else PATIENCE
     return Hypothesis(f"epochs since the validation error last fell, {name}", ">=", PATIENCE, float(since))
@@ -180,9 +183,9 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
     "P5/sign-inconsistency-real",
     kind="ours",
     place="ours, on Section 1",
-    title="Does excess error sit on sign-inconsistent windows of real data",
-    statement="""Where the next value has another sign than the last one, the attention model loses more to
-        the linear model than elsewhere.""",
+    title="Excess error on sign-inconsistent windows of real data",
+    statement="""If the next value has another sign than the last one, the attention model loses more to the
+        linear model than on other windows.""",
     quick={
         **_SMALL,
         "horizon": 1,
@@ -196,6 +199,7 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
     data=("ett/ETTh1.csv.gz",),
 )
 def excess_error(settings: Settings, seed: int) -> Finding:
+    """Compare the excess error on sign-inconsistent windows with that on all others."""
     taken = series_to_take([settings.series])
     (dataset,) = taken.values()
     train = dataset.part("train")
@@ -228,7 +232,7 @@ def excess_error(settings: Settings, seed: int) -> Finding:
             ),
         },
         differs=_other_data(taken, [settings.series]),
-        remark="Read the ratio beside that of the linear model: windows that cross zero move more and are "
+        remark="Compare the ratio with that of the linear model: windows that cross zero move more and are "
         f"hard for every model.{_hint(taken)}",
     )
 
@@ -236,7 +240,7 @@ def excess_error(settings: Settings, seed: int) -> Finding:
 def _excess(
     model: Forecaster, other: Forecaster | None, series: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Squared error of the model less that of the other, (windows, channels), and which windows flip sign."""
+    """Return squared error less that of `other`, (windows, channels), and which windows change sign."""
     errors = []
     signs = []
     for inputs, targets in every_window(series, model.lookback, model.horizon):
@@ -251,12 +255,12 @@ def _excess(
 def _ratio(
     excess: NDArray[np.float64], signs: NDArray[np.bool_], blocks: int, seed: int
 ) -> tuple[float, float, float]:
-    """Mean excess where signs flip / where they do not, with 95 % of a bootstrap over blocks of time."""
-    parts = [
-        (part[flip].sum(), flip.sum(), part[~flip].sum(), (~flip).sum())
-        for part, flip in zip(np.array_split(excess, blocks), np.array_split(signs, blocks), strict=True)
+    """Return mean excess with / without a change of sign, and its 95 % interval by a block bootstrap."""
+    rows = [
+        (values[flip].sum(), flip.sum(), values[~flip].sum(), (~flip).sum())
+        for values, flip in zip(np.array_split(excess, blocks), np.array_split(signs, blocks), strict=True)
     ]
-    sums = np.array(parts, dtype=np.float64)
+    sums = np.array(rows, dtype=np.float64)
     drawn = sums[np.random.default_rng(seed).integers(0, blocks, (400, blocks))].sum(axis=1)
 
     def ratio(total: NDArray[np.float64]) -> NDArray[np.float64]:

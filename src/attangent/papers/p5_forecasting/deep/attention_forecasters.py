@@ -14,13 +14,24 @@ from attangent.papers.p5_forecasting.deep.training import TrainedForecaster, Tra
 
 @dataclass(frozen=True)
 class Encoder:
-    """The size of a transformer encoder."""
+    """Size of a transformer encoder.
+
+    Attributes:
+        width: Size of a token, a multiple of `heads`.
+        heads: Number of attention heads.
+        layers: Number of layers.
+        dropout: Dropout rate of hidden layers. Attention weights are not dropped: that would take four times
+            as long.
+
+    Example:
+        >>> Encoder(width=32, heads=2).layers
+        2
+    """
 
     width: int = 64
     heads: int = 4
     layers: int = 2
     dropout: float = 0.1
-    """Of the hidden layers; attention weights are not dropped, which would cost four times the time."""
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "layers"):
@@ -30,6 +41,7 @@ class Encoder:
             raise AttangentError(f"width is {self.width}, expected a multiple of heads = {self.heads}")
 
     def build(self) -> nn.Module:
+        """Return the encoder as a module from (B, tokens, width) to the same shape."""
         check_memory("the encoder", 4, layers=self.layers, width=self.width, weights_for_each=8 * self.width)
         layer = nn.TransformerEncoderLayer(
             self.width, self.heads, 2 * self.width, self.dropout, "gelu", batch_first=True
@@ -39,7 +51,7 @@ class Encoder:
 
 
 class _OverTimes(nn.Module):
-    """One token for each time: all channels of it go into one embedding, positions are learned."""
+    """One token per time: an embedding of all its channels, with learned positions."""
 
     def __init__(self, lookback: int, horizon: int, channels: int, size: Encoder):
         super().__init__()
@@ -55,7 +67,7 @@ class _OverTimes(nn.Module):
 
 
 class _OverChannels(nn.Module):
-    """One token for each channel: its whole standardised window is embedded, attention mixes channels."""
+    """One token per channel: an embedding of its standardised window; attention mixes channels."""
 
     def __init__(self, lookback: int, horizon: int, size: Encoder):
         super().__init__()
@@ -70,7 +82,7 @@ class _OverChannels(nn.Module):
 
 
 class EncoderForecaster(TrainedForecaster):
-    """A transformer of a given size, trained by a given plan."""
+    """A transformer of a given size, trained with given settings."""
 
     def __init__(
         self, lookback: int, horizon: int, size: Encoder | None = None, training: Training | None = None
@@ -83,26 +95,47 @@ class EncoderForecaster(TrainedForecaster):
 
     @property
     def shape(self) -> Encoder:
-        """The size that was given, or the usual one."""
+        """Size of the encoder, by default `Encoder()`."""
         return self.size or Encoder()
 
 
 class VanillaTransformer(EncoderForecaster):
-    """An encoder over single times that answers from its last token, without any residual of the input."""
+    """Forecast from the last token of an encoder over single times, without a residual connection.
+
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        size: Size of the encoder.
+        training: Training settings.
+    """
 
     def _module(self, channels: int) -> nn.Module:
         return _OverTimes(self.lookback, self.horizon, channels, self.shape)
 
 
 class InvertedTransformer(EncoderForecaster):
-    """An encoder over channels, each embedded whole (as iTransformer)."""
+    """Forecast with an encoder over channels, one embedding per channel, as iTransformer.
+
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        size: Size of the encoder.
+        training: Training settings.
+    """
 
     def _module(self, channels: int) -> nn.Module:
         return _OverChannels(self.lookback, self.horizon, self.shape)
 
 
 class PatchTST(EncoderForecaster):
-    """transformers' own PatchTSTForPrediction: channels apart, patches of 16, windows standardised."""
+    """PatchTSTForPrediction of transformers: independent channels, patches of 16, standardised windows.
+
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        size: Size of the encoder.
+        training: Training settings.
+    """
 
     def _module(self, channels: int) -> nn.Module:
         try:
@@ -130,7 +163,7 @@ class PatchTST(EncoderForecaster):
 
 
 class _Predictions(nn.Module):
-    """A transformers model for prediction as a map of tensors."""
+    """Return the predictions of a transformers model as a tensor."""
 
     def __init__(self, model: Any):
         super().__init__()

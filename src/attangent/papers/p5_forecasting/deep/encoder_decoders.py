@@ -1,9 +1,9 @@
-"""transformers' own Informer and Autoformer as maps from a window to its future.
+"""Informer and Autoformer of transformers as maps from a window to its future.
 
-Both are built to sample: they read lags and time features and answer with a distribution. Here the lags are
-those of one step, the only time feature is the place in the window, so that nothing but the look-back is
-read; the decoder gets the last value in place of the future, as in the one-pass decoding of Informer's
-authors; and the mean of the distribution is the forecast, trained by squared error as all others are.
+Both are built to sample: they read lags and time features and return a distribution. Here there is one lag,
+and the only time feature is the position in the window, so that they read nothing but the look-back. The
+decoder gets the last value in place of the future, as in the one-pass decoding of Informer's authors. The
+forecast is the mean of the distribution, trained by squared error like all others.
 """
 
 from typing import Any
@@ -17,7 +17,14 @@ from attangent.papers.p5_forecasting.deep.training import Training
 
 
 class Informer(EncoderForecaster):
-    """transformers' InformerForPrediction: attention of few queries, chosen on sampled keys."""
+    """InformerForPrediction of transformers: attention of a few queries, chosen on sampled keys.
+
+    Args:
+        lookback: Number of values that a forecast sees, at least 3.
+        horizon: Number of values to forecast.
+        size: Size of encoder and decoder.
+        training: Training settings.
+    """
 
     def _module(self, channels: int) -> nn.Module:
         library = _transformers("Informer")
@@ -26,10 +33,16 @@ class Informer(EncoderForecaster):
 
 
 class Autoformer(EncoderForecaster):
-    """transformers' AutoformerForPrediction: auto-correlation, with the trend taken off; one head only.
+    """AutoformerForPrediction of transformers: auto-correlation after removing the trend; one head only.
 
     With more heads its inference pairs the delays of one window with the values of another, so that a
     forecast would depend on the other windows of the batch.
+
+    Args:
+        lookback: Number of values that a forecast sees, at least 3.
+        horizon: Number of values to forecast.
+        size: Size of encoder and decoder, with one head.
+        training: Training settings.
     """
 
     def __init__(
@@ -38,13 +51,13 @@ class Autoformer(EncoderForecaster):
         super().__init__(lookback, horizon, size, training)
         if self.shape.heads != 1:
             raise AttangentError(
-                f"heads is {self.shape.heads}, expected 1 for Autoformer: with more, transformers' inference "
-                "mixes the windows of a batch; give Encoder(heads=1)"
+                f"heads is {self.shape.heads}, expected 1 for Autoformer: with more heads, transformers' "
+                "inference mixes the windows of a batch; pass Encoder(heads=1)"
             )
 
     @property
     def shape(self) -> Encoder:
-        """The size that was given, or the usual one with one head."""
+        """Size of the model, by default `Encoder(heads=1)`."""
         return self.size or Encoder(heads=1)
 
     def _module(self, channels: int) -> nn.Module:
@@ -52,7 +65,7 @@ class Autoformer(EncoderForecaster):
 
 
 def autoformer_module(lookback: int, horizon: int, channels: int, size: Encoder, seed: int) -> nn.Module:
-    """Autoformer with any number of heads, as a map (B, lookback, C) -> (B, horizon, C)."""
+    """Return Autoformer with any number of heads as a module from (B, lookback, C) to (B, horizon, C)."""
     library = _transformers("Autoformer")
     config = library.AutoformerConfig(
         **_settings(lookback, horizon, channels, size),
@@ -72,7 +85,7 @@ def _transformers(name: str) -> Any:
 
 def _settings(lookback: int, horizon: int, channels: int, size: Encoder) -> dict[str, Any]:
     if lookback < 3:
-        raise AttangentError(f"lookback is {lookback}, expected at least 3: one value goes to the lags")
+        raise AttangentError(f"lookback is {lookback}, expected at least 3: one value is used for the lags")
     return {
         "context_length": lookback - 1,
         "prediction_length": horizon,
@@ -98,7 +111,7 @@ def _settings(lookback: int, horizon: int, channels: int, size: Encoder) -> dict
 
 
 class _MeanOfDistribution(nn.Module):
-    """(B, L, C) -> (B, H, C): the mean that the model's output distribution has in one pass."""
+    """(B, L, C) -> (B, H, C): the mean of the output distribution, in one pass."""
 
     def __init__(self, model: Any, seed: int):
         super().__init__()
@@ -114,16 +127,17 @@ class _MeanOfDistribution(nn.Module):
 
     def _mean(self, x: Tensor) -> Tensor:
         config = self.model.config
-        one = config.input_size == 1
-        past, last = (x[..., 0], x[:, -1:, 0]) if one else (x, x[:, -1:])
+        single = config.input_size == 1  # transformers drops the axis of a single channel
+        past = x[..., 0] if single else x
+        last = past[:, -1:]
         steps = x.shape[1] + config.prediction_length
-        place = torch.linspace(-1.0, 1.0, steps, dtype=x.dtype).expand(len(x), -1)[..., None]
-        found = self.model(
+        position = torch.linspace(-1.0, 1.0, steps, dtype=x.dtype).expand(len(x), -1)[..., None]
+        output = self.model(
             past_values=past,
-            past_time_features=place[:, : x.shape[1]],
+            past_time_features=position[:, : x.shape[1]],
             past_observed_mask=torch.ones_like(past),
             future_values=last.repeat_interleave(config.prediction_length, dim=1),
-            future_time_features=place[:, x.shape[1] :],
+            future_time_features=position[:, x.shape[1] :],
         )
-        mean = found.params[0] * found.scale + found.loc
-        return mean[..., None] if one else mean
+        mean = output.params[0] * output.scale + output.loc
+        return mean[..., None] if single else mean

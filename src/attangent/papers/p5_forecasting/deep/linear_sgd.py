@@ -1,4 +1,4 @@
-"""Linear forecasters trained by gradients: NLinear, DLinear and RLinear."""
+"""Linear forecasters trained by gradient descent: NLinear, DLinear and RLinear."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ class _Standardised(_AlongTime):
 
 
 def standardise(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each window and channel, (B, 1, C)."""
+    """Return mean and standard deviation per window and channel, (B, 1, C)."""
     scale = x.var(dim=1, keepdim=True, correction=0).add(1e-5).sqrt()
     return x.mean(dim=1, keepdim=True), scale
 
@@ -67,19 +67,38 @@ class _LinearBySGD(TrainedForecaster):
 
 
 class NLinear(_LinearBySGD):
-    """y = W (x - x_L) + b + x_L: the residual linear network by Adam."""
+    """y = W (x - x_L) + b + x_L: the residual linear network, trained by Adam.
+
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        training: Training settings.
+    """
 
     _build = _LastValue
 
 
 class RLinear(_LinearBySGD):
-    """y = s (W (x - mean)/s + b) + mean with each window's own mean and scale s."""
+    """y = s (W (x - mean)/s + b) + mean, with mean and scale s of each window.
+
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        training: Training settings.
+    """
 
     _build = _Standardised
 
 
 class DLinear(TrainedForecaster):
-    """y = W1 trend(x) + W2 (x - trend(x)) + b, the trend a moving average of `kernel` values."""
+    """y = W1 trend(x) + W2 (x - trend(x)) + b, the trend a moving average of `kernel` values.
+
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        kernel: Odd width of the moving average.
+        training: Training settings.
+    """
 
     def __init__(self, lookback: int, horizon: int, kernel: int = 25, training: Training | None = None):
         self.lookback = lookback

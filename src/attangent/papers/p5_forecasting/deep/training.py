@@ -1,4 +1,4 @@
-"""One trainer for every forecaster that is trained by gradients."""
+"""The trainer of all forecasters that are trained by gradient descent."""
 
 import copy
 from collections.abc import Iterable, Sequence
@@ -25,22 +25,36 @@ FEW_BATCHES = 100
 class Training:
     """Adam on random batches of windows, with early stopping on the validation error.
 
-    An epoch is every window once, or `batches` batches where that is given. Training ends when the
-    validation error has not fallen for `patience` epochs; the best weights are kept. With `lower_rate` an
-    epoch that did not lower the error is undone and the rate quartered. It never falls else: a rate that
-    fell by itself would end training whether or not there was more to learn.
+    Training ends when the validation error has not fallen for `patience` epochs, and returns the best
+    weights. The rate follows no schedule: one that falls by itself would end training whether or not there
+    was more to learn.
+
+    Attributes:
+        epochs: Largest number of epochs.
+        batch: Number of windows per batch.
+        rate: Learning rate. None: 1e-3, or 1e-2 if all windows make fewer than 100 batches, because few
+            steps have to be large.
+        patience: Number of epochs without a lower validation error after which training ends.
+        weight_decay: Weight decay of Adam.
+        lower_rate: Whether to undo an epoch that did not lower the error and divide the rate by four.
+        batches: Number of batches per epoch. None: every window once.
+        validation_windows: Largest number of evenly spaced windows in the validation error. None: all.
+        seed: Seed of weights and batches.
+        progress: Whether to show a progress bar.
+
+    Example:
+        >>> Training(epochs=5).rate_for(windows=10_000)
+        0.001
     """
 
     epochs: int = 10
     batch: int = 32
     rate: float | None = None
-    """None takes 1e-3, and 1e-2 where all windows make fewer than 100 batches: few steps have to be large."""
     patience: int = 3
     weight_decay: float = 0.0
     lower_rate: bool = True
     batches: int | None = None
     validation_windows: int | None = None
-    """At most so many windows, evenly spaced, decide on early stopping; None takes all."""
     seed: int = 0
     progress: bool = False
 
@@ -55,7 +69,11 @@ class Training:
         check_between("weight_decay", self.weight_decay, 0.0, 1e6)
 
     def rate_for(self, windows: int) -> float:
-        """The rate of the first epoch for so many windows."""
+        """Return the rate of the first epoch.
+
+        Args:
+            windows: Number of windows to train on.
+        """
         if self.rate is not None:
             return self.rate
         return 1e-2 if windows < FEW_BATCHES * self.batch else 1e-3
@@ -68,11 +86,11 @@ class TrainedForecaster(Forecaster):
 
     @property
     def plan(self) -> Training:
-        """The training that was given, or the usual one."""
+        """Training settings, by default `Training()`."""
         return self.training or Training()
 
     def _module(self, channels: int) -> nn.Module:
-        """A fresh module; torch's seed is set around this call."""
+        """Return a new module; the caller sets torch's seed."""
         raise NotImplementedError
 
     def _fit(self, train: Array, validation: Array | None) -> None:
@@ -80,10 +98,11 @@ class TrainedForecaster(Forecaster):
             cut = len(train) - max(len(train) // 5, self.horizon)
             if cut < self.lookback + self.horizon:
                 raise AttangentError(
-                    f"train has {len(train)} times, too few to set a fifth aside for early stopping: give a "
+                    f"train has {len(train)} times, too few to hold out a fifth for early stopping; pass a "
                     "validation series or a shorter look-back or horizon"
                 )
-            train, validation = train[:cut], train[cut - self.lookback :]
+            validation = train[cut - self.lookback :]
+            train = train[:cut]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.plan.seed)
             module = self._module(train.shape[1])
@@ -97,7 +116,7 @@ class TrainedForecaster(Forecaster):
 def train_module(
     module: nn.Module, train: Array, validation: Array, lookback: int, horizon: int, plan: Training
 ) -> list[float]:
-    """Train in place to the best weights seen; returns the validation error after each epoch."""
+    """Train in place, restore the best weights, and return the validation error after each epoch."""
     windows = _Windows(train, lookback, horizon)
     held_out = _Windows(validation, lookback, horizon)
     rng = generator(plan.seed, "batches")
@@ -123,7 +142,7 @@ def train_module(
 
 
 def epochs_since_best(history: Sequence[float]) -> int:
-    """How many epochs have passed since the validation error was lowest."""
+    """Return the number of epochs since the lowest validation error."""
     return len(history) - 1 - int(np.argmin(history))
 
 
@@ -132,7 +151,7 @@ def _epochs(plan: Training) -> Iterable[int]:
 
 
 class _Windows:
-    """Windows of a series by number, in float32, without copies until they are asked for."""
+    """Windows of a series by number, in float32; a batch is copied when it is indexed."""
 
     def __init__(self, series: Array, lookback: int, horizon: int):
         self.lookback = lookback
@@ -140,8 +159,8 @@ class _Windows:
         self._views = torch.as_tensor(series, dtype=torch.float32).unfold(0, lookback + horizon, 1)
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        part = self._views[rows].transpose(1, 2)
-        return part[:, : self.lookback], part[:, self.lookback :]
+        windows = self._views[rows].transpose(1, 2)
+        return windows[:, : self.lookback], windows[:, self.lookback :]
 
 
 def _train_epoch(
@@ -172,5 +191,6 @@ def _error(module: nn.Module, windows: _Windows, most: int | None, batch: int = 
 
 @torch.no_grad()
 def predict_module(module: nn.Module, windows: Array, batch: int = 256) -> Array:
+    """Apply a module to windows (n, L, C) in batches."""
     inputs = torch.as_tensor(np.ascontiguousarray(windows), dtype=torch.float32)
-    return torch.cat([module(part) for part in inputs.split(batch)]).double().numpy()
+    return torch.cat([module(rows) for rows in inputs.split(batch)]).double().numpy()

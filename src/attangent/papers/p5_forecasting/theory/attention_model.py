@@ -1,4 +1,4 @@
-"""The two-layer attention model of P5 with the remedies of its Section 7.2, trained by Adam or descent."""
+"""The two-layer attention model of P5 with the remedies of its Section 7.2, and its training."""
 
 import math
 from dataclasses import dataclass
@@ -24,22 +24,29 @@ Optimiser = Literal["descent", "adam", "signs"]
 
 @dataclass(frozen=True)
 class Remedies:
-    """What is added to f(x) = m^(-1/2) sum_r a_r <softmax(x_d w_r x), x>; all off gives f itself."""
+    """Additions to f(x) = m^(-1/2) sum_r a_r <softmax(x_d w_r x), x>; without any the model is f itself.
+
+    Attributes:
+        train_values: Train a as well as w.
+        differential: Use S - lambda S2 with a second softmax S2 and a trained lambda in (0, 1).
+        patch: Number of values per token; patches overlap, and scores are inner products with the last one.
+        rotary: Multiply scores by cos(rotary (d - k)), as the inner product of rotated pairs.
+        recency: Subtract recency * (d - k) from scores, as ALiBi does.
+        position_bias: Train a bias per neuron and position.
+        residual: Add x_d to the output.
+
+    Example:
+        >>> Remedies(patch=4, residual=True).patch
+        4
+    """
 
     train_values: bool = False
-    """a is trained, not only w."""
     differential: bool = False
-    """S - lambda S2 with a second softmax of its own weights and a trained lambda in (0, 1)."""
     patch: int = 1
-    """Tokens are overlapping patches of so many values; scores are inner products with the last patch."""
     rotary: float = 0.0
-    """Scores are turned by the angle rotary * (d - k), as the inner product of rotated pairs."""
     recency: float = 0.0
-    """Scores fall by recency * (d - k), as ALiBi's."""
     position_bias: bool = False
-    """Each neuron learns a bias a position."""
     residual: bool = False
-    """x_d is added to the answer."""
 
     def __post_init__(self) -> None:
         check_size("patch", self.patch)
@@ -48,13 +55,27 @@ class Remedies:
 
 
 class AttentionModel(nn.Module):
-    """f with remedies, in float64; symmetric initialisation by pairs (w, +1), (w, -1), so that f = 0."""
+    """f with remedies, in float64; symmetric initialisation in pairs (w, +1), (w, -1), so that f = 0.
+
+    Args:
+        d: Length of the input.
+        m: Number of neurons, even.
+        remedies: Additions to f.
+        seed: Seed of the weights.
+
+    Raises:
+        AttangentError: If m is odd or a patch is longer than the input.
+
+    Example:
+        >>> AttentionModel(4, 8)(torch.ones(2, 4, dtype=torch.float64)).tolist()
+        [0.0, 0.0]
+    """
 
     def __init__(self, d: int, m: int, remedies: Remedies | None = None, seed: int = 0):
         super().__init__()
         check_size("d", d, least=2)
         if check_size("m", m, least=2) % 2:
-            raise AttangentError(f"m is {m}, expected an even number: neurons come in pairs")
+            raise AttangentError(f"m is {m}, expected an even number, because neurons come in pairs")
         self.remedies = remedies or Remedies()
         check_memory("the neurons", m=m, biases=d if self.remedies.position_bias else 1)
         if self.remedies.patch > d:
@@ -72,7 +93,14 @@ class AttentionModel(nn.Module):
             self.bias = nn.Parameter(torch.zeros(m, d - self.remedies.patch + 1, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, d) -> (n,)."""
+        """Return f(x).
+
+        Args:
+            x: (n, d).
+
+        Returns:
+            (n,).
+        """
         x = fitted("x", x, self.w, "n", "d")
         if x.shape[1] < self.remedies.patch:
             raise AttangentError(
@@ -109,9 +137,28 @@ def train_attention(
     optimiser: Optimiser = "adam",
     weight_decay: float = 0.0,
 ) -> list[float]:
-    """Full-batch training in place on 1/n |f - y|^2; the loss before each step and at the end.
+    """Train in place on 1/n |f - y|^2 with the full batch.
 
-    "signs" is descent along the sign of the gradient: the plainest of the gradient corrections.
+    Args:
+        model: The model.
+        x: Inputs (n, d).
+        y: Targets (n,).
+        steps: Number of steps.
+        rate: Learning rate at the start of a cosine schedule.
+        optimiser: "descent", "adam", or "signs": descent along the sign of the gradient.
+        weight_decay: Weight decay.
+
+    Returns:
+        The loss before each step, and at the end.
+
+    Raises:
+        AttangentError: If an argument is out of range or shapes do not match.
+
+    Example:
+        >>> x = torch.eye(3, dtype=torch.float64)
+        >>> losses = train_attention(AttentionModel(3, 8), x, x[:, -1], steps=20, rate=0.1)
+        >>> losses[-1] < losses[0]
+        True
     """
     if optimiser not in get_args(Optimiser):
         raise AttangentError(f"optimiser is {optimiser!r}, expected one of {', '.join(get_args(Optimiser))}")

@@ -18,6 +18,6 @@ def printed_gradient(X: Tensor, W: Tensor, V: Tensor, G: Tensor) -> Tensor:
 
 
 def local_change(X: Tensor, W: Tensor, V: Tensor, G: Tensor, rate: float) -> Tensor:
-    """The change (L,) of each diagonal score (X W X')_ii after one step of descent in W."""
+    """Return the change (L,) of each diagonal score (X W X')_ii after one step of descent in W."""
     step = -rate * X @ printed_gradient(X, W, V, G) @ X.T
     return step.diagonal()

@@ -25,6 +25,15 @@ class ResidualSSM:
     P_1..P_d are orthonormal and P_(d+1) = sum_k c_k P_k. With M = A + B C', P_k = (M')^(k-1) C: M' maps each
     feature to the next, C = P_1, and B is free since A = M - B C'. The law of (u_1, ..., u_(d+1)) depends on
     the features' inner products only: u_1..u_d are independent standard normal and u_(d+1) = c.u.
+
+    Attributes:
+        d: Number of observed values, at least 2.
+        sigma: Standard deviation of the noise on every value.
+        seed: Seed of the features.
+
+    Example:
+        >>> round(ResidualSSM(4).inconsistent_share, 3)
+        0.061
     """
 
     d: int
@@ -62,16 +71,25 @@ class ResidualSSM:
         return M - torch.outer(B, P[0]), B, P[0]
 
     def sample(self, n: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """x (n, d) and y (n,) of Definition 4.3, with noise N(0, sigma^2) on every value."""
+        """Draw x (n, d) and y (n,) of Definition 4.3, with noise N(0, sigma^2) on every value.
+
+        Args:
+            n: Number of samples.
+            rng: Random generator.
+        """
         check_memory("a sample", n=check_size("n", n), d=self.d)
         u = torch.randn(n, self.d, generator=rng, dtype=torch.float64)
         return self._observe(u, rng)
 
     def sample_inconsistent(self, n: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The same given u_d u_(d+1) < 0 (Definition 6.1), exactly and without rejection.
+        """Draw x (n, d) and y (n,) given u_d u_(d+1) < 0 (Definition 6.1), exactly and without rejection.
 
         Only u_d and the mean direction of the others enter u_(d+1); in that plane the condition is a pair of
-        opposite wedges, so that the angle is uniform in them and the radius is as ever.
+        opposite wedges, so the angle is uniform in them and the law of the radius is unchanged.
+
+        Args:
+            n: Number of samples.
+            rng: Random generator.
         """
         check_memory("a sample", n=check_size("n", n), d=self.d)
         background = torch.randn(n, self.d - 1, generator=rng, dtype=torch.float64)
@@ -99,7 +117,11 @@ class ResidualSSM:
         return self.wedge / math.pi
 
     def second_moments(self, inconsistent: bool) -> Tensor:
-        """E[u u'] (d, d) of the clean values, given sign-inconsistency or not."""
+        """E[u u'] (d, d) of the values without noise.
+
+        Args:
+            inconsistent: Whether to condition on sign-inconsistency.
+        """
         moments = torch.eye(self.d, dtype=torch.float64)
         if not inconsistent:
             return moments
@@ -115,14 +137,23 @@ class ResidualSSM:
         return moments + cross * (torch.outer(mean, last) + torch.outer(last, mean))
 
     def linear_risk(self, weights: Tensor, inconsistent: bool) -> float:
-        """E(<w, x> - y)^2 = (w - c)' E[uu'] (w - c) + sigma^2 (|w|^2 + 1), exactly."""
+        """E(<w, x> - y)^2 = (w - c)' E[uu'] (w - c) + sigma^2 (|w|^2 + 1).
+
+        Args:
+            weights: w (d,).
+            inconsistent: Whether to condition on sign-inconsistency.
+        """
         weights = fitted("weights", weights, self.c, self.d)
         gap = weights - self.c
         noise = self.sigma**2 * (weights.square().sum().item() + 1)
         return (gap @ self.second_moments(inconsistent) @ gap).item() + noise
 
     def baseline_risks(self, inconsistent: bool) -> dict[str, float]:
-        """Exact risks of zero, the last value, the residual linear map c, and the best linear map."""
+        """Return the exact risks of zero, the last value, the residual linear map c, and the best linear map.
+
+        Args:
+            inconsistent: Whether to condition on sign-inconsistency.
+        """
         last = torch.zeros(self.d, dtype=torch.float64)
         last[-1] = 1.0
         S = self.second_moments(inconsistent)
@@ -149,7 +180,7 @@ def residual_linear(w: Tensor, x: Tensor) -> Tensor:
 
 
 def descend_residual_linear(x: Tensor, y: Tensor, steps: int, factor: float = 1.0) -> Tensor:
-    """The same by gradient descent from zero at the rate factor / lambda_max."""
+    """Return w_lin (d,) by gradient descent from zero at the rate factor / lambda_max."""
     inputs = x - x[:, -1:]
     target = y - x[:, -1]
     gram = inputs.T @ inputs

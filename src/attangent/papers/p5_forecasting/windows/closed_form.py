@@ -27,8 +27,13 @@ Weights = Literal["shared", "channel"]
 class Persistence(Forecaster):
     """Repeat the last value.
 
-    >>> Persistence(lookback=2, horizon=3).fit(np.arange(9.0)).predict([4.0, 5.0])
-    array([5., 5., 5.])
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+
+    Example:
+        >>> Persistence(lookback=2, horizon=3).fit(np.arange(9.0)).predict([4.0, 5.0])
+        array([5., 5., 5.])
     """
 
     def __init__(self, lookback: int, horizon: int):
@@ -46,8 +51,17 @@ class Persistence(Forecaster):
 class SeasonalNaive(Forecaster):
     """y_h = x_{L - p + (h mod p)}: repeat the last period; p is found by autocorrelation if `period` is None.
 
-    >>> SeasonalNaive(3, 4, period=3).fit([1, 2, 3, 1, 2, 3, 1]).predict([3.0, 1.0, 2.0])
-    array([3., 1., 2., 3.])
+    Args:
+        lookback: Number of values that a forecast sees.
+        horizon: Number of values to forecast.
+        period: Number of steps per season, at most the look-back.
+
+    Raises:
+        AttangentError: If the period is longer than the look-back.
+
+    Example:
+        >>> SeasonalNaive(3, 4, period=3).fit([1, 2, 3, 1, 2, 3, 1]).predict([3.0, 1.0, 2.0])
+        array([3., 1., 2., 3.])
     """
 
     def __init__(self, lookback: int, horizon: int, period: int | None = None):
@@ -67,7 +81,16 @@ class SeasonalNaive(Forecaster):
 
 
 def find_period(series: Array, longest: int) -> int:
-    """Return the lag of the highest autocorrelation peak of (T, C) up to `longest`; 1 if there is none."""
+    """Return the lag of the highest autocorrelation peak of (T, C); 1 if there is none.
+
+    Args:
+        series: (T, C).
+        longest: Longest lag.
+
+    Example:
+        >>> find_period(np.tile([0.0, 1.0, 3.0, 1.0], 20)[:, None], longest=12)
+        4
+    """
     if series.ndim != 2:
         raise AttangentError(f"series has shape {series.shape}, expected (times, channels)")
     return repetition(series, check_size("longest", longest))
