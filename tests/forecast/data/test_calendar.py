@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attangent.forecast.data.calendar import TimeStep, _in_zone, find_step, parse_dates, period_of
+from attangent.forecast.data.calendar import TimeStep, find_step, parse_dates, period_of
 
 
 def test_times_with_an_offset_keep_it():
@@ -12,7 +12,7 @@ def test_times_with_an_offset_keep_it():
 
 
 def read(text):
-    return _in_zone(pd.DatetimeIndex(pd.to_datetime(text, utc=True)).tz_localize(None), pd.Series(text))
+    return parse_dates(pd.Series(text))
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Chicago", "Australia/Sydney"])
@@ -29,7 +29,7 @@ def test_offsets_of_no_zone_and_partial_ones_become_marked_utc():
 
 
 def test_days_are_not_taken_for_offsets():
-    assert _in_zone(pd.DatetimeIndex(["2024-01-31"]), pd.Series(["31-01-2024"])).tz is None
+    assert parse_dates(pd.Series(["31-01-2024"])).tz is None
 
 
 CASES = [

@@ -30,11 +30,6 @@ _ZONES = (
 """Zones with daylight saving, one per set of rules."""
 
 
-def to_numbers(column: pd.Series) -> pd.Series:
-    """Convert to float64, with NaN for text that is not a number."""
-    return pd.Series(pd.to_numeric(column, errors="coerce"), index=column.index, dtype=np.float64)
-
-
 def as_times(column: pd.Series) -> pd.Index:
     """Read a column of times, text or numbers as times or as integers."""
     if isinstance(column.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(column):
@@ -61,7 +56,8 @@ def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
     complete = [times for times in readings if not times.isna().any()]
     if complete:
         best = min(complete, key=_disorder) if len(complete) > 1 else complete[0]
-        return _in_zone(best, text)
+        offsets = text.str.extract(_OFFSET, expand=False)
+        return best if offsets.isna().all() else _in_zone(best, offsets)
     closest = max(readings, key=lambda times: times.notna().sum())
     row = int(np.flatnonzero(closest.isna())[0])
     raise AttangentError(
@@ -115,11 +111,8 @@ def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
     return times
 
 
-def _in_zone(utc: pd.DatetimeIndex, text: pd.Series) -> pd.DatetimeIndex:
-    """Convert times to the zone that their text shows; leave them naive if it shows none."""
-    shown = text.str.extract(_OFFSET, expand=False)
-    if shown.isna().all():
-        return utc
+def _in_zone(utc: pd.DatetimeIndex, shown: pd.Series) -> pd.DatetimeIndex:
+    """Convert times to the zone that has the offsets shown in their text; to UTC if some show none."""
     aware = utc.tz_localize("UTC")
     if shown.isna().any():
         return aware

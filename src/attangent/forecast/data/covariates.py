@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import as_times, to_numbers
+from attangent.forecast.data.calendar import as_times
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.data.tables import as_frame, listed
 
@@ -69,7 +69,7 @@ def _by_id(
     for name in (columns.id, columns.time, *names):
         if name not in frame.columns:
             raise AttangentError(f"{what} has no column {name!r}, it has {listed(frame.columns)}")
-    numbers = pd.DataFrame({name: to_numbers(pd.Series(frame[name])).to_numpy() for name in names})
+    numbers = pd.DataFrame({name: pd.to_numeric(frame[name], errors="coerce").to_numpy() for name in names})
     numbers.index = pd.Index(as_times(pd.Series(frame[columns.time])))
     ids = frame[columns.id].to_numpy()
     tables = {key: pd.DataFrame(rows) for key, rows in numbers.groupby(ids, sort=False)}

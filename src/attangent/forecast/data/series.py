@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import TimeStep, as_times, find_step, to_numbers
+from attangent.forecast.data.calendar import TimeStep, as_times, find_step
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.tables import MOST_FILLED, as_frame, listed, numeric_columns, take_times
 
@@ -136,7 +136,7 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
         missing = np.flatnonzero(frame[name].isna())
         if len(missing):
             raise AttangentError(f"row {missing[0] + 1} has no {what} (column {name!r})")
-    values = to_numbers(pd.Series(frame[target]))
+    values = pd.Series(pd.to_numeric(frame[target], errors="coerce"), dtype=np.float64)
     bad = np.flatnonzero(values.isna() & frame[target].notna())
     if len(bad):
         raise AttangentError(

@@ -9,7 +9,7 @@ import pandas as pd
 
 from attangent._core.errors import AttangentError
 from attangent._core.tables import check_columns, check_header, is_number, reading_table
-from attangent.forecast.data.calendar import parse_dates, to_numbers
+from attangent.forecast.data.calendar import parse_dates
 
 MOST_FILLED = 0.5
 """Largest fraction of a series that may be filled in."""
@@ -67,7 +67,12 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
     check_header(path)
     with reading_table(path):
         try:
-            widths = {separator: _width(path, separator) for separator in _SEPARATORS}
+            widths = {
+                separator: pd.read_csv(
+                    path, sep=separator, nrows=5, dtype=str, on_bad_lines="skip", **_OPTIONS
+                ).shape[1]
+                for separator in _SEPARATORS
+            }
             separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
             # pandas renames columns that appear twice, so the header is checked before it sees the names
             header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **_OPTIONS)
@@ -81,17 +86,11 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
             ) from None
 
 
-def _width(path: Path, separator: str) -> int:
-    try:
-        return pd.read_csv(path, sep=separator, nrows=5, dtype=str, encoding="utf-8-sig").shape[1]
-    except pd.errors.ParserError:
-        return 0
-
-
 def _with_decimal_points(frame: pd.DataFrame) -> pd.DataFrame:
     """Read 1,5 as 1.5 in every column that becomes numeric by it."""
     for name in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
-        numbers = to_numbers(pd.Series(frame[name]).astype(str).str.replace(",", ".", regex=False))
+        text = pd.Series(frame[name]).astype(str).str.replace(",", ".", regex=False)
+        numbers = pd.Series(pd.to_numeric(text, errors="coerce"), dtype=np.float64)
         if numbers.notna().sum() == frame[name].notna().sum() > 0:
             frame[name] = numbers
     return frame
@@ -141,8 +140,11 @@ def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[s
         if str(name).startswith("Unnamed:") and not targets:
             notes.append(f"the column without a name at {str(name).split()[-1]} was left out")
             continue
-        values = _without_thousands(pd.Series(frame[name]), notes)
+        values = pd.Series(pd.to_numeric(frame[name], errors="coerce"), dtype=np.float64)
         bad = np.flatnonzero(values.isna() & frame[name].notna())
+        if len(bad):
+            values = _without_thousands(pd.Series(frame[name]), values, notes)
+            bad = np.flatnonzero(values.isna() & frame[name].notna())
         if len(bad) == 0:
             table[name] = values
         elif targets or len(bad) < 0.5 * len(values):
@@ -154,35 +156,36 @@ def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[s
             notes.append(f"column {name!r} is not numeric and was left out")
     if not table:
         raise AttangentError(f"there is no numeric column among {listed(frame.columns)}")
-    return _filled_columns(pd.DataFrame(table).replace([np.inf, -np.inf], np.nan), targets, notes)
+    numbers = pd.DataFrame(table).replace([np.inf, -np.inf], np.nan)
+    missing = numbers.isna().mean()
+    if (missing > MOST_FILLED).any():
+        numbers = _without_empty(numbers, missing, targets, notes)
+    notes += [f"column {name!r} is constant" for name in numbers.columns if numbers[name].nunique() == 1]
+    return numbers
 
 
-def _filled_columns(table: pd.DataFrame, targets: tuple[str, ...], notes: list[str]) -> pd.DataFrame:
-    """Leave out columns that are mostly missing; raise if one of them is a target."""
-    missing = table.isna().mean()
-    for name in list(table.columns[missing > MOST_FILLED]):
+def _without_empty(
+    table: pd.DataFrame, missing: pd.Series, targets: tuple[str, ...], notes: list[str]
+) -> pd.DataFrame:
+    """Leave out columns that are mostly missing; raise if one of them is a target, or all are."""
+    for name in table.columns[missing > MOST_FILLED]:
         share = f"{missing[name]:.0%} of column {name!r} is missing"
         if targets:
             raise AttangentError(f"{share}, expected at most {MOST_FILLED:.0%}; fill it first")
         notes.append(f"{share}; it was left out")
-        table = table.drop(columns=name)
-    if table.shape[1] == 0:
+    if (missing > MOST_FILLED).all():
         raise AttangentError("every numeric column is mostly missing")
-    notes += [f"column {name!r} is constant" for name in table.columns if table[name].nunique() == 1]
-    return table
+    return table.loc[:, missing <= MOST_FILLED]
 
 
-def _without_thousands(column: pd.Series, notes: list[str]) -> pd.Series:
-    """Convert to numbers; 1,234.5 becomes 1234.5 if every cell that is not a number is written so."""
-    values = to_numbers(column)
+def _without_thousands(column: pd.Series, values: pd.Series, notes: list[str]) -> pd.Series:
+    """Read 1,234.5 as 1234.5 if every cell that is not a number is written so."""
     bad = values.isna() & column.notna()
-    if not bad.to_numpy().any():
-        return values
     text = pd.Series(column[bad]).astype(str).str.strip()
     if not text.str.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?").all():
         return values
     notes.append(f"commas in {column.name!r} were read as thousands separators")
-    return values.where(~bad, to_numbers(column.astype(str).str.replace(",", "", regex=False)))
+    return values.where(~bad, pd.to_numeric(text.str.replace(",", "", regex=False)).astype(np.float64))
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

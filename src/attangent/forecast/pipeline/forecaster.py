@@ -43,7 +43,7 @@ class SeriesForecast:
         >>> months = pd.date_range("2020-01-01", periods=48, freq="MS")
         >>> result = forecast_frame(pd.DataFrame({"sold": np.arange(48) % 12}, index=months), [], 3)
         >>> result
-        SeriesForecast(series=1, steps=3, models=['combination'])
+        SeriesForecast(series=1, steps=3, models=['seasonal'])
     """
 
     frame: pd.DataFrame

@@ -95,14 +95,26 @@ def forecast_groups(
         The numbers of the series of each group, and their forecast.
     """
     numbers = in_groups(series.series)
-    groups = [_group(series, request, known, chosen) for chosen in numbers]
+    groups = [
+        SeriesGroup(
+            request,
+            [series.series[k] for k in chosen],
+            None if series.category is None else series.category[chosen],
+            None if known is None else [known.past[k] for k in chosen],
+            None if known is None else [known.future[k] for k in chosen],
+        )
+        for chosen in numbers
+    ]
     paths = _paths(groups, workers.folder) if workers.folder is not None and len(groups) > 1 else []
     results = {k: result for k, path in enumerate(paths) if (result := _load(path)) is not None}
     waiting = [k for k in range(len(groups)) if k not in results]
     bars = workers.bars or Bars(True)
     note = f"{len(series.ids)} series"
     bars.show("forecasting", len(results), len(groups), note=note)
-    for k, result in zip(waiting, _run([groups[k] for k in waiting], workers), strict=True):
+    queue = [groups[k] for k in waiting]
+    parallel = workers.dask is not None or (workers.jobs > 1 and len(queue) > 1)
+    forecasts = _in_parallel(queue, workers) if parallel else (group.forecast() for group in queue)
+    for k, result in zip(waiting, forecasts, strict=True):
         results[k] = result
         if paths:
             _save(paths[k], result)
@@ -110,25 +122,12 @@ def forecast_groups(
     return [(chosen, results[k]) for k, chosen in enumerate(numbers)]
 
 
-def _group(
-    series: SeriesSet, request: PanelRequest, known: Covariates | None, chosen: Integers
-) -> SeriesGroup:
-    values = [series.series[k] for k in chosen]
-    category = None if series.category is None else series.category[chosen]
-    if known is None:
-        return SeriesGroup(request, values, category)
-    past = [known.past[k] for k in chosen]
-    return SeriesGroup(request, values, category, past, [known.future[k] for k in chosen])
-
-
-def _run(groups: Sequence[SeriesGroup], workers: Workers) -> Iterator[PanelForecast]:
+def _in_parallel(groups: Sequence[SeriesGroup], workers: Workers) -> Iterator[PanelForecast]:
     if workers.dask is not None:
         from attangent._core.parallel import on_cluster
 
         return _in_order(on_cluster(SeriesGroup.forecast, groups, workers.dask, _died), len(groups))
-    if workers.jobs > 1 and len(groups) > 1:
-        return _in_order(in_processes(SeriesGroup.forecast, groups, workers.jobs, _died), len(groups))
-    return (group.forecast() for group in groups)
+    return _in_order(in_processes(SeriesGroup.forecast, groups, workers.jobs, _died), len(groups))
 
 
 def _in_order(numbered: Iterator[tuple[int, PanelForecast]], count: int) -> Iterator[PanelForecast]:
