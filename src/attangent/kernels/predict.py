@@ -72,11 +72,11 @@ def predict_training(
     R = as_tensor("residual", residual).double()
     r = vectorise(R) if R.ndim == 2 else R.reshape(-1)
     outputs = R.shape[1] if R.ndim == 2 else 1
-    is_operator = isinstance(kernel, LinearOperator)
-    K = kernel if is_operator else as_tensor("kernel", kernel).double()
+    complete = not isinstance(kernel, LinearOperator)
+    K: Any = as_tensor("kernel", kernel).double() if complete else kernel
     _check_pair(tuple(K.shape), r)
-    eigenvalues, eigenvectors = krylov_spectrum(K, r, krylov) if is_operator else _spectrum(K)
-    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs, complete=not is_operator)
+    eigenvalues, eigenvectors = _spectrum(K) if complete else krylov_spectrum(K, r, krylov)
+    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs, complete)
 
 
 def _check_pair(shape: tuple[int, ...], r: Tensor) -> None:

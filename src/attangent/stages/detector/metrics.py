@@ -71,7 +71,8 @@ def _from_csv(file: Path, names: list[str] | None, step: str | None) -> pd.DataF
     if missing:
         raise AttangentError(f"{file} has no group {missing[0]!r}, expected some of those in it")
     rows = cells[[*_LONG]].assign(row=range(2, len(cells) + 2))
-    return _numbers(rows if names is None else rows[[name in names for name in rows["group"]]], file)
+    chosen = [names is None or name in names for name in rows["group"]]
+    return _numbers(rows.loc[chosen], file)
 
 
 def _long(cells: pd.DataFrame, file: Path, names: list[str] | None, step: str | None) -> pd.DataFrame:

@@ -100,11 +100,11 @@ def attention_weights(model: nn.Module, layers: Iterable[int] | None = None) -> 
     chosen = range(len(blocks)) if layers is None else sorted(set(layers))
     if not chosen or not all(0 <= layer < len(blocks) for layer in chosen):
         raise AttangentError(f"layers are {list(chosen)}, expected some of 0 to {len(blocks) - 1}")
-    attention = [
-        AttentionWeights(layer, *blocks[layer], _head_size(model, blocks[layer][0])) for layer in chosen
-    ]
-    for block in attention:
-        _check_weights(block)
+    attention = []
+    for layer in chosen:
+        name, projections = blocks[layer]
+        attention.append(AttentionWeights(layer, name, projections, _head_size(model, name)))
+        _check_weights(attention[-1])
     return attention
 
 
