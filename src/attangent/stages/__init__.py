@@ -3,11 +3,12 @@
 from attangent._core.deprecation import moved_names
 from attangent.stages.detector.detector import StageDetector, find_stages, stage_callback
 from attangent.stages.detector.metrics import read_metrics
-from attangent.stages.spectra.singular_values import spectrum
+from attangent.stages.spectra.singular_values import plot_spectrum, spectrum
 
 __all__ = [
     "StageDetector",
     "find_stages",
+    "plot_spectrum",
     "read_metrics",
     "spectrum",
     "stage_callback",

@@ -183,7 +183,23 @@ def _figures(column: Any) -> dict[str, float]:
 
 @in_style
 def plot_spectrum(frame: pd.DataFrame, path: str | PathLike[str] | None = None) -> "Figure":
-    """Draw singular values from `spectrum`: one panel per target, one curve per layer (and head)."""
+    """Draw singular values: one panel per target, one curve per layer (and head).
+
+    Args:
+        frame: Singular values from `spectrum`.
+        path: File to write the figure to (.png, .svg or .pdf).
+
+    Returns:
+        The figure.
+
+    Raises:
+        AttangentError: If the frame is empty.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> model = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=20))
+        >>> figure = plot_spectrum(spectrum(model))
+    """
     if path is not None:
         check_picture(path)
     targets = list(dict.fromkeys(frame["target"]))
