@@ -2,7 +2,7 @@
 
 from attangent._core.deprecation import moved_names
 from attangent.kernels.data import unit_data
-from attangent.kernels.descent import Network, Trajectory, descend
+from attangent.kernels.descent import Trajectory, descend
 from attangent.kernels.modules.dense import tangent_kernel
 from attangent.kernels.modules.drift import KernelDrift, drift_callback
 from attangent.kernels.modules.linearised import LinearisedRun, train_linearised
@@ -17,7 +17,6 @@ __all__ = [
     "KernelDrift",
     "KernelOperator",
     "LinearisedRun",
-    "Network",
     "Prediction",
     "SoftmaxNetwork",
     "Tangent",
@@ -40,21 +39,14 @@ __all__ = [
 
 _P1 = "attangent.papers.p1_prefix"
 _P2 = "attangent.papers.p2_softmax.networks"
+_P5 = "attangent.papers.p5_forecasting.theory.scalar_attention"
 __getattr__ = moved_names(
     __name__,
     "0.2",
-    {
-        "ExpNetwork": f"{_P2}:ExpNetwork",
-        "Guarantee": f"{_P1}:Guarantee",
-        "PrefixNetwork": f"{_P1}.network:PrefixNetwork",
-        "ReLUNetwork": f"{_P2}:ReLUNetwork",
-        "ScalarAttention": "attangent.papers.p5_forecasting.theory.scalar_attention:ScalarAttention",
-        "concentration_bound": f"{_P1}:concentration_bound",
-        "exp_limit": f"{_P2}:exp_limit",
-        "prefix_guarantee": f"{_P1}:prefix_guarantee",
-        "prefix_limit": f"{_P1}.network:prefix_limit",
-        "relu_limit": f"{_P2}:relu_limit",
-        "require_unit_ball": f"{_P1}:require_unit_ball",
-        "softmax_limit": f"{_P2}:softmax_limit",
-    },
+    {"Network": f"{__name__}:TwoLayerNetwork"}
+    | {name: f"{_P1}:{name}" for name in ("Guarantee", "concentration_bound", "prefix_guarantee")}
+    | {"require_unit_ball": f"{_P1}:require_unit_ball", "ScalarAttention": f"{_P5}:ScalarAttention"}
+    | {name: f"{_P1}.network:{name}" for name in ("PrefixNetwork", "prefix_limit")}
+    | {name: f"{_P2}:{name}" for name in ("ExpNetwork", "ReLUNetwork")}
+    | {name: f"{_P2}:{name}" for name in ("exp_limit", "relu_limit", "softmax_limit")},
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -13,44 +13,8 @@ from attangent._core.display import brief_fields
 from attangent._core.errors import AttangentError
 from attangent.kernels.checks import as_points, as_targets
 
-_Network = TypeVar("_Network")
-
-
-@runtime_checkable
-class Network(Protocol):
-    """The interface that `descend` needs.
-
-    Attributes:
-        d_in: Dimension of a point.
-        d_out: Number of outputs.
-        m: Number of hidden neurons.
-        W: Hidden weights (p, m).
-
-    Example:
-        >>> from attangent.kernels import SoftmaxNetwork
-        >>> network: Network = SoftmaxNetwork(d_in=2, d_out=1, m=8)
-    """
-
-    d_in: int
-    d_out: int
-    m: int
-    W: Tensor
-
-    def with_weights(self: _Network, W: Tensor) -> _Network:
-        """Return the network with other hidden weights."""
-        ...
-
-    def forward(self, X: Any) -> Tensor:
-        """Compute the outputs (n, d_out)."""
-        ...
-
-    def gradient(self, X: Any, Y: Any) -> Tensor:
-        """Compute the gradient of 1/2 |F - Y|^2 in W."""
-        ...
-
-    def kernel(self, X: Any, X2: Any = None) -> Tensor:
-        """Compute the tangent kernel."""
-        ...
+if TYPE_CHECKING:
+    from attangent.kernels.network import TwoLayerNetwork
 
 
 @dataclass(frozen=True)
@@ -93,7 +57,7 @@ class Trajectory:
 
 
 def descend(
-    network: Network,
+    network: "TwoLayerNetwork",
     X: Any,
     Y: Any,
     rate: float,
@@ -156,7 +120,7 @@ def _steps(name: str, requested: Iterable[int], steps: int) -> frozenset[int]:
 
 class _Recorder:
     def __init__(
-        self, network: Network, X: Tensor, Y: Tensor, keep: frozenset[int], drift_at: frozenset[int]
+        self, network: "TwoLayerNetwork", X: Tensor, Y: Tensor, keep: frozenset[int], drift_at: frozenset[int]
     ):
         self.start = network
         self.X = X
@@ -169,7 +133,7 @@ class _Recorder:
         self.first_kernel = network.kernel(X) if drift_at else None
         self.diverged = False
 
-    def note(self, step: int, network: Network, gradient: Tensor) -> bool:
+    def note(self, step: int, network: "TwoLayerNetwork", gradient: Tensor) -> bool:
         """Record one step and return whether loss and gradient are finite."""
         loss = 0.5 * (network.forward(self.X) - self.Y).square().sum()
         moved = _largest_column(network.W - self.start.W)
@@ -181,7 +145,7 @@ class _Recorder:
         self.diverged = not (torch.isfinite(loss) and torch.isfinite(gradient).all())
         return not self.diverged
 
-    def trajectory(self, rate: float, final: Network) -> Trajectory:
+    def trajectory(self, rate: float, final: "TwoLayerNetwork") -> Trajectory:
         rows = torch.tensor(self.rows, dtype=torch.float64)
         # inf - inf at the last step of a diverged run is NaN; infinity says the same and compares.
         loss, movement, gradient_norm = torch.where(rows.isnan(), torch.inf, rows).T

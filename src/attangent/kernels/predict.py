@@ -205,7 +205,7 @@ class Prediction:
         """
         # In the eigenbasis every component decays by itself, so that any step costs the same.
         decayed = self._coefficients[:, None] * self._powers(steps)
-        return 0.5 * decayed.square().sum(dim=0).reshape(_shape(steps))
+        return 0.5 * decayed.square().sum(dim=0).reshape(torch.as_tensor(steps).shape)
 
     def residual(self, step: int) -> Tensor:
         """Predict vec(F(t) - Y) in the kernel's order.
@@ -330,10 +330,6 @@ def _initial_outputs(initial: Any, outputs: Tensor) -> Tensor:
             f"initial has shape {tuple(first.shape)}, expected {tuple(outputs.shape)}: forward(X_test)"
         )
     return first
-
-
-def _shape(steps: Steps) -> tuple[int, ...]:
-    return tuple(torch.as_tensor(steps).shape)
 
 
 def log_gap(measured: Any, predicted: Any) -> float:

@@ -162,7 +162,7 @@ class SpectrumEdit:
         names = {id(module): name for name, module in self.model.named_modules()}
         ranks = {}
         for part in self._parts:
-            rank = int(self.selection.mask(part.count).sum())
+            rank = int(self.selection.mask(_count(part)).sum())
             if isinstance(part, WeightMatrix) and _fills_module(part):
                 module = part.projection.module
                 if smaller_as_factors(module.weight, rank):
@@ -198,7 +198,7 @@ class SpectrumEdit:
 
     @torch.no_grad()
     def _write(self) -> EditReport:
-        masks = [self.selection.mask(part.count) for part in self._parts]
+        masks = [self.selection.mask(_count(part)) for part in self._parts]
         edits = [(part, mask, _keep(part, mask)) for part, mask in zip(self._parts, masks, strict=True)]
         if not self.selection.keeps_all and not any(_changed(*each) for each in edits):
             raise AttangentError(
@@ -253,6 +253,13 @@ def _own_tokenizer(model: Any) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def _count(part: Spectral) -> int:
+    """Return the number of singular values."""
+    if isinstance(part, WeightMatrix):
+        return min(part.projection.weight.shape)
+    return min(min(part.factor(name).shape) for name in "qk")
 
 
 def _tensors(part: Spectral) -> list[Tensor]:

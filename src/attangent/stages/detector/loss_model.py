@@ -8,7 +8,7 @@ Bernstein's theorem): none of them ever falls faster than it did before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -72,10 +72,6 @@ class LossChange:
         """Return the change over the steps, of height 1."""
         onset = step_at(steps, self.start)
         return self.sign * remaining(self.shape, steps, onset, step_at(steps, self.start + self.length))
-
-    def shaped(self, shape: str) -> "LossChange":
-        """Return the change with another shape."""
-        return replace(self, shape=shape)
 
 
 @dataclass(frozen=True, eq=False)

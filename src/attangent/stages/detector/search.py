@@ -310,7 +310,7 @@ def other_shapes(fit: LossFit, index: int) -> list[LossFit]:
     before = fit.changes[:index]
     after = fit.changes[index + 1 :]
     return [
-        moved(fit.curve, (*before, change.shaped(shape), *after), fit.noise, rounds=1)
+        moved(fit.curve, (*before, replace(change, shape=shape), *after), fit.noise, rounds=1)
         for shape in SHAPES
         if shape != change.shape
     ]

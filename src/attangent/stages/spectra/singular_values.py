@@ -37,11 +37,6 @@ class WeightMatrix:
     projection: Projection
     head: int | None = None
 
-    @property
-    def count(self) -> int:
-        """Number of singular values."""
-        return min(self.projection.weight.shape)
-
     def values(self) -> Tensor:
         """Compute the singular values in float64, largest first."""
         return torch.linalg.svdvals(self.projection.weight.double())
@@ -60,11 +55,6 @@ class HeadProduct:
     block: AttentionWeights
     head: int
     target: str = "qk"
-
-    @property
-    def count(self) -> int:
-        """Number of singular values."""
-        return min(min(self.factor(name).shape) for name in "qk")
 
     def values(self) -> Tensor:
         """Compute the singular values of M in float64, largest first."""
