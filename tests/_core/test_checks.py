@@ -25,6 +25,7 @@ from attangent._core.checks import (
 )
 from attangent.attention.features import Elu, Learned
 from attangent.papers import p4_in_context, p5_forecasting
+from attangent.papers.p2_softmax.networks import softmax_limit
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, True, "3", None])
@@ -144,7 +145,7 @@ HUGE = 2**44
 ENTRIES = {
     "unit_data": lambda: kernels.unit_data(HUGE, 3, 2, seed=0),
     "network": lambda: kernels.SoftmaxNetwork(3, 2, m=HUGE),
-    "limit": lambda: kernels.softmax_limit(torch.ones(4, 3), sigma=1.0, d_out=HUGE),
+    "limit": lambda: softmax_limit(torch.ones(4, 3), sigma=1.0, d_out=HUGE),
     "state": lambda: attention.PrefixState.zero(Elu(4), heads=HUGE),
     "low rank": lambda: attention.PrefixState.low_rank(Elu(4), heads=2, rank=HUGE, seed=0),
     "learned features": lambda: Learned.draw(4, HUGE, seed=0),

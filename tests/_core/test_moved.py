@@ -12,10 +12,11 @@ from attangent._core import moved
 
 TAUGHT = {
     "attangent.attention.fast": "HyperAttention fast_ntk_attention",
-    "attangent.diffusion": "ForwardProcess GaussianMixture KernelScore error_terms noised_data sample",
+    "attangent.diffusion": "Adam Course Estimate ExactScore ForwardProcess GaussianMixture KernelScore "
+    "NaturalInputs Rings SoftmaxScore draw_data error_terms hilbert_function label_loss mode_coverage "
+    "noised_data relative_error sample sample_quality",
     "attangent.forecast.theory.ssm": "ResidualSSM",
     "attangent.compression.methods": "METHODS",
-    "attangent.compression.methods.base": "HeadwiseMethod",
     "attangent.compression.session": "ChatSession",
     "attangent.stages.facts.language": "LanguageTraining train_on_facts",
     "attangent.stages.facts.typed_facts": "TypedFacts",
@@ -66,6 +67,7 @@ def test_names_that_left_a_room_warn_with_their_new_place(room):
 @pytest.mark.parametrize(
     ("module", "names"),
     [
+        ("attangent.compression.methods.base", "HeadwiseMethod"),
         ("attangent.kernels.modules", "Optimiser TangentModel departure"),
         ("attangent.stages", "measure_effect minus_loss search_spectrum"),
     ],
