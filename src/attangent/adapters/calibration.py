@@ -144,7 +144,9 @@ class Measure:
         return LayerUnits(mean, covariance, self.sums["level"] / self.queries, values)
 
 
-def _spread(total: Tensor, squares: Tensor, count: int) -> Tensor:
+def _spread(
+    total: Float[Tensor, "heads d"], squares: Float[Tensor, "heads d"], count: int
+) -> Float[Tensor, " heads"]:
     """Return the standard deviation over tokens and coordinates about each coordinate's mean, (heads)."""
     variance = (squares / count - (total / count).square()).clamp(min=0).mean(dim=-1)
     return variance.sqrt().clamp(min=1e-6)
@@ -163,7 +165,9 @@ class KeysAndValues:
             self.keys.append(k[:, real].float())
             self.values.append(v[:, real].float())
 
-    def for_heads(self, heads: int) -> tuple[Tensor, Tensor]:
+    def for_heads(
+        self, heads: int
+    ) -> tuple[Float[Tensor, "{heads} m d"], Float[Tensor, "{heads} m value_dim"]]:
         """Return keys and values repeated from kv heads to `heads`."""
         keys = torch.cat(self.keys, dim=1)
         values = torch.cat(self.values, dim=1)
@@ -183,7 +187,9 @@ def start_from_prompt(model: Any, layers: Sequence[AttentionLayer], prompt: Batc
             _set_prefix(state, keys, values)
 
 
-def _set_prefix(state: Any, keys: Tensor, values: Tensor) -> None:
+def _set_prefix(
+    state: Any, keys: Float[Tensor, "heads m d"], values: Float[Tensor, "heads m value_dim"]
+) -> None:
     calibrated = isinstance(state, CalibratedState)
     features = state.features.inner if calibrated else state.features
     if isinstance(features, Anchors):

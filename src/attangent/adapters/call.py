@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attangent.attention import Prefix, ntk_attention
@@ -89,7 +90,7 @@ class AttentionCall(NamedTuple):
             mask = torch.where(seen, mask, torch.finfo(mask.dtype).min)
         return self._replace(mask=mask, causal=False, bias=None)
 
-    def with_prefix(self, prefix: Prefix) -> Tensor:
+    def with_prefix(self, prefix: Prefix) -> Float[Tensor, "batch heads rows value_dim"]:
         """Return attention with the prefix before the tokens, (B, H, L, dv)."""
         mask, causal = self.visible()
         out = ntk_attention(
@@ -120,11 +121,11 @@ class AttentionCall(NamedTuple):
             return out
         return torch.where(seen, out, out.detach())
 
-    def tokens(self) -> tuple[Tensor, Tensor]:
+    def tokens(self) -> tuple[Float[Tensor, "batch heads rows value_dim"], Float[Tensor, "batch heads rows"]]:
         """Return attention over the tokens only, no dropout: output (B, H, L, dv), logsumexp (B, H, L)."""
         return token_part(self.q, self.k, self.v, self._resolved(), self.scale, softcap=self.softcap)
 
-    def logsumexp(self) -> Tensor:
+    def logsumexp(self) -> Float[Tensor, "batch heads rows"]:
         """Return the logarithm of each query's mass over the tokens, (B, H, L)."""
         return self._replace(v=self.v[..., :1]).tokens()[1]
 
@@ -133,7 +134,7 @@ class AttentionCall(NamedTuple):
         raw = (queries * self.scale) @ keys.mT
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
-    def real_tokens(self) -> tuple[Tensor, Tensor]:
+    def real_tokens(self) -> tuple[Bool[Tensor, "batch rows"], Bool[Tensor, "batch keys"]]:
         """Return which queries (B, L) and keys (B, Lk) are not padding; padding is what no query may see.
 
         In self-attention a query is real if its key is; in cross-attention all queries count as real.

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.checks import check_memory
@@ -48,7 +49,9 @@ class LayerUnits(NamedTuple):
         return variance.clamp(min=_LEAST_SCALE**2).sqrt()
 
 
-def widest(covariance: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def widest(
+    covariance: Float[Tensor, "heads d d"], count: int
+) -> tuple[Float[Tensor, "heads {count} d"], Float[Tensor, " heads"]]:
     """Return R (heads, count, d) and scale (heads) that damp the `count` widest directions.
 
     (I - R'R)(q - mean)/scale varies as much in these directions as in the others, and its mean variance over
@@ -111,7 +114,12 @@ class CalibratedState(nn.Module):
         self.features.level.copy_(units.level)
         self.value_scale.copy_(units.value_scale)
 
-    def set_tokens(self, keys: Tensor, masses: Tensor, Z: Tensor) -> None:
+    def set_tokens(
+        self,
+        keys: Float[Tensor, "heads size d"],
+        masses: Float[Tensor, "heads size"],
+        Z: Float[Tensor, "heads size value_dim"],
+    ) -> None:
         """Set the state to anchors (heads, r, d) with masses and sums Z, all in raw units."""
         features = self.features
         features.inner.keys.copy_(keys * features.scale[:, None, None])  # type: ignore[union-attr]
