@@ -39,12 +39,12 @@ def tune(
         Path | None,
         typer.Option("--eval", help="Rows to score on.", show_default="a fifth of the training rows"),
     ] = None,
-    task: Annotated[Task, typer.Option(help="What to learn; folders of images are classified.")] = (
+    task: Annotated[Task, typer.Option(help="Task to learn; folders of images are always classified.")] = (
         "classification"
     ),
     method: Annotated[
         MethodName | None,
-        typer.Option(help="What to train.", show_default="ntk, and lora for images"),
+        typer.Option(help="Tuning method.", show_default="ntk, and lora for images"),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with the tables method, method.ntk and training.")

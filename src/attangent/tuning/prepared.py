@@ -1,7 +1,7 @@
 """Turn a request into a loaded model and encoded rows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.images import EncodedImages, Pixels, read_images
+from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels, read_images
 from attangent.tuning.data.text import (
+    Completion,
     TextTask,
     ValueUnits,
     held_out,
@@ -49,7 +50,7 @@ class PreparedTask:
         tokenizer: The tokenizer; None for images.
         labels: Names of the classes.
         text_columns: Columns that the texts were read from.
-        pooling: What the classifier reads.
+        pooling: Input of the classifier.
         units: Units of the numbers to predict.
     """
 
@@ -68,17 +69,44 @@ class PreparedTask:
 
 def prepare(request: TuningRequest) -> PreparedTask:
     """Read and check the data, load the model, and encode the rows."""
+    data, held = _read(request)
     if request.kind == "image-classification":
-        task = _prepare_images(request)
+        task = _encode_images(request, data, held)
     elif request.kind == "causal-lm":
-        task = _prepare_completions(request)
+        task = _encode_completions(request, data, held)
     else:
-        task = _prepare_texts(request)
+        task = _encode_texts(request, data, held)
     return replace(task, class_weights=_class_weights(task)) if request.class_weights else task
 
 
-def _prepare_texts(request: TuningRequest) -> PreparedTask:
-    data, held = _read_texts(request)
+def _read(request: TuningRequest) -> tuple[Any, Any]:
+    """Read the rows to train on and those to score on, which may be held out from the former."""
+    data = _read_rows(request, request.train)
+    labels = getattr(data, "labels", ())
+    if request.evaluate is not None:
+        return data, _read_rows(request, request.evaluate, labels)
+    train, held = held_out(data.targets if labels else [0] * len(data), _HELD_OUT, 0, "rows to score on")
+    if not held:
+        raise AttangentError(
+            f"{request.train} has one row per label, so none can be held out to score on; add rows, or "
+            "pass other rows with --eval."
+        )
+    if isinstance(data, list):
+        return [data[i] for i in train], [data[i] for i in held]
+    return data.take(train), data.take(held)
+
+
+def _read_rows(request: TuningRequest, path: Path, labels: tuple[str, ...] | None = None) -> Any:
+    if request.kind == "image-classification":
+        return read_images(path, labels=labels)
+    if request.kind == "causal-lm":
+        return read_completions(path)
+    if request.kind == "regression":
+        return read_values(path, request.columns)
+    return read_task(path, labels=labels, columns=request.columns)
+
+
+def _encode_texts(request: TuningRequest, data: TextTask, held: TextTask) -> PreparedTask:
     units = ValueUnits()
     if request.kind == "regression":
         units = ValueUnits.of(data.targets)
@@ -88,15 +116,13 @@ def _prepare_texts(request: TuningRequest) -> PreparedTask:
     pooling = resolved_pooling(request.pooling, request.model)
     model = _load(request, data.labels, pooling)
     pad_with(model, tokenizer)
-    rows, others = (
-        encode_task(part, tokenizer, request.max_tokens, model_limit(model)) for part in (data, held)
-    )
+    limits = (request.max_tokens, model_limit(model))
     return PreparedTask(
         model,
         request.kind,
-        rows,
+        encode_task(data, tokenizer, *limits),
         Padding(tokenizer.pad_token_id),
-        evaluate=others,
+        evaluate=encode_task(held, tokenizer, *limits),
         tokenizer=tokenizer,
         labels=data.labels,
         text_columns=text_columns(request.train, request.columns),
@@ -105,41 +131,18 @@ def _prepare_texts(request: TuningRequest) -> PreparedTask:
     )
 
 
-def _read_texts(request: TuningRequest) -> tuple[TextTask, TextTask]:
-    if request.kind == "regression":
-        data = read_values(request.train, request.columns)
-        if request.evaluate is None:
-            return _split(request, data, [0] * len(data))
-        return data, read_values(request.evaluate, request.columns)
-    data = read_task(request.train, columns=request.columns)
-    if request.evaluate is None:
-        return _split(request, data, data.targets)
-    return data, read_task(request.evaluate, labels=data.labels, columns=request.columns)
-
-
-def _prepare_completions(request: TuningRequest) -> PreparedTask:
-    pairs = read_completions(request.train)
-    if request.evaluate is None:
-        chosen, scored = _split_indices(request, [0] * len(pairs))
-        held = [pairs[i] for i in scored]
-        pairs = [pairs[i] for i in chosen]
-    else:
-        held = read_completions(request.evaluate)
+def _encode_completions(
+    request: TuningRequest, pairs: list[Completion], held: list[Completion]
+) -> PreparedTask:
     tokenizer = load_tokenizer(request.model)
     model = _load(request)
-    rows, others = (
-        encode_completions(part, tokenizer, request.max_tokens, model_limit(model)) for part in (pairs, held)
-    )
+    limits = (request.max_tokens, model_limit(model))
+    rows, others = (encode_completions(part, tokenizer, *limits) for part in (pairs, held))
     collate = Padding(tokenizer.pad_token_id)
     return PreparedTask(model, request.kind, rows, collate, evaluate=others, tokenizer=tokenizer)
 
 
-def _prepare_images(request: TuningRequest) -> PreparedTask:
-    data = read_images(request.train)
-    if request.evaluate is None:
-        data, held = _split(request, data, data.targets)
-    else:
-        held = read_images(request.evaluate, labels=data.labels)
+def _encode_images(request: TuningRequest, data: ImageTask, held: ImageTask) -> PreparedTask:
     model = _load(request, data.labels)
     pixels = Pixels.of(model.config, preprocessor_of(request.model))
     rows, others = (EncodedImages(part, pixels) for part in (data, held))
@@ -149,22 +152,6 @@ def _prepare_images(request: TuningRequest) -> PreparedTask:
 def _load(request: TuningRequest, labels: tuple[str, ...] = (), pooling: str = "first") -> Any:
     options = {"quantised": request.quantised, "adapter": request.beside, "pooling": pooling}
     return load_base(request.model, request.kind, labels, seed=request.training.seed, **options)
-
-
-def _split(request: TuningRequest, data: Any, targets: Sequence[float]) -> tuple[Any, Any]:
-    train, held = _split_indices(request, targets)
-    return data.take(train), data.take(held)
-
-
-def _split_indices(request: TuningRequest, targets: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Return the indices of the rows to train on and of those to score on."""
-    train, held = held_out(targets, _HELD_OUT, 0, "rows to score on")
-    if not held:
-        raise AttangentError(
-            f"{request.train} has one row per label, so none can be held out to score on; add rows, or "
-            "pass other rows with --eval."
-        )
-    return train, held
 
 
 def _class_weights(task: PreparedTask) -> Float[Tensor, " classes"]:

@@ -92,8 +92,8 @@ def choose_method(
     errors = {}
     for candidate in method.technique.candidates(method, task.kind):
         copied = replace(task, model=copy.deepcopy(task.model))
-        place = folder / f"trying-{candidate.name}"
-        trial = _try_method(copied, candidate, training, start, place, report_for(candidate))
+        subfolder = folder / f"trying-{candidate.name}"
+        trial = _try_method(copied, candidate, training, start, subfolder, report_for(candidate))
         errors[candidate.name] = trial.metrics["validation_error"]
         if best is None or clearly_better(trial.errors, best.errors):
             best = trial

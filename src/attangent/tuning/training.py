@@ -95,7 +95,7 @@ class PeakMemory:
 
 
 def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
-    """Score the trainer's model: mean loss per example or learnt token, accuracy of labels, R^2 of values.
+    """Score the trainer's model: mean loss per example or trained token, accuracy, R^2 of values.
 
     Every process scores its share of the rows, and each row counts once.
     """
@@ -113,7 +113,7 @@ def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
 def row_errors(trainer: Any, rows: Any, kind: TaskKind) -> list[float]:
     """Return the error of each row: 1 - p(label), the expected fraction of wrong answers, or (y - f)^2.
 
-    For causal-lm, p is the geometric mean of the probabilities of the learnt tokens.
+    For causal-lm, p is the geometric mean of the probabilities of the trained tokens.
     """
     errors = torch.zeros(len(rows), dtype=torch.float64)
     for indices, logits, labels in _outputs(trainer, rows):

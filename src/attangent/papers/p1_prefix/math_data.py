@@ -1,7 +1,7 @@
-"""Math word problems for causal models: prompts, the answer in a completion, exact match (P1 Section 5).
+"""Math word problems of P1 Section 5: prompts, answers and their exact match.
 
 GSM8K rows have a question and an answer that ends in `#### 72`; MATH rows have a problem and a solution with
-its answer in `\\boxed{...}`. Models are asked to end with "The answer is: ...".
+its answer in `\\boxed{...}`. The prompt requests an answer that ends with "The answer is: ...".
 """
 
 import re
@@ -34,20 +34,21 @@ class Problem:
     answer: str
 
     def prompt(self, template: str = PROMPT) -> str:
+        """Return the question in a prompt."""
         return template.format(question=self.question)
 
     def completion(self, template: str = PROMPT) -> Completion:
-        """What a model is trained on: the prompt, then solution and answer."""
+        """Return the training pair: the prompt, then solution and answer."""
         return Completion(self.prompt(template), f" {self.solution}\nThe answer is: {self.answer}")
 
 
 def read_problems(path: Path) -> list[Problem]:
-    """The problems of a GSM8K or MATH file."""
+    """Read the problems of a GSM8K or MATH file."""
     return parsed_records(path, problem_of, "GSM8K or MATH problems")
 
 
 def problem_of(row: dict[str, Any]) -> Problem:
-    """One row of GSM8K (question, answer) or MATH (problem, solution).
+    """Parse one row of GSM8K (question, answer) or MATH (problem, solution).
 
     >>> problem_of({"question": "1+1?", "answer": "It is 1+1=<<1+1=2>>2.\\n#### 2"})
     Problem(question='1+1?', solution='It is 1+1=2.', answer='2')
@@ -66,7 +67,7 @@ def problem_of(row: dict[str, Any]) -> Problem:
 
 
 def boxed(text: str) -> str | None:
-    """The content of the last \\boxed{...} or \\fbox{...}, braces matched; None where there is none.
+    """Return the content of the last \\boxed{...} or \\fbox{...}; None if there is none.
 
     >>> boxed(r"so $x=\\boxed{\\frac{1}{2}}$")
     '\\\\frac{1}{2}'
@@ -75,22 +76,22 @@ def boxed(text: str) -> str | None:
     if not starts:
         return None
     depth = 1
-    for place in range(starts[-1], len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for index in range(starts[-1], len(text)):
+        depth += {"{": 1, "}": -1}.get(text[index], 0)
         if depth == 0:
-            return text[starts[-1] : place]
+            return text[starts[-1] : index]
     return None
 
 
 def extract_answer(text: str) -> str | None:
-    """The answer a completion gives: after "the answer is", in a box, after ####, else its last number.
+    """Return the answer in a completion: after "the answer is", in a box, after ####, or its last number.
 
     >>> extract_answer("3 + 4 = 7. The answer is: 7.")
     '7'
     """
-    said = list(_SAYS.finditer(text))
-    if said:
-        line = text[said[-1].end() :].split("\n")[0].strip()
+    phrases = list(_SAYS.finditer(text))
+    if phrases:
+        line = text[phrases[-1].end() :].split("\n")[0].strip()
         return boxed(line) or line.rstrip(". ") or None
     if boxed(text) is not None:
         return boxed(text)
@@ -100,39 +101,29 @@ def extract_answer(text: str) -> str | None:
     return numbers[-1] if numbers else None
 
 
-def same_answer(given: str | None, expected: str) -> bool:
-    """Exact match after what does not matter is removed: spaces, dollars, thousands' commas, \\left, \\text.
+def same_answer(answer: str | None, expected: str) -> bool:
+    """Compare answers without spaces, dollar signs, thousands separators, \\left and \\text.
 
     Two numbers are compared as numbers.
 
     >>> same_answer("$1,200.00", "1200"), same_answer(r"\\dfrac12", r"\\frac{1}{2}"), same_answer("12", "21")
     (True, True, False)
     """
-    if given is None:
+    if answer is None:
         return False
-    first, second = normalised(given), normalised(expected)
+    first = normalised(answer)
+    second = normalised(expected)
     return first == second or (_number(first) is not None and _number(first) == _number(second))
 
 
 _REMOVED = (
-    "\\left",
-    "\\right",
-    "\\!",
-    "\\,",
-    "\\;",
-    "\\ ",
-    "\\$",
-    "$",
-    "\\%",
-    "%",
-    "^\\circ",
-    "^{\\circ}",
-    " ",
+    *("\\left", "\\right", "\\!", "\\,", "\\;", "\\ ", "\\$", "$"),
+    *("\\%", "%", "^\\circ", "^{\\circ}", " "),
 )
 
 
 def normalised(answer: str) -> str:
-    """An answer in a form in which equal ones are equal strings."""
+    """Return an answer in a form in which equal answers are equal strings."""
     answer = re.sub(r"\\(?:text|mathrm|textbf|mbox)\{([^{}]*)\}", r"\1", answer.strip().rstrip("."))
     answer = answer.replace("dfrac", "frac").replace("tfrac", "frac")
     for part in _REMOVED:
@@ -146,7 +137,8 @@ def _number(text: str) -> Decimal | None:
     fraction = re.fullmatch(r"(-?)(?:\\frac\{(-?\d+)\}\{(\d+)\}|(-?\d+)/(\d+))", text)
     try:
         if fraction:
-            top, bottom = fraction[2] or fraction[4], fraction[3] or fraction[5]
+            top = fraction[2] or fraction[4]
+            bottom = fraction[3] or fraction[5]
             return Decimal(f"{fraction[1]}1") * Decimal(top) / Decimal(bottom)
         return Decimal(text)
     except (InvalidOperation, ZeroDivisionError):
@@ -155,7 +147,7 @@ def _number(text: str) -> Decimal | None:
 
 @dataclass(frozen=True)
 class MathScore:
-    """How many problems were answered right, what was answered, and whether each is right."""
+    """Fraction of right answers, the answers, and whether each is right."""
 
     accuracy: float
     answers: tuple[str | None, ...]
@@ -163,7 +155,7 @@ class MathScore:
 
 
 def score_answers(completions: Sequence[str], problems: Sequence[Problem]) -> MathScore:
-    """Exact match of the completions' answers."""
+    """Score completions by the exact match of their answers."""
     if len(completions) != len(problems) or not problems:
         raise AttangentError(
             f"{len(completions)} completions for {len(problems)} problems, expected one each"
@@ -184,7 +176,7 @@ def solve(
     template: str = PROMPT,
     report: Callable[[int], None] = lambda done: None,
 ) -> list[str]:
-    """Greedy completions of the problems' prompts, padded on the left."""
+    """Complete the prompts greedily, padded on the left."""
     texts: list[str] = []
     was_training = model.training
     model.eval()
@@ -193,10 +185,12 @@ def solve(
         inputs = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
         inputs = {name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")}
         with torch.no_grad():
-            made = model.generate(
+            generated = model.generate(
                 **inputs, max_new_tokens=max_new_tokens, do_sample=False, pad_token_id=tokenizer.pad_token_id
             )
-        texts += tokenizer.batch_decode(made[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        texts += tokenizer.batch_decode(
+            generated[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+        )
         report(len(texts))
     model.train(was_training)
     return texts

@@ -7,7 +7,7 @@ from typing import Any
 from attangent._core.checks import check_choice
 from attangent._core.errors import AttangentError
 from attangent.tuning.data.records import read_records
-from attangent.tuning.data.text import LabelledText, TextColumns, TextTask, label_in, read_task
+from attangent.tuning.data.text import TextColumns, TextExample, TextTask, label_in, read_task
 
 _COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 
@@ -54,21 +54,21 @@ def _fields(record: dict[str, Any], *names: str) -> tuple[str, ...]:
     return tuple(record[name] for name in names)
 
 
-def _boolq(record: dict[str, Any]) -> list[LabelledText]:
-    return [LabelledText(_fields(record, "question", "passage"), label_in(record))]
+def _boolq(record: dict[str, Any]) -> list[TextExample]:
+    return [TextExample(_fields(record, "question", "passage"), label_in(record))]
 
 
-def _entailment(record: dict[str, Any]) -> list[LabelledText]:
-    return [LabelledText(_fields(record, "premise", "hypothesis"), label_in(record))]
+def _entailment(record: dict[str, Any]) -> list[TextExample]:
+    return [TextExample(_fields(record, "premise", "hypothesis"), label_in(record))]
 
 
-def _copa(record: dict[str, Any]) -> list[LabelledText]:
+def _copa(record: dict[str, Any]) -> list[TextExample]:
     premise, question, first, second = _fields(record, "premise", "question", "choice1", "choice2")
     features = (premise, _COPA_QUESTIONS.get(question, question), first, second)
-    return [LabelledText(features, label_in(record))]
+    return [TextExample(features, label_in(record))]
 
 
-def _multirc(record: dict[str, Any]) -> list[LabelledText]:
+def _multirc(record: dict[str, Any]) -> list[TextExample]:
     """One example per answer: question, answer and passage; the label is 1 if the answer is right."""
     passage = record.get("passage")
     if not isinstance(passage, dict) or not isinstance(passage.get("questions"), list):
@@ -78,15 +78,15 @@ def _multirc(record: dict[str, Any]) -> list[LabelledText]:
     for question in passage["questions"]:
         (asked,) = _fields(question, "question")
         for answer in question.get("answers", []):
-            rows.append(LabelledText((asked, *_fields(answer, "text"), text), label_in(answer)))
+            rows.append(TextExample((asked, *_fields(answer, "text"), text), label_in(answer)))
     return rows
 
 
-def _columns(record: dict[str, Any]) -> list[LabelledText]:
-    return [LabelledText(TextColumns().features(record), label_in(record))]
+def _columns(record: dict[str, Any]) -> list[TextExample]:
+    return [TextExample(TextColumns().features(record), label_in(record))]
 
 
-LAYOUTS: dict[str, Callable[[dict[str, Any]], list[LabelledText]]] = {
+LAYOUTS: dict[str, Callable[[dict[str, Any]], list[TextExample]]] = {
     "boolq": _boolq,
     "cb": _entailment,
     "copa": _copa,

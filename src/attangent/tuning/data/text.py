@@ -92,10 +92,15 @@ class TextColumns:
 
 @dataclass(frozen=True)
 class TextExample:
-    """Text features of one example, with the index of its label or its number."""
+    """Text features of one example with its label.
+
+    Attributes:
+        features: One text per text column.
+        label: The index of the label or a number; while a file is read, the label's name or None.
+    """
 
     features: tuple[str, ...]
-    label: float
+    label: Any
 
 
 @dataclass(frozen=True)
@@ -126,14 +131,6 @@ class TextTask:
     def take(self, indices: Iterable[int]) -> "TextTask":
         """Return the task with these examples only, in this order."""
         return replace(self, examples=tuple(self.examples[i] for i in indices))
-
-
-@dataclass(frozen=True)
-class LabelledText:
-    """Text features of a row and the name of its label; None if the row has no label."""
-
-    features: tuple[str, ...]
-    label: str | None
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ def read_task(
     *,
     labels: Sequence[str] | None = None,
     columns: TextColumns | None = None,
-    parse: Callable[[dict[str, Any]], list[LabelledText]] | None = None,
+    parse: Callable[[dict[str, Any]], list[TextExample]] | None = None,
 ) -> TextTask:
     """Read labelled texts from one file, or from several as one.
 
@@ -200,9 +197,7 @@ def read_task(
         AttangentError: If a file cannot be read, or a row has no text, no label or an unknown label.
     """
     columns = columns or TextColumns()
-    parse = parse or (
-        lambda record: [LabelledText(columns.features(record), label_in(record, columns.label))]
-    )
+    parse = parse or (lambda record: [TextExample(columns.features(record), label_in(record, columns.label))])
     rows = []
     for path in [paths] if isinstance(paths, Path) else paths:
         rows += _labelled_rows(path, parse, columns.label)
@@ -223,7 +218,7 @@ def label_in(record: Mapping[str, Any], column: str = "label") -> str | None:
 
 
 def _labelled_rows(
-    path: Path, parse: Callable[[dict[str, Any]], list[LabelledText]], column: str
+    path: Path, parse: Callable[[dict[str, Any]], list[TextExample]], column: str
 ) -> list[_NumberedRow]:
     rows = []
     for number, examples in enumerate(parsed_records(path, parse, "at least one example"), 1):

@@ -79,7 +79,7 @@ class AnyPeft(Technique):
 
 
 class Lora(AnyPeft):
-    """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft's LoraConfig."""
+    """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft.LoraConfig."""
 
     name = "lora"
 

@@ -17,7 +17,7 @@ from attangent.tuning.tasks import TaskKind, classifier_names
 
 @dataclass(frozen=True)
 class Method:
-    """What to train besides the classifier.
+    """A tuning method with its settings.
 
     Args:
         name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained
@@ -30,7 +30,7 @@ class Method:
         top: Adapt only this many of the last layers; None adapts all of them.
         learning_rate: Learning rate; None is the default of the method.
         peft: For `peft`, the `peft_type` (such as "IA3") and the settings of the config; for `lora`, more
-            settings of peft's LoraConfig; for `ntk+lora`, the config that replaces its LoRA.
+            settings of peft.LoraConfig; for `ntk+lora`, the config that replaces its LoRA.
 
     Raises:
         AttangentError: If a setting is out of range or two settings contradict each other.
@@ -77,7 +77,7 @@ class Method:
             settings: Values by field name; `ntk` is a table of NTKConfig settings.
 
         Returns:
-            The method, with the method's own defaults filled in.
+            The method, with its defaults filled in.
 
         Raises:
             AttangentError: If a name is unknown or a value is out of range.
@@ -121,7 +121,7 @@ def adapt(
         calibration: Batches of model inputs; NTK-Attention in calibrated units needs them.
 
     Returns:
-        The adapted model, which may be a wrapper of the given one.
+        The adapted model, which may wrap the original one.
     """
     context = MethodContext(kind, classifier_names(model, kind), seed, calibration)
     return method.technique.apply(model, method, context)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodContext:
-    """What a method needs to know about a run.
+    """Facts about a run that a method needs.
 
     Attributes:
         kind: The kind of task.
@@ -41,7 +41,7 @@ class Technique(ABC):
         trains: Whether the method takes optimiser steps; False if it has a closed form.
         bold: Factor on the default learning rate if the closed-form classifier leaves much to learn.
         folder: Subfolder of a run into which `save` writes.
-        defaults: Settings of `Method` that differ from its own defaults.
+        defaults: Settings of `Method` that differ from its defaults.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Technique(ABC):
         """Return the base model with the parts that `save` wrote."""
 
     def source(self, base: str, folder: Path) -> str:
-        """Return where the weights of the base model are: `base`, unless the method trained them."""
+        """Return the location of the base weights: `base`, unless the method trained them."""
         return base
 
     def apply(self, model: Any, method: "Method", context: MethodContext) -> Any:

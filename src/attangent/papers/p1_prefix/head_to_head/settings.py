@@ -77,7 +77,7 @@ class MethodComparison:
         top: Adapt only this many of an encoder's last layers; the layers below run once per split.
         first_seed: The first seed; another one draws splits that no earlier comparison has seen.
         start: Initial classifier, the same for every entrant.
-        pooling: What the classifier reads, the same for every entrant.
+        pooling: Input of the classifier, the same for every entrant.
     """
 
     model: str
