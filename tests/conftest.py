@@ -25,6 +25,7 @@ _SLOWEST = (
     "tests/attention/test_ntk.py",
     "tests/cli/test_compression.py",
     "tests/tuning/test_running.py",
+    "tests/tuning/test_selection.py",
     "tests/papers/p3_two_stage/claims/test_spectra.py",
     "tests/adapters/test_interface.py",
 )

@@ -3,4 +3,4 @@
 from attangent._core.deprecation import moved_names
 
 _HOMES = {"Tuning": "attangent.tuning:TuningRequest", "finetune": "attangent.tuning:tune"}
-__getattr__ = moved_names(__name__, "0.3", _HOMES)
+__getattr__ = moved_names(__name__, "0.2", _HOMES)

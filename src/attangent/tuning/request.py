@@ -202,4 +202,4 @@ def differences(written: dict[str, Any], current: dict[str, Any], prefix: str = 
     return changes
 
 
-__getattr__ = moved_names(__name__, "0.3", {"Tuning": "attangent.tuning:TuningRequest"})
+__getattr__ = moved_names(__name__, "0.2", {"Tuning": "attangent.tuning:TuningRequest"})

@@ -176,4 +176,4 @@ def _tally_labels(logits: Tensor, labels: Tensor, kind: TaskKind) -> Float[Tenso
     return torch.stack([counted.sum(), loss, hits, torch.zeros_like(loss)])
 
 
-__getattr__ = moved_names(__name__, "0.3", {"Training": "attangent.tuning:TrainingSettings"})
+__getattr__ = moved_names(__name__, "0.2", {"Training": "attangent.tuning:TrainingSettings"})

@@ -367,4 +367,4 @@ def predictions_csv(predictions: Sequence[Any], rows: Sequence[Any] = ()) -> str
 
 
 _RENAMED = {"Tuned": "TunedModel", "Prediction": "LabelPrediction", "Estimate": "ValuePrediction"}
-__getattr__ = moved_names(__name__, "0.3", {old: f"attangent.tuning:{new}" for old, new in _RENAMED.items()})
+__getattr__ = moved_names(__name__, "0.2", {old: f"attangent.tuning:{new}" for old, new in _RENAMED.items()})
