@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attangent.tuning.encoding import Collate, Encoded
+from attangent.tuning.encoding import Collate
 from attangent.tuning.tasks import NEEDS, TaskKind
 
 _AT_ONCE = 32
@@ -114,9 +114,7 @@ def _put(layer: nn.Linear, weight: np.ndarray, bias: np.ndarray) -> None:
             layer.bias.copy_(torch.from_numpy(bias))
 
 
-def features_of(
-    model: Any, layer: nn.Module, rows: Sequence[Encoded], collate: Collate
-) -> tuple[np.ndarray, np.ndarray]:
+def features_of(model: Any, layer: nn.Module, rows: Any, collate: Collate) -> tuple[np.ndarray, np.ndarray]:
     """Return the inputs of the layer, (rows, dim) in float64, and the labels."""
     features = []
     labels = []

@@ -8,8 +8,9 @@ import csv
 import gzip
 import json
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from attangent._core.checks import is_whole
 from attangent._core.errors import AttangentError
@@ -39,7 +40,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
         raise AttangentError(f"{path} cannot be read as UTF-8 text: {error}") from None
 
 
-def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
+def _text_rows(file: TextIOWrapper, kind: str, path: Path) -> Iterator[dict[str, Any]]:
     if kind in (".csv", ".tsv"):
         yield from _table_rows(file, "," if kind == ".csv" else "\t", path)
     elif kind == ".json":
@@ -55,7 +56,7 @@ def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
                 yield _object(_parsed(line, f"{path}, row {number}"), f"{path}, row {number}")
 
 
-def _table_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
+def _table_rows(file: TextIOWrapper, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
     try:
         rows = csv.DictReader(file, delimiter=delimiter)
         check_columns(rows.fieldnames or (), path)
