@@ -27,7 +27,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import attangent
-from attangent.compression.session import ChatSession
+from attangent.compression import ChatSession
 
 SMALL = "TUTORIAL_SMALL" in os.environ  # the tests run this page with a toy model
 name = os.environ.get("TUTORIAL_CHAT_MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")

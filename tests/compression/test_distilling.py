@@ -18,6 +18,7 @@ from attangent.compression.distilling import (
     fitting_rate,
 )
 from attangent.compression.prompt_cache import whole_prompt, with_states
+from attangent.compression.resume_cache import ResumeCache
 from attangent.compression.text import Turn
 from tests.compression.cases import Letters, run_of, tiny_llama
 
@@ -169,12 +170,11 @@ def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
         if len(seen) == 6:
             raise CutOff
 
+    cache = ResumeCache(tmp_path)
     with pytest.raises(CutOff):
-        distill_states(job.model, job.cache, start.states, job.lessons, plan, tmp_path / "c", stop)
+        distill_states(job.model, job.cache, start.states, job.lessons, plan, cache, stop)
     again = []
-    resumed = distill_states(
-        job.model, job.cache, start.states, job.lessons, plan, tmp_path / "c", again.append
-    )
+    resumed = distill_states(job.model, job.cache, start.states, job.lessons, plan, cache, again.append)
     assert len(again) == 4
     for name, state in whole.items():
         assert torch.equal(resumed[name].Z, state.Z)
@@ -183,13 +183,16 @@ def test_a_run_cut_off_goes_on_to_the_same_states(job, tmp_path):
 
 def test_a_checkpoint_of_another_run_is_not_used_and_a_broken_one_is_refused(job, tmp_path):
     start, seen = job.fit(6), []
-    distill_states(job.model, job.cache, start.states, job.lessons, Distillation(2), tmp_path / "c")
+    cache = ResumeCache(tmp_path)
+    distill_states(job.model, job.cache, start.states, job.lessons, Distillation(2), cache)
     other = Distillation(3)
-    distill_states(job.model, job.cache, start.states, job.lessons, other, tmp_path / "c", seen.append)
+    distill_states(job.model, job.cache, start.states, job.lessons, other, cache, seen.append)
     assert len(seen) == 3
-    (tmp_path / "c").write_bytes(b"nonsense")
-    with pytest.raises(AttangentError, match="cannot read the checkpoint"):
-        distill_states(job.model, job.cache, start.states, job.lessons, other, tmp_path / "c")
+    assert cache.folder is not None
+    for path in cache.folder.iterdir():
+        path.write_bytes(b"nonsense")
+    with pytest.raises(AttangentError, match="remove it to start again"):
+        distill_states(job.model, job.cache, start.states, job.lessons, other, cache)
 
 
 @pytest.mark.parametrize("changes", [{"steps": 0}, {"batch": 0}, {"rate": 0.0}, {"save_every": -1}])

@@ -7,7 +7,7 @@ from attangent import AttangentError, detach
 from attangent.compression import pieces
 from attangent.compression.capture import prefill, run
 from attangent.compression.entry import compress
-from attangent.compression.pieces import LongPrompt, compress_pieces, piece_cache
+from attangent.compression.pieces import LongPrompt, compress_pieces
 from attangent.compression.pipeline import CompressionRun, Piece
 from attangent.compression.prompt_cache import with_states
 from attangent.compression.questions import Question
@@ -23,9 +23,8 @@ def in_pieces(model, text, piece=None, folder=None, most_questions=0, **request)
     """A text in pieces, compressed to a fixed size unless a goal is given."""
     long = LongPrompt.of(model, Letters(), text, piece)
     wanted = CompressionRequest(text, **({"keep": 0} | request))
-    resume = piece_cache(Letters(), long, wanted, folder)
-    result = compress_pieces(model, Letters(), long, wanted, resume, most_questions=most_questions)
-    resume.clear()
+    result = compress_pieces(model, Letters(), long, wanted, folder, most_questions=most_questions)
+    result.resume.clear()
     return result
 
 

@@ -106,7 +106,7 @@ def test_models_that_write_no_text_are_refused():
 def test_prompts_beyond_the_context_or_the_window_are_refused():
     model = tiny_llama(context=100)
     check_length(model, 36)
-    with pytest.raises(AttangentError, match="context of LlamaForCausalLM is 100"):
+    with pytest.raises(AttangentError, match="LlamaForCausalLM sees only 100"):
         check_length(model, 37)
     from transformers import MistralConfig, MistralForCausalLM
 
@@ -117,7 +117,7 @@ def test_prompts_beyond_the_context_or_the_window_are_refused():
         )
     )
     check_length(mistral, 26)
-    with pytest.raises(AttangentError, match="see only the last 90 tokens"):
+    with pytest.raises(AttangentError, match="MistralForCausalLM sees only 90"):
         check_length(mistral, 27)
 
 

@@ -36,7 +36,7 @@ def test_sequences_of_any_length_are_padded_and_come_back():
     rows = [torch.arange(1, 5), NONE, torch.arange(1, 8)]
     found = Calibration.of(rows)
     assert found.ids.shape == (2, 7)
-    assert found.tokens == 11
+    assert found.valid.sum() == 11
     assert [row.tolist() for row in found.sequences()] == [[1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]]
 
 

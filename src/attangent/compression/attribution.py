@@ -15,18 +15,18 @@ from attangent.compression.layer_effects import LayerEffects, Listener, Room, le
 from attangent.compression.prompt_cache import PromptCache
 from attangent.compression.text import SINKS, Calibration, Turn
 
+# Maximum number of tokens of text read at a time.
 _AT_ONCE = 384
-"""Maximum number of tokens of text read at a time."""
+# Maximum number of effects in memory at a time, per query head of a KV head.
 _EFFECTS = 1 << 26
-"""Maximum number of effects in memory at a time, per query head of a KV head."""
+# Answers more certain than this count as certain: their gradients say nothing about the prompt.
 _LARGEST_MARGIN = 8.0
-"""Answers more certain than this count as certain: their gradients say nothing about the prompt."""
 
 
+# Scores (m) of the prompt's tokens, by layer and KV head.
 Scores = Mapping[str, Tensor] | Mapping[str, Sequence[Tensor]]
-"""Scores (m) of the prompt's tokens, by layer and KV head."""
+# Indices of the tokens to keep, in order, by layer and KV head.
 Chosen = Mapping[str, Sequence[Tensor]]
-"""Indices of the tokens to keep, in order, by layer and KV head."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ def token_scores(
         text = Calibration.of([turn.ids for turn in group])
         layers = layer_effects(model, cache, text, [len(turn.asked) for turn in group], room)
         # Effects count relative to the sum of all effects on the same position, so that every token of an
-        # answer has the same weight. The mean in the denominator damps positions where the prompt does
+        # answer has the same weight. The mean in the denominator damps positions at which the prompt does
         # little: their relative effects are noise.
         sums = torch.stack([effects.sums for effects in layers.values()]).sum(dim=0)
         weights = 1 / (sums + sums[text.valid].mean().clamp(min=1e-12))
@@ -109,6 +109,7 @@ def layer_effects(
     `asked` has the number of tokens of each sequence that belong to its question.
     """
     listener = Listener(cache, text.valid, room)
+    # Logits of the questions are never used; not computing them saves most of the output layer.
     first = max(0, min(asked) - 1)
     with torch.enable_grad(), leaf_embeddings(model) as leaves:
         spoken = text.ids.shape[1] - first
@@ -126,9 +127,10 @@ def margins(
 ) -> Float[Tensor, " tokens"]:
     """Return log(p / (1 - p)) of the `counted` tokens, with p from the logits of the token before.
 
-    Unlike log p, the margin keeps growing where an answer is nearly certain, and so does its gradient.
+    Unlike log p, the margin and its gradient keep growing as an answer becomes certain.
     """
     predicted = counted[:, 1:].to(logits.device)
+    # Selecting before the softmax avoids probabilities of the whole vocabulary at every position.
     chances = logits[:, :-1][predicted].float().log_softmax(dim=-1)
     log_p = chances.gather(1, ids[:, 1:][predicted].unsqueeze(1)).squeeze(1).clamp(max=-1e-5)
     return (log_p - torch.log(-torch.expm1(log_p))).clamp(-_LARGEST_MARGIN, _LARGEST_MARGIN)
@@ -142,6 +144,7 @@ def best_tokens(scores: Scores, size: int) -> dict[str, list[Tensor]]:
     """
     heads = [head.float().cpu() for layer in scores.values() for head in layer]
     together = pad_sequence(heads, batch_first=True, padding_value=-torch.inf)
+    # Softmax needs somewhere to put attention that no token deserves: the first tokens serve as that sink.
     together[:, :SINKS] = torch.inf
     count = min(size * len(heads), sum(map(len, heads)))
     chosen = torch.zeros(together.numel(), dtype=torch.bool)

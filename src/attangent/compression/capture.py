@@ -110,6 +110,7 @@ def prefill(
     before = before or {}
     cache = DynamicCache()
     logits = None
+    # Chunks bound the memory of attention and let the progress advance.
     position = start
     with torch.no_grad(), intercepted(model, with_states(before) if before else None):
         for chunk in ids[None].to(model.device).split(_PREFILL, dim=1):

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
-from attangent._core.files import writing
 from attangent._core.progress import Advance, no_progress
 from attangent._core.random import generator
 from attangent.attention import PrefixState, RaggedState
@@ -22,12 +20,13 @@ from attangent.attention.features import Anchors
 from attangent.attention.prefix import Ragged
 from attangent.compression.capture import run_packed
 from attangent.compression.prompt_cache import Handler, PromptCache, PromptState, whole_prompt, with_states
+from attangent.compression.resume_cache import ResumeCache
 from attangent.compression.text import PackedText, Turn, sharing_rows
 
+# Minimum width of a row: short turns share one.
 _WIDTH = 96
-"""Minimum width of a row: short turns share one."""
+# Number of the teacher's most likely tokens that count one by one; all others count as one.
 _LIKELIEST = 256
-"""Number of the teacher's most likely tokens that count one by one; all others count as one."""
 _ASKED_AT_ONCE = 4
 _LARGEST_RATE = 0.006
 _LARGE_LOSS = 0.06
@@ -35,6 +34,7 @@ _ROUNDS = 2
 _FEWEST_STEPS = 12
 _MOST_STEPS = 24
 _SMALLEST_MASS = 1e-8
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,7 @@ class VirtualTokens(Ragged, nn.Module):
             keys = state.keys
             Z = state.Z
             k = state.k
+        # log k must be finite, also for tokens of no mass.
         k = k.detach().clamp(min=_SMALLEST_MASS)
         values = Z.detach() / k.unsqueeze(-1)
         self.starts = (keys.detach(), values, k.log())
@@ -218,7 +219,7 @@ def distill_states(
     states: Mapping[str, PromptState],
     lessons: Lessons,
     plan: Distillation,
-    checkpoint: Path | None = None,
+    resume: ResumeCache | None = None,
     progress: Advance = no_progress,
 ) -> dict[str, PromptState]:
     """Train states by `plan.steps` of Adam on KL(full prompt || state) over the answers of the lessons.
@@ -229,7 +230,7 @@ def distill_states(
         states: The states to start from, by layer.
         lessons: Text to train on.
         plan: Settings of the training.
-        checkpoint: File from which an interrupted run resumes, if its inputs are the same.
+        resume: Cache from which an interrupted run resumes, if its inputs are the same.
         progress: Called after every step.
 
     Returns:
@@ -239,10 +240,12 @@ def distill_states(
         {str(i): VirtualTokens(state, plan.masses) for i, state in enumerate(states.values())}
     )
     prefixes = dict(zip(states, tokens.values(), strict=True))
-    trained = [step for step in tokens.parameters() if step.requires_grad]
-    optimizer = torch.optim.Adam(trained, betas=(0.9, 0.95))
-    saved = _Checkpoint(checkpoint, _digest(states, lessons, plan), tokens, optimizer)
-    first, rate = saved.load(plan.rate)
+    trained = {name: p for name, p in tokens.named_parameters() if p.requires_grad}
+    optimizer = torch.optim.Adam(trained.values(), betas=(0.9, 0.95))
+    resume = resume or ResumeCache()
+    checkpoint = f"distillation-{_digest(states, lessons, plan)[:16]}"
+    first, rate = _restore(resume, checkpoint, trained, optimizer)
+    rate = plan.rate if rate is None else rate
     teachers: dict[int, Teacher] = {}
     order = _order(len(lessons), plan)
     for step in range(first, plan.steps):
@@ -255,7 +258,7 @@ def distill_states(
         optimizer.step()
         progress(1)
         if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
-            saved.save(step + 1, rate)
+            _save(resume, checkpoint, trained, optimizer, step + 1, rate)
     return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
 
 
@@ -293,10 +296,12 @@ def _order(count: int, plan: Distillation) -> list[Tensor]:
     needed = plan.steps * plan.batch
     rounds = math.ceil(needed / count) + 1
     shuffled = torch.cat([torch.randperm(count, generator=draw) for _ in range(rounds)])
+    # A batch may straddle two rounds; a row counts once per step.
     return [part.unique() for part in shuffled[:needed].split(plan.batch)]
 
 
 def _cosine(step: int, steps: int) -> float:
+    # Adam's second moments are unreliable in the first steps; a short warm-up keeps these small.
     warm = min(1.0, (step + 1) / 5)
     return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
 
@@ -312,49 +317,26 @@ def _digest(states: Mapping[str, PromptState], lessons: Lessons, plan: Distillat
     return digest.hexdigest()
 
 
-class _Checkpoint:
-    """Parameters and Adam's moments in one safetensors file, written atomically; nothing without a path."""
+def _save(
+    resume: ResumeCache, name: str, trained: Mapping[str, Tensor], optimizer: Any, step: int, rate: float
+) -> None:
+    """Store the parameters, Adam's moments, the next step and the rate."""
+    tensors = {"step": torch.tensor(step), "rate": torch.tensor(rate, dtype=torch.float64)}
+    for key, parameter in trained.items():
+        tensors[f"{key}/now"] = parameter
+        tensors |= {f"{key}/{moment}": optimizer.state[parameter][moment] for moment in _MOMENTS}
+    resume.save_tensors(name, tensors)
 
-    def __init__(self, path: Path | None, digest: str, tokens: nn.Module, optimizer: torch.optim.Optimizer):
-        self.path = path
-        self.digest = digest
-        self.trained = {name: p for name, p in tokens.named_parameters() if p.requires_grad}
-        self.optimizer = optimizer
 
-    def save(self, step: int, rate: float) -> None:
-        if self.path is None:
-            return
-        from safetensors.torch import save_file
-
-        tensors = {}
-        for name, parameter in self.trained.items():
-            moments = self.optimizer.state[parameter]
-            tensors |= {f"{name}/now": parameter.detach()}
-            tensors |= {f"{name}/{key}": moments[key] for key in ("exp_avg", "exp_avg_sq")}
-        with writing(self.path) as part:
-            save_file(tensors, part, metadata={"digest": self.digest, "step": str(step), "rate": repr(rate)})
-
-    def load(self, rate: float | None) -> tuple[int, float | None]:
-        """Restore the parameters; return the next step and the rate, or 0 and `rate` without a checkpoint."""
-        if self.path is None or not self.path.is_file():
-            return 0, rate
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                about = file.metadata() or {}
-                if about.get("digest") != self.digest:
-                    return 0, rate
-                step = int(about["step"])
-                for name, parameter in self.trained.items():
-                    parameter.data.copy_(file.get_tensor(f"{name}/now"))
-                    self.optimizer.state[parameter] = {
-                        "step": torch.tensor(float(step)),
-                        "exp_avg": file.get_tensor(f"{name}/exp_avg"),
-                        "exp_avg_sq": file.get_tensor(f"{name}/exp_avg_sq"),
-                    }
-                return step, float(about["rate"])
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise AttangentError(
-                f"cannot read the checkpoint {self.path}: {error}; remove it to start again"
-            ) from None
+def _restore(
+    resume: ResumeCache, name: str, trained: Mapping[str, Tensor], optimizer: Any
+) -> tuple[int, float | None]:
+    """Restore what `_save` stored; return the next step and the rate, or 0 and None if there is nothing."""
+    stored = resume.load_tensors(name)
+    if stored is None:
+        return 0, None
+    for key, parameter in trained.items():
+        parameter.data.copy_(stored[f"{key}/now"])
+        moments = {moment: stored[f"{key}/{moment}"] for moment in _MOMENTS}
+        optimizer.state[parameter] = {"step": stored["step"].float(), **moments}
+    return int(stored["step"]), stored["rate"].item()

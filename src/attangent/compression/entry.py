@@ -12,7 +12,7 @@ from attangent._core.deprecation import renamed_arguments
 from attangent._core.files import only_writer, real_folder, write_json
 from attangent._core.progress import Progress
 from attangent.adapters.attaching import detach
-from attangent.compression.pieces import LongPrompt, check_pieces, compress_pieces, piece_cache
+from attangent.compression.pieces import LongPrompt, check_pieces, compress_pieces
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt
 from attangent.compression.questions import MOST_QUESTIONS
@@ -174,8 +174,7 @@ def _long_to_folder(
     compare with the last piece, uncompressed, after the others.
     """
     long = LongPrompt.of(model, tokenizer, request.prompt)
-    resume = piece_cache(tokenizer, long, request, out)
-    result = compress_pieces(model, tokenizer, long, request, resume, progress, MOST_QUESTIONS)
+    result = compress_pieces(model, tokenizer, long, request, out, progress, MOST_QUESTIONS)
     result.prompt.save(model, out)
     report = _report(result.last, result.prompt, request, result.quiz)
     report = replace(report, pieces=len(long.pieces), prompt_tokens=long.tokens)
@@ -185,7 +184,7 @@ def _long_to_folder(
         goal = {"met": met, "stopped": stopped, "attempts": [], "sizes": list(result.sizes)}
         report = replace(report, goal=goal)
     write_json(out / REPORT, report.as_json())
-    resume.clear()
+    result.resume.clear()
     return report
 
 
@@ -201,6 +200,7 @@ def _export(
     if prompt.exact:
         plain = prompt
     elif request.searches:
+        # Beyond half of the prompt an export saves too little to be worth a fit.
         most = max(prompt.size, min(request.size or len(run.ids), len(run.ids) // 2))
         result = search_size(run, replace(request, size=most, method="plain"), least=prompt.size)
         plain = result.prompt
@@ -228,7 +228,7 @@ def decode_seconds(run: CompressionRun, prompt: CompressedPrompt, batch: int = 1
     word = run.ids[-1:].expand(batch, 1).to(model.device)
 
     def timed(past: Any) -> float:
-        model(word, past_key_values=past, use_cache=True)
+        model(word, past_key_values=past, use_cache=True)  # warm-up
         times = []
         for _ in range(_STEPS):
             start = time.perf_counter()

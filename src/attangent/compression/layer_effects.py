@@ -18,8 +18,8 @@ from attangent.adapters.call import AttentionCall
 from attangent.attention.backends.torch.portable import merged
 from attangent.compression.prompt_cache import PromptCache, by_kv_head, by_sequence, prompt_part
 
+# Maximum number of logits computed at a time: few enough to stay in the processor's cache.
 _CHUNK = 1 << 19
-"""Maximum number of logits computed at a time: few enough to stay in the processor's cache."""
 
 
 class Room:
@@ -90,6 +90,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
         q, rest, lse, output, total = ctx.saved_tensors
+        # d output / d rest = share, and d output / d lse = share (rest - output).
         share = (lse - total).exp().unsqueeze(-1)
         of_lse = share * (gradient * (rest - output)).sum(dim=-1, keepdim=True)
         return ctx.effects.record(q, gradient, output, total), gradient * share, of_lse.squeeze(-1), None

@@ -82,12 +82,14 @@ class PieceResult:
         last: The run of the last piece.
         sizes: Average tokens per head of each piece.
         quiz: Questions that each piece answers, uncompressed, after the compressed ones before it.
+        resume: Cache of the finished pieces.
     """
 
     prompt: CompressedPrompt
     last: CompressionRun
     sizes: tuple[int, ...]
     quiz: Quiz
+    resume: ResumeCache
 
 
 @dataclass(frozen=True)
@@ -113,20 +115,12 @@ def check_pieces(request: CompressionRequest) -> None:
         )
 
 
-def piece_cache(
-    tokenizer: Any, long: LongPrompt, request: CompressionRequest, folder: Path | None
-) -> ResumeCache:
-    """Open the cache of finished pieces; its key covers everything that decides them."""
-    ids = [piece.tolist() for piece in long.pieces]
-    return ResumeCache(folder, [fingerprint(tokenizer), ids, asdict(replace(request, questions=()))])
-
-
 def compress_pieces(
     model: Any,
     tokenizer: Any,
     long: LongPrompt,
     request: CompressionRequest,
-    resume: ResumeCache | None = None,
+    folder: Path | None = None,
     progress: Progress | None = None,
     most_questions: int = 0,
 ) -> PieceResult:
@@ -137,7 +131,7 @@ def compress_pieces(
         tokenizer: Its tokenizer.
         long: The prompt in pieces.
         request: Goal or size of every piece.
-        resume: Cache of finished pieces.
+        folder: Folder in which an interrupted run resumes; None stores nothing.
         progress: Called after every piece.
         most_questions: Maximum number of questions made from all pieces together; 0 makes none.
 
@@ -149,7 +143,8 @@ def compress_pieces(
     """
     check_pieces(request)
     request = replace(request, distill=0, questions=())
-    resume = resume or ResumeCache()
+    key = [fingerprint(tokenizer), [ids.tolist() for ids in long.pieces], asdict(request)]
+    resume = ResumeCache(folder, key)
     sliding = sliding_layers(model)
     rotation = Rotation.of(model) if long.rotated else None
     done: list[_CompressedPiece] = []
@@ -167,6 +162,7 @@ def compress_pieces(
         sizes.append(_size_of(states))
         if most_questions:
             quizzes.append(_piece_quiz(last, resume, f"quiz-{index}"))
+        # Rotated pieces all start at position 0; earlier keys move back instead.
         start = 0 if long.rotated else start + len(ids)
         if progress is not None:
             progress("pieces", index + 1, len(long.pieces))
@@ -174,7 +170,7 @@ def compress_pieces(
     size = sum(_size_of(piece.states) for piece in done)
     prompt = CompressedPrompt(_joined(done), offset, size, request.method, long.roles, fingerprint(tokenizer))
     assert last is not None
-    return PieceResult(prompt, last, tuple(sizes), Quiz.joined(quizzes))
+    return PieceResult(prompt, last, tuple(sizes), Quiz.joined(quizzes), resume)
 
 
 def _piece_states(run: CompressionRun, resume: ResumeCache, name: str) -> dict[str, PromptState]:
@@ -183,6 +179,7 @@ def _piece_states(run: CompressionRun, resume: ResumeCache, name: str) -> dict[s
         return stored
     request = run.request
     size = search_size(run, request).prompt.size if request.searches else request.fixed_size
+    # Packed and unpacked: a resumed run must get the same kind of state as an uninterrupted one.
     return resume.save_states(name, unpacked(packed(run.states(size, request.method))))
 
 
@@ -196,7 +193,7 @@ def _piece_quiz(run: CompressionRun, resume: ResumeCache, name: str) -> Quiz:
 def _followed(
     piece: _CompressedPiece, length: int, rotation: Rotation | None, long: LongPrompt, sliding: set[str]
 ) -> _CompressedPiece:
-    """Return a piece as it is when another one of `length` tokens follows."""
+    """Return a piece in the state it has once another one of `length` tokens follows."""
     states = {name: state for name, state in piece.states.items() if name not in sliding}
     if rotation is None or long.context is None:
         return replace(piece, states=states)

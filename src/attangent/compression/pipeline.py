@@ -45,13 +45,13 @@ from attangent.compression.text import (
 )
 
 _SENTENCES = 96
+# Sentences suffice to score a prompt if they make up this fraction of it.
 _COVERED = 0.8
-"""Sentences suffice to score a prompt if they make up this fraction of it."""
 _FITTED_SENTENCES = 24
+# Number of texts that the model writes: to fit on, and to measure with.
 _SAMPLES = {"samples": 12, "held out": 8}
-"""Number of texts that the model writes: to fit on, and to measure with."""
+# Samples after a short prompt have at most this many tokens, or a quarter of the prompt's.
 _SHORTEST = 32
-"""Samples after a short prompt have at most this many tokens, or a quarter of the prompt's."""
 _REPETITIONS = 48
 
 
@@ -115,6 +115,7 @@ class CompressionRun:
     def resume(self) -> ResumeCache:
         """Open the cache of intermediate results; its key covers everything that decides them."""
         config = self.model.config.to_dict()
+        # A sum of some weights tells models of the same architecture apart without hashing all of them.
         weights = self.model.get_input_embeddings().weight[:16].double().sum().item()
         texts = None if self.request.calibration is None else list(self.request.calibration)
         about = [type(self.model).__name__, config.get("_name_or_path"), round(weights, 6)]
@@ -192,6 +193,7 @@ class CompressionRun:
     @cached_property
     def lessons(self) -> Lessons:
         """Return the text to distill on: sentences asked for in many ways, and other text."""
+        # Samples begin with the opening of a turn, which is given and not to be learned.
         opening = 0 if self.request.calibration is not None else len(self.reader.opening(self.tokenizer))
         other = [Turn(ids[:opening], ids[opening:]) for ids in self.other_text()]
         return Lessons.of([*self._uncovered, *self._recited(IN_MANY_WAYS), *other])
@@ -260,9 +262,8 @@ class CompressionRun:
             seed=self.request.seed,
             masses=method_named(start.method).weighted,
         )
-        checkpoint = self.resume.path(f"distillation-{start.method}-{start.size}.safetensors")
         with self._stage("distilling", plan.steps) as advance:
-            states = distill_states(self.model, cache, start.states, lessons, plan, checkpoint, advance)
+            states = distill_states(self.model, cache, start.states, lessons, plan, self.resume, advance)
         return replace(start, states=states, distilled=plan.steps)
 
     # Ask: what does the compressed prompt keep?
@@ -288,6 +289,7 @@ class CompressionRun:
             replies = self._ask(questions, full_prompt, advance)
             right = [(q, reply) for q, reply in zip(questions, replies, strict=True) if reply.right]
             answered = [question for question, _ in right]
+            # Only right answers need the second question, which shows whether the prompt was needed.
             none = self._ask(answered, PromptForm.none())
         return Quiz.of(answered, [reply for _, reply in right], none)
 
@@ -301,6 +303,7 @@ class CompressionRun:
     def answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """Answer a quiz, by default the prompt's, with a compressed prompt; results are remembered."""
         quiz = self.quiz if quiz is None else quiz
+        # The search, the report and the export ask the same states: identity of the states suffices.
         for states, asked, answers in self._answered:
             if states is compressed.states and asked is quiz:
                 return answers

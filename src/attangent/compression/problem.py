@@ -23,15 +23,15 @@ _MASS_RIDGE = 1e-4
 _SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
+# Maximum number of logits computed at a time: few enough to stay in the processor's cache.
 _AT_ONCE = 1 << 19
-"""Maximum number of logits computed at a time: few enough to stay in the processor's cache."""
 _REFINING_STEPS = 25
 _REFINING_RATE = 0.03
 _REFINED_ON = 2048
 _SMALLEST_PART = 1e-4
 
+# Keys (r, d), masses (r) and values (r, dv) of virtual tokens.
 Solution = tuple[Tensor, Tensor, Tensor]
-"""Keys (r, d), masses (r) and values (r, dv) of virtual tokens."""
 
 
 @dataclass(frozen=True)

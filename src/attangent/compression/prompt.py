@@ -16,10 +16,10 @@ from attangent.adapters.record import find_record
 from attangent.compression.text import LENGTH
 
 Message = Mapping[str, str]
+# Plain text, or the first messages of a chat.
 Prompt = str | Sequence[Message]
-"""Plain text, or the first messages of a chat."""
+# A content that marks a position in the output of a chat template.
 _MARK = "attangent"
-"""A content that marks a position in the output of a chat template."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Reader:
     roles: tuple[str, ...] = ()
 
     def question(self, tokenizer: Any, text: str) -> Tensor:
-        """Return the tokens (L) of a question after the prompt, up to where the answer begins."""
+        """Return the tokens (L) of a question after the prompt."""
         return tokens_of(tokenizer, self._turn(tokenizer, text) if self.roles else text)
 
     def later_question(self, tokenizer: Any, text: str) -> Tensor:
@@ -70,7 +70,7 @@ class BareReader(Reader):
     """Turns the turns of a chat without a prompt into tokens: by the chat template, else one line each."""
 
     def question(self, tokenizer: Any, text: str) -> Tensor:
-        """Return the tokens (L) of the first question, up to where the answer begins."""
+        """Return the tokens (L) of the first question."""
         if not getattr(tokenizer, "chat_template", None):
             return torch.tensor(list(tokenizer(f"{text}\n")["input_ids"]), dtype=torch.long)
         turn = [{"role": "user", "content": text}]
@@ -157,18 +157,11 @@ def sliding_layers(model: Any) -> set[str]:
 
 def check_length(model: Any, length: int) -> None:
     """Raise AttangentError if `length` tokens and a sample after them exceed the context or a window."""
-    name = type(model).__name__
-    context = getattr(model.config, "max_position_embeddings", None)
-    if context is not None and length + LENGTH > context:
+    most = longest_piece(model)
+    if most is not None and length > most:
         raise AttangentError(
-            f"the prompt has {length} tokens and {LENGTH} more must fit after it, but the context of {name} "
-            f"is {context}; shorten the prompt or compress its parts one by one"
-        )
-    window = getattr(model.config, "sliding_window", None)
-    if window is not None and sliding_layers(model) and length + LENGTH > window:
-        raise AttangentError(
-            f"{name} has layers that see only the last {window} tokens, and the prompt has {length}: a state "
-            "would show them more; pass a shorter prompt"
+            f"the prompt has {length} tokens, but {type(model).__name__} sees only {most + LENGTH} "
+            f"at once and {LENGTH} more must fit after it; shorten the prompt or compress its parts"
         )
 
 

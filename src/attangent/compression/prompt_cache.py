@@ -16,15 +16,15 @@ from attangent.attention import Prefix, PrefixState, RaggedState
 from attangent.attention.backends.torch.portable import merged
 from attangent.attention.features import Anchors
 
+# Maximum number of logits in memory at a time.
 _LOGITS = 1 << 20
-"""Maximum number of logits in memory at a time."""
 
+# Answers a call with the attention's output (B, H, L, dv).
 Handler = Callable[[AttentionCall], Tensor]
-"""Answers a call with the attention's output (B, H, L, dv)."""
+# The virtual tokens that replace a prompt in one layer.
 PromptState = PrefixState | RaggedState
-"""The virtual tokens that replace a prompt in one layer."""
+# Output and logsumexp of attention over some keys.
 Attended = tuple[Tensor, Tensor]
-"""Output and logsumexp of attention over some keys."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,7 @@ def attended(logits: Float[Tensor, "*heads n m"], values: Float[Tensor, "*heads 
 
     `torch.softmax` and `torch.logsumexp` would compute the exponentials twice.
     """
+    # Subtracting the maximum keeps the exponentials finite.
     top = logits.detach().amax(dim=-1, keepdim=True)
     parts = (logits - top).exp_()
     total = parts.sum(dim=-1, keepdim=True)

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,14 +17,14 @@ from attangent._core.random import generator
 from attangent.compression.text import sentences_of
 
 MOST_QUESTIONS = 48
+# With fewer questions than this, gaps whose word is neither a name nor a number are used too.
 _ENOUGH = 24
-"""With fewer questions than this, gaps whose word is neither a name nor a number are used too."""
+# A word that occurs more often than this in the text proves nothing in an answer.
 _COMMON = 2
-"""A word that occurs more often than this in the text proves nothing in an answer."""
+# The question before an answer that has been begun.
 _TELL = "What does the text say?"
-"""The question before an answer that has been begun."""
+# Minimum number of words before a gap.
 _HEAD = 3
-"""Minimum number of words before a gap."""
 _SMALL = frozenset(
     {
         *("about", "after", "also", "always", "before", "beside", "between", "from", "have", "into"),
@@ -60,12 +61,12 @@ _TIME = re.compile(
 _MONEY = re.compile(r"[$€£]|\b(euros?|dollars?|pounds?|cents?|crowns?|francs?|pence)\b")
 _PERSON = re.compile(r"^((Mr|Mrs|Ms|Dr|Prof)\. |Professor |Doctor )?[A-Z][\w'-]+( [A-Z][\w'-]+){1,2}$")
 
+# Maximum letters of a sentence: anything longer is no sentence, and patterns take long on it.
 _LONGEST = 600
-"""Maximum letters of a sentence: anything longer is no sentence, and patterns take long on it."""
 
 Match = re.Match[str]
+# A question and the words that answer it.
 Form = tuple[str, str]
-"""A question and the words that answer it."""
 
 
 class QuestionCandidate(NamedTuple):
@@ -110,11 +111,12 @@ def questions_from(text: str, chat: bool, at_most: int = MOST_QUESTIONS, seed: i
         at_most: Maximum number of questions.
         seed: Seed of the choice.
     """
+    # Words are counted in the prose alone: Markdown marks would hide repeated words.
     prose = plain_prose(text)
     sentences = sentences_of(prose)
     counts = Counter(map(str.casefold, map(_plain, prose.split())))
-    asked = _questions(sentences, _asked, counts, _turn if chat else _line)
-    gaps = _questions(sentences, _gaps, counts, _begun_turn if chat else _begun_line)
+    asked = _questions(sentences, _asked, counts, partial(_asked_as, chat=chat))
+    gaps = _questions(sentences, _gaps, counts, partial(_begun_as, chat=chat))
     facts = {gap: index for gap, index in gaps.items() if _is_name(gap.expected)}
     chosen = _drawn(asked, at_most, seed)
     chosen |= _drawn(facts, at_most - len(chosen), seed)
@@ -153,19 +155,13 @@ def _drawn(indices: Mapping[Question, int], at_most: int, seed: int) -> dict[Que
     return {questions[i]: indices[questions[i]] for i in sorted(chosen.tolist())}
 
 
-def _turn(asked: QuestionCandidate) -> Question:
-    return Question(asked.text, asked.word)
+def _asked_as(asked: QuestionCandidate, chat: bool) -> Question:
+    return Question(asked.text if chat else f"\n\nQuestion: {asked.text}\nAnswer:", asked.word)
 
 
-def _line(asked: QuestionCandidate) -> Question:
-    return Question(f"\n\nQuestion: {asked.text}\nAnswer:", asked.word)
-
-
-def _begun_turn(asked: QuestionCandidate) -> Question:
-    return Question(_TELL, asked.word, asked.text, f" {asked.answer}")
-
-
-def _begun_line(asked: QuestionCandidate) -> Question:
+def _begun_as(asked: QuestionCandidate, chat: bool) -> Question:
+    if chat:
+        return Question(_TELL, asked.word, asked.text, f" {asked.answer}")
     return Question("\n\nAs said above:", asked.word, f" {asked.text}", f" {asked.answer}")
 
 
@@ -217,6 +213,7 @@ def question_forms(sentence: str) -> Iterator[Form]:
     if len(sentence) > _LONGEST:
         return
     for clause in _clauses(sentence):
+        # Rules are ordered from specific to general: the first match decides.
         for pattern, ask in _RULES:
             match = pattern.match(clause)
             form = ask(match) if match else None

@@ -19,8 +19,8 @@ from attangent.compression.questions import Question
 
 ANSWER_TOKENS = 24
 _ASKED_AT_ONCE = 48
+# An answer counts as kept if it is at least this many times as likely as with the full prompt.
 _AS_LIKELY = 0.6
-"""An answer counts as kept if it is at least this many times as likely as with the full prompt."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def ask(
 
 
 def begun_turn(tokenizer: Any, question: Question, asked: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the tokens up to where the answer continues, and those of the expected continuation."""
+    """Return the tokens up to the beginning of the continuation, and those of the expected continuation."""
     begun = tokens_of(tokenizer, question.begun)
     complete = tokens_of(tokenizer, question.begun + question.rest)
     # The last token of the beginning may merge with what follows: cut where both token sequences part.
@@ -211,6 +211,7 @@ def answers_by(
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
     """Return batches of rows of similar length, the shortest first."""
+    # Similar lengths need little padding.
     order = sorted(range(len(lengths)), key=lambda index: lengths[index])
     return [order[start : start + _ASKED_AT_ONCE] for start in range(0, len(order), _ASKED_AT_ONCE)]
 
@@ -241,6 +242,7 @@ def _likelihoods(model: Any, rows: Sequence[tuple[Tensor, Tensor]], form: Prompt
         logits = model(ids, attention_mask=seen, position_ids=positions, **options).logits
     likely = []
     for (_, continuation), row in zip(rows, logits, strict=True):
+        # Rows are padded at their beginnings, so a continuation ends where its row ends.
         chances = row[-len(continuation) - 1 : -1].float().log_softmax(dim=-1).cpu()
         log_p = chances.gather(1, continuation.unsqueeze(1)).sum().item()
         likely.append(Likelihood(math.exp(log_p), bool((chances.argmax(dim=1) == continuation).all())))
@@ -300,6 +302,7 @@ def _likeliest(
                     unfinished.append(index)
         if not unfinished:
             break
+        # Finished rows leave the batch: answers end at very different lengths.
         if len(unfinished) < len(going):
             retained = torch.tensor(unfinished, device=ids.device)
             cache.batch_select_indices(retained)
@@ -310,6 +313,7 @@ def _likeliest(
 
 def _padded(rows: Sequence[Tensor], offset: int, device: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Pad rows of different lengths at their beginnings: ids, which of them are real, positions (B, L)."""
+    # Padding at the beginning keeps the last tokens aligned, which generation continues from.
     longest = max(len(row) for row in rows)
     ids = torch.stack([F.pad(row, (longest - len(row), 0)) for row in rows]).to(device)
     seen = torch.stack([torch.arange(longest) >= longest - len(row) for row in rows]).long().to(device)

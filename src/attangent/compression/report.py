@@ -1,4 +1,4 @@
-"""What a compression kept and what it costs: measured, as a table, as JSON, as warnings and as a picture."""
+"""The report of a compression: fidelity measured on text, and a table, JSON, warnings and pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _AT_ONCE = 4
+# Fewer questions than this say little.
 _FEW = 10
-"""Fewer questions than this say little."""
+# Warn of an export that keeps a smaller fraction of the adapter's answers.
 _EXPORTED = 0.9
-"""Warn of an export that keeps a smaller fraction of the adapter's answers."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class _Sums:
 
     def add(self, log_chances: Mapping[str, Tensor], ids: Tensor, valid: Tensor) -> None:
         full = log_chances["full"]
+        # The last token of each sequence has no successor, so it predicts nothing.
         following = ids.roll(-1, dims=1)[valid]
         real = (valid & valid.roll(-1, dims=1) & (torch.arange(ids.shape[1]) < ids.shape[1] - 1))[valid]
         self.count += len(full)
@@ -144,7 +145,7 @@ class Attempt:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a compression kept and what it costs.
+    """The report of a compression: which answers it kept and what it costs.
 
     Attributes:
         prompt_tokens: Tokens of the prompt.

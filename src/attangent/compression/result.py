@@ -296,6 +296,7 @@ def _write_peft(layers: Sequence[tuple[Tensor, Tensor]], model: Any, folder: Pat
     heads, size, dim = layers[0][0].shape
     if {tensor.shape for pair in layers for tensor in pair} != {(heads, size, dim)}:
         raise AttangentError("peft needs the same heads in every layer, with keys and values of one size")
+    # peft reshapes each virtual token to (2 layers, heads, d): keys and values of a layer alternate.
     rows = torch.stack([tensor for pair in layers for tensor in pair])  # (2 layers, heads, size, d)
     flat = rows.permute(2, 0, 1, 3).reshape(size, -1).contiguous().float().cpu()
     config = CartridgeConfig(

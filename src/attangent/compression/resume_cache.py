@@ -42,6 +42,7 @@ class ResumeCache:
         if folder is not None:
             self.folder = folder / FOLDER / digest(key)
             real_folder(self.folder.parent)
+            # One run per folder: results of another request would never be used again.
             for other in self.folder.parent.iterdir():
                 if other != self.folder and other.is_dir() and not other.is_symlink():
                     shutil.rmtree(other)
@@ -75,6 +76,7 @@ class ResumeCache:
             return dict(tensors)
         from safetensors.torch import save_file
 
+        # safetensors refuses tensors that share memory, hence the clone.
         stored = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
         with writing(path) as part:
             save_file(stored, part)

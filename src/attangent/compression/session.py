@@ -46,6 +46,7 @@ def generate(
     options: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
         options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+    # `generate` draws from the global stream; the fork leaves the caller's stream untouched.
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(generator(seed, "generate").initial_seed() % (1 << 63))
         out = model.generate(
@@ -171,6 +172,7 @@ class ChatSession:
         finally:
             if self.prompt.states:
                 detach(self.model)
+        # The template of the next turn writes the end of this one.
         return answer[:-1] if len(answer) and answer[-1].item() in self._ends() else answer
 
     def _ends(self) -> set[int]:

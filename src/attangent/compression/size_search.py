@@ -12,13 +12,13 @@ from attangent.compression.report import Attempt
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt
 
+# The first size makes the prompt about this many times smaller.
 _FIRST_TIMES = 8
-"""The first size makes the prompt about this many times smaller."""
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+# Distill if the closed form reaches this fraction of the goal.
 _WORTH_DISTILLING = 0.6
-"""Distill if the closed form reaches this fraction of the goal."""
+# Fit a size if its tokens, unfitted, reach this fraction of the goal.
 _PROMISING = 0.6
-"""Fit a size if its tokens, unfitted, reach this fraction of the goal."""
 _FEWEST_QUESTIONS = 5
 
 
@@ -63,7 +63,7 @@ def compress_by(run: CompressionRun, request: CompressionRequest) -> SearchResul
 def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1) -> SearchResult:
     """Find the smallest of 16, 32, 64, ... tokens that keeps enough answers: in closed form, else distilled.
 
-    Tokens are asked unfitted first, which takes a few seconds: sizes that answer next to nothing are skipped.
+    Tokens are asked unfitted first, which takes a few seconds: sizes that answer hardly anything are skipped.
     The search begins at the smallest promising size, or at the one that makes the prompt about 8 times
     smaller. From there sizes decrease while they are enough, or increase until they are.
 
@@ -91,7 +91,7 @@ def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1
 
 @dataclass
 class _Search:
-    """The attempts so far, and the last one that was enough."""
+    """Attempts made and the last one that was enough."""
 
     run: CompressionRun
     request: CompressionRequest
@@ -102,6 +102,7 @@ class _Search:
 
     def first_index(self, sizes: Sequence[int]) -> int:
         """Return the index of the size to begin with."""
+        # Sizes double, so distances between them are measured on a logarithmic scale.
         wanted = math.log(len(self.run.ids) / _FIRST_TIMES)
         index = min(range(len(sizes)), key=lambda index: abs(math.log(sizes[index]) - wanted))
         if not self.can_foresee:
@@ -140,6 +141,7 @@ class _Search:
         prompt = self.run.fit(size, self.request.method)
         if self._keeps(prompt):
             return True
+        # Training gains a few answers, not most of them: far from the goal it only costs a minute.
         near = self.tried[-1][0].share >= _WORTH_DISTILLING * self.request.keep
         if self.is_over or self.request.distill == 0 or prompt.exact or not near:
             return False
@@ -157,6 +159,7 @@ class _Search:
         attempts = [attempt for attempt, _ in self.tried]
         if self.enough is not None:
             return SearchResult(self.enough, True, attempts, unfitted=self.unfitted)
+        # Of equal shares the smaller size wins.
         best = max(self.tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
         bound = f"the size is limited to {self.request.size} tokens per head"
         stopped = f"the time limit of {self.request.seconds:g} seconds is over" if self.is_over else bound

@@ -14,16 +14,16 @@ from torch import Tensor
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 
+# Tokens per sample and per piece of the prompt.
 LENGTH = 64
-"""Tokens per sample and per piece of the prompt."""
+# Number of first tokens that are always kept: they draw attention whatever they say.
 SINKS = 4
-"""Number of first tokens that are always kept: they draw attention whatever they say."""
+# The request before the prompt is repeated, as KVzip words it.
 REPEAT = "Repeat the previous context exactly."
-"""The request before the prompt is repeated, as KVzip words it."""
+# Ask for a sentence by its first half; used to score tokens.
 BY_HALVES = ("{half}?",)
-"""Ask for a sentence by its first half; used to score tokens."""
+# Ask for sentences in turn in these ways; used in training, so that no single way is learned.
 IN_MANY_WAYS = (*BY_HALVES, 'Quote the sentence that begins with "{start}".', "Please go on: {half}")
-"""Ask for sentences in turn in these ways; used in training, so that no single way is learned."""
 _NOT_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No"))
 _ASKED_WORDS = 12
 _START_WORDS = 3
@@ -77,11 +77,6 @@ class Calibration:
         """Return the sequences without padding."""
         return [row[valid] for row, valid in zip(self.ids, self.valid, strict=True)]
 
-    @property
-    def tokens(self) -> int:
-        """Return the number of tokens, padding excluded."""
-        return int(self.valid.sum())
-
     def packed(self) -> "PackedText":
         """Put several short sequences into one row, the longest first."""
         sequences = self.sequences()
@@ -118,6 +113,7 @@ class PackedText(NamedTuple):
     @property
     def seen(self) -> Tensor:
         """Return the mask (B, 1, L, L): each token sees its own sequence up to itself."""
+        # Padding sees padding: a row of the mask without any True would make softmax return nan.
         same = self.number.unsqueeze(2) == self.number.unsqueeze(1)
         return same.tril().unsqueeze(1)
 
@@ -148,6 +144,7 @@ def pieces(ids: Tensor, length: int = LENGTH, at_most: int | None = None, seed: 
 
 def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[Turn]:
     """Return turns that repeat the prompt `ids` in overlapping pieces, at most this many, evenly spread."""
+    # Pieces overlap, so that every token is repeated at least once with some context before it.
     last = max(1, len(ids) - (_REPEATED - _REPEATED_EVERY))
     starts: Sequence[int] = range(0, last, _REPEATED_EVERY)
     starts = starts if at_most is None else spread(starts, at_most)
@@ -165,7 +162,7 @@ def recitations(
     After the whole prompt, the answers to them are what the prompt says, in a form in which users ask for it.
 
     Args:
-        sentences: Sentences of the prompt. Long ones are asked for in parts.
+        sentences: Sentences of the prompt. Long ones are requested in parts.
         tokens_of: Turns an answer into tokens.
         question: Turns a question into tokens.
         ways: Formats of a question with `{half}` or `{start}` of the sentence, used in turn.
