@@ -30,9 +30,13 @@ def test_without_a_goal_the_size_is_taken_without_a_search():
         ({"seconds": -1}, "seconds is -1"),
         ({"seconds": 0}, "seconds is 0"),
         ({"distill": -1}, "distill is -1"),
-        ({"export": "gguf"}, "export"),
     ],
 )
 def test_values_out_of_range_raise_an_error(changes, message):
     with pytest.raises(AttangentError, match=message):
         CompressionRequest(TEXT, **changes)
+
+
+def test_an_unknown_export_raises_an_error():
+    with pytest.raises((AttangentError, TypeError), match="export"):  # TypeError if types are checked
+        CompressionRequest(TEXT, export="gguf")  # type: ignore[arg-type]

@@ -1,9 +1,8 @@
 """The smallest size that keeps enough answers: what is tried, in which order, and where it ends."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
+from attangent.compression.pipeline import CompressionRun
 from attangent.compression.quiz import Answer
 from attangent.compression.report import Fidelity
 from attangent.compression.request import CompressionRequest
@@ -15,19 +14,19 @@ def goal(**changes):
     return CompressionRequest("", **changes)
 
 
-@dataclass
-class Job:
+class Job(CompressionRun):
     """Keeps a part of ten answers that grows with the size, and three more when distilled.
 
     Unfitted tokens keep a `part` of that; `rough` lists the sizes that were asked unfitted.
     """
 
-    ids: range = range(500)
-    asked: int = 10
-    quiz: range = range(0)
-    part: float = 0.7
-    tried: list = field(default_factory=list)
-    rough: list = field(default_factory=list)
+    def __init__(self, asked=10, quiz=range(0), part=0.7):
+        self.ids = range(500)
+        self.asked = asked
+        self.quiz = quiz
+        self.part = part
+        self.tried = []
+        self.rough = []
 
     def unfitted(self, size, method):
         self.rough.append(size)

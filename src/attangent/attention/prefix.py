@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from attangent.attention.shapes import StateMass, StateZ, TokenKeys, TokenMass, 
 _SIMILAR = 16
 
 
+@runtime_checkable
 class Prefix(Protocol):
     """Any object with a feature map of size r and weights Z (heads, r, dv) and mass (heads, r).
 

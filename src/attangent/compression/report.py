@@ -319,7 +319,7 @@ class Report:
 @in_style
 def draw_curve(
     attempts: Sequence[Attempt],
-    keep: float | None = None,
+    keep: float | int | None = None,
     path: Path | None = None,
     unfitted: Mapping[int, float] | None = None,
 ) -> "Figure":

@@ -39,9 +39,9 @@ class CompressionRequest:
     """
 
     prompt: Any
-    keep: float = 0.95
+    keep: float | int = 0.95
     size: int | None = None
-    seconds: float | None = None
+    seconds: float | int | None = None
     method: str = "recall"
     distill: int | None = None
     calibration: Sequence[str] | None = None

@@ -175,7 +175,7 @@ def _sizes(tokens: int, most: int | None, least: int = 1) -> list[int]:
     return [*(size for size in _SIZES if least <= size < last and 3 * size <= 2 * tokens), last]
 
 
-def keeps_enough(kept: int, asked: int, keep: float) -> bool:
+def keeps_enough(kept: int, asked: int, keep: float | int) -> bool:
     """Return whether enough answers were kept, less one standard error.
 
     Of 38 questions a prompt that keeps 95 % answers 36.1 +- 1.3, so 35 are enough. Without the tolerance a
