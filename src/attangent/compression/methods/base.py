@@ -22,6 +22,8 @@ __getattr__ = moved_names(
     {},
     removed={"HeadwiseMethod": "subclass CompressionMethod and override choose and fit_head"},
 )
+
+
 class CompressionMethod(ABC):
     """A way to replace the tokens of a prompt by fewer virtual tokens.
 
