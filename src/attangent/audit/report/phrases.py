@@ -208,7 +208,8 @@ def _repaired(violated: list[Result], repairs: dict[str, Result]) -> Sentence:
         return Sentence("None of these has a repaired form yet.")
     unrepaired = len(violated) - len(repaired)
     text = "Repaired, and the repaired statement holds"
-    text += f" ({unrepaired} others have no known repair)" if unrepaired else ""
+    if unrepaired:
+        text += f" ({unrepaired} {'other has' if unrepaired == 1 else 'others have'} no known repair)"
     return Sentence.naming(text, repaired)
 
 

@@ -195,7 +195,7 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
                 log_y=True,
             ),
         ),
-        remark="Lemmas H.4 and H.5 neglect C0 and C_{1,2}, which are as large as the progress itself; see "
+        remark="Lemmas H.4 and H.5 neglect C0 and C12, which are as large as the progress itself; see "
         "P1/lemma-h.3. The kernel is frozen at initialisation, as in the limit of a long prefix.",
     )
 
