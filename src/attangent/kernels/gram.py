@@ -67,7 +67,7 @@ def gram(
     """
     right_layout = None if right is None else right.layout
     algorithm = _ALGORITHMS[choose(left.layout, right_layout, method)]
-    alone = jobs == 1 or _too_small(left.layout, right_layout, _checked_jobs(jobs))
+    alone = jobs == 1 or _too_small(left.layout, right_layout, jobs)
     sums = algorithm.sums(left, right) if alone else _spread(algorithm, left, right, jobs)
     return algorithm.finish(left, right, sums)
 
@@ -110,16 +110,12 @@ def _work(left: Layout, right: Layout | None) -> int:
     return left.rows * (right or left).rows * left.m
 
 
-def _checked_jobs(jobs: int | None) -> int | None:
-    if jobs is not None and (jobs == 0 or not -_MOST_JOBS <= jobs <= _MOST_JOBS):
-        raise AttangentError(f"jobs is {jobs}, expected 1 to {_MOST_JOBS} workers, or -1 for one per core")
-    return jobs
-
-
 def _too_small(left: Layout, right: Layout | None, jobs: int | None) -> bool:
     """Return whether starting processes would cost more than it saves, and warn if so."""
     from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
 
+    if jobs is not None and (jobs == 0 or not -_MOST_JOBS <= jobs <= _MOST_JOBS):
+        raise AttangentError(f"jobs is {jobs}, expected 1 to {_MOST_JOBS} workers, or -1 for one per core")
     backend, _ = get_active_backend()
     # A backend that the user chose (threads, a cluster) is running already, so that any size may use it.
     if type(backend) is not BACKENDS[DEFAULT_BACKEND] or _work(left, right) >= _WORK_FOR_PROCESSES:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from jaxtyping import Float
@@ -102,10 +103,7 @@ class _Plan:
 
 def _result_type(parameters: Parameters) -> torch.dtype:
     """Return the widest dtype of the parameters, at least float32."""
-    dtype = torch.float32
-    for value in parameters.values():
-        dtype = torch.promote_types(dtype, value.dtype)
-    return dtype
+    return reduce(torch.promote_types, (value.dtype for value in parameters.values()), torch.float32)
 
 
 def _packed(sizes: dict[str, int], room: float) -> list[list[str]]:
