@@ -8,7 +8,7 @@ import torch
 
 from attangent.audit import Verdict, registry
 from attangent.kernels import SoftmaxNetwork
-from attangent.papers.p2_softmax.claims.table_1 import FittedNetwork, Row
+from attangent.papers.p2_softmax.claims.table_1 import FittedNetwork, NetworkRuns
 from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
 
 CLAIM = registry.get("P2/table-1")
@@ -53,10 +53,10 @@ def test_the_neurons_needed_are_the_smallest_that_stay_enough():
         m: FittedNetwork(1.0, steps, 0.0, torch.ones(1))
         for m, steps in ((8, 20), (16, 90), (32, 30), (64, 20))
     }
-    assert Row(runs, 0.0).neurons(3.0) == 32
-    assert Row(runs, 0.0).neurons(5.0) == 8
+    assert NetworkRuns(runs, 0.0).neurons(3.0) == 32
+    assert NetworkRuns(runs, 0.0).neurons(5.0) == 8
     never = {
         8: FittedNetwork(1.0, math.inf, 0.0, torch.ones(1)),
         16: FittedNetwork(1.0, 10, 0.0, torch.ones(1)),
     }
-    assert Row(never, 0.0).neurons(3.0) == 16
+    assert NetworkRuns(never, 0.0).neurons(3.0) == 16

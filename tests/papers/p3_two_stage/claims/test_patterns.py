@@ -52,4 +52,4 @@ def test_few_changes_over_the_second_stage_would_be_believed(monkeypatch):
 def test_half_the_signs_change_over_the_second_stage():
     finding = check("P3/lemma-7")
     assert 0.3 < finding.numbers["share of signs changed at the largest d"] < 0.7
-    assert line(finding, "growth exponent").measured > 0.5
+    assert line(finding, "exponent").measured > 0.5

@@ -19,7 +19,7 @@ from attangent.papers.p2_softmax.diffusion import ForwardProcess, GaussianMixtur
 
 @dataclass(frozen=True)
 class Line:
-    """A posterior mean on a line, d = 1: inputs (t, x) in the unit ball and its values there."""
+    """A posterior mean on a line (d = 1): inputs (t, x) in the unit ball and the values there."""
 
     inputs: Tensor
     values: Tensor
@@ -28,21 +28,22 @@ class Line:
 
     @classmethod
     def draw(cls, settings: Settings, seed: int) -> "Line":
-        """Two Gaussians at +-0.6; t uniform on (T0, T), x(t) drawn back into +-reach."""
+        """Draw two Gaussians at +-0.6, t uniform on (T0, T), and x(t) clipped to +-reach."""
         process = ForwardProcess(T=settings.T, T0=settings.T0)
         centres = torch.tensor([[0.6], [-0.6]], dtype=torch.float64)
         spread = torch.full((2, 1, 1), settings.sd**2, dtype=torch.float64)
         target = GaussianMixture.full(centres, spread, torch.tensor([1.0, 1.0]))
         data = draw_data(target, process, settings.points, seed=seed, spacing="uniform")
         x = data.x.clamp(-settings.reach, settings.reach)
-        values, beside = (target.posterior_mean(process, data.t, x + h)[:, 0] for h in (0.0, 1e-5))
+        values, shifted = (target.posterior_mean(process, data.t, x + h)[:, 0] for h in (0.0, 1e-5))
         inputs = torch.stack([data.t / settings.T, x[:, 0] / settings.reach], dim=1) / math.sqrt(2)
-        return cls(inputs, values, ((beside - values).abs().max() / 1e-5).item())
+        return cls(inputs, values, ((shifted - values).abs().max() / 1e-5).item())
 
     def features(self, degree: int, sigma: float) -> Tensor:
-        """Features of x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k up to this degree.
+        """Return the features of x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k up to this degree.
 
-        Monomials with the root of their weight: the norm of a function is that of its coefficients.
+        They are monomials times the root of their weight, so that the norm of a function is that of its
+        coefficients.
         """
         first, second = self.inputs.T
         return torch.stack(
@@ -57,7 +58,7 @@ class Line:
         )
 
     def best(self, norms: list[float], degree: int, sigma: float) -> list[float]:
-        """min E|F_H - F*|^2 over |F_H|^2 <= R for each R, by the ridge whose solution has that norm."""
+        """Return min E|F_H - F*|^2 over |F_H|^2 <= R per R, by the ridge with a solution of that norm."""
         count = len(self.values)
         U, s, _ = torch.linalg.svd(self.features(degree, sigma) / math.sqrt(count), full_matrices=False)
         target = self.values / math.sqrt(count)
@@ -67,7 +68,7 @@ class Line:
 
 
 def _error_at_norm(c: Tensor, s: Tensor, R: float) -> float:
-    """The error of the ridge solution of squared norm R; the norm falls as the ridge grows."""
+    """Return the error of the ridge solution of squared norm R, which falls as the ridge grows."""
     low = -32.0
     high = 4.0
     for _ in range(60):
@@ -84,7 +85,7 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
 @claim(
     "P2/theorem-g.4",
     place="Appendix G.2, Theorem G.4",
-    title="Functions of the kernel's space approximate the posterior mean",
+    title="Functions in the space of the kernel approximate the posterior mean",
     quote="""There exists a function F_H in H such that |F_H|_H^2 <= d R_H and 1/T int_0^T E|F_H(t, x(t)) -
         F_*(t, x(t))|_2^2 dt <= d A^2(R_H).""",
     quick={**LINE, "norms": [1e4, 1e7, 1e10, 1e13, 1e16]},
@@ -92,11 +93,11 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
     seconds=1.0,
 )
 def approximation(settings: Settings, seed: int) -> Finding:
-    """For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H is within d
-    A^2(R_H) of a Lipschitz posterior mean in the mean square, A(R) being of order R^(-1/d) log R: for d = 1
-    the error falls like R^-2.
+    """For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H has E|F_H - F*|^2
+    <= d A^2(R_H). F* is a Lipschitz posterior mean and A(R) is of order R^(-1/d) log R: for d = 1 the error
+    falls like R^-2.
     """
-    # d = 1, all functions of the space: the least error falls far more slowly than the power that is claimed.
+    # over all functions of the space, the smallest error falls far more slowly than the claimed power
     line = Line.draw(settings, seed)
     errors = line.best(settings.norms, settings.degree, settings.sigma)
     lower = line.best(settings.norms, settings.degree - 4, settings.sigma)
@@ -108,27 +109,26 @@ def approximation(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion.of_trend(
-                "least E|F_H - F*|^2 over R_H, d = 1", "<=", at_most(-1.5), settings.norms, errors
+                "smallest E|F_H - F*|^2 over R_H, d = 1", "<=", at_most(-1.5), settings.norms, errors
             ),
         ),
         numbers={
-            **{f"least error at R_H = {R:.0e}": e for R, e in zip(settings.norms, errors, strict=True)},
-            "largest error with four degrees less / with all": max(
+            **{f"smallest error at R_H = {R:.0e}": e for R, e in zip(settings.norms, errors, strict=True)},
+            "largest error with four degrees fewer / with all": max(
                 a / b for a, b in zip(lower, errors, strict=True)
             ),
             "E|F*|^2": line.values.square().mean().item(),
         },
         figures=(
             plot(
-                "Least error of a function of the kernel's space",
+                "Smallest error of a function in the space of the kernel",
                 ("R_H", "E|F_H - F*|^2"),
                 Series.of("measured", settings.norms, errors),
                 Series.of("A^2 with constants 1", settings.norms, allowed, "bound"),
             ),
         ),
-        remark="The exponent asked is -2 but for log^2 R, read as -1.5. The theorem comes from ReLU "
-        "networks; the space of this kernel holds entire functions only, and no power of R is "
-        "reached.",
+        remark="The claimed exponent is -2 up to log^2 R; we accept -1.5. The theorem is taken from ReLU "
+        "networks. The space of this kernel contains entire functions only, and no power of R is reached.",
     )
 
 
@@ -144,9 +144,10 @@ def approximation(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )  # fmt: skip
 def label_mismatch(settings: Settings, seed: int) -> Finding:
-    """Kernel predictors trained on the labels y and on F_H(x) + y - F*(x) differ by at most dA + C_0 (sqrt(dA
-    Gamma) + Gamma) at every step: as F_H approaches F*, with an error d A^2 in the mean square, the
-    difference falls like the root of that error at least.
+    """E|F_ntk - F~_ntk|^2 <= dA + C_0 (sqrt(dA Gamma) + Gamma) at every step.
+
+    F_ntk is trained on the labels y, F~_ntk on F_H(x) + y - F*(x). As F_H approaches F*, with E|F_H - F*|^2
+    <= d A^2, the difference falls at least like the square root of that error.
     """
     problem = diffusion_setting(settings, seed)
     model = network(problem, settings).fit(problem.data)
@@ -154,11 +155,11 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     truth = problem.target
     F_star = truth.posterior_mean(problem.process, test.t, test.x)
     clean = problem.data.clean(truth, problem.process)
-    apart = []
+    distances = []
     mismatch = []
     for steps in settings.references:
         F_H = reference_function(problem, model, settings | {"reference_steps": steps})
-        apart.append((F_H.posterior_mean(test.t, test.x) - F_star).square().sum(dim=1).mean().item())
+        distances.append((F_H.posterior_mean(test.t, test.x) - F_star).square().sum(dim=1).mean().item())
         labels = clean.y - F_H.posterior_mean(problem.data.t, problem.data.x)
         # the predictor is linear in its labels, and y - y~ = F*(x) - F_H(x)
         kernel = KernelScore.like(model, settings.rate, settings.steps).fit(problem.data.with_labels(labels))
@@ -172,22 +173,24 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion("label mismatch, constants 1", "<=", bound, math.log10(mismatch[-1]), log10=True),
-            Conclusion.of_trend("label mismatch over E|F_H - F*|^2", ">=", at_least(0.5), apart, mismatch),
+            Conclusion.of_trend(
+                "label mismatch over E|F_H - F*|^2", ">=", at_least(0.5), distances, mismatch
+            ),
         ),
         numbers={
             f"mismatch / error of F_H, F_H of {steps} steps": b / a
-            for steps, a, b in zip(settings.references, apart, mismatch, strict=True)
+            for steps, a, b in zip(settings.references, distances, mismatch, strict=True)
         },
         figures=(
             plot(
                 "Label mismatch against the error of F_H",
                 ("E|F_H - F*|^2", "E|F_ntk - F~_ntk|^2"),
-                Series.of("measured", apart, mismatch),
-                Series.of("equal", apart, apart, "bound"),
+                Series.of("measured", distances, mismatch),
+                Series.of("equal", distances, distances, "bound"),
             ),
         ),
-        remark="Gamma holds (d A / lambda)^2, and lambda is below round-off for a few hundred points: the "
-        "printed right side cannot fail.",
+        remark="Gamma contains (d A / lambda)^2, and lambda is below round-off for a few hundred points, so "
+        "the printed right side cannot fail.",
     )
 
 
@@ -195,7 +198,7 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     "P2/theorem-g.4-repaired",
     repairs="P2/theorem-g.4",
     place="Appendix G.2, Theorem G.4, repaired",
-    title="The rate of approximation by the softmax kernel's space",
+    title="The rate of approximation in the space of the softmax kernel",
     derivation="""x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k: a polynomial of degree K with
         coefficients of size M^(K/2) costs sqrt((K-1)!) M^(K/2). Bernstein: the best polynomials of a
         function with poles off the real axis have errors theta^K. Solve (K-1)! M^K = R for K.""",
@@ -204,9 +207,9 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def entire_functions(settings: Settings, seed: int) -> Finding:
-    """For a posterior mean that is analytic around the real axis the least-squares polynomials of degree K
-    have errors of order theta^K, theta < 1, and squared norms of at most (K-1)! M^K: with K about log R / log
-    log R the error at norm R is exp(-c log R / log log R), slower than any power.
+    """For a posterior mean that is analytic around the real axis, least-squares polynomials of degree K have
+    errors of order theta^K, theta < 1, and squared norms of at most (K-1)! M^K. With K about log R / log log
+    R, the error at norm R is exp(-c log R / log log R), slower than any power.
     """
     line = Line.draw(settings, seed)
     errors = []
@@ -224,7 +227,7 @@ def entire_functions(settings: Settings, seed: int) -> Finding:
     ]
     return Finding(
         conclusions=(
-            Conclusion("theta, mean fall of the error with a degree", "<=", settings.theta, theta),
+            Conclusion("theta, mean factor of the error per degree", "<=", settings.theta, theta),
             Conclusion("largest (|F_H|^2 / (K-1)!)^(1/K)", "<=", settings.M, max(sizes)),
         ),
         numbers={f"error of degree {k}": e for k, e in zip(settings.degrees, errors, strict=True)},

@@ -22,15 +22,9 @@ from attangent.papers.p2_softmax.claims.softmax_regression import (
 from attangent.papers.p2_softmax.networks import softmax_limit
 
 _SIZES = {
-    "n": 6,
-    "d": 8,
-    "m": 2048,
-    "sigma": 1.0,
-    "rate": 0.5,
-    "delta": 0.05,
-    "epsilon": 0.01,
+    "n": 6, "d": 8, "m": 2048, "sigma": 1.0, "rate": 0.5, "delta": 0.05, "epsilon": 0.01,
     "most_steps": 3000,
-}
+}  # fmt: skip
 
 
 @claim(
@@ -44,9 +38,9 @@ _SIZES = {
     seconds=2.0,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
-    """With lambda = lambda_min(H*) > 0, width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and rate 0.1
-    lambda / (m (nd)^2 e^(16B)), gradient descent reaches |F - Y|^2 <= epsilon after about log(nd/epsilon) /
-    (m eta lambda) steps, falling by (1 - m eta lambda / 2) a step.
+    """Let lambda = lambda_min(H*) > 0, a width of order lambda^-2 (nd)^2 e^(18B) log^2(nd/delta) and a rate
+    0.1 lambda / (m (nd)^2 e^(16B)). Gradient descent reaches |F - Y|^2 <= epsilon after about log(nd/epsilon)
+    / (m eta lambda) steps; the squared error falls by the factor 1 - m eta lambda / 2 per step.
     """
     return _convergence(settings, seed)
 
@@ -62,8 +56,10 @@ def convergence(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )
 def scalar_convergence(settings: Settings, seed: int) -> Finding:
-    """Theorem 4.2 for one output: with width of order lambda^-2 n^2 e^(18B) log^2(n/delta) gradient descent
-    reaches |F - Y|^2 <= epsilon after about log(n/epsilon) / (m eta lambda) steps.
+    """Theorem 4.2 for one output.
+
+    With a width of order lambda^-2 n^2 e^(18B) log^2(n/delta), gradient descent reaches |F - Y|^2 <= epsilon
+    after about log(n/epsilon) / (m eta lambda) steps.
     """
     return _convergence(settings, seed)
 
@@ -101,7 +97,7 @@ def _convergence(settings: Settings, seed: int) -> Finding:
 
 
 def _promised_steps(contraction: float, nd: int, epsilon: float) -> float:
-    """Steps after which (1 - contraction/2)^t nd <= epsilon."""
+    """Return the steps after which (1 - contraction/2)^t nd <= epsilon."""
     return math.ceil(2 * math.log(nd / epsilon) / contraction) if contraction > 0 else math.inf
 
 
@@ -127,7 +123,7 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
 @claim(
     "P2/lemma-5.3",
     place="Section 5, Lemma 5.3 (Lemmas C.2, C.3, C.4)",
-    title="Inductions for weights, loss and gradient",
+    title="Weights, loss and gradient by induction",
     quote="""Weights Induction. |w_r(tau+1) - w_r(0)|_2 <= D. Loss Induction. |F(tau+1) - Y|_F^2 <=
         (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
     rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
@@ -136,15 +132,15 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
     seconds=1.0,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
-    """If up to step t the weights stay within R, the squared error falls by (1 - m eta lambda / 2) a step and
-    eta |dL/dw_r| <= 0.01, then at step t+1 the weights have moved by at most D, the squared error is at most
-    (1 - m eta lambda / 4)^(t+1) of the first, and the gradient is as small again.
+    """Suppose that up to step t the weights stay within R, |F - Y|^2 falls by the factor 1 - m eta lambda / 2
+    per step, and eta |dL/dw_r| <= 0.01. Then at step t+1 the weights have moved by at most D, |F - Y|^2 is at
+    most (1 - m eta lambda / 4)^(t+1) times its first value, and eta |dL/dw_r| <= 0.01 again.
     """
     p = softmax_regression(settings, seed)
     run = p.train(settings)
     needed = constants(p, settings)
     contraction = settings.rate * p.lambda_min / p.lambda_max
-    quarter, half = (falling(run.loss, contraction / part) for part in (4, 2))
+    quarter, half = (falling(run.loss, contraction / divisor) for divisor in (4, 2))
     moved = run.movement.max().item()
     scaled_gradient = run.rate * run.gradient_norm
     below = Hypothesis(
@@ -158,7 +154,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
             stays_below("loss: largest L(t) / (1 - m eta lambda/4)^t L(0)", run.loss, quarter, part="loss"),
             never_above("gradient: largest eta |dL/dw_r|", 0.01, scaled_gradient, part="gradient"),
             stays_below(
-                "loss at the rate the induction needs: largest L(t) / (1 - m eta lambda/2)^t L(0)",
+                "loss at the factor that the induction needs: largest L(t) / (1 - m eta lambda/2)^t L(0)",
                 run.loss,
                 half,
                 claimed=False,
@@ -166,14 +162,14 @@ def inductions(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"lambda_min": p.lambda_min, "largest weight movement": moved},
         figures=(_induction_figure(run.loss, quarter, scaled_gradient),),
-        remark="The print assumes a fall by 1 - m eta lambda/2 and concludes 1 - m eta lambda/4, so that the "
-        "induction as stated does not feed itself; the stronger fall is measured in the last line.",
+        remark="The paper assumes a factor of 1 - m eta lambda/2 per step and concludes 1 - m eta lambda/4, "
+        "so the induction as stated does not close. The last line measures the stronger factor.",
     )
 
 
 def _movement_against(log10_D: float, moved: float) -> Conclusion:
     measured = math.log10(moved) if moved > 0 else -math.inf
-    name = "weights: log10 of the largest movement against D"
+    name = "weights: log10 of the largest movement, at most log10 D"
     return Conclusion(name, "<=", log10_D, measured, log10=True, part="weights")
 
 
@@ -189,7 +185,7 @@ def _movement_trend(settings: Settings, seed: int) -> Conclusion:
 
 
 def _movement(settings: Settings, seed: int) -> float:
-    """The root mean square of |w_r(T) - w_r(0)| in units of sqrt(nd) |F(0) - Y|."""
+    """Return the root mean square of |w_r(T) - w_r(0)| in units of sqrt(nd) |F(0) - Y|."""
     p = softmax_regression(settings, seed)
     run = p.train(settings)
     moved = (run.final.W - p.network.W).square().sum(dim=0).mean().sqrt().item()
@@ -199,7 +195,7 @@ def _movement(settings: Settings, seed: int) -> float:
 @claim(
     "P2/learning-rate-limit",
     place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
-    title="How large the learning rate may be",
+    title="The largest stable learning rate",
     kind="ours",
     quick={
         "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
@@ -209,8 +205,9 @@ def _movement(settings: Settings, seed: int) -> float:
     seconds=2.0,
 )  # fmt: skip
 def learning_rate_limit(settings: Settings, seed: int) -> Finding:
-    """Descent is stable for eta m lambda_max(H*) < 2 and unstable above: the theorem's rate is a sufficient
-    one, the kernel's largest eigenvalue gives the necessary one.
+    """Descent is stable for eta m lambda_max(H*) < 2 and unstable above.
+
+    The rate of the theorem is sufficient; the largest eigenvalue of the kernel gives the necessary one.
     """
     p = softmax_regression(settings, seed)
     factors = [*settings.below, *settings.above]
@@ -241,14 +238,14 @@ def learning_rate_limit(settings: Settings, seed: int) -> Finding:
                 log="y",
             ),
         ),
-        remark="Errors are relative to the first, rates in units of 1/(m lambda_max). The targets lie along "
-        "the top eigenvector of H*, the first to become unstable. Above the limit the error grows until the "
-        "kernel itself has moved; training may then settle where lambda_max is smaller.",
+        remark="Errors are relative to the first one, rates are in units of 1/(m lambda_max). The targets "
+        "lie along the top eigenvector of H*, which becomes unstable first. Above the limit the error "
+        "grows until the kernel itself has moved; training may then settle at a smaller lambda_max.",
     )
 
 
 def _errors_along_top(p: SoftmaxRegression, settings: Settings, factor: float) -> Tensor:
-    """|F(t) - Y| / |F(0) - Y| from step 1 on, for small targets along the top eigenvector."""
+    """Return |F(t) - Y| / |F(0) - Y| from step 1 on, for small targets along the top eigenvector."""
     top = torch.linalg.eigh(p.kernel).eigenvectors[:, -1]
     Y = settings.start * top.reshape(settings.d_out, -1).T
     loss = p.network.descend(p.X, Y, p.rate(factor), settings.steps).loss
@@ -258,7 +255,7 @@ def _errors_along_top(p: SoftmaxRegression, settings: Settings, factor: float) -
 def _induction_figure(loss: Tensor, bound: Tensor, scaled_gradient: Tensor) -> Figure:
     t = range(len(loss))
     return plot(
-        "What the induction controls",
+        "Quantities of the induction",
         ("step", "relative to its start or bound"),
         Series.of("loss / L(0)", t, loss / loss[0]),
         Series.of("(1 - m eta lambda/4)^t", t, bound / loss[0], "bound"),
@@ -268,12 +265,12 @@ def _induction_figure(loss: Tensor, bound: Tensor, scaled_gradient: Tensor) -> F
 
 
 def close_points(h: float) -> torch.Tensor:
-    """Two unit vectors in the plane at the angle h."""
+    """Return two unit vectors in the plane at the angle h."""
     return torch.tensor([[1.0, 0.0], [math.cos(h), math.sin(h)]], dtype=torch.float64)
 
 
 def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
-    """lambda at infinite width, and the steps to epsilon at the rate 1/lambda_max, labels +-1."""
+    """Return lambda at infinite width and the steps to epsilon at the rate 1/lambda_max, for labels +-1."""
     kernel = softmax_limit(close_points(h), sigma=sigma)
     spectrum = torch.linalg.eigvalsh(kernel)
     residual = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
@@ -300,23 +297,21 @@ def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
     seconds=0.1,
 )
 def polynomial(settings: Settings, seed: int) -> Finding:
-    """A number of steps that depends on n and d alone, as a power, is enough to fit any n points in d
-    dimensions.
-    """
-    # Two points at the angle h with labels +-1: n and d are fixed, the steps grow like h^-2.
-    found = [steps_to_fit(h, settings.sigma, settings.epsilon) for h in settings.angles]
+    """A number of steps that is a power of n and d alone suffices to fit any n points in d dimensions."""
+    # two points at the angle h with labels +-1: n and d are fixed, the steps grow like h^-2
+    fits = [steps_to_fit(h, settings.sigma, settings.epsilon) for h in settings.angles]
     inverse = [1 / h for h in settings.angles]
-    steps = [count for _, count in found]
+    steps = [count for _, count in fits]
     return Finding(
         hypotheses=(
-            Hypothesis("smallest lambda_min of H*", ">=", 1e-12, min(lam for lam, _ in found)),
+            Hypothesis("smallest lambda_min of H*", ">=", 1e-12, min(lam for lam, _ in fits)),
             Hypothesis("largest |x|", "<=", 1 + 1e-12, 1.0),
             Hypothesis("largest |y|", "<=", 1.0, 1.0),
         ),
         conclusions=(
             Conclusion.of_trend("steps to epsilon over 1/h, n = d = 2", "<=", at_most(0.0), inverse, steps),
         ),
-        numbers={f"lambda at h = {h:g}": lam for h, (lam, _) in zip(settings.angles, found, strict=True)},
+        numbers={f"lambda at h = {h:g}": lam for h, (lam, _) in zip(settings.angles, fits, strict=True)},
         figures=(
             plot(
                 "Steps to fit two points of opposite labels",
@@ -324,9 +319,9 @@ def polynomial(settings: Settings, seed: int) -> Finding:
                 Series.of("infinite width", inverse, steps),
             ),
         ),
-        remark="1/lambda is not bounded by a power of nd: close points with different labels make it as "
-        "large as one likes. The theorem itself has lambda in it and is not touched. The same on "
-        "every seed.",
+        remark="1/lambda is not bounded by a power of nd: it becomes arbitrarily large for close points "
+        "with different labels. The theorem contains lambda and is not affected. All seeds give the same "
+        "result.",
     )
 
 
@@ -341,8 +336,8 @@ def polynomial(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def steps_with_lambda(settings: Settings, seed: int) -> Finding:
-    """log(|Y|^2/epsilon) / (2 eta m lambda) steps are enough in the limit of a wide network: a power of nd
-    and of 1/lambda.
+    """In the limit of a wide network log(|Y|^2/epsilon) / (2 eta m lambda) steps suffice: a power of nd and
+    1/lambda.
     """
     ratios = []
     for h in settings.angles:

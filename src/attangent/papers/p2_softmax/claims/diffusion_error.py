@@ -44,9 +44,9 @@ LABELS = {
     seconds=2.0,
 )
 def loss_decomposition(settings: Settings, seed: int) -> Finding:
-    """At every step E|F_nn - F*|^2 is at most the sum of coupling |F_nn - F_ntk|^2, label mismatch |F_ntk -
-    F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2, for any F_H of bounded norm in
-    the kernel's Hilbert space.
+    """E|F_nn - F*|^2 is at most the sum of four terms at every step: coupling |F_nn - F_ntk|^2, label
+    mismatch |F_ntk - F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2. F_H is any
+    function of bounded norm in the Hilbert space of the kernel.
     """
     problem = diffusion_setting(settings, seed)
     model = network(problem, settings).fit(problem.data)
@@ -79,13 +79,13 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
         },
         figures=(terms_figure(terms), _norms_figure(problem, F_H)),
         remark="|a + b + c + d|^2 is at most four times the sum of the squares, not the sum itself. At step "
-        "0 all functions but F_H and F* are zero, and the claim says <F_H, F* - F_H> <= 0: the best "
-        "approximation within a ball of the Hilbert space that does not hold F* always breaks it.",
+        "0 all functions except F_H and F* are zero, and the claim says <F_H, F* - F_H> <= 0. The best "
+        "approximation within a ball of the Hilbert space that does not contain F* always violates it.",
     )
 
 
 def reference_function(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> KernelScore:
-    """F_H, from points of its own."""
+    """Return F_H, fitted to points that no other data set shares."""
     points = problem.fresh(settings.reference, purpose=10)
     return hilbert_function(model, problem.target, points, settings.reference_steps, settings.rate)
 
@@ -98,9 +98,9 @@ def terms_over_training(
     return error_terms(model, problem.target, problem.data, problem.test, chosen, F_H)
 
 
-def _sizes(when: str, found: ErrorTerms) -> dict[str, float]:
-    terms = {f"{name} {when}": term.mean / found.scale for name, term in found.terms.items()}
-    return {f"relative error {when}": found.total.mean / found.scale, **terms}
+def _sizes(when: str, split: ErrorTerms) -> dict[str, float]:
+    terms = {f"{name} {when}": term.mean / split.scale for name, term in split.terms.items()}
+    return {f"relative error {when}": split.total.mean / split.scale, **terms}
 
 
 def terms_figure(terms: list[ErrorTerms]) -> Figure:
@@ -112,21 +112,23 @@ def terms_figure(terms: list[ErrorTerms]) -> Figure:
 
 
 def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
-    """E|F*|^2 / (E|F_H|^2 + E|F_H - F*|^2), the claim at step 0, for functions of several norms."""
+    """Draw E|F*|^2 / (E|F_H|^2 + E|F_H - F*|^2), the claim at step 0, for functions of several norms."""
     test = problem.test
     norms = []
     ratios = []
     true = problem.target.posterior_mean(problem.process, test.t, test.x)
     for power in range(13):
         shorter = F_H.at(round(10 ** (power / 3)))
-        found = shorter.posterior_mean(test.t, test.x)
+        estimate = shorter.posterior_mean(test.t, test.x)
         norms.append(shorter.squared_norm)
-        ratios.append((true.square().sum() / (found.square().sum() + (found - true).square().sum())).item())
+        ratios.append(
+            (true.square().sum() / (estimate.square().sum() + (estimate - true).square().sum())).item()
+        )
     limit = Series.of("limit", norms, [1.0] * len(norms), "bound")
     return plot(
-        "The claim at step 0: error / sum of terms, above 1 where it fails",
+        "The claim at step 0: error / sum of terms; above 1 it fails",
         ("R_H = |F_H|^2", "error / sum"),
-        Series.of("F_H trained longer and longer", norms, ratios),
+        Series.of("F_H after more and more steps", norms, ratios),
         limit,
         log="x",
     )
@@ -141,30 +143,25 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
         regression, i.e., the gap between them is always small""",
     rests_on=("P2/theorem-f.2",),
     quick={
-        **MIXTURE,
-        **NETWORK,
-        "n": 128,
-        "widths": [64, 128, 256, 512],
-        "steps": 100,
-        "test": 1000,
+        **MIXTURE, **NETWORK, "n": 128, "widths": [64, 128, 256, 512], "steps": 100, "test": 1000,
         "inits": 3,
     },
     full={"n": 192, "widths": [64, 128, 256, 512, 1024], "steps": 60, "test": 1500},
     seconds=1.5,
-)
+)  # fmt: skip
 def coupling_width(settings: Settings, seed: int) -> Finding:
     """The distance between the trained network and the kernel predictor at unseen points falls to zero as the
-    network grows wider.
+    width grows.
     """
     problem = diffusion_setting(settings, seed)
     widths = list(settings.widths)
-    found = [_coupling(problem, settings, m) for m in widths]
-    coupling, total = ([pair[i] for pair in found] for i in (0, 1))
+    pairs = [_coupling(problem, settings, m) for m in widths]
+    coupling, total = ([pair[i] for pair in pairs] for i in (0, 1))
     return Finding(
         conclusions=(
             Conclusion.of_trend("coupling over m", "<=", -NOISE, widths, coupling),
             Conclusion(
-                "largest coupling / error of the network: it is not what hurts",
+                "largest coupling / error of the network",
                 "<=",
                 1e-3,
                 max(c / e for c, e in zip(coupling, total, strict=True)),
@@ -189,7 +186,7 @@ def coupling_width(settings: Settings, seed: int) -> Finding:
 
 
 def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[float, float]:
-    """The coupling term and the error of the network after training, mean over starts, / E|F*|^2."""
+    """Return the coupling term and the error of the trained network, means over starts, / E|F*|^2."""
     test = problem.test
     true = problem.target.posterior_mean(problem.process, test.t, test.x)
     pairs = torch.zeros(2, dtype=torch.float64)
@@ -211,17 +208,11 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
     derivation="""|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a =
         b = c = e.""",
     quick={
-        **MIXTURE,
-        **NETWORK,
-        "m": 64,
-        "steps": 100,
-        "reference": 128,
-        "reference_steps": 60,
-        "test": 1000,
+        **MIXTURE, **NETWORK, "m": 64, "steps": 100, "reference": 128, "reference_steps": 60, "test": 1000,
     },
     sizes=({"n": 64}, {"n": 256}),
     seconds=1.0,
-)
+)  # fmt: skip
 def four_times(settings: Settings, seed: int) -> Finding:
     """E|F_nn - F*|^2 <= 4 (Z_1 + Z_2 + Z_3 + Z_4) at every step."""
     problem = diffusion_setting(settings, seed)

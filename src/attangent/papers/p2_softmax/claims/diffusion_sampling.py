@@ -37,15 +37,9 @@ from attangent.papers.p2_softmax.diffusion import (
 from attangent.papers.p2_softmax.diffusion.sampling import Scorer
 
 _SIZES = {
-    **LOG_TIMES,
-    **NETWORK,
-    "n": 512,
-    "m": 256,
-    "steps": 300,
-    "samples": 2000,
-    "walk": 60,
+    **LOG_TIMES, **NETWORK, "n": 512, "m": 256, "steps": 300, "samples": 2000, "walk": 60,
     "shown": [3, 30, 300],
-}
+}  # fmt: skip
 
 
 @claim(
@@ -57,21 +51,15 @@ _SIZES = {
         used for sampling/data generation""",
     quick={**_SIZES, "reference": 256, "reference_steps": 300, "test": 2000},
     full={
-        "n": 1024,
-        "steps": 600,
-        "shown": [3, 30, 600],
-        "samples": 4000,
-        "walk": 100,
-        "reference": 512,
+        "n": 1024, "steps": 600, "shown": [3, 30, 600], "samples": 4000, "walk": 100, "reference": 512,
         "reference_steps": 600,
     },
     seconds=4.0,
-)
+)  # fmt: skip
 def sampling(settings: Settings, seed: int) -> Finding:
-    """The backward process with the learned score in the place of the true one, started in N(0, I), can be
-    used to draw samples of the data. How good they have to be the paper does not say; the thresholds are
-    ours, and so are the times, drawn log-uniformly: with t ~ Unif(0, T) as the paper draws them, modes are
-    missed.
+    """Samples of the data can be drawn by the backward process with the learned score instead of the true
+    one, started in N(0, I). The paper gives no measure of quality; the thresholds are ours. So are the
+    log-uniform times: with t ~ Unif(0, T), as in the paper, some modes are missed.
     """
     problem = diffusion_setting(settings, seed)
     models = {name: _trained(problem, settings, inputs) for name, inputs in INPUTS.items()}
@@ -80,7 +68,7 @@ def sampling(settings: Settings, seed: int) -> Finding:
     ends = {name: steps[settings.shown[-1]] for name, steps in draws.items()}
     ends["exact score"] = _draw(ExactScore(problem.process, problem.target), problem, settings)
     ends["noise"] = torch.randn(truth.shape, generator=generator(seed, "start"), dtype=torch.float64)
-    ratios = {name: sample_quality(found, truth).ratio for name, found in ends.items()}
+    ratios = {name: sample_quality(samples, truth).ratio for name, samples in ends.items()}
     marginal = problem.target.at(problem.process, problem.process.T0)
     reached = {name: mode_coverage(ends[name], marginal) for name in INPUTS}
     papers = models["paper's inputs"]
@@ -90,11 +78,11 @@ def sampling(settings: Settings, seed: int) -> Finding:
         numbers={
             **{f"distance / floor, {name}": ratio for name, ratio in ratios.items()},
             **{f"strays, {name}": cover.strays for name, cover in reached.items()},
-            **{f"MMD^2, {name}": mmd(found[:1000], truth[:1000]) for name, found in ends.items()},
+            **{f"MMD^2, {name}": mmd(samples[:1000], truth[:1000]) for name, samples in ends.items()},
         },
         figures=(_scatter(truth, draws, settings.shown), terms_figure(terms), _distance_figure(draws, truth)),
-        remark="All distances are sliced Wasserstein ones at time T0, where the samplers stop; the floor is "
-        "that of true samples to true samples.",
+        remark="All distances are sliced Wasserstein distances at time T0, the end of sampling. The floor "
+        "is the distance of true samples to true samples.",
     )
 
 
@@ -105,14 +93,14 @@ def _sampling_conclusions(ratios: dict[str, float], reached: dict[str, Coverage]
     ]
     distances = [
         Conclusion(
-            f"distance to true samples / that of noise, {name}", "<=", 0.5, ratios[name] / ratios["noise"]
+            f"distance to true samples / distance of noise, {name}", "<=", 0.5, ratios[name] / ratios["noise"]
         )
         for name in INPUTS
     ]
     natural = ratios["natural inputs"]
-    papers = ratios["paper's inputs"]
+    printed = ratios["paper's inputs"]
     ours = Conclusion(
-        "distance with natural inputs / with the paper's", "<=", 1.0, natural / papers, claimed=False
+        "distance with natural inputs / with the paper's", "<=", 1.0, natural / printed, claimed=False
     )
     return (*modes, *distances, ours)
 
@@ -137,15 +125,15 @@ def _draw(score: Scorer, problem: DiffusionSetting, settings: Settings) -> Tenso
 
 
 def _scatter(truth: Tensor, draws: dict[str, dict[int, Tensor]], shown: list[int], each: int = 120) -> Figure:
-    """Panels: a column for the truth and one for each training step, a row for each input map."""
+    """Draw panels: one column for the truth and one per training step, one row per input map."""
     columns = [
         ("true samples", [truth, truth]),
         *((f"after {step} steps", [draws[name][step] for name in INPUTS]) for step in shown),
     ]
     series = []
-    for place, (label, rows) in enumerate(columns):
+    for column, (label, rows) in enumerate(columns):
         shifted = [
-            rows[row][:each].clamp(-1.3, 1.3) + torch.tensor([2.8 * place, -2.8 * row]) for row in (0, 1)
+            rows[row][:each].clamp(-1.3, 1.3) + torch.tensor([2.8 * column, -2.8 * row]) for row in (0, 1)
         ]
         series.append(_dots(label, torch.cat(shifted)))
     return plot(
@@ -162,17 +150,17 @@ def _dots(label: str, points: Tensor) -> Series:
 
 def _distance_figure(draws: dict[str, dict[int, Tensor]], truth: Tensor) -> Figure:
     curves = tuple(
-        Series.of(name, list(steps), [sample_quality(found, truth).ratio for found in steps.values()])
+        Series.of(name, list(steps), [sample_quality(samples, truth).ratio for samples in steps.values()])
         for name, steps in draws.items()
     )
     return plot(
-        "Samples get better with training", ("training step", "sliced Wasserstein distance / floor"), *curves
+        "Quality of samples over training", ("training step", "sliced Wasserstein distance / floor"), *curves
     )
 
 
 @dataclass(frozen=True)
 class PrintedClock:
-    """The score asked at the time u = T - t that the backward process has run, as printed."""
+    """A score that is evaluated at the time u = T - t that the backward process has run, as printed."""
 
     inner: Scorer
     process: ForwardProcess
@@ -188,7 +176,7 @@ class PrintedClock:
 @claim(
     "P2/sampling-printed-time",
     place="Section 6.1, the backward process with s_theta(y(t), t)",
-    title="The time at which the score is asked",
+    title="The time at which the score is evaluated",
     kind="misprint",
     quote="dy(t) = (1/2 g(T-t) y(t) + g(T-t) s_theta(y(t), t)) dt + sqrt(g(T-t)) dB_t",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "walk": 100},
@@ -196,7 +184,7 @@ class PrintedClock:
     seconds=1.0,
 )
 def printed_time(settings: Settings, seed: int) -> Finding:
-    """The implementable backward process asks the estimator for s_theta(y(t), t), with t the time that the
+    """The implementable backward process evaluates the estimator s_theta(y(t), t) at the time t that the
     backward process has run.
     """
     problem = diffusion_setting(settings, seed)
@@ -204,56 +192,52 @@ def printed_time(settings: Settings, seed: int) -> Finding:
     truth = _true_samples(problem, settings.samples)
     right = _draw(exact, problem, settings)
     printed = _draw(PrintedClock(exact, problem.process), problem, settings)
-    distances = {
-        "score at T - t": sample_quality(right, truth).ratio,
-        "score at t, as printed": sample_quality(printed, truth).ratio,
-    }
+    right_ratio = sample_quality(right, truth).ratio
+    printed_ratio = sample_quality(printed, truth).ratio
     return Finding(
         conclusions=(
             Conclusion(
-                "drift with the exact score asked at t: largest relative distance to that of Eq. (4)",
+                "exact score at t: largest relative distance of the drift to that of Eq. (4)",
                 "<=",
                 1e-10,
                 _drift_gap(exact, problem, truth),
             ),
             Conclusion(
-                "exact score at t: distance to true samples / floor",
-                "<=",
-                1.2,
-                distances["score at t, as printed"],
-                threshold="ours",
+                "score at t: distance to true samples / floor", "<=", 1.2, printed_ratio, threshold="ours"
             ),
             Conclusion(
-                "exact score at T - t: distance to true samples / floor",
-                "<=",
-                1.2,
-                distances["score at T - t"],
-                claimed=False,
+                "score at T - t: distance to true samples / floor", "<=", 1.2, right_ratio, claimed=False
             ),
         ),
-        numbers={f"distance / floor, {name}": ratio for name, ratio in distances.items()},
+        numbers={
+            "distance / floor, score at T - t": right_ratio,
+            "distance / floor, score at t, as printed": printed_ratio,
+        },
         figures=(
             plot(
                 "Samples of the exact score",
                 ("first coordinate", "second coordinate"),
-                _dots("asked at t", printed[:200].clamp(-4, 4)),
-                _dots("asked at T - t", right[:200].clamp(-4, 4)),
+                _dots("evaluated at t", printed[:200].clamp(-4, 4)),
+                _dots("evaluated at T - t", right[:200].clamp(-4, 4)),
                 log="",
             ),
         ),
-        remark="Eq. (4) and the score it replaces have T - t; with t the process does not lead to the data.",
+        remark="Eq. (4), whose score is replaced, has T - t; with t the process does not lead to the data.",
     )
 
 
 def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> float:
-    """The largest distance of the printed drift to that of Eq. (4) over times, relative to the latter."""
+    """Return the largest distance over times of the printed drift to that of Eq.
+
+    (4), relative to the latter.
+    """
     process = problem.process
     y = points[:200]
-    asked = PrintedClock(exact, process)
+    printed_clock = PrintedClock(exact, process)
     gaps = []
     for share in (0.1, 0.3, 0.7, 0.9):
-        t = torch.full((len(y),), share * process.T, dtype=torch.float64)  # T - t, the diffusion's own time
-        right, printed = (0.5 * y + score.score(t, y) for score in (exact, asked))
+        t = torch.full((len(y),), share * process.T, dtype=torch.float64)  # T - t, the time of the diffusion
+        right, printed = (0.5 * y + score.score(t, y) for score in (exact, printed_clock))
         gaps.append(((printed - right).norm() / right.norm()).item())
     return max(gaps)
 
@@ -262,23 +246,24 @@ def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> 
     "P2/sampling-printed-time-repaired",
     repairs="P2/sampling-printed-time",
     place="Section 6.1, repaired",
-    title="The score is asked at T - t",
-    derivation="y(t) = x(T - t): Eq. (4) with the estimator for the score it has, that at time T - t.",
+    title="The score is evaluated at T - t",
+    derivation="""y(t) = x(T - t): this is Eq. (4) with the estimator for its score, which is that at time T
+        - t.""",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "tolerance": 1.2},
     sizes=({"walk": 60}, {"walk": 120}),
     seconds=1.0,
 )
 def right_time(settings: Settings, seed: int) -> Finding:
-    """dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the data where
-    s_theta is the score.
+    """dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the data if s_theta
+    is the score.
     """
     problem = diffusion_setting(settings, seed)
     process = problem.process
     rng = generator(seed, "true samples")
     truth = process.noised(problem.target.draw(settings.samples, rng), process.T0, rng)
     exact = ExactScore(process, problem.target)
-    found = sample(exact, process, settings.samples, "sde", steps=settings.walk, seed=seed)
-    ratio = sample_quality(found, truth).ratio
+    samples = sample(exact, process, settings.samples, "sde", steps=settings.walk, seed=seed)
+    ratio = sample_quality(samples, truth).ratio
     return Finding(
         conclusions=(Conclusion("distance to true samples / floor", "<=", settings.tolerance, ratio),)
     )

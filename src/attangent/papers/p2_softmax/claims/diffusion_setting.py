@@ -26,7 +26,7 @@ INPUTS: dict[str, InputMap] = {"paper's inputs": PaperInputs(), "natural inputs"
 
 @dataclass(frozen=True)
 class DiffusionSetting:
-    """A mixture under a forward process with training, validation and test data of their own draws."""
+    """A mixture under a forward process with independent training, validation and test data."""
 
     process: ForwardProcess
     target: GaussianMixture
@@ -37,7 +37,7 @@ class DiffusionSetting:
     spacing: Spacing
 
     def fresh(self, n: int, purpose: int) -> ScoreData:
-        """Further data; each purpose has draws of its own."""
+        """Draw further data; each purpose has its own random stream."""
         return _draw(self.target, self.process, n, self.seed, purpose, self.spacing)
 
 
@@ -65,7 +65,7 @@ def network(
     inputs: InputMap | None = None,
     keep: tuple[int, ...] = (),
 ) -> SoftmaxScore:
-    """An untrained softmax estimator of these settings, to be trained by gradient descent."""
+    """Return an untrained softmax estimator with these settings, to be trained by gradient descent."""
     descent = Descent(settings.steps, settings.rate)
     chosen = inputs or PaperInputs()
     return SoftmaxScore(problem.process, m or settings.m, settings.sigma, chosen, descent, keep, problem.seed)

@@ -37,7 +37,7 @@ from attangent.papers.p2_softmax.networks import softmax_limit
 @claim(
     "P2/theorem-6.5",
     place="Section 6.2, Theorem 6.5; Appendix G, Theorem G.2",
-    title="The error of the learned score falls with n and stopping",
+    title="The error of the learned score",
     quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) +
         eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
@@ -46,9 +46,9 @@ from attangent.papers.p2_softmax.networks import softmax_limit
     seconds=2.5,
 )
 def score_error_falls(settings: Settings, seed: int) -> Finding:
-    """With m = Omega(lambda^-2 n^3 d^3 e^(18B) log^2(nd/delta)) neurons, a rate of 0.1 lambda/(m n^2 d^2
-    e^(16B)) and a suitable number of steps the score of the trained network is off by at most O(1/(lambda
-    sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).
+    """With m = Omega(lambda^-2 n^3 d^3 e^(18B) log^2(nd/delta)) neurons, the rate 0.1 lambda/(m n^2 d^2
+    e^(16B)) and a suitable number of steps, the error of the score of the trained network is at most
+    O(1/(lambda sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).
     """
     sizes = list(settings.sizes)
     problems = [diffusion_setting(settings, seed, n) for n in sizes]
@@ -65,38 +65,32 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
         hypotheses=_hypotheses(last, papers[-1], settings),
         conclusions=(
             Conclusion(
-                "error of the score against the right side, constants 1",
-                "<=",
-                log_bound,
-                math.log10(scores[-1]),
-                log10=True,
+                "error of the score, constants 1", "<=", log_bound, math.log10(scores[-1]), log10=True
             ),
             *(
                 Conclusion(
-                    f"error at the largest n / at the smallest, {name}",
-                    "<=",
-                    1.0,
-                    e[-1] / e[0],
-                    claimed=False,
+                    f"error at the largest n / smallest n, {name}", "<=", 1.0, e[-1] / e[0], claimed=False
                 )
                 for name, e in errors.items()
             ),
             *(
-                Conclusion(f"worst step to a larger n, {name}", "<=", 1.0, _worst_step(e), claimed=False)
+                Conclusion(
+                    f"largest ratio of successive errors, {name}", "<=", 1.0, _worst_step(e), claimed=False
+                )
                 for name, e in errors.items()
             ),
         ),
         numbers={
             "weighted error of the score at the largest n": scores[-1],
             "steps until stopped, largest n": papers[-1].step,
-            **{f"exponent of n, {name}": _exponent(sizes, found) for name, found in errors.items()},
+            **{f"exponent of n, {name}": _exponent(sizes, values) for name, values in errors.items()},
             **{f"relative error at n={n}, {name}": e for name, n, e in _rows(sizes, errors)},
         },
         figures=(_sizes_figure(sizes, errors),),
-        remark="The relative error is E|F - E[x(0)|x(t)]|^2 / E|E[x(0)|x(t)]|^2, stopped on noisy "
-        "validation labels. The printed right side is larger than anything that can be measured: "
-        "lambda is below round-off already for a few hundred points. That the error falls with n is"
-        " not said: 1/(lambda sqrt n) need not fall.",
+        remark="The relative error is E|F - E[x(0)|x(t)]|^2 / E|E[x(0)|x(t)]|^2, with training stopped on "
+        "noisy validation labels. The printed right side exceeds everything that can be measured, because "
+        "lambda is below round-off for a few hundred points. The theorem does not say that the error "
+        "falls with n: 1/(lambda sqrt n) need not fall.",
     )
 
 
@@ -109,7 +103,7 @@ def _exponent(sizes: list[int], errors: list[float]) -> float:
 
 
 def _rows(sizes: list[int], errors: dict[str, list[float]]) -> list[tuple[str, int, float]]:
-    return [(name, n, e) for name, found in errors.items() for n, e in zip(sizes, found, strict=True)]
+    return [(name, n, e) for name, values in errors.items() for n, e in zip(sizes, values, strict=True)]
 
 
 def _worst_step(errors: Iterable[float]) -> float:
@@ -117,7 +111,7 @@ def _worst_step(errors: Iterable[float]) -> float:
 
 
 def _spectrum(problem: DiffusionSetting, model: SoftmaxScore) -> tuple[float, float]:
-    """lambda_min of H*, no smaller than round-off, and lambda_max; one output, at infinite width."""
+    """Return lambda_min of H*, at least round-off, and lambda_max, for one output at infinite width."""
     X = model.inputs(problem.process, problem.data.t, problem.data.x)
     values = torch.linalg.eigvalsh(softmax_limit(X, sigma=model.sigma))
     top = values[-1].item()
@@ -146,7 +140,7 @@ def _hypotheses(problem: DiffusionSetting, model: SoftmaxScore, settings: Settin
 def log10_terms(
     problem: DiffusionSetting, model: SoftmaxScore, settings: Settings
 ) -> tuple[float, float, float]:
-    """log10 of lambda, of d A(R_H) and of Gamma, with constants 1 and R_H that of the kernel predictor."""
+    """Return log10 of lambda, d A(R_H) and Gamma, with constants 1 and the R_H of the kernel predictor."""
     lam, _ = _spectrum(problem, model)
     n = len(problem.data)
     d = problem.data.d
@@ -159,7 +153,7 @@ def log10_terms(
 
 
 def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> float:
-    """The bound with all constants 1 and eps(n, T) = 0."""
+    """Return log10 of the bound with all constants 1 and eps(n, T) = 0."""
     lam, dA, gamma = (10**term for term in log10_terms(problem, model, settings))
     n = len(problem.data)
     d = problem.data.d
@@ -167,22 +161,22 @@ def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: 
 
 
 def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
-    curves = tuple(Series.of(name, sizes, found) for name, found in errors.items())
+    curves = tuple(Series.of(name, sizes, values) for name, values in errors.items())
     return plot("Error and data", ("training points n", "relative error"), *curves)
 
 
 @claim(
     "P2/early-stopping",
     place="Section 6.2 and Assumption G.3",
-    title="With noisy labels there is a time to stop",
+    title="Noisy labels require early stopping",
     kind="ours",
     quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
     full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
     seconds=1.0,
 )
 def early_stopping(settings: Settings, seed: int) -> Finding:
-    """Trained on the noisy labels x(0) the estimator has to be stopped in time, and a number of steps at
-    which its error is small can be found.
+    """Training on the noisy labels x(0) has to stop early, and a number of steps with a small error can be
+    found.
     """
     problem = diffusion_setting(settings, seed)
     noisy = _kernel(problem, settings).fit(problem.data, problem.validation)
@@ -193,21 +187,19 @@ def early_stopping(settings: Settings, seed: int) -> Finding:
     chosen = relative_error(noisy, problem.target, problem.test)
     return Finding(
         conclusions=(
-            Conclusion("error at the stop chosen on noisy labels / least", "<=", 1.25, chosen / min(errors)),
-            Conclusion("error at the end / least", ">=", 1.25, errors[-1] / min(errors)),
             Conclusion(
-                "error at the end with true labels / with noisy labels",
-                "<=",
-                0.25,
-                without[-1] / errors[-1],
-                claimed=False,
+                "error at the step chosen on noisy labels / smallest error", "<=", 1.25, chosen / min(errors)
+            ),
+            Conclusion("error at the end / smallest error", ">=", 1.25, errors[-1] / min(errors)),
+            Conclusion(
+                "final error, true labels / noisy labels", "<=", 0.25, without[-1] / errors[-1], claimed=False
             ),
         ),
         numbers={
             "step chosen": noisy.step,
-            "relative error there": chosen,
-            "least relative error": min(errors),
-            "at step": steps[errors.index(min(errors))],
+            "relative error at that step": chosen,
+            "smallest relative error": min(errors),
+            "step of the smallest error": steps[errors.index(min(errors))],
             "relative error at the end": errors[-1],
             "relative error at the end, true labels": without[-1],
         },
@@ -247,39 +239,33 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
 @claim(
     "P2/score-comparison",
     place="Abstract and Section 6: softmax networks as score estimators",
-    title="Softmax networks beside other estimators",
+    title="Softmax networks compared with other estimators",
     kind="ours",
     quick={**LOG_TIMES, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
     full={"n": 2048, "test": 8000, "validation": 512},
     seconds=5.0,
 )
 def comparison(settings: Settings, seed: int) -> Finding:
-    """A question of ours, about which the paper says nothing: does a softmax network learn the score of a
-    diffusion process better than a ReLU network of equal size?
+    """Does a softmax network learn the score of a diffusion process better than a ReLU network of equal size?
+    This question is ours; the paper does not ask it.
     """
     problem = diffusion_setting(settings, seed)
     errors = {name: _errors(problem, settings, inputs) for name, inputs in INPUTS.items()}
-    softmax = {name: min(found["gd"], found["adam"]) for name, found in errors.items()}
+    softmax = {name: min(by_estimator["gd"], by_estimator["adam"]) for name, by_estimator in errors.items()}
     return Finding(
         conclusions=(
             *(
-                Conclusion(
-                    f"error of softmax / of the ReLU network, {name}", "<=", 1.0, best / errors[name]["mlp"]
-                )
+                Conclusion(f"error, softmax / ReLU network, {name}", "<=", 1.0, best / errors[name]["mlp"])
                 for name, best in softmax.items()
             ),
             *(
                 Conclusion(
-                    f"relative error of softmax by descent, {name}",
-                    "<=",
-                    BARS[name],
-                    found["gd"],
-                    claimed=False,
+                    f"relative error, softmax GD, {name}", "<=", BARS[name], by_estimator["gd"], claimed=False
                 )
-                for name, found in errors.items()
+                for name, by_estimator in errors.items()
             ),
             Conclusion(
-                "error with natural inputs / with the paper's, softmax",
+                "error of softmax with natural inputs / with the paper's",
                 "<=",
                 0.5,
                 softmax["natural inputs"] / softmax["paper's inputs"],
@@ -287,16 +273,19 @@ def comparison(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={
-            f"{NAMES[key]}, {name}": error for name, found in errors.items() for key, error in found.items()
+            f"{NAMES[key]}, {name}": error
+            for name, by_estimator in errors.items()
+            for key, error in by_estimator.items()
         },
         figures=(_bars(errors),),
-        remark="All are stopped on the same noisy validation labels; the better of the two ways to train "
-        "the softmax network counts. What the network is fed matters more than which network it is.",
+        remark="All estimators are stopped on the same noisy validation labels, and the better of the two "
+        "training methods counts for the softmax network. The inputs of the network matter more than the "
+        "kind of network.",
     )
 
 
 def _errors(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> dict[str, float]:
-    """Relative error of each estimator, stopped on noisy validation labels."""
+    """Return the relative error of each estimator, stopped on noisy validation labels."""
 
     def error(estimator: ScoreEstimator) -> float:
         return relative_error(estimator.fit(problem.data, problem.validation), problem.target, problem.test)
@@ -326,7 +315,8 @@ def _bars(errors: dict[str, dict[str, float]]) -> Figure:
         "estimator",
         "E|F - F*|^2 / E|F*|^2",
         tuple(
-            Series.of(name, places, [found[key] for key in NAMES], "bars") for name, found in errors.items()
+            Series.of(name, places, [by_estimator[key] for key in NAMES], "bars")
+            for name, by_estimator in errors.items()
         ),
         ticks=tuple(NAMES.values()),
     )

@@ -67,13 +67,13 @@ def _automatic_gradient(p: SoftmaxRegression) -> Tensor:
 
 
 def _forward(p: SoftmaxRegression, W: Tensor) -> Tensor:
-    """The network as Eq. (1) prints it, for automatic differentiation."""
+    """Return the network as Eq. (1) prints it, for automatic differentiation."""
     weights = torch.exp(p.X @ W)
     return p.network.m * (weights @ p.network.a.T) / weights.sum(dim=1, keepdim=True)
 
 
 def _difference_error(p: SoftmaxRegression, gradient: Tensor, step: float = 1e-5) -> float:
-    """Distance of the directional derivative along the gradient from a central difference."""
+    """Return the distance of the directional derivative along the gradient from a central difference."""
     direction = gradient / gradient.norm()
     ahead, behind = (
         0.5 * (p.network.with_weights(p.network.W + s * direction).forward(p.X) - p.Y).square().sum()
@@ -97,8 +97,9 @@ def _relative(a: Tensor, b: Tensor) -> float:
     seconds=0.3,
 )
 def gram(settings: Settings, seed: int) -> Finding:
-    """The kernel H(W) printed in Definition 3.6 equals J J'/m with J the Jacobian of all outputs in W, so
-    that it is symmetric and has no negative eigenvalue.
+    """H(W) of Definition 3.6 equals J J'/m, where J is the Jacobian of all outputs in W.
+
+    It is therefore symmetric and has no negative eigenvalue.
     """
     p = softmax_regression(settings, seed)
     H = p.kernel
@@ -157,7 +158,7 @@ def zero_output(settings: Settings, seed: int) -> Finding:
                 Series.of("independent", settings.widths, free),
             ),
         ),
-        remark="Independent neurons start at outputs that grow like the square root of the width.",
+        remark="Independent neurons start with outputs that grow like the square root of the width.",
     )
 
 

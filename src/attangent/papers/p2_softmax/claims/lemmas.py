@@ -30,7 +30,7 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 @claim(
     "P2/lemma-5.1",
     place="Section 5, Lemma 5.1 (Lemma B.2)",
-    title="A small move of the weights moves the kernel little",
+    title="A small move of the weights changes the kernel little",
     quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
     rests_on=("P2/lemma-b.1",),
     quick={**_MOVED, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16]},
@@ -38,8 +38,8 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     seconds=0.5,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
-    """If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than R e^(10B) and
-    the whole by no more than R n d e^(10B) in the Frobenius norm.
+    """If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than R e^(10B), and
+    the kernel by no more than R n d e^(10B) in the Frobenius norm.
     """
     p = softmax_regression(settings, seed)
     bound = 10 * constants(p, settings).B * LOG10_E
@@ -77,13 +77,13 @@ def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> kernel_chan
 
 
 def _change_of_copies(p: SoftmaxRegression, U: Tensor, R: float, n: int) -> float:
-    """|H(W) - H(W~)|_F for the first point taken n times."""
+    """Return |H(W) - H(W~)|_F for the first point repeated n times."""
     X = p.X[:1].repeat(n, 1)
     return (p.network.with_weights(p.network.W + R * U).kernel(X) - p.network.kernel(X)).norm().item()
 
 
 def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
-    """H(W) entry by entry as Definition 3.6 prints it, differentiable in W."""
+    """Return H(W) entry by entry as Definition 3.6 prints it, differentiable in W."""
     S = torch.softmax(p.X @ W, dim=1)
     v = p.network.a[:, None, :] - (S @ p.network.a.T).T[:, :, None]  # <v_lr, S_i> as (l, i, r)
     G = (v * p.network.m * S).reshape(p.size, -1)
@@ -91,7 +91,7 @@ def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
 
 
 def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tensor:
-    """Unit moves, one a neuron, that change the kernel most: power iteration on its derivative."""
+    """Return unit moves, one per neuron, that change the kernel most: power iteration on its derivative."""
     U = kernel_change.random_move(p.network.W, seed)
     for _ in range(rounds):
         change = torch.func.jvp(lambda W: _printed_kernel(p, W), (p.network.W,), (U,))[1]
@@ -104,39 +104,32 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
 @claim(
     "P2/lemma-b.1",
     place="Appendix B.1, Lemma B.1",
-    title="Thirteen parts on products, exponentials and softmax under a small move",
+    title="Thirteen bounds on products, exponentials and softmax under a small move",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
     quick={**_MOVED, "m": 4096, "n": 16, "R": 0.0099},
     full={"n": 64, "m": 65536},
     seconds=0.5,
 )
 def concentration(settings: Settings, seed: int) -> Finding:
-    """For Gaussian weights w, moved weights v within R < 0.01 of them and points in the unit ball, thirteen
-    bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high probability, each in
-    powers of e^B and R.
+    """Thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
+    probability, each in powers of e^B and R, for Gaussian weights w, moved weights v within R < 0.01 of them
+    and points in the unit ball.
     """
     p = softmax_regression(settings, seed)
     finding = thirteen_parts(p.X, p.network.W, constants(p, settings).B, settings.R)
     return replace(
         finding,
         conclusions=(*finding.conclusions, growth_with_neurons(p.X @ p.network.W)),
-        remark="B does not depend on m, while the largest of m products grows like sqrt(log m): true for "
-        "all r only while m is below about (nd/delta)^(C^2/2), which the proof takes for granted (m"
-        " = poly(nd)).",
+        remark="B does not depend on m, while the largest of m products grows like sqrt(log m). The bound "
+        "holds for all r only if m is below about (nd/delta)^(C^2/2), which the proof takes for granted "
+        "(m = poly(nd)).",
     )
 
 
 _SIZES = {
-    "n": 6,
-    "d": 8,
-    "d_out": 4,
-    "m": 2048,
-    "sigma": 1.0,
-    "rate": 0.5,
-    "delta": 0.05,
-    "steps": 150,
+    "n": 6, "d": 8, "d_out": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "delta": 0.05, "steps": 150,
     "smallest": 1e-6,
-}
+}  # fmt: skip
 
 
 _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
@@ -153,8 +146,10 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     seconds=0.4,
 )
 def gradient_bounds(settings: Settings, seed: int) -> Finding:
-    """At any time every neuron's gradient is at most e^(3B) sqrt(nd) |F - Y|_F; at the theorem's rate a step
-    moves no neuron by more than 0.01; and |F(0) - Y|_F is at most sqrt(nd).
+    """At any time the gradient of every neuron is at most e^(3B) sqrt(nd) |F - Y|_F.
+
+    At the rate of the theorem no neuron moves by more than 0.01 in a step, and |F(0) - Y|_F is at most
+    sqrt(nd).
     """
     p = softmax_regression(settings, seed)
     run = p.train(settings)
@@ -195,7 +190,7 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
 
 @dataclass(frozen=True)
 class SoftmaxStep(SplitStep):
-    """A step split into the terms C0 to C3, and what their bounds speak of."""
+    """A step split into the terms C0 to C3, and the quantities in their bounds."""
 
     quadratic_form: float
     """vec(F - Y)' H(t) vec(F - Y)."""
@@ -230,7 +225,7 @@ def take_step(
     step = SoftmaxStep(
         before=R.square().sum().item(),
         after=(F_moved - p.Y).square().sum().item(),
-        terms={name: 2 * (R * part).sum().item() for name, part in v.items()}
+        terms={name: 2 * (R * change).sum().item() for name, change in v.items()}
         | {"C3": (F_moved - F).square().sum().item()},
         quadratic_form=(r @ H @ r).item(),
         lambda_min=torch.linalg.eigvalsh(H)[0].item(),
@@ -251,8 +246,10 @@ def take_step(
     seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
-    """If no step moves an exponent by more than 0.01, the squared error after a step is that before plus C0
-    (normaliser), C1 (first order), C2 (second order, with a factor Theta(1)) and C3 = |F(t+1) - F(t)|^2.
+    """If no step moves an exponent by more than 0.01, |F(t+1) - Y|^2 = |F(t) - Y|^2 + C0 + C1 + C2 + C3.
+
+    C0 comes from the normaliser, C1 is first order, C2 is second order with a factor Theta(1), and C3 =
+    |F(t+1) - F(t)|^2.
     """
     return terms_add_up(walk(softmax_regression(settings, seed), settings, take_step))
 
@@ -260,7 +257,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
 @claim(
     "P2/lemma-e.3",
     place="Appendix E, Lemmas E.2-E.4 and Claims E.5-E.7",
-    title="Bounds of the four terms",
+    title="Bounds on the four terms",
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2 (E.3) ... C1 <= -1.6 m eta vec(F - Y)'H(tau) vec(F - Y)
         (E.4) ... lambda_min(H(tau)) >= lambda/2 (E.5)""",
     rests_on=("P2/lemma-5.1", "P2/lemma-b.1", "P2/lemma-d.1"),
@@ -269,9 +266,9 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     seconds=1.0,
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
-    """C1 makes progress, C1 <= -1.6 m eta r'H(t)r, and the rest is minor: |C0| <= 0.1 m eta lambda |r|^2, C2
-    <= 2 m eta^2 (nd)^2 e^(9B) |r|^2, C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2, with r = F - Y; the kernel keeps
-    lambda_min(H(t)) >= lambda/2, so that each step leaves at most (1 - m eta lambda/2) of the squared error.
+    """C1 <= -1.6 m eta r'H(t)r makes progress, with r = F - Y, and the rest is minor: |C0| <= 0.1 m eta
+    lambda |r|^2, C2 <= 2 m eta^2 (nd)^2 e^(9B) |r|^2, C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2. The kernel keeps
+    lambda_min(H(t)) >= lambda/2, so each step leaves at most 1 - m eta lambda/2 of |r|^2.
     """
     p = softmax_regression(settings, seed)
     steps = walk(p, settings, take_step)
@@ -283,7 +280,7 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
     C = torch.tensor([list(step.terms.values()) for step in steps], dtype=torch.float64)
     form = torch.tensor([m * eta * step.quadratic_form for step in steps], dtype=torch.float64)
     before = torch.tensor([step.before for step in steps], dtype=torch.float64)
-    kept = torch.tensor([step.after / step.before for step in steps], dtype=torch.float64)
+    left = torch.tensor([step.after / step.before for step in steps], dtype=torch.float64)
     lambda_kept = min(step.lambda_min for step in steps) / p.lambda_min
     log_nd2 = 2 * math.log10(nd)
     return Finding(
@@ -302,7 +299,9 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
                 "E.7: C3 / (eta^2 m^2 |r|^2)", log_nd2 + 16 * B * LOG10_E, C[:, 3] / before / (m * eta) ** 2
             ),
             _over_time(
-                "E.2: share of |r|^2 a step leaves", 1 - settings.rate * p.lambda_min / p.lambda_max / 2, kept
+                "E.2: fraction of |r|^2 left by a step",
+                1 - settings.rate * p.lambda_min / p.lambda_max / 2,
+                left,
             ),
         ),
         numbers={
@@ -312,13 +311,13 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
             "C3 / |C1|, largest": (C[:, 3] / C[:, 1]).abs().max().item(),
         },
         figures=(_terms_figure(C / unit[:, None]),),
-        remark="C1 is measured at -2 m eta r'H(t)r, as its first-order part predicts; Claim E.5 restates it "
+        remark="C1 is measured at -2 m eta r'H(t)r, as its first-order term predicts. Claim E.5 restates it "
         "without the factor 1.6.",
     )
 
 
 def _over_time(name: str, bound: float, values: Tensor) -> Conclusion:
-    """`values` at each step should not exceed `bound`; the lemma that the name opens with is the part."""
+    """Return the line that no value exceeds `bound`; its part is the lemma at the start of the name."""
     return never_above(name, bound, values, part=_lemma(name))
 
 
@@ -333,7 +332,7 @@ def _power(name: str, bound: float, values: Tensor) -> Conclusion:
 
 
 def _terms_figure(C: Tensor) -> Figure:
-    """The terms C0 to C3, one column each, already in units of m eta lambda |r|^2."""
+    """Draw the terms C0 to C3, one column each, in units of m eta lambda |r|^2."""
     steps = range(len(C))
     return plot(
         "The terms in units of m eta lambda |r|^2",

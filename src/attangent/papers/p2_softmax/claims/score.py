@@ -51,7 +51,7 @@ def score_relation(settings: Settings, seed: int) -> Finding:
 
 
 def _identities(settings: Settings, seed: int) -> list[Conclusion]:
-    """What can be checked without samples."""
+    """Check the identities that need no samples."""
     process = ForwardProcess(LinearSchedule(0.2, 1.8, settings.T), settings.T, settings.T0)
     targets = _targets(settings, seed)
     t, x = _points(targets, process, settings.points, seed)
@@ -60,18 +60,22 @@ def _identities(settings: Settings, seed: int) -> list[Conclusion]:
     evolution = max(_fokker_planck_gap(target, process, t, x) for target in targets)
     return [
         Conclusion("largest relative distance of the score to autograd of log p_t", "<=", 1e-10, scores),
-        Conclusion("posterior mean against the integral of Bayes' rule, largest gap", "<=", 1e-8, bayes),
-        Conclusion("alpha, 1 - alpha^2 against the moment equations", "<=", 1e-8, _moment_gap(process)),
+        Conclusion(
+            "largest distance of the posterior mean to the integral of Bayes' rule", "<=", 1e-8, bayes
+        ),
+        Conclusion(
+            "largest distance of alpha, 1 - alpha^2 to the moment equations", "<=", 1e-8, _moment_gap(process)
+        ),
         Conclusion("Fokker-Planck equations of Eq. (3) and (4), relative residual", "<=", 1e-8, evolution),
     ]
 
 
 def _sampled(settings: Settings, seed: int, walks: dict[str, dict[int, float]]) -> list[Conclusion]:
-    """What samples of the exact score say, and that their error falls with the steps."""
+    """Compare samples of the exact score with true ones, and check that their error falls with the steps."""
     excess = {steps: ratio - 1 for steps, ratio in walks["sde"].items()}
-    kept = [
+    reached = [
         Conclusion(
-            f"exact score by {method}: distance to true samples / that of true to true",
+            f"exact score by {method}: distance to true samples / floor",
             "<=",
             1.2,
             walks[method][settings.steps],
@@ -82,7 +86,7 @@ def _sampled(settings: Settings, seed: int, walks: dict[str, dict[int, float]]) 
     heun = _worst_fall(settings, seed)
     euler = excess[settings.steps] / excess[min(settings.walks)]
     return [
-        *kept,
+        *reached,
         Conclusion("Heun: error with twice the steps / error (order 2: 1/4)", "<=", 0.5, heun, claimed=False),
         Conclusion(
             "Euler-Maruyama: excess over the floor, most / fewest steps", "<=", 0.5, euler, claimed=False
@@ -101,20 +105,22 @@ def _targets(settings: Settings, seed: int) -> list[Target]:
 
 
 def _points(targets: list[Target], process: ForwardProcess, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Places that all the targets visit."""
+    """Draw points where any of the targets has mass."""
     parts = [draw_data(target, process, -(-n // len(targets)), seed=seed) for target in targets]
-    return torch.cat([part.t for part in parts]), torch.cat([part.x for part in parts])
+    return torch.cat([data.t for data in parts]), torch.cat([data.x for data in parts])
 
 
 def _score_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor) -> float:
     free = x.clone().requires_grad_()
     (true,) = torch.autograd.grad(target.log_density(process, t, free).sum(), free)
-    found = ExactScore(process, target).score(t, x)
-    return ((found - true).norm(dim=1) / true.norm(dim=1)).max().item()
+    score = ExactScore(process, target).score(t, x)
+    return ((score - true).norm(dim=1) / true.norm(dim=1)).max().item()
 
 
 def _bayes_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor, grid: int) -> float:
-    """E[x(0) | x(t)] as the quotient of two integrals over x(0), on a fine grid."""
+    """Return the largest distance to E[x(0) | x(t)] as the quotient of two integrals over x(0), on a fine
+    grid.
+    """
     side = torch.linspace(-1.6, 1.6, grid, dtype=torch.float64)
     x0 = torch.cartesian_prod(side, side)
     prior = target.log_density(process, 0.0, x0)
@@ -124,7 +130,7 @@ def _bayes_gap(target: Target, process: ForwardProcess, t: Tensor, x: Tensor, gr
 
 
 def _moment_gap(process: ForwardProcess) -> float:
-    """dm = -g m/2 and dv = g (1 - v) from m = 1 and v = 0, solved numerically."""
+    """Return the distance to dm = -g m/2 and dv = g (1 - v) from m = 1 and v = 0, solved numerically."""
     from scipy.integrate import solve_ivp
 
     def slope(t: float, moments: list[float]) -> list[float]:
@@ -156,14 +162,14 @@ def _fokker_planck_gap(target: Target, process: ForwardProcess, t: Tensor, x: Te
 
 
 def _walks(settings: Settings, seed: int) -> dict[str, dict[int, float]]:
-    """Distance of samples of the exact score to true ones over the floor, by method and steps."""
+    """Return the distance of samples of the exact score to true ones / floor, by method and steps."""
     exact, process, target = _exact(settings)
     rng = generator(seed, "true samples")
     truth = process.noised(target.draw(settings.samples, rng), process.T0, rng)
 
     def ratio(method: Method, steps: int) -> float:
-        found = sample(exact, process, settings.samples, method, steps=steps, seed=seed)
-        return sample_quality(found, truth).ratio
+        samples = sample(exact, process, settings.samples, method, steps=steps, seed=seed)
+        return sample_quality(samples, truth).ratio
 
     walked = [*settings.walks, settings.steps]
     return {method: {steps: ratio(method, steps) for steps in walked} for method in get_args(Method)}
@@ -176,7 +182,7 @@ def _exact(settings: Settings) -> tuple[ExactScore, ForwardProcess, GaussianMixt
 
 
 def _worst_fall(settings: Settings, seed: int) -> float:
-    """How much of the probability flow's error is left with twice the steps, from the same start."""
+    """Return the ratio of errors of the probability flow with twice the steps, from the same start."""
     exact, process, _ = _exact(settings)
     walked = [10, 20, 40, 320]
     ends = [sample(exact, process, 200, "ode", steps=k, seed=seed) for k in walked]
@@ -188,7 +194,7 @@ def _walks_figure(walks: dict[str, dict[int, float]]) -> Figure:
     names = {"sde": "backward SDE, Euler-Maruyama", "ode": "probability flow, Heun"}
     curves = [Series.of(names[method], list(walk), list(walk.values())) for method, walk in walks.items()]
     steps = list(walks["sde"])
-    floor = Series.of("true against true", steps, [1.0] * len(steps), "bound")
+    floor = Series.of("true samples to true samples", steps, [1.0] * len(steps), "bound")
     return plot(
         "Samples of the exact score",
         ("steps of the sampler", "sliced Wasserstein distance / floor"),
@@ -199,7 +205,7 @@ def _walks_figure(walks: dict[str, dict[int, float]]) -> Figure:
 
 
 class LinearScore:
-    """s(t, x) = -theta x, a family of estimators of one number that does not hold the true score."""
+    """s(t, x) = -theta x, a one-parameter family of estimators that does not contain the true score."""
 
     def __init__(self, theta: float):
         self.theta = theta
@@ -216,22 +222,16 @@ class LinearScore:
     quote="""As the hardness of estimate grad log p_t term in Eq. (5), equivalently, we minimize the following
         denoising score matching (6)""",
     quick={
-        **MIXTURE,
-        "T0": 0.5,
-        "points": 200_000,
-        "times": 40,
-        "from_zero": 1e-3,
-        "thetas": [0.5, 1.0, 2.0],
+        **MIXTURE, "T0": 0.5, "points": 200_000, "times": 40, "from_zero": 1e-3, "thetas": [0.5, 1.0, 2.0],
     },
     full={"points": 2_000_000, "times": 200},
     seconds=1.0,
-)
+)  # fmt: skip
 def equivalence(settings: Settings, seed: int) -> Finding:
-    """E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ by a number that does not depend on the
-    estimator s, at every t, so that over one interval of times both have the same minimiser; and so do Eq.
-    (5) over [0, T] and Eq. (6) over [T_0, T].
+    """E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ at every t by a number that does not depend
+    on the estimator s. Over one interval of times both have the same minimiser, and so do Eq. (5) over [0, T]
+    and Eq. (6) over [T_0, T].
     """
-    # Differences of the objectives for three estimators, in standard errors; minimisers in closed form.
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
     apart = _gaps(process, target, settings, seed)
@@ -257,15 +257,16 @@ def equivalence(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"minimiser of (6) over [T_0, T]": same, "minimiser of (5) over [0, T]": printed},
-        remark="Estimators -theta x with lambda(t) = 1. On one interval the objectives are equivalent; the"
-        " print has [0, T] in one and [T_0, T] in the other, and an estimator that cannot be the "
-        "score has different best values there.",
+        remark="The estimators are -theta x with lambda(t) = 1. On one interval the objectives are "
+        "equivalent. The paper prints [0, T] in one and [T_0, T] in the other, and an estimator that "
+        "cannot be the score has different best values there.",
     )
 
 
 def _gaps(process: ForwardProcess, target: GaussianMixture, settings: Settings, seed: int) -> float:
-    """(5) - (6) is c_t + 2 E<s, grad log p_(t|0) - grad log p_t>: the largest |mean of the latter| / its
-    error.
+    """(5) - (6) is c_t + 2 E<s, grad log p_(t|0) - grad log p_t>.
+
+    Return the largest |mean of the latter| / its standard error.
     """
     rng = generator(seed, "objectives")
     count = settings.points // settings.times
@@ -274,8 +275,8 @@ def _gaps(process: ForwardProcess, target: GaussianMixture, settings: Settings, 
     for t in torch.linspace(process.T0, process.T, settings.times, dtype=torch.float64):
         x0 = target.draw(count, rng)
         x = process.noised(x0, t.expand(count), rng)
-        given = (process.alpha(t) * x0 - x) / process.variance(t)
-        surplus = given - exact.score(t.expand(count), x)
+        conditional = (process.alpha(t) * x0 - x) / process.variance(t)
+        surplus = conditional - exact.score(t.expand(count), x)
         for theta in settings.thetas:
             values = (LinearScore(theta).score(t, x) * surplus).sum(dim=1)
             worst = max(worst, abs(values.mean() / (values.std() / count**0.5)).item())
@@ -283,7 +284,9 @@ def _gaps(process: ForwardProcess, target: GaussianMixture, settings: Settings, 
 
 
 def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, settings: Settings) -> float:
-    """The best theta of -theta x over times from `start` on: int d / int E|x|^2, since E<x, score> = -d."""
+    """Return the best theta of -theta x over times from `start` on: int d / int E|x|^2, since E<x, score> =
+    -d.
+    """
     t = torch.linspace(start, process.T, 2000, dtype=torch.float64)
     square = process.alpha(t).square() * (settings.radius**2 + target.d * settings.sd**2)
     return (
@@ -303,8 +306,10 @@ def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, s
     seconds=0.5,
 )
 def one_interval(settings: Settings, seed: int) -> Finding:
-    """Over [T_0, T] in both, Eq. (5) and (6) differ by a constant: for estimators -theta x their minimisers
-    agree, int d dt / int E|x|^2 dt.
+    """Over [T_0, T] in both, Eq.
+
+    (5) and (6) differ by a constant: for estimators -theta x their minimisers agree, int d dt / int E|x|^2
+    dt.
     """
     process = ForwardProcess(T=settings.T, T0=settings.T0)
     target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
@@ -312,10 +317,10 @@ def one_interval(settings: Settings, seed: int) -> Finding:
     t = process.draw_times(settings.points, rng, "uniform")
     x0 = target.draw(settings.points, rng)
     x = process.noised(x0, t, rng)
-    given = (process.alpha(t)[:, None] * x0 - x) / process.variance(t)[:, None]
+    conditional = (process.alpha(t)[:, None] * x0 - x) / process.variance(t)[:, None]
     products = {
         "of (5)": (x * ExactScore(process, target).score(t, x)).sum(dim=1) + target.d,
-        "of (6)": (x * given).sum(dim=1) + target.d,
+        "of (6)": (x * conditional).sum(dim=1) + target.d,
     }
     return Finding(
         conclusions=tuple(

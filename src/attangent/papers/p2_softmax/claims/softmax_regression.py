@@ -29,7 +29,7 @@ class SoftmaxRegression:
         return self.Y.numel()
 
     def rate(self, factor: float) -> float:
-        """The learning rate factor / (m lambda_max); the linearised descent is stable up to factor 2."""
+        """Return the rate factor / (m lambda_max); the linearised descent is stable up to factor 2."""
         return factor / (self.network.m * self.lambda_max)
 
     def train(self, settings: Settings, **record: object) -> Trajectory:
@@ -37,7 +37,7 @@ class SoftmaxRegression:
 
 
 def softmax_regression(settings: Settings, seed: int) -> SoftmaxRegression:
-    """The problem of these settings: n, d, d_out, m, sigma, and where given init and x_norm."""
+    """Draw the problem of these settings: n, d, d_out, m, sigma, and optionally init and x_norm."""
     X, Y = unit_data(settings.n, settings.d, settings.d_out, seed)
     X = X * settings.get("x_norm", 1.0)
     init = settings.get("init", "symmetric")
@@ -85,7 +85,7 @@ def constants(problem: SoftmaxRegression, settings: Settings) -> Constants:
 
 
 def theorem_hypotheses(problem: SoftmaxRegression, settings: Settings) -> tuple[Hypothesis, ...]:
-    """The conditions of Theorem 4.2 against what is run here."""
+    """Return the conditions of Theorem 4.2 with the values used here."""
     needed = constants(problem, settings)
     rate = math.log10(problem.rate(settings.rate))
     width = math.log10(problem.network.m)

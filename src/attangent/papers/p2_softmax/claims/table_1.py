@@ -1,4 +1,4 @@
-"""Table 1: softmax beside ReLU and exp, measured on the same data."""
+"""Table 1: softmax, ReLU and exp measured on the same data."""
 
 import math
 from collections.abc import Iterator
@@ -20,30 +20,32 @@ NETWORKS = {"ReLU": ReLUNetwork, "exp": ExpNetwork, "softmax": SoftmaxNetwork}
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """Training of one network to the loss epsilon at the rate 1/lambda_max of its kernel."""
+    """One network trained to the loss epsilon at the rate 1/lambda_max of its kernel."""
 
     lambda_min: float
     steps: float
-    """Steps to epsilon; infinite where it is not reached."""
+    """Steps to epsilon; infinite if it is not reached."""
     drift: float
     """|H(T) - H(0)|_F / |H(0)|_F."""
     loss: Tensor
 
 
 @dataclass(frozen=True)
-class Row:
-    """A column of the table, measured: one network at several widths."""
+class NetworkRuns:
+    """One column of the table: a network at several widths."""
 
     runs: dict[int, FittedNetwork]
     sensitivity: float
-    """The largest |H(W + R U) - H(W)|_F / (R |H(W)|_F) over moves U of unit length a neuron."""
+    """The largest |H(W + R U) - H(W)|_F / (R |H(W)|_F) over moves U of unit length per neuron."""
 
     @property
     def widest(self) -> FittedNetwork:
         return self.runs[max(self.runs)]
 
     def neurons(self, factor: float) -> float:
-        """The smallest width from which on at most `factor` times the widest network's steps are needed."""
+        """Return the smallest width from which on at most `factor` times the widest network's steps are
+        needed.
+        """
         enough = math.inf
         for m in sorted(self.runs, reverse=True):
             if not self.runs[m].steps <= factor * self.widest.steps:
@@ -68,7 +70,7 @@ class Row:
     seconds=1.5,
 )  # fmt: skip
 def table(settings: Settings, seed: int) -> Finding:
-    """To reach a loss epsilon a two-layer softmax network needs about as many neurons, lambda^-2 n^(2+o(1))
+    """To reach a loss epsilon, a two-layer softmax network needs about as many neurons, lambda^-2 n^(2+o(1))
     log^2 n, and steps, lambda^-2 n^(2+o(1)) log(n/epsilon), as one with ReLU or exp, because its normaliser
     keeps the kernel from changing much.
     """
@@ -85,17 +87,17 @@ def table(settings: Settings, seed: int) -> Finding:
         },
         figures=(_steps_figure(rows), _loss_figure(rows)),
         differs=(
-            "steps and neurons that were needed, where the table compares sufficient ones",
-            f"weights of standard deviation {settings.sigma:g}; the table names none, the proof sets 1",
+            "steps and neurons that were needed; the table compares sufficient ones",
+            f"weights of standard deviation {settings.sigma:g}; the table gives none, the proof sets 1",
         ),
         remark="Neurons are the smallest width tried from which on at most three times the steps of the "
         "widest network are needed. At sigma = 0.5 softmax and exp need several times the steps of ReLU: "
-        "their kernel depends on the size of the weights, that of ReLU does not.",
+        "their kernels depend on the size of the weights, that of ReLU does not.",
     )
 
 
-def _need_lines(settings: Settings, rows: dict[str, Row]) -> tuple[Conclusion, ...]:
-    """Steps and neurons of softmax over the smaller of the others'; how much is "almost the same" is ours."""
+def _need_lines(settings: Settings, rows: dict[str, NetworkRuns]) -> tuple[Conclusion, ...]:
+    """Return steps and neurons of softmax over the smaller of the others; "almost the same" is our choice."""
     steps = _share({name: row.widest.steps for name, row in rows.items()})
     neurons = _share({name: row.neurons(settings.enough) for name, row in rows.items()})
     of_others = "of softmax / the smaller of the others"
@@ -105,8 +107,10 @@ def _need_lines(settings: Settings, rows: dict[str, Row]) -> tuple[Conclusion, .
     )
 
 
-def _sensitivity_lines(rows: dict[str, Row]) -> tuple[Conclusion, ...]:
-    """The table's reason: the normaliser keeps the kernel from changing as much as that of exp."""
+def _sensitivity_lines(rows: dict[str, NetworkRuns]) -> tuple[Conclusion, ...]:
+    """Return the lines for the table's reason: the normaliser keeps the kernel from changing as much as that
+    of exp.
+    """
     ratio = {name: rows["softmax"].sensitivity / rows[name].sensitivity for name in ("exp", "ReLU")}
     return (
         Conclusion("kernel's sensitivity, softmax / exp", "<=", 1.0, ratio["exp"]),
@@ -114,7 +118,7 @@ def _sensitivity_lines(rows: dict[str, Row]) -> tuple[Conclusion, ...]:
     )
 
 
-def _numbers(row: Row, enough: float) -> dict[str, float]:
+def _numbers(row: NetworkRuns, enough: float) -> dict[str, float]:
     return {
         "lambda_min": row.widest.lambda_min,
         "steps": row.widest.steps,
@@ -128,10 +132,10 @@ def _share(values: dict[str, float]) -> float:
     return values["softmax"] / min(values["ReLU"], values["exp"])
 
 
-def _row(make: type, settings: Settings, seed: int, X: Tensor, Y: Tensor) -> Row:
+def _row(make: type, settings: Settings, seed: int, X: Tensor, Y: Tensor) -> NetworkRuns:
     networks = {m: make(settings.d, settings.d_out, m, settings.sigma, seed=seed) for m in settings.widths}
     runs = {m: _run(network, settings, X, Y) for m, network in networks.items()}
-    return Row(runs, _sensitivity(networks[max(networks)], settings.R, seed, X, Y))
+    return NetworkRuns(runs, _sensitivity(networks[max(networks)], settings.R, seed, X, Y))
 
 
 def _run(network: TwoLayerNetwork, settings: Settings, X: Tensor, Y: Tensor) -> FittedNetwork:
@@ -156,8 +160,9 @@ def _sensitivity(network: TwoLayerNetwork, R: float, seed: int, X: Tensor, Y: Te
 
 
 def _moves(network: TwoLayerNetwork, seed: int, X: Tensor, Y: Tensor) -> Iterator[Tensor]:
-    """Unit moves a neuron that suit one network or another: at random, down the gradient, all along a point,
-    and along a point by the sign of the neuron's output weight or of its own product with the point."""
+    """Yield moves of unit length per neuron that suit one network or another: random, down the gradient, all
+    along a point, and along a point by the sign of the output weight or of the product with the point.
+    """
     drawn = torch.randn(network.W.shape, generator=generator(seed, "moves"), dtype=torch.float64)
     for U in (drawn, network.gradient(X, Y)):
         yield U / U.norm(dim=0).clamp(min=1e-300)
@@ -169,7 +174,7 @@ def _moves(network: TwoLayerNetwork, seed: int, X: Tensor, Y: Tensor) -> Iterato
         yield -along * torch.sign(x @ network.W)
 
 
-def _steps_figure(rows: dict[str, Row]) -> Figure:
+def _steps_figure(rows: dict[str, NetworkRuns]) -> Figure:
     return plot(
         "Steps to epsilon against the number of neurons",
         ("neurons m", "steps"),
@@ -180,7 +185,7 @@ def _steps_figure(rows: dict[str, Row]) -> Figure:
     )
 
 
-def _loss_figure(rows: dict[str, Row]) -> Figure:
+def _loss_figure(rows: dict[str, NetworkRuns]) -> Figure:
     return plot(
         "Loss of the widest networks",
         ("step", "loss"),

@@ -46,7 +46,7 @@ class ScoreData:
 def noised_data(
     points: Any, process: ForwardProcess, *, copies: int = 1, seed: int = 0, spacing: Spacing = "log"
 ) -> ScoreData:
-    """Noise each row of your own data `copies` times, each time to another random time.
+    """Noise each row of your data `copies` times, each time to another random time.
 
     Args:
         points: (n, d), the clean points; validate on other points than you train on.

@@ -233,7 +233,7 @@ def sample_quality(
         raise AttangentError(
             f"{len(samples)} samples and {len(truth)} true ones cannot fill {groups} groups; pass more"
         )
-    drawn, true = ([_projected(part) for part in x[: groups * size].split(size)] for x in (samples, truth))
+    drawn, true = ([_projected(group) for group in x[: groups * size].split(size)] for x in (samples, truth))
     return SampleQuality(_mean_distance(product(drawn, true)), _mean_distance(combinations(true, 2)))
 
 

@@ -19,7 +19,7 @@ ASSUMED = {"lambda_constant": 1.0, "tau_constant": 1.0, "rate": 0.1, "power": 2.
 
 
 SMALL_RATIO = 0.01
-"""What r << u is read as at the largest d."""
+"""Our reading of r << u at the largest d."""
 
 
 @claim(
@@ -37,10 +37,12 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
     weights of V have a norm of order 1/Poly(d), and (a.2) K2 >= log 2 - 1/sqrt(log d) - sqrt(log d / N) up to
     constants.
     """
-    found = _hard_over_dimensions(settings, seed)
+    falling = _hard_over_dimensions(settings, seed)
     fixed = _hard_over_dimensions(settings | {"ratio_power": 0.0, "runs": 8}, seed)
     d = settings.dimensions
     ratio = _ratio(settings, d[-1])
+    norms = falling.norms.mean(1).tolist()
+    fixed_norms = fixed.norms.mean(1).tolist()
     return Finding(
         hypotheses=(
             *assumption_1(settings),
@@ -49,54 +51,45 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion.of_trend(
-                "(a.1) growth exponent in d of |signal of V|, mean of runs",
-                "<=",
-                -0.25,
-                d,
-                found.norms.mean(1).tolist(),
-                part="a.1",
+                "(a.1) exponent in d of |signal of V|, mean of runs", "<=", -0.25, d, norms, part="a.1"
             ),
             Conclusion(
-                "(a.2) least K2 at t_1 / bound, where the bound is positive",
-                ">=",
-                1.0,
-                found.above,
-                part="a.2",
+                "(a.2) smallest K2 at t_1 / bound, if that is positive", ">=", 1.0, falling.above, part="a.2"
             ),
             Conclusion.of_trend(
-                f"the exponent of (a.1) with r / u = {settings.r / settings.u:g} at every d",
+                f"exponent of (a.1), r / u = {settings.r / settings.u:g}",
                 "<=",
                 -0.25,
                 d,
-                fixed.norms.mean(1).tolist(),
+                fixed_norms,
                 claimed=False,
             ),
         ),
         numbers={
             "runs": float(settings.runs),
-            "r / u at the least d": _ratio(settings, d[0]),
-            "|signal of V| at the largest d, mean": found.norms[-1].mean().item(),
-            "|signal of V| at the largest d, 90 % quantile": found.norms[-1].quantile(0.9).item(),
+            "r / u at the smallest d": _ratio(settings, d[0]),
+            "|signal of V| at the largest d, mean": falling.norms[-1].mean().item(),
+            "|signal of V| at the largest d, 90 % quantile": falling.norms[-1].quantile(0.9).item(),
         },
-        figures=(_norm_figure(d, found.norms, fixed.norms),),
-        remark="The hard network sees only the plane of z and zeta, so it is trained there, with tau_0, "
-        "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign the "
-        "gradients of both classes cancel; it tells them apart with a probability of order r / u. "
-        "Where r / u stays fixed as d grows, V takes gradients that do not shrink: (a.1) needs r / u "
-        "to fall like a power of 1/d.",
+        figures=(_norm_figure(d, falling.norms, fixed.norms),),
+        remark="The hard network sees only the plane of z and zeta and is trained there, with the tau_0, "
+        "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign, the "
+        "gradients of both classes cancel. It separates them with a probability of order r / u. If r / u "
+        "stays fixed as d grows, the gradients of V do not shrink: (a.1) requires r / u to fall like a "
+        "power of 1/d.",
     )
 
 
 @dataclass(frozen=True)
 class _HardStage:
-    """|signal of V| (dimensions, runs) at t_1, and the least K2 / bound over the d where it is positive."""
+    """|signal of V| (dimensions, runs) at t_1, and the smallest K2 / bound over d, bounds above 0."""
 
     norms: Tensor
     above: float
 
 
 def _ratio(settings: Settings, d: int) -> float:
-    """r / u at this d: u d^-power, or the fixed one of the settings for power 0."""
+    """Return r / u at this d: d^-power, or the fixed ratio of the settings for power 0."""
     return d**-settings.ratio_power if settings.ratio_power else settings.r / settings.u
 
 
@@ -116,7 +109,7 @@ def _hard_over_dimensions(settings: Settings, seed: int) -> _HardStage:
 
 
 def _hard_stage_one(settings: Settings, scale: Assumption1, N: int, seed: int) -> Moment:
-    """V at t_1 in all runs."""
+    """Train V up to t_1 in all runs."""
     data = TwoStageData(2, scale.L, u=scale.u, r=scale.r)
     model = ReluAttention(2, std=scale.init_std, runs=settings.runs, seed=seed)
     steps = scale.first_steps(settings.rate)
@@ -147,12 +140,12 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
     rests_on=("P3/proposition-4", "P3/equation-21", "P3/equation-23", "P3/activation-count"),
 )
 def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1, after t_1 steps, (b.1) the signal weights of W have a norm of order d
+    """Under Assumption 1, after t_1 steps (b.1) the signal weights of W have a norm of order d
     log(1/eps_(W,1)), and (b.2) K1 <= eps_(W,1) + sqrt(d) log(d) eps_W / L + 1/sqrt(log d) up to constants,
-    which goes to 0 as d grows.
+    which tends to 0 as d grows.
     """
     measured = [_easy_stage_one(settings, d, seed) for d in settings.dimensions]
-    ratios = [m.norm / m.asked_norm for m in measured]
+    ratios = [m.norm / m.required_norm for m in measured]
     last = measured[-1]
     d = settings.dimensions
     losses = [m.easy_loss for m in measured]
@@ -160,16 +153,11 @@ def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
         hypotheses=assumption_1(settings),
         conclusions=(
             Conclusion.of_trend(
-                "(b.1) growth exponent in d of |signal of W| / (d log(1/eps)), from below",
-                ">=",
-                -0.25,
-                d,
-                ratios,
-                part="b.1",
+                "(b.1) exponent in d of |signal of W| / (d log(1/eps))", ">=", -0.25, d, ratios, part="b.1"
             ),
             Conclusion.of_trend("(b.1) the same, from above", "<=", 0.25, d, ratios, part="b.1"),
             Conclusion.of_trend(
-                "(b.2) growth exponent of K1 at t_1 in log d, where the bound's slowest term has -1/2",
+                "(b.2) exponent of K1 at t_1 in log d; the slowest term of the bound has -1/2",
                 "<=",
                 -0.5,
                 [math.log(size) for size in d],
@@ -177,22 +165,22 @@ def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
                 part="b.2",
             ),
             Conclusion(
-                "K/lambda of Proposition 4 against d log(1/eps) at the largest d",
+                "K/lambda of Proposition 4 at the largest d, at least d log(1/eps)",
                 ">=",
-                last.asked_norm,
+                last.required_norm,
                 last.largest_norm,
                 claimed=False,
             ),
         ),
         numbers={
             "|signal of W| at the largest d": last.norm,
-            "d log(1/eps) at the largest d": last.asked_norm,
+            "d log(1/eps) at the largest d": last.required_norm,
             "K1 / log 2 at the largest d": last.easy_loss / math.log(2),
         },
         figures=(_easy_figure(settings, measured),),
         remark="Proposition 4 keeps the signal below K/lambda, of order sqrt(log d) under Assumption 1, and "
-        "the gradient itself is of order 1/d: the signal is of order sqrt(log d)/d, far below d log(1/eps), "
-        "and K1 stays at log 2. The easy part is learned where lambda is of order 1/d^2.",
+        "the gradient itself is of order 1/d. The signal is therefore of order sqrt(log d)/d, far below d "
+        "log(1/eps), and K1 stays at log 2. The easy part is learned if lambda is of order 1/d^2.",
     )
 
 
@@ -202,16 +190,16 @@ def _easy_figure(settings: Settings, measured: list["_EasyStage"]) -> Figure:
         ("d", "norm"),
         Series.of("measured", settings.dimensions, [m.norm for m in measured]),
         Series.of("K/lambda", settings.dimensions, [m.largest_norm for m in measured], "bound"),
-        Series.of("d log(1/eps)", settings.dimensions, [m.asked_norm for m in measured]),
+        Series.of("d log(1/eps)", settings.dimensions, [m.required_norm for m in measured]),
     )
 
 
 @dataclass(frozen=True)
 class _EasyStage:
-    """What stage 1 left of the easy part at one d, means over runs, beside what the theorem asks."""
+    """The easy part after stage 1 at one d, means over runs, and what the theorem requires."""
 
     norm: float
-    asked_norm: float
+    required_norm: float
     largest_norm: float
     easy_loss: float
 
@@ -244,7 +232,7 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
         Hypothesis("1 / (lambda sqrt(log d))", "<=", 10.0, 1 / (largest.weight_decay * largest.root_log)),
         Hypothesis("log L / log d", ">=", 1.0, math.log(largest.L) / math.log(largest.d)),
         Hypothesis("eta_1 lambda", "<=", 1 - 1e-9, settings.rate * smallest.weight_decay),
-        Hypothesis("eps_(W,1) at the least d", "<=", 1.0, smallest.epsilon(smallest.easy)),
+        Hypothesis("eps_(W,1) at the smallest d", "<=", 1.0, smallest.epsilon(smallest.easy)),
     )
 
 
@@ -252,19 +240,19 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
     "P3/theorem-2-repaired",
     repairs="P3/theorem-2",
     place="ours",
-    title="How much of the easy part stage 1 learns, and from which lambda on it is learned",
-    derivation="""While answers are near 0 every slope is -1/2. (x, y) and (-x, -y) have the same law and y
-        x is the same in both, so that E[y x 1(x'W x_L > 0)] = mu w*/2; averaged over the query the gradient
-        is -(1/2)(1/2)(mu/2) mu w* w*' = -mu^2/8 w* w*'. Summing it under decay gives the signal. It reaches
-        d log(1/eps), the norm of the paper's W*, only if mu^2/(8 lambda) does.""",
+    title="How much of the easy part stage 1 learns, and for which lambda it is learned",
+    derivation="""While answers are near 0, every slope is -1/2. (x, y) and (-x, -y) have the same law and
+        the same y x, so E[y x 1(x'W x_L > 0)] = mu w*/2. Averaged over the query the gradient is
+        -(1/2)(1/2)(mu/2) mu w* w*' = -mu^2/8 w* w*'. Its sum under decay is the signal, which reaches d
+        log(1/eps), the norm of the paper's W*, only if mu^2/(8 lambda) does.""",
     quick={**ASSUMED, "N": 256, "runs": 1, "L": 129, "learning_rate": 20.0, "d": 8},
     sizes=({"d": 12}, {"d": 24}),
     seconds=0.9,
 )
 def easy_part_after_stage_one(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1 and for many and long prompts the signal of W at t_1 is (1 - (1 - eta_1
-    lambda)^(t_1)) mu^2/(8 lambda) w* w*' with mu = (1 + sqrt(2/pi))/sqrt(d): of order sqrt(log d)/d. Within
-    t_1 steps the easy part is learned where lambda is at most of order 1/(d^2 log(1/eps_(W,1))).
+    """Under Assumption 1, for many long prompts, the signal of W at t_1 is (1 - (1 - eta_1 lambda)^(t_1))
+    mu^2/(8 lambda) w* w*' with mu = (1 + sqrt(2/pi))/sqrt(d): of order sqrt(log d)/d. The easy part is
+    learned within t_1 steps if lambda is at most of order 1/(d^2 log(1/eps_(W,1))).
     """
     scale = Assumption1.of(settings, settings.d)
     data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
@@ -277,22 +265,13 @@ def easy_part_after_stage_one(settings: Settings, seed: int) -> Finding:
     expected = (
         (1 - (1 - decay) ** scale.first_steps(settings.rate)) * easy_pull(settings.d) / scale.weight_decay
     )
+    losses = [end.losses.K1.mean().item() / math.log(2) for end in (strong, learned)]
     along = (strong.signal.W[:, 0] @ data.w_star @ data.w_star).mean().item()
     return Finding(
         conclusions=(
-            Conclusion("distance of w*'W w* / expected to 1", "<=", 0.1, abs(along / expected - 1)),
-            Conclusion(
-                "K1 at t_1 / log 2, lambda of Assumption 1",
-                ">=",
-                0.8,
-                strong.losses.K1.mean().item() / math.log(2),
-            ),
-            Conclusion(
-                "K1 at t_1 / log 2, lambda = mu^2 / (32 d log(1/eps))",
-                "<=",
-                0.5,
-                learned.losses.K1.mean().item() / math.log(2),
-            ),
+            Conclusion("|w*'W w* / expected - 1|", "<=", 0.1, abs(along / expected - 1)),
+            Conclusion("K1 at t_1 / log 2, lambda of Assumption 1", ">=", 0.8, losses[0]),
+            Conclusion("K1 at t_1 / log 2, lambda = mu^2 / (32 d log(1/eps))", "<=", 0.5, losses[1]),
         ),
         numbers={"w*'W w*": along, "expected": expected, "the small lambda": weak},
     )

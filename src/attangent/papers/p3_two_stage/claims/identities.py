@@ -28,8 +28,8 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     seconds=0.1,
 )
 def linear_decomposition(settings: Settings, seed: int) -> Finding:
-    """With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2, where h sees only
-    the easy parts through W and g only the hard parts through V.
+    """With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2. h sees only the
+    easy parts through W, and g only the hard parts through V.
     """
     data, model, prompts = _drawn(settings, seed)
     U = torch.block_diag(model.weights.W[0], model.weights.V[0])
@@ -42,7 +42,9 @@ def linear_decomposition(settings: Settings, seed: int) -> Finding:
 
 
 def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
-    """Equation 1 on X = diag(X_1, X_2) (2d x 2L) with the query (x_L1, x_L2) and the labels written twice."""
+    """Evaluate Equation 1 on X = diag(X_1, X_2) (2d x 2L), the query (x_L1, x_L2) and the labels written
+    twice.
+    """
     n, L, d = prompts.x1.shape
     X = torch.zeros(n, 2 * d, 2 * L, dtype=torch.float64)
     X[:, :d, :L] = prompts.x1.mT
@@ -63,9 +65,9 @@ def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
     seconds=0.2,
 )
 def signal_and_noise(settings: Settings, seed: int) -> Finding:
-    """At a constant rate the signal weights are minus the sum of all gradients, each shrunk by (1 - eta
-    lambda) per later step, and the noise weights the shrunk start minus the likewise shrunk noise; the
-    model's weights are their sum.
+    """At a constant rate the signal weights are minus the sum of all gradients, each multiplied by 1 - eta
+    lambda per later step. The noise weights are the start minus the sum of all noise, multiplied likewise.
+    The model's weights are their sum.
     """
     run = _WatchedRun(settings, seed)
     gaps = [run.gap_to_sums(constant=True), run.gap_to_sums(constant=False)]
@@ -75,17 +77,17 @@ def signal_and_noise(settings: Settings, seed: int) -> Finding:
             Hypothesis("eta lambda", "<=", 1.0, settings.rate * settings.weight_decay),
         ),
         conclusions=(
-            Conclusion("largest gap to the printed sums, constant rate", "<=", 1e-10, gaps[0]),
+            Conclusion("largest distance to the printed sums, constant rate", "<=", 1e-10, gaps[0]),
             Conclusion("largest |U - signal - noise|", "<=", EXACT, run.gap_to_whole()),
             Conclusion(
-                "largest gap to the sums with the rate of each step", "<=", 1e-10, gaps[1], claimed=False
+                "largest distance to the sums with the rate of each step", "<=", 1e-10, gaps[1], claimed=False
             ),
         ),
     )
 
 
 class _WatchedRun:
-    """A run of two halves, with every gradient and every noise kept."""
+    """A run of two halves that records every gradient and every noise."""
 
     def __init__(self, settings: Settings, seed: int):
         _, self.model, prompts = _drawn(settings, seed)
@@ -108,28 +110,28 @@ class _WatchedRun:
         self.noises.append(xi)
 
     def gap_to_sums(self, constant: bool) -> float:
-        """The distance of the recursion to the sums of the proposition, with one rate or with each step's."""
+        """Return the distance of the recursion to the printed sums, with one rate or with one per step."""
         steps = len(self.rates) - 1
         rates = torch.tensor([self.rates[0]] * steps if constant else self.rates[:steps], dtype=torch.float64)
-        kept = 1 - rates * self.decay
-        after = torch.cat((kept.flip(0).cumprod(0).flip(0)[1:], kept.new_ones(1)))  # prod of later steps
+        shrink = 1 - rates * self.decay
+        after = torch.cat((shrink.flip(0).cumprod(0).flip(0)[1:], shrink.new_ones(1)))  # prod of later steps
         end = self.course.ends[-1]
         gap = 0.0
         for i in (0, 1):
             drift, shocks = (
-                torch.einsum("t,t...->...", rates * after, torch.stack([part[i] for part in parts[:steps]]))
+                torch.einsum("t,t...->...", rates * after, torch.stack([term[i] for term in parts[:steps]]))
                 for parts in (self.gradients, self.noises)
             )
-            noise = kept.prod() * self.begin[i] - shocks
+            noise = shrink.prod() * self.begin[i] - shocks
             gap = max(gap, _gap(end.signal[i], -drift), _gap(end.noise[i], noise))
         return gap
 
     def gap_to_whole(self) -> float:
-        """The distance of signal + noise to the weights of Eq. 4 stepped without a split."""
+        """Return the distance of signal + noise to the weights of Eq. 4 stepped without a split."""
         weights = self.begin
         for rate, gradient, xi in zip(self.rates[:-1], self.gradients, self.noises, strict=False):
-            kept = 1 - rate * self.decay
-            W, V = (kept * weights[i] - rate * (gradient[i] + xi[i]) for i in (0, 1))
+            shrink = 1 - rate * self.decay
+            W, V = (shrink * weights[i] - rate * (gradient[i] + xi[i]) for i in (0, 1))
             weights = ReluWeights(W, V, weights.bias)
         end = self.course.ends[-1].weights
         return max(_gap(end[i], weights[i]) for i in (0, 1))
@@ -139,15 +141,15 @@ class _WatchedRun:
     "P3/proposition-2",
     kind="identity",
     place="Appendix E, Proposition 2",
-    title="The gradients as printed, and with the labels put back",
+    title="The gradients as printed",
     quote="then we have the derivative over weight U of empirical loss",
     quick=dict(_SMALL),
     full={"d": 16, "L": 65},
     seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
-    """The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over W, whether
-    l' is the derivative in y_L f (Appendix E) or in f (Appendix H).
+    """The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over W. l' is
+    the derivative in y_L f (Appendix E) or in f (Appendix H).
     """
     _, model, prompts = _drawn(settings, seed)
     wanted = autograd_gradient(model, prompts)
@@ -158,16 +160,13 @@ def gradients(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=tuple(
             Conclusion(
-                f"printed gradient of {name}, {reading}: relative error",
-                "<=",
-                EXACT,
-                relative(printed[i], wanted[i]),
+                f"gradient of {name}, {reading}: relative error", "<=", EXACT, relative(printed[i], wanted[i])
             )
             for reading, printed in readings.items()
             for i, name in enumerate("WV")
         ),
-        remark="The print drops the labels y_i y_L between its last two lines. It is right for prompts whose "
-        "labels are all +1, and for no others.",
+        remark="The paper drops the labels y_i y_L between its last two lines. The result is right only for "
+        "prompts whose labels are all +1.",
     )
 
 
@@ -193,10 +192,10 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
     "P3/proposition-2-repaired",
     repairs="P3/proposition-2",
     place="ours",
-    title="The gradients with the labels put back",
+    title="The gradients with their labels",
     derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
-        f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line has to be read with
-        the labels, X diag(y) 1(.) x_L'.""",
+        f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line needs the labels: X
+        diag(y) 1(.) x_L'.""",
     quick=dict(_SMALL),
     sizes=({"d": 6, "L": 12}, {"d": 12, "L": 33}),
     seconds=0.1,
@@ -207,10 +206,12 @@ def gradients_with_labels(settings: Settings, seed: int) -> Finding:
     """
     _, model, prompts = _drawn(settings, seed)
     wanted = autograd_gradient(model, prompts)
-    given = model.gradient(prompts)
+    closed_form = model.gradient(prompts)
     return Finding(
         conclusions=tuple(
-            Conclusion(f"gradient of {name}: relative error", "<=", EXACT, relative(given[i], wanted[i]))
+            Conclusion(
+                f"gradient of {name}: relative error", "<=", EXACT, relative(closed_form[i], wanted[i])
+            )
             for i, name in enumerate("WV")
         )
     )
@@ -230,22 +231,17 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
     quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
     title="The noise weights over time",
     quick={
-        "d": 40,
-        "std": 0.5,
-        "rate": 10.0,
-        "second_rate": 0.5,
-        "weight_decay": 0.01,
-        "first_steps": 30,
-        "second_steps": 200,
-        "noise_factor": 1.0,
+        "d": 40, "std": 0.5, "rate": 10.0, "second_rate": 0.5, "weight_decay": 0.01, "first_steps": 30,
+        "second_steps": 200, "noise_factor": 1.0,
     },
     full={"d": 200, "first_steps": 300, "second_steps": 3000},
     seconds=0.3,
-)
+)  # fmt: skip
 def noise_over_time(settings: Settings, seed: int) -> Finding:
-    """From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and take on fresh Gaussian noise;
-    with tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard deviation stays tau_0, and
-    what a second stage adds has a variance of at most 2 tau_0^2 eta_2 / eta_1.
+    """From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and gain fresh Gaussian noise.
+
+    With tau_xi^2 = tau_0^2 (1 - (1 - eta_1 lambda)^2) / eta_1^2 their standard deviation stays tau_0, and a
+    second stage adds a variance of at most 2 tau_0^2 eta_2 / eta_1.
     """
     s = settings
     data = TwoStageData(s.d, 2)
@@ -260,23 +256,25 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
     )
     first, last = (moment.noise.W for moment in train(model, data.sample(1), config, seed=seed).ends)
     added = last - (1 - s.second_rate * s.weight_decay) ** s.second_steps * first
+    variance = added.var().item()
     tolerance = 1 + 5 / math.sqrt(2) / s.d  # five standard errors of a standard deviation of d^2 entries
     return Finding(
         hypotheses=(Hypothesis("eta_1 lambda", "<=", 1.0, s.rate * s.weight_decay),),
         conclusions=(
-            Conclusion("noise spread at t_1 / tau_0", "<=", tolerance, first.std().item() / s.std),
-            Conclusion("noise spread at t_1 / tau_0", ">=", 1 / tolerance, first.std().item() / s.std),
             Conclusion(
-                "variance added in stage 2 / its exact value",
-                "<=",
-                tolerance**2,
-                added.var().item() / _added_variance(s),
+                "standard deviation of noise at t_1 / tau_0", "<=", tolerance, first.std().item() / s.std
+            ),
+            Conclusion(
+                "standard deviation of noise at t_1 / tau_0", ">=", 1 / tolerance, first.std().item() / s.std
+            ),
+            Conclusion(
+                "variance added in stage 2 / exact value", "<=", tolerance**2, variance / _added_variance(s)
             ),
             Conclusion(
                 "variance added in stage 2 / (2 tau_0^2 eta_2 / eta_1)",
                 "<=",
                 tolerance**2,
-                added.var().item() / (2 * s.std**2 * s.second_rate / s.rate),
+                variance / (2 * s.std**2 * s.second_rate / s.rate),
             ),
         ),
     )
@@ -284,9 +282,9 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
 
 def _added_variance(s: Settings) -> float:
     """eta_2^2 tau_xi^2 (1 - k^(2 t_2)) / (1 - k^2) with k = 1 - eta_2 lambda."""
-    kept = 1 - s.second_rate * s.weight_decay
+    shrink = 1 - s.second_rate * s.weight_decay
     xi = s.std * math.sqrt(1 - (1 - s.rate * s.weight_decay) ** 2) / s.rate
-    return (s.second_rate * xi) ** 2 * (1 - kept ** (2 * s.second_steps)) / (1 - kept**2)
+    return (s.second_rate * xi) ** 2 * (1 - shrink ** (2 * s.second_steps)) / (1 - shrink**2)
 
 
 def _drawn(settings: Settings, seed: int) -> tuple[TwoStageData, ReluAttention, TwoStagePrompts]:
@@ -300,6 +298,6 @@ def _gap(a: Tensor, b: Tensor) -> float:
 
 
 def relative(a: Tensor, b: Tensor) -> float:
-    """|a - b| / |b|, and |a| where b is 0: a V that sees no token has no gradient."""
+    """Return |a - b| / |b|, or |a| if b is 0: a V that sees no token has no gradient."""
     size = b.norm().item()
     return (a - b).norm().item() / (size or 1.0)

@@ -53,7 +53,9 @@ ON_HOTPOTQA = {"source": "HotpotQA", "epochs": 24, "subjects": 200}
 
 
 def on_counterfact(marks: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
-    """How a claim runs whose figure is on CounterFact: made-up facts in quick, the real ones in full."""
+    """Return the settings of a claim whose figure uses CounterFact: made-up facts in quick, the real ones in
+    full.
+    """
     return {
         "quick": {**MADE_UP, **TYPED, **marks},
         "full": {**ON_COUNTERFACT, **full},
@@ -64,12 +66,12 @@ def on_counterfact(marks: dict[str, Any], full: dict[str, Any]) -> dict[str, Any
 
 
 def on_hotpotqa(marks: dict[str, Any]) -> dict[str, Any]:
-    """The same on HotpotQA, whose questions take two hops."""
+    """Return the same for HotpotQA, whose questions take two hops."""
     return {"quick": {**MADE_UP, **TWO_HOPS, **marks}, "full": ON_HOTPOTQA, "seeds": 1, "data": HOTPOTQA}
 
 
 def trained(settings: Settings, seed: int) -> LanguageRun:
-    """A GPT-2 trained on the source that the settings name; on made-up facts where its files are absent."""
+    """Train a GPT-2 on the source of the settings, or on made-up facts if its files are absent."""
     typed = TypedFacts(**{name: settings[name] for name in TYPED}, seed=seed)
     sizes = {name: settings[name] for name in (*MODEL, *READ) if name != "syntax_at"}
     training = LanguageTraining(**sizes, seed=seed)
@@ -87,17 +89,17 @@ def _trained(
     training: LanguageTraining,
     syntax_at: float,
 ) -> LanguageRun:
-    """Claims on the same model train it once where one process checks them after each other."""
+    """Train once for all claims on the same model that one process checks."""
     corpus = _corpus(files, source, facts, training.seed) if files else typed.corpus()
     return train_on_facts(corpus, training, syntax_at)
 
 
 def _files(source: str) -> tuple[str, ...]:
-    """The files of a source; none where one of them is absent or the facts are made up."""
+    """Return the files of a source; none if one of them is absent or the facts are made up."""
     if source not in LOADERS:
         return ()
-    found = [data_file(name) for name in LOADERS[source][0]]
-    return tuple(str(path) for path in found if path) if all(found) else ()
+    paths = [data_file(name) for name in LOADERS[source][0]]
+    return tuple(str(path) for path in paths if path) if all(paths) else ()
 
 
 def _corpus(files: tuple[str, ...], source: str, facts: int, seed: int) -> FactCorpus:
@@ -105,27 +107,27 @@ def _corpus(files: tuple[str, ...], source: str, facts: int, seed: int) -> FactC
 
 
 def from_the_paper(run: LanguageRun, source: str) -> Hypothesis:
-    """Whether the model was trained on the data of the figure."""
+    """Return the hypothesis that the model was trained on the data of the figure."""
     return Hypothesis(f"the facts are those of {source}", "==", 1.0, float(run.corpus.source == source))
 
 
 def differences(run: LanguageRun, settings: Settings) -> tuple[str, ...]:
-    """In what the training differs from Section 5 and Appendix C, which name GPT-2 and 40 to 200 epochs."""
+    """Return how the training differs from Section 5 and Appendix C: GPT-2 and 40 to 200 epochs."""
     return (
-        f"a GPT-2 of width {settings.width} with {settings.layers} layers, for one of width 768 with 12",
-        f"{len(run.corpus.training)} examples and {settings.epochs} epochs, for 65,757 (CounterFact) or "
-        "13,530 (HotpotQA) and at least 40",
+        f"a GPT-2 of width {settings.width} with {settings.layers} layers instead of width 768 with 12",
+        f"{len(run.corpus.training)} examples and {settings.epochs} epochs instead of "
+        "65,757 (CounterFact) or 13,530 (HotpotQA) examples and at least 40 epochs",
     )
 
 
 def remark(run: LanguageRun, source: str) -> str:
-    """Where the facts come from, and what would bring those of the paper."""
+    """Name the source of the facts, and how to get those of the paper."""
     if run.corpus.source == source:
         return f"Trained on {len(run.corpus.training)} examples of {source}."
     files = ", ".join(LOADERS[source][0])
     return (
         f"Trained on {len(run.corpus.training)} made-up examples ({run.corpus.source}). The full profile "
-        f"takes {source} where ATTANGENT_DATA names a folder with {files}."
+        f"uses {source} if ATTANGENT_DATA names a folder with {files}."
     )
 
 
@@ -138,7 +140,7 @@ BARS = {"few": 0.3, "most": 0.85}
 
 
 def two_stages(settings: Settings, seed: int, source: str) -> Finding:
-    """Accuracies and the split of the loss over the epochs, and what the detector makes of them."""
+    """Return accuracies and the split loss over the epochs, and the detector's stages."""
     run = trained(settings, seed)
     detector = _detector(run)
     groups = {group.name: group for group in detector.findings.groups}
@@ -149,12 +151,9 @@ def two_stages(settings: Settings, seed: int, source: str) -> Finding:
         Conclusion("semantics when syntax is reached", "<=", 0.5, at_syntax.reading.semantics),
         Conclusion("semantics at the end", ">=", 0.5, end.semantics),
         Conclusion(
-            "syntax at the end less syntax when it was reached",
-            ">=",
-            -0.05,
-            end.syntax - at_syntax.reading.syntax,
+            "syntax at the end minus when it was reached", ">=", -0.05, end.syntax - at_syntax.reading.syntax
         ),
-        *_by_marks_of_ours(run, settings, in_order),
+        *_with_our_thresholds(run, settings, in_order),
         *_unseen(run, settings),
     ]
     return Finding(
@@ -168,7 +167,7 @@ def two_stages(settings: Settings, seed: int, source: str) -> Finding:
 
 
 def _detector(run: LanguageRun) -> StageDetector:
-    """Syntax by -log p(type), semantics by -log p(answer | type)."""
+    """Detect syntax by -log p(type) and semantics by -log p(answer | type)."""
     detector = StageDetector(["syntax", "semantics"])
     columns = (run.readings[name].tolist() for name in ("epoch", "type_loss", "answer_loss"))
     for epoch, type_loss, answer_loss in zip(*columns, strict=True):
@@ -176,28 +175,20 @@ def _detector(run: LanguageRun) -> StageDetector:
     return detector
 
 
-def _by_marks_of_ours(run: LanguageRun, settings: Settings, in_order: bool) -> list[Conclusion]:
-    """What "all" and "most" are read as, and what the detector says."""
+def _with_our_thresholds(run: LanguageRun, settings: Settings, in_order: bool) -> list[Conclusion]:
+    """Return lines with our readings of "all" and "most", and the order that the detector finds."""
     at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"]).reading
     end = run.checkpoints["end"].reading
     best = float(max(run.readings["syntax"]))
     return [
         Conclusion("syntax, best reading", ">=", settings.syntax_at, best, threshold="ours"),
         Conclusion(
-            "few right answers when syntax is reached",
-            "<=",
-            settings.few,
-            at_syntax.semantics,
-            threshold="ours",
+            "right answers when syntax is reached", "<=", settings.few, at_syntax.semantics, threshold="ours"
         ),
         Conclusion("syntax at the end", ">=", settings.syntax_at, end.syntax, threshold="ours"),
         Conclusion("most answers right at the end", ">=", settings.most, end.semantics, threshold="ours"),
         Conclusion(
-            "the detector finds syntax, then semantics (1 if so)",
-            "==",
-            1.0,
-            float(in_order),
-            threshold="ours",
+            "the detector finds syntax, then semantics (1: yes)", "==", 1.0, float(in_order), threshold="ours"
         ),
     ]
 
@@ -217,12 +208,12 @@ def _numbers(run: LanguageRun, settings: Settings, groups: dict[str, Group]) -> 
         f"epoch of the completion of {name}": group.stages[0].completion if group.stages else None
         for name, group in groups.items()
     }
-    startup = {f"share of {name} that falls in the start-up": group.startup for name, group in groups.items()}
+    startup = {f"fraction of {name} learned during start-up": group.startup for name, group in groups.items()}
     return {
         "examples": float(len(run.corpus.training)),
         "epoch at which syntax is reached": run.first("syntax", settings.syntax_at),
         f"epoch at which semantics reaches {settings.few}": run.first("semantics", settings.few),
-        "the most frequent answer of each type": run.corpus.most_frequent,
+        "accuracy of the most frequent answer per type": run.corpus.most_frequent,
         **startup,
         **{name: float("nan") if step is None else step for name, step in steps.items()},
     }

@@ -16,58 +16,50 @@ from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 
 SETTING = {
-    "d": 16,
-    "lengths": [129, 513, 1025, 4097],
-    "draws": 100,
-    "tau_0": 0.6,
-    "u": 2.0,
-    "r": 1.0,
+    "d": 16, "lengths": [129, 513, 1025, 4097], "draws": 100, "tau_0": 0.6, "u": 2.0, "r": 1.0,
     "independent_labels": True,
-}
+}  # fmt: skip
 
 
 @claim(
     "P3/proposition-6",
     place="Appendix E, Proposition 6",
-    title="What the noise weights answer is small",
+    title="The answer of the noise weights is small",
     quote="Under the same setting as Lemma 6, we have w.h.p over the randomness of U",
     quick={**SETTING, "lengths": [33, 129, 513, 1025], "draws": 200},
     full={"lengths": [33, 129, 513, 2049, 4097], "draws": 300},
     seconds=0.8,
 )
 def noise_answers_little(settings: Settings, seed: int) -> Finding:
-    """With labels that are fair coins beside the tokens (the setting of Lemma 6), the answer of the noise
-    weights alone is at most a constant times tau_0 |x|^2 sqrt(d log d / L) with high probability.
+    """If the labels are fair coins, independent of the tokens (the setting of Lemma 6), the answer of the
+    noise weights alone is at most a constant times tau_0 |x|^2 sqrt(d log d / L) with high probability.
     """
-    found = answers_over_lengths(settings, seed)
+    answers = answers_over_lengths(settings, seed)
     return Finding(
         hypotheses=(
             Hypothesis(
-                "labels independent of the tokens, as Lemma 6 asks",
-                "==",
-                1.0,
-                float(settings.independent_labels),
+                "labels independent of tokens, as in Lemma 6", "==", 1.0, float(settings.independent_labels)
             ),
         ),
         conclusions=tuple(
             Conclusion.of_trend(
-                f"growth exponent in L of |answer| / bound, {name} parts",
+                f"exponent in L of |answer| / bound, {name} parts",
                 "<=",
                 0.15,
                 settings.lengths,
                 [
                     quantile / _printed_bound(settings, name, L)
-                    for quantile, L in zip(found.sizes[name], settings.lengths, strict=True)
+                    for quantile, L in zip(answers.sizes[name], settings.lengths, strict=True)
                 ],
             )
             for name in "PQ"
         ),
         numbers={
-            f"|answer| / bound with constant 1 at the largest L, {name} parts": found.sizes[name][-1]
+            f"|answer| / bound with constant 1 at the largest L, {name} parts": answers.sizes[name][-1]
             / _printed_bound(settings, name, settings.lengths[-1])
             for name in "PQ"
         },
-        figures=(_figure(settings, found),),
+        figures=(_figure(settings, answers),),
     )
 
 
@@ -75,7 +67,7 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     "P3/equation-21",
     kind="theorem",
     place="Appendix F.2, Equation 21 (Corollaries 6 and 7, Equations 16 and 17, on the training prompts)",
-    title="What the noise weights answer on the prompts of Section 3.1",
+    title="The answer of the noise weights on the prompts of Section 3.1",
     quote="With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~ "
     "1/Poly(d) =: eps_{W,1}",
     quick={**SETTING, "independent_labels": False},
@@ -87,42 +79,43 @@ def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
     """On the prompts of Section 3.1 the answer of the noise weights is at most a constant times eps_(W,1) =
     tau_0 |x|^2 sqrt(d log d / L) for P parts, and likewise eps_(V,1) for Q parts: it falls like L^(-1/2).
     """
-    found = answers_over_lengths(settings, seed)
+    answers = answers_over_lengths(settings, seed)
     return Finding(
         conclusions=tuple(
             Conclusion.of_trend(
-                f"growth exponent in L of |answer|, {name} parts (Corollary {number} allows -1/3 at most)",
+                f"exponent in L of |answer|, {name} parts (Corollary {number} allows -1/3 at most)",
                 "<=",
                 -1 / 3 + 0.05,
                 settings.lengths,
-                found.sizes[name],
+                answers.sizes[name],
                 part=f"{name} parts",
             )
             for name, number in (("P", 6), ("Q", 7))
         ),
         numbers={
-            f"95 % of |answer| at L = {L}, {name} parts": found.sizes[name][i]
+            f"95 % of |answer| at L = {L}, {name} parts": answers.sizes[name][i]
             for i, L in ((0, settings.lengths[0]), (-1, settings.lengths[-1]))
             for name in "PQ"
         },
-        figures=(_figure(settings, found),),
-        remark="Proposition 6 treats the labels as fair coins beside the tokens. In the prompts of Section "
-        "3.1 a token decides its label, the mean of y_i relu(x_i'U x_L) is not 0, and a longer prompt"
-        " does not average it away.",
+        figures=(_figure(settings, answers),),
+        remark="Proposition 6 treats the labels as fair coins, independent of the tokens. In the prompts of "
+        "Section 3.1 a token determines its label. The mean of y_i relu(x_i'U x_L) is not 0, and a longer "
+        "prompt does not average it away.",
     )
 
 
 @dataclass(frozen=True)
 class NoiseAnswers:
-    """The 95 % quantile over noise weights and prompts of |answer|, and of its distance to the mean over
-    contexts, at each L for P and Q parts."""
+    """95 % quantiles over noise weights and prompts of |answer|, and of its distance to the mean over
+    contexts, at each L for P and Q parts.
+    """
 
     sizes: dict[str, list[float]]
     distances: dict[str, list[float]]
 
 
 def answers_over_lengths(settings: Settings, seed: int) -> NoiseAnswers:
-    found = NoiseAnswers({"P": [], "Q": []}, {"P": [], "Q": []})
+    result = NoiseAnswers({"P": [], "Q": []}, {"P": [], "Q": []})
     for L in settings.lengths:
         data = TwoStageData(settings.d, L, u=settings.u, r=settings.r, seed=seed)
         noise = ReluAttention(settings.d, std=settings.tau_0, runs=settings.draws, seed=seed).weights
@@ -131,14 +124,14 @@ def answers_over_lengths(settings: Settings, seed: int) -> NoiseAnswers:
         for name, part, U in (("P", prompts.p, noise.W), ("Q", prompts.q, noise.V)):
             labelled = _fair(part, seed) if settings.independent_labels else part
             answers = attend(labelled, U, torch.ones(1, dtype=torch.float64))
-            found.sizes[name].append(answers.abs().quantile(0.95).item())
-            found.distances[name].append((answers - means[name]).abs().quantile(0.95).item())
-    return found
+            result.sizes[name].append(answers.abs().quantile(0.95).item())
+            result.distances[name].append((answers - means[name]).abs().quantile(0.95).item())
+    return result
 
 
 def mean_answers(data: TwoStageData, W: Tensor, V: Tensor, p: PromptPart, q: PromptPart) -> dict[str, Tensor]:
-    """E y relu(x'U x_L) over a token with its label: (mu/2) w*'W x_L, and -(|b| - |a|)_+ / 4 with a = z'V
-    x_L, b = zeta'V x_L, for prompts of balanced labels.
+    """E y relu(x'U x_L) over a token with its label, for balanced labels: (mu/2) w*'W x_L for P parts, and
+    -(|b| - |a|)_+ / 4 with a = z'V x_L, b = zeta'V x_L for Q parts.
     """
     a, b = (_form(left, V, q.query) for left in (data.z, data.zeta))
     easy = easy_slope(data.d) / 2 * _form(data.w_star, W, p.query)
@@ -146,12 +139,12 @@ def mean_answers(data: TwoStageData, W: Tensor, V: Tensor, p: PromptPart, q: Pro
 
 
 def _form(left: Tensor, U: Tensor, query: Tensor) -> Tensor:
-    """(runs, n): left'U query, for one head."""
+    """Return left'U query (runs, n), for one head."""
     return ((left @ U[:, 0])[:, None] * query).sum(-1)
 
 
 def _fair(part: PromptPart, seed: int) -> PromptPart:
-    """The same tokens with labels that are fair coins; gathered tokens get the sum of theirs."""
+    """Return the same tokens with labels that are fair coins; gathered tokens get the sum of their labels."""
     rng = generator(seed, "fair labels")
     counts = part.labels.abs()
     heads = torch.binomial(counts, torch.full_like(counts, 0.5), generator=rng)
@@ -163,11 +156,11 @@ def _printed_bound(settings: Settings, name: str, L: int) -> float:
     return settings.tau_0 * norm**2 * math.sqrt(settings.d * math.log(settings.d) / L)
 
 
-def _figure(settings: Settings, found: NoiseAnswers) -> Figure:
+def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
     return plot(
-        "What the noise weights answer",
+        "Answers of the noise weights",
         ("L", "95 % quantile of |answer|"),
-        *(Series.of(f"{name} parts", settings.lengths, found.sizes[name]) for name in "PQ"),
+        *(Series.of(f"{name} parts", settings.lengths, answers.sizes[name]) for name in "PQ"),
         Series.of(
             "bound for P parts, constant 1",
             settings.lengths,
@@ -180,7 +173,7 @@ def _figure(settings: Settings, found: NoiseAnswers) -> Figure:
 @claim(
     "P3/proposition-7",
     place="Appendix E, Proposition 7",
-    title="What the signal changes in the noise weights' answer",
+    title="The signal changes the answer of the noise weights little",
     quote="with Proposition 6, we have w.h.p over the randomness of U, for all U ... L^{-1/3}",
     quick={**SETTING, "signal": 1.0, "draws": 40},
     full={"lengths": [33, 129, 513, 2049, 4097], "draws": 200},
@@ -188,9 +181,9 @@ def _figure(settings: Settings, found: NoiseAnswers) -> Figure:
     rests_on=("P3/lemma-6", "P3/proposition-6"),
 )
 def signal_changes_little(settings: Settings, seed: int) -> Finding:
-    """With labels that are fair coins beside the tokens, replacing the activation pattern of the noise
-    weights by that of noise and signal changes the noise weights' answer by at most a constant times |x|^2
-    (K/lambda)^(7/3) tau_0^(-4/3) L^(-1/3), for every signal of norm at most K/lambda.
+    """If the labels are fair coins, independent of the tokens, replacing the activation pattern of the noise
+    weights by that of noise and signal changes the answer of the noise weights by at most a constant times
+    |x|^2 (K/lambda)^(7/3) tau_0^(-4/3) L^(-1/3), for every signal of norm at most K/lambda.
     """
     changes = [_largest_change(settings, L, seed) for L in settings.lengths]
     return Finding(
@@ -199,7 +192,7 @@ def signal_changes_little(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion.of_trend(
-                "growth exponent in L of the change of the answer, P parts, worst of the signals tried",
+                "exponent in L of the change of the answer, P parts, worst signal",
                 "<=",
                 -1 / 3 + 0.05,
                 settings.lengths,
@@ -209,9 +202,9 @@ def signal_changes_little(settings: Settings, seed: int) -> Finding:
         numbers={
             f"change of the answer at L = {L}": c for L, c in zip(settings.lengths, changes, strict=True)
         },
-        remark="Signals of rank one along the coordinate axes were tried, each for and against the labels. "
-        "With fair labels the changes average out like sqrt(d/L), though Lemma 6, which the proof counts "
-        "them by, fails.",
+        remark="We tried signals of rank one along the coordinate axes, each for and against the labels. "
+        "With fair labels the changes average out like sqrt(d/L), although Lemma 6, which the proof uses "
+        "to count them, fails.",
     )
 
 
@@ -236,11 +229,11 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
     "P3/equation-21-repaired",
     repairs="P3/equation-21",
     place="ours",
-    title="What the noise weights answer on the prompts of Section 3.1",
-    derivation="""The tokens of a context are independent given W and x_L, so that the answer is its mean up
-        to Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second vanishes since (x,
-        y) and (-x, -y) have the same law, and E[y x] = mu w*. For Q parts the mean is relu(a)/2 -
-        (relu(a+b) + relu(a-b))/4.""",
+    title="The answer of the noise weights on the prompts of Section 3.1",
+    derivation="""Given W and x_L the tokens of a context are independent, so the answer is its mean up to
+        Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second term vanishes,
+        since (x, y) and (-x, -y) have the same law, and E[y x] = mu w*. For Q parts the mean is relu(a)/2
+        - (relu(a+b) + relu(a-b))/4.""",
     quick={**SETTING, "lengths": [33, 129, 513, 2049], "independent_labels": False},
     sizes=({"d": 16}, {"d": 32}),
     seconds=0.8,
@@ -250,17 +243,13 @@ def answers_have_a_mean(settings: Settings, seed: int) -> Finding:
     - |a|)_+ / 4 with a = z'V x_L, b = zeta'V x_L for Q parts, up to tau_0 |x|^2 sqrt(d log d / L). The first
     is of order tau_0 / sqrt(d), the second at most tau_0 r |x| / 4: neither falls with L.
     """
-    found = answers_over_lengths(settings, seed)
+    answers = answers_over_lengths(settings, seed)
     return Finding(
         conclusions=tuple(
             Conclusion.of_trend(
-                f"growth exponent in L of |answer - mean|, {name} parts",
-                "<=",
-                -0.3,
-                settings.lengths,
-                found.distances[name],
+                f"|answer - mean| over L, {name} parts", "<=", -0.3, settings.lengths, answers.distances[name]
             )
             for name in "PQ"
         ),
-        numbers={f"|answer| at the largest L, {name} parts": found.sizes[name][-1] for name in "PQ"},
+        numbers={f"|answer| at the largest L, {name} parts": answers.sizes[name][-1] for name in "PQ"},
     )

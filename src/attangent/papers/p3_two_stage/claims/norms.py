@@ -26,8 +26,8 @@ ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4,
     seconds=0.5,
 )
 def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
-    """Where the gradient has norm at most K everywhere, its rows have norm at most a constant times
-    K/sqrt(d), and the rows of the signal weights at most a constant times K/(lambda sqrt(d)).
+    """If the gradient has norm at most K everywhere, its rows have norm at most a constant times K/sqrt(d),
+    and the rows of the signal weights at most a constant times K/(lambda sqrt(d)).
     """
     ratios = [row_ratios(settings, d, seed) for d in settings.dimensions]
     names = ("gradient over W", "gradient over V", "signal of W", "signal of V")
@@ -35,7 +35,7 @@ def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=tuple(
             Conclusion.of_trend(
-                f"growth exponent in d of {largest} / {'K' if i < 2 else '(K/lambda)'}, {name}",
+                f"exponent in d of {largest} / {'K' if i < 2 else '(K/lambda)'}, {name}",
                 "<=",
                 0.25,
                 settings.dimensions,
@@ -57,16 +57,14 @@ def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
                 ),
             ),
         ),
-        remark="K is the largest norm seen on the way. Nothing spreads the gradient evenly over its rows: "
-        "with w*, z, zeta along coordinate axes it sits in one or two of them.",
+        remark="K is the largest norm during training. Nothing spreads the gradient evenly over its rows: "
+        "with w*, z, zeta along coordinate axes it is concentrated in one or two of them.",
     )
 
 
 def row_ratios(settings: Settings, d: int, seed: int) -> tuple[float, float, float, float]:
-    """Largest row sqrt(d) over K for the gradients over W and V, and over K/lambda for the signals at the
-    end.
-
-    The largest over runs and steps; lambda = 1/sqrt(log d).
+    """Return largest row sqrt(d) / K for the gradients over W and V, and / (K/lambda) for the signals at the
+    end. The largest values over runs and steps count; lambda = 1/sqrt(log d).
     """
     data = TwoStageData(d, settings.L, frame=settings.frame, seed=seed)
     model = ReluAttention(d, std=settings.std, runs=settings.runs, seed=seed)
@@ -95,18 +93,18 @@ def _largest_row(matrices: Tensor) -> float:
     "P3/proposition-3-repaired",
     repairs="P3/proposition-3",
     place="ours",
-    title="Rows in a frame that is drawn at random",
+    title="Rows in a random frame",
     derivation="""In a random frame row i is r_i'G with r_i uniform on the sphere and independent of G, so
-        that E|r_i'G|^2 = |G|_F^2/d. r -> |r'G| is Lipschitz with the constant |G|_F, hence by concentration
-        on the sphere no row exceeds |G|_F (1 + sqrt(6 log d)) / sqrt(d) but with probability of order d^-2;
-        decay sums such rows to K/lambda times the same.""",
+        E|r_i'G|^2 = |G|_F^2/d. r -> |r'G| is Lipschitz with the constant |G|_F. By concentration on the
+        sphere no row exceeds |G|_F (1 + sqrt(6 log d)) / sqrt(d), except with probability of order d^-2.
+        Decay sums such rows to K/lambda times the same.""",
     quick={**ROWS, "frame": "random"},
     sizes=({"dimensions": [16]}, {"dimensions": [64]}),
     seconds=0.4,
 )
 def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
-    """In an orthonormal frame drawn at random apart from the data, the rows of a gradient of norm at most K
-    have norm at most a constant times K sqrt(log d / d) with high probability; without that only K.
+    """In an orthonormal frame drawn at random, independent of the data, the rows of a gradient of norm at
+    most K have norm at most a constant times K sqrt(log d / d) with high probability; otherwise only K.
     """
     (d,) = settings.dimensions
     ratios = row_ratios(settings, d, seed)
@@ -128,22 +126,15 @@ def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
     quote="we have that signal weight norm satisfies ... ||W_t||_F <~ K / lambda",
     rests_on=("P3/proposition-1",),
     quick={
-        "d": 16,
-        "L": 33,
-        "N": 64,
-        "std": 0.5,
-        "rate": 10.0,
-        "steps": 120,
-        "weight_decay": 2e-3,
-        "runs": 4,
+        "d": 16, "L": 33, "N": 64, "std": 0.5, "rate": 10.0, "steps": 120, "weight_decay": 2e-3, "runs": 4,
         "gradient_factor": 1.0,
     },
     full={"steps": 3000, "runs": 20},
     seconds=0.6,
-)
+)  # fmt: skip
 def signal_norm_bound(settings: Settings, seed: int) -> Finding:
-    """Where all gradients have norm at most K and 0 < eta lambda < 1, the signal weights never exceed
-    K/lambda, W and V each with its own K.
+    """If all gradients have norm at most K and 0 < eta lambda < 1, the signal weights never exceed K/lambda,
+    W and V each with their own K.
     """
     data = TwoStageData(settings.d, settings.L, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, runs=settings.runs, seed=seed)
@@ -184,11 +175,11 @@ def signal_norm_bound(settings: Settings, seed: int) -> Finding:
 
 
 class _GradientNorms:
-    """The norms of the gradients over W, V and both, at every step."""
+    """Records the norms of the gradients over W, V and both at every step."""
 
     def __init__(self) -> None:
         self.norms: list[Tensor] = []
 
     def __call__(self, step: int, rate: float, gradient: ReluWeights, xi: ReluWeights) -> None:
-        W, V = (part.flatten(-3).norm(dim=-1) for part in gradient[:2])
+        W, V = (tensor.flatten(-3).norm(dim=-1) for tensor in gradient[:2])
         self.norms.append(torch.stack((W, V, (W**2 + V**2).sqrt())))

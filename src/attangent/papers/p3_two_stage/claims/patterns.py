@@ -23,17 +23,13 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
     quote="we have that, w.h.p over the randomness of U and Y, for all U ... K^{4/3} lambda^{-4/3} "
     "tau_0^{-4/3} L^{2/3}",
     quick={
-        "d": 16,
-        "lengths": [65, 257, 1025, 4097],
-        "prompts": 20,
-        "tau_0": 1.0,
-        "signal": 1.0,
+        "d": 16, "lengths": [65, 257, 1025, 4097], "prompts": 20, "tau_0": 1.0, "signal": 1.0,
         "dimensions": [8, 12, 16, 24],
     },
     full={"d": 32, "lengths": [65, 257, 1025, 4097, 16385], "prompts": 40},
     seconds=0.4,
     rests_on=("P3/proposition-4", "P3/assumption-2"),
-)
+)  # fmt: skip
 def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
     """With high probability over noise weights of standard deviation tau_0, every signal of norm at most
     K/lambda changes at most a constant times (K / (lambda tau_0))^(4/3) L^(2/3) of the L signs of a prompt.
@@ -50,16 +46,16 @@ def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
             for name, counts in flips.items()
         },
         figures=(_flips_figure(settings.lengths, flips, bound),),
-        remark="The lemma is taken from networks with L independent neurons. Here the scores of a prompt are"
-        " X'(U x_L), L projections of one vector in R^d: turning it by a fixed angle changes a fixed "
-        "share of the signs, about K L / (pi lambda tau_0 sqrt(d)), however long the prompt. For the "
-        "P parts that exceeds the bound only where L is well above d^1.5. A hard part shows three "
-        "different tokens: a sign changes for a third of the prompt or not at all.",
+        remark="The lemma is taken from networks with L independent neurons. Here the scores of a prompt "
+        "are X'(U x_L), L projections of one vector in R^d. Turning it by a fixed angle changes a fixed "
+        "fraction of the signs, about K / (pi lambda tau_0 sqrt(d)), for prompts of any length. For the P "
+        "parts that exceeds the bound only if L is well above d^1.5. A hard part shows three different "
+        "tokens: a sign changes for a third of the prompt or not at all.",
     )
 
 
 def _flips_by_length(settings: Settings, seed: int) -> dict[str, list[float]]:
-    """How many signs change at each length, mean over prompts, for the P and the Q parts."""
+    """Return how many signs change at each length, mean over prompts, for the P and the Q parts."""
     flips: dict[str, list[float]] = {"P": [], "Q": []}
     for L in settings.lengths:
         for name, (part, U) in parts_and_noise(settings, settings.d, L, seed).items():
@@ -69,7 +65,7 @@ def _flips_by_length(settings: Settings, seed: int) -> dict[str, list[float]]:
 
 def _length_trend(lengths: list[int], name: str, counts: list[float]) -> Conclusion:
     return Conclusion.of_trend(
-        f"growth exponent in L of the signs changed, {name} parts",
+        f"exponent in L of the signs changed, {name} parts",
         "<=",
         2 / 3 + 0.05,
         lengths,
@@ -80,7 +76,7 @@ def _length_trend(lengths: list[int], name: str, counts: list[float]) -> Conclus
 
 def _dimension_trend(settings: Settings, seed: int) -> Conclusion:
     return Conclusion.of_trend(
-        "P parts at L = d^1.5: growth exponent in d of signs changed / bound",
+        "P parts at L = d^1.5: exponent in d of signs changed / bound",
         "<=",
         0.1,
         settings.dimensions,
@@ -99,7 +95,7 @@ def _flips_figure(lengths: list[int], flips: dict[str, list[float]], bound: list
 
 
 def parts_and_noise(settings: Settings, d: int, L: int, seed: int) -> dict[str, tuple[PromptPart, Tensor]]:
-    """The P and Q parts of some prompts, each prompt a run of its own with noise weights of its own."""
+    """Return the P and Q parts of prompts; each prompt is a separate run with its own noise weights."""
     prompts = TwoStageData(d, L, seed=seed).sample(settings.prompts, seed=seed)
     noise = ReluAttention(d, std=settings.tau_0, runs=settings.prompts, seed=seed).weights
     return {"P": (_single(prompts.p), noise.W), "Q": (_single(prompts.q), noise.V)}
@@ -110,36 +106,36 @@ def _bound(settings: Settings, L: int) -> float:
 
 
 def _at_power(settings: Settings, d: int, power: float, seed: int) -> float:
-    """Signs of P parts changed / bound at L = d^power."""
+    """Return signs of P parts changed / bound at L = d^power."""
     L = round(d**power) + 1
     part, U = parts_and_noise(settings, d, L, seed)["P"]
     return max(flips_by_turning(part, U, settings.signal).mean().item(), 1e-9) / _bound(settings, L)
 
 
 def _single(part: PromptPart) -> PromptPart:
-    """Every prompt as a run of its own, with noise weights of its own."""
+    """Return every prompt as a separate run."""
     return PromptPart(
         part.context[:, None], part.labels[:, None], part.query[:, None], part.shown[:, None], part.L
     )
 
 
 def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
-    """How many of the L - 1 signs change when a rank-one signal of this norm turns U x_L sideways.
+    """Return how many of the L - 1 signs change when a rank-one signal of this norm turns U x_L sideways.
 
-    The signal is norm s x_L'/|x_L| with s orthogonal to U x_L; of the 2d directions s and -s along the axes
-    the one that changes most counts.
+    The signal is norm s x_L'/|x_L| with s orthogonal to U x_L. Among the 2d directions s and -s along the
+    axes, the one with the most changes counts.
     """
     query = part.query[:, 0]
-    looked_for = (noise[:, 0] @ query[..., None])[..., 0]
+    target = (noise[:, 0] @ query[..., None])[..., 0]
     before = scores(part, noise)[:, 0, 0] > 0
     counts = part.labels[:, 0].abs()
     most = torch.zeros(len(query), dtype=torch.float64)
     for axis in torch.eye(query.shape[-1], dtype=torch.float64):
-        along = (looked_for @ axis / looked_for.square().sum(-1))[:, None] * looked_for
+        along = (target @ axis / target.square().sum(-1))[:, None] * target
         side = axis - along
         side = side / side.norm(dim=-1, keepdim=True) * query.norm(dim=-1, keepdim=True)
         for sign in (1, -1):
-            turned = looked_for + sign * norm * side
+            turned = target + sign * norm * side
             after = (part.context[:, 0] @ turned[..., None])[..., 0] > 0
             most = torch.maximum(most, ((before != after) * counts).sum(-1))
     return most
@@ -148,24 +144,20 @@ def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
 @claim(
     "P3/lemma-7",
     place="Appendix E, Lemma 7, Equation 15 (with Corollaries 4 and 5)",
-    title="Activation patterns stay in the second stage",
+    title="Activation patterns are preserved in the second stage",
     quote="Since eta_2 << eta_1, ... This implies that additional noise in the second stage is small.",
     quick={
-        **ASSUMED,
-        "u": 0.4,
-        "r": 0.04,
-        "dimensions": [16, 32, 64, 128],
-        "prompts": 4,
+        **ASSUMED, "u": 0.4, "r": 0.04, "dimensions": [16, 32, 64, 128], "prompts": 4,
         "length_of_stage": 1.0,
     },
     full={"dimensions": [16, 32, 64, 128, 192], "prompts": 4},
     seconds=0.5,
     rests_on=("P3/lemma-6", "P3/proposition-5"),
-)
+)  # fmt: skip
 def patterns_stay(settings: Settings, seed: int) -> Finding:
     """Over the t_2 steps of the second stage at most a constant times L sqrt(eta_2/eta_1) + sqrt(L log d) of
-    the L signs of the noise weights' scores change (Equation 15; Lemma 7 adds what the signal changes by
-    Lemma 6).
+    the L signs of the noise weights' scores change (Equation 15). Lemma 7 adds the changes by the signal from
+    Lemma 6.
     """
     changed = [changed_share(settings, d, seed) for d in settings.dimensions]
     bounds = [_share_bound(settings, d) for d in settings.dimensions]
@@ -174,12 +166,12 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
         hypotheses=(
             *assumption_1(settings),
             Hypothesis(
-                "eta_2 / eta_1 at the least d", "<=", 0.1, rate_ratio(settings, settings.dimensions[0])
+                "eta_2 / eta_1 at the smallest d", "<=", 0.1, rate_ratio(settings, settings.dimensions[0])
             ),
         ),
         conclusions=(
             Conclusion.of_trend(
-                "growth exponent in d of the share of signs changed / bound",
+                "exponent in d of the fraction of signs changed / bound",
                 "<=",
                 0.1,
                 settings.dimensions,
@@ -189,17 +181,17 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
         numbers={
             "share of signs changed at the largest d": changed[-1],
             "bound with constant 1 at the largest d": bounds[-1],
-            "share of W_(t1) left after stage 2 at the largest d, log10": log_kept(settings, last)
+            "log10 of the fraction of W_(t1) left after stage 2 at the largest d": log_kept(settings, last)
             / math.log(10),
         },
-        remark="The noise that stage 2 adds is small beside tau_0, but the noise of stage 1 has decayed by "
-        "exp(-log^2(1/eps)/eps^2) in the meantime: what is left is fresh noise, and half of the signs"
-        " change. The proof keeps the variance of the whole at tau_0^2.",
+        remark="The noise that stage 2 adds is small compared with tau_0, but the noise of stage 1 has "
+        "decayed by exp(-log^2(1/eps)/eps^2) in the meantime. Only fresh noise is left, and half of the "
+        "signs change. The proof keeps the total variance at tau_0^2.",
     )
 
 
 def rate_ratio(settings: Settings, d: int) -> float:
-    """eta_2 / eta_1 = lambda^2 eps_(V,1)^2 r."""
+    """Return eta_2 / eta_1 = lambda^2 eps_(V,1)^2 r."""
     scale = Assumption1.of(settings, d)
     return scale.weight_decay**2 * scale.epsilon(scale.hard) ** 2 * scale.r
 
@@ -209,7 +201,9 @@ def _share_bound(settings: Settings, d: int) -> float:
 
 
 def log_kept(settings: Settings, d: int) -> float:
-    """log (1 - eta_2 lambda)^(t_2) for `length_of_stage` times t_2 = log^2(1/eps) / (eta_2 lambda eps^2)."""
+    """Return log (1 - eta_2 lambda)^(t_2) for `length_of_stage` times t_2 = log^2(1/eps) / (eta_2 lambda
+    eps^2).
+    """
     scale = Assumption1.of(settings, d)
     eps = scale.epsilon(scale.hard)
     step = settings.rate * rate_ratio(settings, d) * scale.weight_decay
@@ -217,19 +211,19 @@ def log_kept(settings: Settings, d: int) -> float:
 
 
 def added_variance(settings: Settings, d: int) -> float:
-    """What stage 2 adds to the variance of a noise weight: eta_2^2 tau_xi^2 (1 - k^(2t)) / (1 - k^2)."""
+    """Return the variance that stage 2 adds to a noise weight: eta_2^2 tau_xi^2 (1 - k^(2t)) / (1 - k^2)."""
     scale = Assumption1.of(settings, d)
     second = settings.rate * rate_ratio(settings, d)
-    kept = 1 - second * scale.weight_decay
+    second_shrink = 1 - second * scale.weight_decay
     shrink = 1 - settings.rate * scale.weight_decay
     xi = scale.init_std**2 * (1 - shrink**2) / settings.rate**2
-    return second**2 * xi * -math.expm1(2 * log_kept(settings, d)) / (1 - kept**2)
+    return second**2 * xi * -math.expm1(2 * log_kept(settings, d)) / (1 - second_shrink**2)
 
 
 def changed_share(settings: Settings, d: int, seed: int) -> float:
-    """The share of signs of P tokens' scores that differ between t_1 and the end of stage 2.
+    """Return the fraction of signs of P tokens' scores that differ between t_1 and the end of stage 2.
 
-    U x_L at t_1 is Gaussian, and by Proposition 5 at the end it is what is left of it and fresh noise.
+    U x_L at t_1 is Gaussian. By Proposition 5, at the end it is the rest of that vector plus fresh noise.
     """
     scale = Assumption1.of(settings, d)
     rng = generator(seed, f"lemma 7, d = {d}")
@@ -248,15 +242,15 @@ def changed_share(settings: Settings, d: int, seed: int) -> float:
     place="ours",
     title="Signs that a signal can change",
     derivation="""The sign of s_i + t_i differs from that of s_i only if |s_i| <= |t_i|, and |x_i'S x_L| <=
-        |S||x_i||x_L|. x_i'U x_L is normal with the standard deviation tau_0 |x_i||x_L|, and P(|N(0,1)| <=
-        a) <= sqrt(2/pi) a. No independence of the scores is needed for a mean.""",
+        |S||x_i||x_L|. x_i'U x_L is normal with standard deviation tau_0 |x_i||x_L|, and P(|N(0,1)| <= a)
+        <= sqrt(2/pi) a. A mean needs no independence of the scores.""",
     quick={"d": 16, "L": 257, "prompts": 200, "tau_0": 1.0, "signal": 0.3},
     sizes=({"L": 257}, {"L": 1025}),
     seconds=0.5,
 )
 def signs_within_reach(settings: Settings, seed: int) -> Finding:
-    """Every signal of norm at most S changes only signs of tokens with |x_i'U x_L| <= S |x_i||x_L|, U being
-    the noise weights; their expected number is at most sqrt(2/pi) (S/tau_0) L.
+    """Every signal of norm at most S changes only signs of tokens with |x_i'U x_L| <= S |x_i||x_L|, where U
+    are the noise weights. Their expected number is at most sqrt(2/pi) (S/tau_0) L.
     """
     lines = []
     for name, (part, U) in parts_and_noise(settings, settings.d, settings.L, seed).items():
@@ -268,13 +262,10 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
         mean = math.sqrt(2 / math.pi) * settings.signal / settings.tau_0 * settings.L
         lines += [
             Conclusion(
-                f"most signs changed beyond those in reach, {name} parts",
-                "<=",
-                0.0,
-                (flips - reach).max().item(),
+                f"most changed signs out of reach, {name} parts", "<=", 0.0, (flips - reach).max().item()
             ),
             Conclusion(
-                f"tokens in reach less three errors / bound on the mean, {name} parts",
+                f"(mean number in reach - 3 standard errors) / bound, {name} parts",
                 "<=",
                 1.0,
                 (reach.mean().item() - 3 * error) / mean,
@@ -289,17 +280,17 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
     place="ours",
     title="Signs over the second stage",
     derivation="""By Proposition 5 a score is k a + b with independent normal a, b of standard deviations
-        tau_0 |x||x_L| and s |x||x_L|; two normal variables of correlation rho differ in sign with
-        probability arccos(rho)/pi. s^2 <= 2 tau_0^2 eta_2/eta_1, so that tan(arccos rho) = s/(k tau_0) <=
-        e^(t eta_2 lambda) sqrt(2 eta_2/eta_1) up to rounding of k.""",
+        tau_0 |x||x_L| and s |x||x_L|. Two normal variables of correlation rho differ in sign with
+        probability arccos(rho)/pi. s^2 <= 2 tau_0^2 eta_2/eta_1, so tan(arccos rho) = s/(k tau_0) <= e^(t
+        eta_2 lambda) sqrt(2 eta_2/eta_1) up to rounding of k.""",
     quick={**ASSUMED, "u": 0.4, "r": 0.04, "prompts": 60, "d": 16},
     sizes=({"d": 16}, {"d": 32}),
     seconds=0.5,
 )
 def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
-    """After t steps of stage 2 the expected share of signs that have changed is arccos(rho)/pi with rho = k
-    tau_0 / sqrt(k^2 tau_0^2 + s^2), where k = (1 - eta_2 lambda)^t and s^2 is the variance that stage 2 adds.
-    It is of order sqrt(eta_2/eta_1) for t <= 1/(eta_2 lambda), and 1/2 after the theorem's t_2.
+    """After t steps of stage 2 the expected fraction of changed signs is arccos(rho)/pi with rho = k tau_0 /
+    sqrt(k^2 tau_0^2 + s^2), where k = (1 - eta_2 lambda)^t and s^2 is the variance that stage 2 adds. It is
+    of order sqrt(eta_2/eta_1) for t <= 1/(eta_2 lambda), and 1/2 after the t_2 of the theorem.
     """
     d = settings.d
     scale = Assumption1.of(settings, d)
@@ -309,18 +300,15 @@ def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
     for name, length in (("1/(eta_2 lambda) steps", one_decay), ("t_2 steps", 1.0)):
         sized = settings | {"length_of_stage": length}
         expected = _share(math.exp(log_kept(sized, d)) * scale.init_std, math.sqrt(added_variance(sized, d)))
-        found = changed_share(sized, d, seed)
-        spread = 4 * 0.5 / math.sqrt(settings.prompts)  # one vector turns the signs of a whole prompt
+        share = changed_share(sized, d, seed)
+        spread = 4 * 0.5 / math.sqrt(settings.prompts)  # one vector turns all signs of a prompt
         lines.append(
             Conclusion(
-                f"distance of the share to arccos(rho)/pi after {name}",
-                "<=",
-                min(spread, expected),
-                abs(found - expected),
+                f"distance to arccos(rho)/pi after {name}", "<=", min(spread, expected), abs(share - expected)
             )
         )
     return Finding(conclusions=tuple(lines))
 
 
-def _share(kept: float, added: float) -> float:
-    return math.atan2(added, kept) / math.pi
+def _share(remaining: float, added: float) -> float:
+    return math.atan2(added, remaining) / math.pi

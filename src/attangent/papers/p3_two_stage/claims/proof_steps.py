@@ -54,8 +54,8 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
                 "largest |x_i2| / (u + r)", "<=", 1.0, hard / (settings.u + settings.r), part="Q tokens"
             ),
         ),
-        remark="A P token is gamma_0 w* + e with e ~ N(0, I/d): its norm is near 1 and has nothing to do "
-        "with u = |z|.",
+        remark="A P token is gamma_0 w* + e with e ~ N(0, I/d): its norm is near 1 and does not depend on u "
+        "= |z|.",
     )
 
 
@@ -78,25 +78,22 @@ def active_tokens(settings: Settings, seed: int) -> Finding:
     lengths = [Assumption1.of(settings, d).L for d in settings.dimensions]
     counts = [share * L for share, L in zip(shares, lengths, strict=True)]
     roots = [math.sqrt(math.log(d)) for d in settings.dimensions]
+    ratios = [count / root for count, root in zip(counts, roots, strict=True)]
     return Finding(
         hypotheses=assumption_1(settings),
         conclusions=(
             Conclusion.of_trend(
-                "growth exponent in d of (active tokens) / sqrt(log d), mean of prompts",
-                "<=",
-                0.1,
-                settings.dimensions,
-                [count / root for count, root in zip(counts, roots, strict=True)],
+                "exponent in d of (active tokens) / sqrt(log d)", "<=", 0.1, settings.dimensions, ratios
             ),
         ),
-        numbers={"share of active tokens at the largest d": shares[-1], "sqrt(log d)": roots[-1]},
-        remark="Hoeffding's inequality bounds the distance of a sum to its mean; the step takes the mean of "
-        "these L Bernoulli variables, L/2, for 0.",
+        numbers={"fraction of active tokens at the largest d": shares[-1], "sqrt(log d)": roots[-1]},
+        remark="Hoeffding's inequality bounds the distance of a sum to its mean. The proof takes 0 for the "
+        "mean of these L Bernoulli variables, which is L/2.",
     )
 
 
 def active_counts(settings: Settings, d: int, seed: int) -> Tensor:
-    """(runs, prompts): the share of P tokens whose score under the noise weights is positive."""
+    """Return the fraction of P tokens whose score under the noise weights is positive (runs, prompts)."""
     prompts, W = _noise_and_prompts(settings, d, seed)
     return (scores(prompts.p, W)[:, :, 0] > 0).double().mean(-1)
 
@@ -120,44 +117,34 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
 )
 def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
     """With W* = d log(1/eps) w* w*' and the activation pattern of the noise weights, (23) the answer is at
-    most a constant times sqrt(d) log(d) eps_W / L, which goes to 0, and the loss K1(W*) at most eps_(W,1) +
+    most a constant times sqrt(d) log(d) eps_W / L, which tends to 0. The loss K1(W*) is at most eps_(W,1) +
     sqrt(d) log(d) eps_W / L, up to constants.
     """
-    found = [optimum(settings, d, seed) for d in settings.dimensions]
+    optima = [optimum(settings, d, seed) for d in settings.dimensions]
+    answers = [answer for answer, _, _ in optima]
+    losses = [loss / eps for _, loss, eps in optima]
     d = settings.dimensions
     return Finding(
         hypotheses=assumption_1(settings),
         conclusions=(
             Conclusion.of_trend(
-                "(23) growth exponent in d of the answer at W*, mean of prompts",
-                "<=",
-                0.0,
-                d,
-                [answer for answer, _, _ in found],
-                part="answer",
+                "(23) exponent in d of the mean answer at W*", "<=", 0.0, d, answers, part="answer"
             ),
-            Conclusion.of_trend(
-                "growth exponent in d of K1(W*) / eps_(W,1)",
-                "<=",
-                0.1,
-                d,
-                [loss / eps for _, loss, eps in found],
-                part="loss",
-            ),
+            Conclusion.of_trend("exponent in d of K1(W*) / eps_(W,1)", "<=", 0.1, d, losses, part="loss"),
         ),
         numbers={
-            "answer at W*, largest d": found[-1][0],
-            "K1(W*), largest d": found[-1][1],
-            "eps_(W,1), largest d": found[-1][2],
+            "answer at W*, largest d": optima[-1][0],
+            "K1(W*), largest d": optima[-1][1],
+            "eps_(W,1), largest d": optima[-1][2],
         },
-        remark="The answer to be right has to grow, and it does, like log(1/eps): (23) multiplies a score by "
-        "a count of active tokens that is wrong by the factor L. An answer near 0 would have the loss log 2, "
-        "which the next line drops; the loss at W* is small nevertheless.",
+        remark="To be right the answer has to grow, and it does, like log(1/eps). (23) multiplies a score "
+        "by a count of active tokens that is wrong by the factor L. An answer near 0 would have the loss "
+        "log 2, which the next line drops; the loss at W* is small nevertheless.",
     )
 
 
 def optimum(settings: Settings, d: int, seed: int) -> tuple[float, float, float]:
-    """The mean answer y_L N_(W~)(W*), its mean loss, and eps_(W,1)."""
+    """Return the mean answer y_L N_(W~)(W*), its mean loss, and eps_(W,1)."""
     scale = Assumption1.of(settings, d)
     eps = scale.epsilon(scale.easy)
     prompts, W = _noise_and_prompts(settings, d, seed)
@@ -169,7 +156,7 @@ def optimum(settings: Settings, d: int, seed: int) -> tuple[float, float, float]
 
 
 def expected_optimum(d: int, eps: float) -> float:
-    """d log(1/eps) mu^2 / 2, the mean answer at W* in long prompts."""
+    """Return d log(1/eps) mu^2 / 2, the mean answer at W* in long prompts."""
     return d * math.log(1 / eps) * easy_slope(d) ** 2 / 2
 
 
@@ -177,7 +164,7 @@ def expected_optimum(d: int, eps: float) -> float:
     "P3/definition-5",
     kind="theorem",
     place="Appendix G.1, Definition 5 and the bound on |H_1| after it",
-    title="How many tokens tell z - zeta, z and z + zeta apart",
+    title="The number of tokens that tell z - zeta, z and z + zeta apart",
     quote="with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L log "
     "d)",
     quick={"lengths": [1025, 4097, 16385, 65537], "u": 1.0, "r": 0.2, "draws": 4000, "constant": 2.0},
@@ -185,8 +172,8 @@ def expected_optimum(d: int, eps: float) -> float:
     seconds=0.2,
 )
 def telling_tokens(settings: Settings, seed: int) -> Finding:
-    """The number of tokens with x_i'V(z - zeta) >= 0, x_i'V z >= 0 and x_i'V(z + zeta) < 0 has the mean r L /
-    (2 pi u) and, with probability 1 - 1/d, is within a constant times sqrt(L log d) of it.
+    """The number of tokens with x_i'V(z - zeta) >= 0, x_i'V z >= 0 and x_i'V(z + zeta) < 0 has mean r L / (2
+    pi u) and, with probability 1 - 1/d, is within a constant times sqrt(L log d) of it.
     """
     shares = {L: telling_shares(settings, L, seed) for L in settings.lengths}
     mean = settings.r / (2 * math.pi * settings.u)
@@ -206,7 +193,7 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
                 part="mean",
             ),
             Conclusion.of_trend(
-                "growth exponent in d = sqrt(L) of d P(outside), which is at most 1",
+                "exponent in d = sqrt(L) of d P(outside); d P(outside) <= 1",
                 "<=",
                 0.25,
                 [math.sqrt(L) for L in settings.lengths],
@@ -215,13 +202,13 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={f"P(outside) at L = {L}": share for L, share in zip(settings.lengths, off, strict=True)},
-        remark="X_2 has three different columns and one V serves them all: the number is 0 in most draws and "
-        "at least a quarter of the prompt in the others. Its mean is right; it does not concentrate.",
+        remark="X_2 has three different columns, and one V serves them all. The number is 0 in most draws "
+        "and at least a quarter of the prompt in the others. Its mean is right; it does not concentrate.",
     )
 
 
 def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
-    """(draws,): |H_1| / L in the plane of z and zeta."""
+    """Return |H_1| / L in the plane of z and zeta (draws,)."""
     data = TwoStageData(2, L, u=settings.u, r=settings.r)
     counts = data.sample_q(1, runs=settings.draws, seed=seed).counts[:, 0]
     V = ReluAttention(2, std=1.0, runs=settings.draws, seed=seed).weights.V[:, 0]
@@ -245,6 +232,7 @@ def signal_dominates(settings: Settings, seed: int) -> Finding:
     the noise weights at t_1.
     """
     ratios = [signal_over_noise(settings, d, seed) for d in settings.dimensions]
+    of_W = [ratio[0] for ratio in ratios]
     least = settings.dimensions[0]
     return Finding(
         hypotheses=(
@@ -259,11 +247,11 @@ def signal_dominates(settings: Settings, seed: int) -> Finding:
                 for i, name in enumerate("WV")
             ),
             Conclusion.of_trend(
-                "growth exponent in d of |signal| / |noise| of W",
+                "exponent in d of |signal| / |noise| of W",
                 ">=",
                 0.0,
                 settings.dimensions,
-                [ratio[0] for ratio in ratios],
+                of_W,
                 claimed=False,
             ),
         ),
@@ -271,13 +259,13 @@ def signal_dominates(settings: Settings, seed: int) -> Finding:
             f"|signal| / |noise| of W, d = {d}": r[0]
             for d, r in zip(settings.dimensions, ratios, strict=True)
         },
-        remark="Measured with tau_xi = 0: the noise weights then are what decay leaves of the start, a norm "
-        "of tau_0 d / e at t_1, beside a signal of order sqrt(log d)/d.",
+        remark="Measured with tau_xi = 0. The noise weights are then what decay leaves of the start, with a "
+        "norm of tau_0 d / e at t_1, while the signal is of order sqrt(log d)/d.",
     )
 
 
 def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, float]:
-    """|signal| / |noise| of W and V at t_1 without fresh noise, least of runs."""
+    """Return |signal| / |noise| of W and V at t_1 without fresh noise, smallest over runs."""
     scale = Assumption1.of(settings, d)
     model = ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed)
     config = NoisySGD(
@@ -302,7 +290,7 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
     repairs="P3/assumption-2",
     place="ours",
     title="Norms of the tokens",
-    derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1 and |e| is Lipschitz in sqrt(d) e with
+    derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1, and |e| is Lipschitz in sqrt(d) e with
         the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",
     quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 200},
     sizes=({"d": 16}, {"d": 64}),
@@ -322,9 +310,9 @@ def norms_with_high_probability(settings: Settings, seed: int) -> Finding:
 
 
 def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Conclusion:
-    """How many prompts exceed a bound that holds with high probability, against how many may."""
+    """Compare how many prompts exceed a bound that holds with high probability with how many may."""
     share = (values > bound).double().mean().item()
-    return Conclusion(f"share of prompts {which}", "<=", allowed, share)
+    return Conclusion(f"fraction of prompts {which}", "<=", allowed, share)
 
 
 @claim(
@@ -332,7 +320,7 @@ def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Co
     repairs="P3/activation-count",
     place="ours",
     title="How many tokens are active",
-    derivation="""Given W and x_L the tokens are independent and x and -x have the same law, so that each is
+    derivation="""Given W and x_L the tokens are independent, and x and -x have the same law, so each is
         active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
     quick={**COUNTED, "prompts": 30},
     sizes=({"d": 8}, {"d": 24}),
@@ -341,12 +329,12 @@ def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Co
 def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     """With probability 1 - 1/d the number of active P tokens is L/2 up to sqrt(L log(2d)/2)."""
     L = Assumption1.of(settings, settings.d).L
-    strayed = (active_counts(settings, settings.d, seed) - 0.5).abs() * (L - 1)
+    distance = (active_counts(settings, settings.d, seed) - 0.5).abs() * (L - 1)
     allowed = math.sqrt(L * math.log(2 * settings.d) / 2)
-    error = 3 * math.sqrt(1 / settings.d / strayed.numel())
+    error = 3 * math.sqrt(1 / settings.d / distance.numel())
     return Finding(
-        conclusions=(_share_above("outside", strayed, allowed, 1 / settings.d + error),),
-        numbers={"largest distance to L/2 / allowed": strayed.max().item() / allowed},
+        conclusions=(_share_above("outside", distance, allowed, 1 / settings.d + error),),
+        numbers={"largest distance to L/2 / allowed": distance.max().item() / allowed},
     )
 
 
@@ -355,7 +343,7 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     repairs="P3/equation-23",
     place="ours",
     title="The answer at the optimum W*",
-    derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), hence the mean over
+    derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), so the mean over
         contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu.""",
     quick={**COUNTED, "prompts": 60},
     sizes=({"d": 16}, {"d": 32}),
@@ -369,7 +357,7 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     expected = expected_optimum(settings.d, eps)
     return Finding(
         conclusions=(
-            Conclusion("distance of the answer / expected to 1", "<=", 0.15, abs(answer / expected - 1)),
+            Conclusion("|answer / expected - 1|", "<=", 0.15, abs(answer / expected - 1)),
             Conclusion("K1(W*) / eps", "<=", 1.0, loss / eps),
         ),
         numbers={"answer": answer, "expected": expected},
@@ -380,17 +368,17 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     "P3/definition-5-repaired",
     repairs="P3/definition-5",
     place="ours",
-    title="How many tokens tell z - zeta, z and z + zeta apart",
+    title="The number of tokens that tell z - zeta, z and z + zeta apart",
     derivation="""For one token v = V'x is a normal vector whose direction in the plane of z and zeta is
-        uniform, and the three conditions leave an arc of the angle between z and z + zeta, atan(r/u). A
-        prompt has three different tokens at most, and the union bound gives the second part.""",
+        uniform. The three conditions leave an arc of the angle between z and z + zeta, atan(r/u). A
+        prompt has at most three different tokens, and the union bound gives the second part.""",
     quick={"u": 1.0, "r": 0.2, "draws": 40_000, "L": 1025},
     sizes=({"r": 0.2}, {"r": 0.05}),
     seconds=0.3,
 )
 def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
-    """The mean of |H_1| is between 1 and 1 + r/u off L atan(r/u)/(2 pi) by its prototypes' angles, and H_1 is
-    empty but with probability at most 3 atan(r/u)/(2 pi): it does not concentrate.
+    """The mean of |H_1| is L atan(r/u)/(2 pi), and H_1 is empty except with probability at most 3
+    atan(r/u)/(2 pi): it does not concentrate.
     """
     shares = telling_shares(settings, settings.L, seed)
     arc = math.atan(settings.r / settings.u) / (2 * math.pi)
@@ -399,14 +387,14 @@ def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion(
-                "distance of the mean share to atan(r/u)/(2 pi), standard errors",
+                "distance of the mean of |H_1| / L to atan(r/u)/(2 pi), standard errors",
                 "<=",
                 4.0,
                 abs(shares.mean().item() - arc) / errors,
             ),
             Conclusion("P(H_1 is not empty) / (3 atan(r/u)/(2 pi))", "<=", 1.0, nonempty / (3 * arc)),
         ),
-        numbers={"P(H_1 is not empty)": nonempty, "least share where it is not": _least(shares)},
+        numbers={"P(H_1 is not empty)": nonempty, "smallest |H_1| / L if it is not empty": _least(shares)},
     )
 
 
@@ -418,15 +406,15 @@ def _least(shares: torch.Tensor) -> float:
     "P3/signal-dominates-noise-repaired",
     repairs="P3/signal-dominates-noise",
     place="ours",
-    title="From which tau_0 on the signal of W dominates",
-    derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise e^-1
-        |W_0|, and |W_0| is tau_0 d but for a factor near 1: the ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",
+    title="For which tau_0 the signal of W dominates",
+    derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise is e^-1
+        |W_0|, and |W_0| is tau_0 d up to a factor near 1. The ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",
     quick={**ASSUMED, "power": 1.0, "N": 64, "runs": 2, "d": 16},
     sizes=({"d": 16}, {"d": 48}),
     seconds=0.2,
 )
 def signal_dominates_small_start(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1 for lambda and without fresh noise the signal of W exceeds the noise at t_1 where
+    """Under Assumption 1 for lambda and without fresh noise, the signal of W exceeds the noise at t_1 if
     tau_0 is at most mu^2/(8 lambda d), of order sqrt(log d)/d^2.
     """
     d = settings.d

@@ -1,4 +1,9 @@
-"""Figures 1, 6 and 8: what large and small singular values of trained attention hold."""
+"""Figures 1, 6 and 8: what large and small singular values of trained attention hold.
+
+The paper keeps the largest values of a late checkpoint and the smallest of an early one. Here every edit is
+made at both. Accuracy without any attention (all values dropped) is not zero, so the share of the values is
+measured relative to what attention adds.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +39,7 @@ MODES: tuple[Keep, ...] = ("largest", "smallest", "drop_largest")
 
 STATEMENT = """Small singular values of trained attention weights (q, k, v, o) hold syntax and large ones
     semantics: keeping more values makes more answers right, the largest bring back more of the semantics than
-    the smallest do, and the smallest more of the syntax than the largest do."""
+    the smallest, and the smallest more of the syntax than the largest."""
 
 
 EDITS = {"rhos": [0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0], "large": 0.2, "small": 0.8, "share": 0.5, "slack": 0.05}
@@ -42,42 +47,46 @@ EDITS = {"rhos": [0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0], "large": 0.2, "small": 0.8
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Syntax and semantics under edits of one checkpoint: by mode, one number a rho; whole and without."""
+    """Syntax and semantics under edits of one checkpoint: by mode, one number per rho; unedited, and without
+    attention.
+    """
 
     syntax: dict[str, NDArray[np.float64]]
     semantics: dict[str, NDArray[np.float64]]
     whole: tuple[float, float]
     nothing: tuple[float, float]
 
-    def held(self, what: int, mode: Keep, place: int) -> float:
-        """The share kept of what attention adds to syntax (0) or semantics (1); nan where it adds little."""
+    def held(self, what: int, mode: Keep, index: int) -> float:
+        """Return the fraction retained of what attention adds to syntax (0) or semantics (1); nan if it adds
+        little.
+        """
         added = self.whole[what] - self.nothing[what]
-        kept = (self.syntax, self.semantics)[what][mode][place] - self.nothing[what]
-        return float(kept / added) if added > 0.05 else float("nan")
+        retained = (self.syntax, self.semantics)[what][mode][index] - self.nothing[what]
+        return float(retained / added) if added > 0.05 else float("nan")
 
 
 def accuracies(model: FactModel, examples: FactBatch, rhos: Sequence[float]) -> Accuracies:
-    """Every mode at every rho."""
+    """Measure every mode at every rho."""
 
     def read(keep: Keep, rho: float) -> tuple[float, float]:
         with edit_spectrum(model.gpt2, keep, rho=rho):
             reading = model.read(examples)
         return reading.syntax, reading.semantics
 
-    found = {mode: np.array([read(mode, rho) for rho in rhos]) for mode in MODES}
-    whole = model.read(examples)
+    by_mode = {mode: np.array([read(mode, rho) for rho in rhos]) for mode in MODES}
+    unedited = model.read(examples)
     return Accuracies(
-        syntax={mode: values[:, 0] for mode, values in found.items()},
-        semantics={mode: values[:, 1] for mode, values in found.items()},
-        whole=(whole.syntax, whole.semantics),
+        syntax={mode: values[:, 0] for mode, values in by_mode.items()},
+        semantics={mode: values[:, 1] for mode, values in by_mode.items()},
+        whole=(unedited.syntax, unedited.semantics),
         nothing=read("drop_largest", 1.0),
     )
 
 
 def _edited(run: LanguageRun, settings: Settings) -> dict[str, Accuracies]:
-    """The same edits at the checkpoint where syntax was reached and at the end."""
-    watched = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
-    examples = run.model.vocabulary.encode(watched)
+    """Make the same edits at the checkpoint where syntax was reached and at the end."""
+    examined = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
+    examples = run.model.vocabulary.encode(examined)
     return {name: accuracies(run.restore(name), examples, settings.rhos) for name in ("syntax", "end")}
 
 
@@ -85,56 +94,52 @@ def spectra(settings: Settings, seed: int, source: str) -> Finding:
     run = trained(settings, seed)
     if "syntax" not in run.checkpoints:
         return _open(run, source)
-    found = _edited(run, settings)
+    edited = _edited(run, settings)
     return Finding(
-        conclusions=_conclusions(found, settings),
+        conclusions=_conclusions(edited, settings),
         hypotheses=(from_the_paper(run, source),),
         differs=differences(run, settings),
-        numbers=_numbers(found, run),
+        numbers=_numbers(edited, run),
         figures=tuple(
-            _edits_figure(found[name], what, name, settings.rhos)
-            for name in found
+            _edits_figure(edited[name], what, name, settings.rhos)
+            for name in edited
             for what in ("syntax", "semantics")
         ),
         remark=remark(run, source),
     )
 
 
-def _conclusions(found: dict[str, Accuracies], settings: Settings) -> tuple[Conclusion, ...]:
+def _conclusions(edited: dict[str, Accuracies], settings: Settings) -> tuple[Conclusion, ...]:
     large = settings.rhos.index(settings.large)
     small = settings.rhos.index(settings.small)
-    early = found["syntax"]
-    late = found["end"]
+    early = edited["syntax"]
+    late = edited["end"]
     falls = -np.diff(late.semantics["largest"]).min()
     rise = late.semantics["largest"][-1] - late.semantics["largest"][0]
     syntax = early.held(0, "smallest", small) - early.held(0, "largest", large)
     semantics = late.held(1, "largest", large) - late.held(1, "smallest", small)
-    kept = f"largest {settings.large:.0%}"
+    largest = f"largest {settings.large:.0%}"
     rest = f"smallest {settings.small:.0%}"
     held = {
-        f"semantics in the {kept}, at the end": late.held(1, "largest", large),
+        f"semantics in the {largest}, at the end": late.held(1, "largest", large),
         f"syntax in the {rest}, early": early.held(0, "smallest", small),
         f"syntax in the {rest}, at the end": late.held(0, "smallest", small),
-        f"syntax in the {kept}, early": early.held(0, "largest", large),
+        f"syntax in the {largest}, early": early.held(0, "largest", large),
     }
     return (
-        Conclusion("semantics with all values less with the fewest largest", ">=", 0.0, float(rise)),
-        Conclusion(f"semantics in the {kept} less in the {rest}, at the end", ">=", 0.0, semantics),
-        Conclusion(f"syntax in the {rest} less in the {kept}, early", ">=", 0.0, syntax),
+        Conclusion("semantics with all values minus with the fewest largest", ">=", 0.0, float(rise)),
+        Conclusion(f"semantics in the {largest} minus in the {rest}, at the end", ">=", 0.0, semantics),
+        Conclusion(f"syntax in the {rest} minus in the {largest}, early", ">=", 0.0, syntax),
         Conclusion(
-            "largest fall of semantics as more values are kept",
-            "<=",
-            settings.slack,
-            float(falls),
-            threshold="ours",
+            "largest fall of semantics with more values", "<=", settings.slack, float(falls), threshold="ours"
         ),
         *(Conclusion(name, ">=", settings.share, share, threshold="ours") for name, share in held.items()),
     )
 
 
-def _numbers(found: dict[str, Accuracies], run: LanguageRun) -> dict[str, float]:
+def _numbers(by_checkpoint: dict[str, Accuracies], run: LanguageRun) -> dict[str, float]:
     numbers = {}
-    for name, edited in found.items():
+    for name, edited in by_checkpoint.items():
         numbers[f"epoch of the checkpoint {name}"] = run.checkpoints[name].epoch
         for what, label in enumerate(("syntax", "semantics")):
             numbers[f"{label} at {name}"] = edited.whole[what]
@@ -157,7 +162,7 @@ def _open(run: LanguageRun, source: str) -> Finding:
     return Finding(
         conclusions=(Conclusion("syntax in the smallest values", ">=", 0.5, float("nan")),),
         hypotheses=(from_the_paper(run, source),),
-        remark="Syntax was never reached, so that there is no checkpoint to edit: train for more epochs.",
+        remark="Syntax was never reached, so there is no checkpoint to edit: train for more epochs.",
     )
 
 
@@ -167,7 +172,7 @@ def _open(run: LanguageRun, source: str) -> Finding:
     quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
     "semantics",
     rests_on=("P3/corollary-1",),
-    title="What large and small singular values hold (CounterFact)",
+    title="Content of large and small singular values (CounterFact)",
     statement=STATEMENT,
     seconds=11.0,
     **on_counterfact(EDITS, full={"rhos": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]}),
@@ -183,7 +188,7 @@ def counterfact_spectra(settings: Settings, seed: int) -> Finding:
     quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
     "semantics",
     rests_on=("P3/corollary-1",),
-    title="What large and small singular values hold (HotpotQA)",
+    title="Content of large and small singular values (HotpotQA)",
     statement=STATEMENT,
     seconds=11.0,
     **on_hotpotqa(EDITS),
@@ -202,25 +207,26 @@ class Answers:
 
     @property
     def by_way_of_type(self) -> int:
-        """How many answers begin with a wrong type, are then of the right type but wrong, and end right."""
+        """How many answers start with a wrong type, are then of the right type but wrong, and end right."""
         wrong_yet = self.right.int().cumsum(0) == 0
         passed = (self.right_type & wrong_yet).any(0)
         return int((~self.right_type[0] & passed & self.right[-1]).sum())
 
     @property
     def syntax_first(self) -> float:
-        """Of the right types that attention brings, the most that are back while half the right answers are
-        not; nan where attention brings next to none."""
-        shares = [part.double().mean(1) for part in (self.right_type, self.right)]
-        brought = [part - part[0] for part in shares]
-        if min(part[-1] for part in brought) < 0.05:
+        """The largest fraction of the right types brought back by attention while at most half of the right
+        answers are; nan if attention adds almost none.
+        """
+        shares = [share.double().mean(1) for share in (self.right_type, self.right)]
+        brought = [share - share[0] for share in shares]
+        if min(share[-1] for share in brought) < 0.05:
             return float("nan")
-        syntax, semantics = (part / part[-1] for part in brought)
+        syntax, semantics = (share / share[-1] for share in brought)
         return float(syntax[semantics <= 0.5].max())
 
 
 def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[float]) -> Answers:
-    """With `keep` at every rho, after a first row with all singular values dropped."""
+    """Judge answers with `keep` at every rho, after a first row with all singular values dropped."""
     edits: list[tuple[Keep, float]] = [("drop_largest", 1.0), *((keep, rho) for rho in rhos)]
     judged = []
     for mode, rho in edits:
@@ -246,15 +252,15 @@ def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[fl
 @needs_adapters
 def rank_preservation(settings: Settings, seed: int) -> Finding:
     """As more small singular values of a trained model's attention are kept, its answer to a question turns
-    from a word of a wrong type to one of the right type, and then to the right one: small values bring back
+    from a word of a wrong type to one of the right type, and then to the right one. Small values bring back
     the syntax before the semantics.
     """
     run = trained(settings, seed)
-    watched = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
+    examined = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
     model = run.restore("end")
-    examples = run.model.vocabulary.encode(watched)
+    examples = run.model.vocabulary.encode(examined)
     small, large = (answers(model, examples, keep, settings.rhos) for keep in ("smallest", "largest"))
-    first = "right types back while most right answers are not"
+    first = "right types back while most right answers are missing"
     return Finding(
         conclusions=(
             Conclusion("answers that turn as in the figure", ">=", 1.0, small.by_way_of_type),
@@ -264,7 +270,7 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
         hypotheses=(from_the_paper(run, "CounterFact"),),
         differs=differences(run, settings),
         numbers={
-            "questions": float(len(watched)),
+            "questions": float(len(examined)),
             "right types without attention": small.right_type[0].double().mean().item(),
             "right answers without attention": small.right[0].double().mean().item(),
             "answers that turn, largest kept": float(large.by_way_of_type),
@@ -277,11 +283,11 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _answers_figure(found: Answers, kept: str, rhos: Sequence[float]) -> Figure:
-    curves = {"right type": found.right_type, "right": found.right}
+def _answers_figure(answers: Answers, which: str, rhos: Sequence[float]) -> Figure:
+    curves = {"right type": answers.right_type, "right": answers.right}
     return plot(
-        f"Answers with the {kept} values kept",
+        f"Answers with the {which} values kept",
         ("rho", "share"),
-        *(Series.of(label, rhos, part[1:].double().mean(1)) for label, part in curves.items()),
+        *(Series.of(label, rhos, values[1:].double().mean(1)) for label, values in curves.items()),
         log="",
     )

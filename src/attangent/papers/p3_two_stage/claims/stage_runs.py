@@ -18,28 +18,17 @@ from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, TrainingRecord, train
 
 STAGES = {
-    "d": 16,
-    "L": 33,
-    "N": 128,
-    "u": 2.0,
-    "r": 1.0,
-    "p": 0.5,
-    "weight_decay": 5e-4,
-    "init_std": 1.0,
-    "first_rate": 20.0,
-    "first_steps": 100,
-    "second_rate": 4.0,
-    "second_steps": 1500,
-    "runs": 6,
+    "d": 16, "L": 33, "N": 128, "u": 2.0, "r": 1.0, "p": 0.5, "weight_decay": 5e-4, "init_std": 1.0,
+    "first_rate": 20.0, "first_steps": 100, "second_rate": 4.0, "second_steps": 1500, "runs": 6,
     "variant": "bias",
-}
+}  # fmt: skip
 """A setting in which the easy part is learned first: t_1 = 1/(eta_1 lambda), weak decay, an output bias."""
 
 
 def two_stages(
     settings: Settings, seed: int, stages: tuple[ConstantRate, ...] | None = None
 ) -> tuple[TrainingRecord, ReluAttention]:
-    """All runs of the two-stage experiment at once, at the noise that the first rate calls for."""
+    """Run the two-stage experiment in all runs together, with the noise of the first rate."""
     data = two_stage_data(settings)
     first = ConstantRate(settings.first_rate, settings.first_steps)
     planned = stages or (first, ConstantRate(settings.second_rate, settings.second_steps))
@@ -64,7 +53,7 @@ def spread(name: str, values: Tensor) -> dict[str, float]:
     """Mean and extremes of a quantity over the runs."""
     return {
         f"{name}, mean of runs": values.mean().item(),
-        f"{name}, least": values.min().item(),
+        f"{name}, smallest": values.min().item(),
         f"{name}, largest": values.max().item(),
     }
 
@@ -76,7 +65,7 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     "P3/two-stages",
     kind="experiment",
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
-    title="The two stages in a setting where they can be seen",
+    title="The two stages in a setting that shows them",
     quote="Figure 4: Summary of Two-stage Learning.",
     quick={**COUNTED, "second_steps": 1200},
     full={"second_rate": 1.0, "second_steps": 4800, "runs": 8},
@@ -85,8 +74,8 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     rests_on=("P3/theorem-1", "P3/theorem-2", "P3/theorem-3", "P3/theorem-4"),
 )
 def two_stages_counted(settings: Settings, seed: int) -> Finding:
-    """Trained at a large rate for t_1 = 1/(eta_1 lambda) steps and then at a small one, the easy part is
-    learned in the first stage and kept in the second, the hard part is learned in the second only.
+    """Trained at a large rate for t_1 = 1/(eta_1 lambda) steps and then at a small one, the model learns the
+    easy part in the first stage and keeps it in the second. It learns the hard part in the second only.
     """
     course, model = two_stages(settings, seed)
     fresh = model.losses(
@@ -108,16 +97,17 @@ def two_stages_counted(settings: Settings, seed: int) -> Finding:
             **spread("relative move of the signal of W in stage 2", ends.moved),
         },
         figures=(_losses_over_time(course), _norms_over_time(course), _spectra(course)),
-        remark="The paper's rates and times are out of reach and its lambda too strong; this is a variant "
-        "with an output bias, without which the hard part has a floor (P3/theorem-3), and with r / u = 1/2. "
-        "Counts of runs use marks of ours and decide nothing.",
+        remark="The paper's rates and times are out of reach and its lambda is too strong. This is a "
+        "variant with an output bias, without which the hard part has a floor (P3/theorem-3), and with r "
+        "/ u = 1/2. Counts of runs use our thresholds and decide nothing.",
     )
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """At the ends of both stages, by stage and run: the losses; and by run: the signals at t_1, and by how
-    much, relatively, stage 2 moves the signal of W."""
+    """Losses at the ends of both stages by stage and run; by run the signals at t_1, and the relative move of
+    the signal of W in stage 2.
+    """
 
     K1: Tensor
     K2: Tensor
@@ -144,17 +134,17 @@ def _assumed(settings: Settings) -> tuple[Hypothesis, ...]:
 
 
 def _mean_lines(course: TrainingRecord, ends: _Ends) -> list[Conclusion]:
-    """What the summary says without a number, as signs of differences between means of runs."""
+    """Return what the summary says without a number, as signs of differences between means over runs."""
     start = course.start.losses
     K1 = ends.K1
     K2 = ends.K2
     first = start.K1 - K1[0] - start.K2 + K2[0]
     second = K2[0] - K2[1] - (K1[0] - K1[1]).abs()
     lines = (
-        ("fall of K1 less fall of K2 in stage 1", 0.0, first),
+        ("fall of K1 minus fall of K2 in stage 1", 0.0, first),
         ("|signal of W| / |signal of V| at t_1", 1.0, ends.W / ends.V),
         ("fall of K2 in stage 2", 0.0, K2[0] - K2[1]),
-        ("fall of K2 less change of K1 in stage 2", 0.0, second),
+        ("fall of K2 minus change of K1 in stage 2", 0.0, second),
     )
     return [
         Conclusion(f"{name}, mean of runs", ">=", least, values.mean().item())
@@ -163,7 +153,7 @@ def _mean_lines(course: TrainingRecord, ends: _Ends) -> list[Conclusion]:
 
 
 def _counted_lines(settings: Settings, ends: _Ends) -> tuple[Conclusion, ...]:
-    """The same of single runs, with marks of ours."""
+    """Return the same for single runs, with our thresholds."""
     K1 = ends.K1
     K2 = ends.K2
     return (
@@ -175,11 +165,11 @@ def _counted_lines(settings: Settings, ends: _Ends) -> tuple[Conclusion, ...]:
     )
 
 
-def in_runs(settings: Settings, name: str, kept: Tensor, threshold: Threshold = "ours") -> Conclusion:
-    """A statement about single runs, counted; how many are enough is our choice."""
+def in_runs(settings: Settings, name: str, holds: Tensor, threshold: Threshold = "ours") -> Conclusion:
+    """Return a statement about single runs, counted; how many are enough is our choice."""
     needed = math.ceil(settings.required_share * settings.runs)
     return Conclusion(
-        f"runs of {settings.runs} in which {name}", ">=", needed, int(kept.sum()), threshold=threshold
+        f"runs of {settings.runs} in which {name}", ">=", needed, int(holds.sum()), threshold=threshold
     )
 
 
@@ -204,10 +194,10 @@ def _norms_over_time(course: TrainingRecord) -> Figure:
 
 
 def _bands(name: str, course: TrainingRecord, values: Tensor) -> tuple[Series, ...]:
-    """The mean over runs and its extremes."""
+    """Return the mean over runs and its extremes."""
     return (
         Series.of(f"{name}, mean of runs", course.steps, values.mean(1)),
-        Series.of(f"{name}, least", course.steps, values.amin(1), "bound"),
+        Series.of(f"{name}, smallest", course.steps, values.amin(1), "bound"),
         Series.of(f"{name}, largest", course.steps, values.amax(1), "bound"),
     )
 
@@ -231,15 +221,15 @@ def _spectra(course: TrainingRecord) -> Figure:
     kind="ours",
     place="ours; nearest to Section 4.2 on the annealed rate and to Appendix F.2",
     quote="we conclude that the large learning rate creates too much noise to learn Q",
-    title="The large rate all along",
+    title="The large rate throughout",
     quick={**COUNTED, "second_steps": 500, "gap": 0.03},
     full={"runs": 10, "second_steps": 1000},
     seeds=1,
     seconds=4.0,
 )
 def constant_rate(settings: Settings, seed: int) -> Finding:
-    """The hard part is learned because the rate is annealed: at the large rate for the same total time sum of
-    eta, K2 stays above where the annealed runs end.
+    """The hard part is learned because the rate is annealed: at the large rate for the same total time (sum
+    of eta), K2 stays above its value after annealing.
     """
     annealed, _ = two_stages(settings, seed)
     total = settings.first_steps * settings.first_rate + settings.second_steps * settings.second_rate
@@ -258,7 +248,7 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
         },
         figures=(_compared(annealed, steady, "constant"),),
         remark="Not a statement of the paper: a comparison in the setting of P3/two-stages, with an output "
-        "bias. Runs of a kind share their prompts, their start and tau_xi.",
+        "bias. Both schedules share prompts, start and tau_xi.",
     )
 
 
@@ -273,7 +263,7 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
     seconds=4.0,
 )
 def small_rate(settings: Settings, seed: int) -> Finding:
-    """The hard part waits because the first rate is large: at the small rate from the start it is no longer
+    """The hard part waits because the first rate is large: with the small rate from the start it is no longer
     unlearned when the easy part has been learned.
     """
     annealed, _ = two_stages(settings, seed)
@@ -288,13 +278,13 @@ def small_rate(settings: Settings, seed: int) -> Finding:
         conclusions=(
             in_runs(
                 settings,
-                "K2 is below its mark when K1 gets to its own, small rate",
+                "K2 is below its threshold when K1 reaches its own, small rate",
                 waits["small"] < settings.unlearned,
                 "stated",
             ),
             in_runs(
                 settings,
-                "K2 is above its mark when K1 gets to its own, two rates",
+                "K2 is above its threshold when K1 reaches its own, two rates",
                 waits["two rates"] >= settings.unlearned,
             ),
         ),
@@ -308,12 +298,12 @@ def small_rate(settings: Settings, seed: int) -> Finding:
         },
         figures=(_compared(annealed, small, "small"),),
         remark="Not a statement of the paper: a comparison in the setting of P3/two-stages, with an output "
-        "bias. Runs of a kind share their prompts, their start and tau_xi.",
+        "bias. Both schedules share prompts, start and tau_xi.",
     )
 
 
 def _hard_when_easy_is_learned(settings: Settings, course: TrainingRecord) -> Tensor:
-    """(runs,): K2 at the first record at which K1 is learned; nan where it never is."""
+    """Return K2 (runs,) at the first record at which K1 is learned; nan if it never is."""
     K1 = course.losses.K1
     learned = settings.learned >= K1
     first = learned.double().argmax(0)
@@ -322,7 +312,7 @@ def _hard_when_easy_is_learned(settings: Settings, course: TrainingRecord) -> Te
 
 
 def _compared(annealed: TrainingRecord, other: TrainingRecord, name: str) -> Figure:
-    """K1 and K2 of both schedules over the time sum of eta."""
+    """Draw K1 and K2 of both schedules over the time (sum of eta)."""
     return plot(
         "Losses over time, mean of runs",
         ("sum of learning rates", "loss"),

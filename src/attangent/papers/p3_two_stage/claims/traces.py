@@ -72,18 +72,16 @@ def traces(settings: Settings, seed: int) -> Finding:
             "(1 - eta_1 lambda)^(2 t_1)": W.decay,
         },
         remark="Both traces shrink by (1 - eta lambda)^(2t), the decay of two factors: the gradient is of "
-        "order 1/d beside lambda. The proof counts the decay once, bounds A by an inequality and goes"
-        " on with an equality, and takes Tr V <= |V| for a lower bound on Tr V. Which trace is larger"
-        " is left to the start.",
+        "order 1/d, small compared with lambda. The proof counts the decay once, bounds A by an "
+        "inequality and continues with an equality, and takes Tr V <= |V| for a lower bound on Tr V. The "
+        "start decides which trace is larger.",
     )
 
 
 @dataclass(frozen=True)
 class TracePart:
-    """Traces (runs,) at the start, at t_1 and at the end; what the corollary prints for t_1; our bound.
-
-    `size` is (|W_K|^2 + |W_Q|^2)/2 at the start, `steepest` the largest spectral norm of a gradient up to
-    t_1.
+    """Traces (runs,) at the start, at t_1 and at the end; the printed trace at t_1; our bound. `size` is
+    (|W_K|^2 + |W_Q|^2)/2 at the start, `steepest` the largest spectral norm of a gradient up to t_1.
     """
 
     traces: tuple[Tensor, Tensor, Tensor]
@@ -101,7 +99,7 @@ class TracePart:
         return ((c + self.rate * self.steepest) ** (2 * self.steps) - self.decay) * self.size
 
     @property
-    def strayed(self) -> Tensor:
+    def distance(self) -> Tensor:
         return (self.traces[1] - self.decay * self.traces[0]).abs()
 
 
@@ -137,17 +135,17 @@ class FactorRun:
         return ReluWeights(W, V, torch.zeros(self.settings.runs, dtype=torch.float64))
 
     def _traces(self) -> list[Tensor]:
-        return [part[:, 0].diagonal(dim1=-2, dim2=-1).sum(-1) for part in self._weights()[:2]]
+        return [matrices[:, 0].diagonal(dim1=-2, dim2=-1).sum(-1) for matrices in self._weights()[:2]]
 
     def _walk(self, steps: int) -> None:
         rate = self.settings.rate
-        kept = 1 - self.settings.rate * self.scale.weight_decay
+        shrink = 1 - self.settings.rate * self.scale.weight_decay
         for _ in range(steps):
             gradient = self.model.gradient(self.prompts, self._weights())
             for i, (keys, queries) in enumerate(self.factors):
                 G = gradient[i]
                 self.steepest[i] = torch.maximum(self.steepest[i], torch.linalg.matrix_norm(G[:, 0], 2))
-                self.factors[i] = (kept * keys - rate * queries @ G.mT, kept * queries - rate * keys @ G)
+                self.factors[i] = (shrink * keys - rate * queries @ G.mT, shrink * queries - rate * keys @ G)
 
     def _printed(self, begin: list[Tensor], steps: int) -> list[Tensor]:
         f = self.model.f(self.prompts, self._weights())
@@ -160,7 +158,7 @@ class FactorRun:
 
 
 def _start(settings: Settings, scale: Assumption1, seed: int, name: str) -> tuple[Tensor, Tensor]:
-    """W_K = W_Q with entries such that those of W have the standard deviation tau_0 off the diagonal."""
+    """Return W_K = W_Q with entries that give those of W the standard deviation tau_0 off the diagonal."""
     std = math.sqrt(scale.init_std) / settings.d**0.25
     rng = generator(seed, f"factors of {name}")
     drawn = std * torch.randn(settings.runs, 1, settings.d, settings.d, generator=rng, dtype=torch.float64)
@@ -168,13 +166,14 @@ def _start(settings: Settings, scale: Assumption1, seed: int, name: str) -> tupl
 
 
 def _size(pair: tuple[Tensor, Tensor]) -> Tensor:
-    keys, queries = (part.square().sum((-1, -2, -3)) for part in pair)
+    keys, queries = (factor.square().sum((-1, -2, -3)) for factor in pair)
     return (keys + queries) / 2
 
 
 def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
-    """2 p k / L with p the share of negative derivatives, those of prompts with y_L = +1, and k = max |x|^2
-    times their mean of |l'| times how many tokens have x_i'x_L >= 0."""
+    """2 p k / L, where p is the fraction of negative derivatives, those of prompts with y_L = +1, and k = max
+    |x|^2 times their mean of |l'| times the number of tokens with x_i'x_L >= 0.
+    """
     similar = ((x[..., :-1, :] @ x[..., -1, :, None])[..., 0] >= 0).sum(-1).double()
     negative = (prompts.answers > 0).double()
     slope = torch.sigmoid(-prompts.answers * f)
@@ -186,28 +185,25 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
     "P3/corollary-1-repaired",
     repairs="P3/corollary-1",
     place="ours",
-    title="The traces of W and V with factors trained",
+    title="The traces of W and V when their factors are trained",
     derivation="""With c = 1 - eta lambda and gradient G, W_(t+1) = (cW_K - eta W_Q G')'(cW_Q - eta W_K G) =
-        c^2 W - eta c (W_K'W_K G + G W_Q'W_Q) + eta^2 G W_Q'W_K G. The traces of the last terms are at most
-        (2 eta c g + eta^2 g^2) S_t, and |cW_K - eta W_Q G'| <= c|W_K| + eta g|W_Q| gives S_(t+1) <= (c +
-        eta g)^2 S_t. The claim follows by induction.""",
+        c^2 W - eta c (W_K'W_K G + G W_Q'W_Q) + eta^2 G W_Q'W_K G. The traces of the last terms are at
+        most (2 eta c g + eta^2 g^2) S_t, and |cW_K - eta W_Q G'| <= c|W_K| + eta g|W_Q| gives S_(t+1) <=
+        (c + eta g)^2 S_t. The claim follows by induction.""",
     quick=SETTING,
     sizes=({"d": 8}, {"d": 16}),
     seconds=0.3,
 )
 def traces_decay(settings: Settings, seed: int) -> Finding:
     """With factors trained at the rate eta with decay lambda and without noise, |Tr W_t - (1 - eta
-    lambda)^(2t) Tr W_0| <= ((1 - eta lambda + eta g)^(2t) - (1 - eta lambda)^(2t)) S_0, where g is the
-    largest spectral norm of a gradient and S_0 = (|W_K|^2 + |W_Q|^2)/2 at the start; likewise V.
+    lambda)^(2t) Tr W_0| <= ((1 - eta lambda + eta g)^(2t) - (1 - eta lambda)^(2t)) S_0, likewise V. g is the
+    largest spectral norm of a gradient and S_0 = (|W_K|^2 + |W_Q|^2)/2 at the start.
     """
     parts = FactorRun(settings, seed).parts
     return Finding(
         conclusions=tuple(
             Conclusion(
-                f"largest |Tr {name} - decayed| / bound",
-                "<=",
-                1.0,
-                (part.strayed / part.allowed).max().item(),
+                f"largest |Tr {name} - decay| / bound", "<=", 1.0, (part.distance / part.allowed).max().item()
             )
             for name, part in zip("WV", parts, strict=True)
         ),

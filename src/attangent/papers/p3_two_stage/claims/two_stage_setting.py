@@ -54,36 +54,32 @@ class Assumption1:
         return self.u + self.r
 
     def epsilon(self, norm: float) -> float:
-        """epsilon_(W,1) (Eq. 16) or epsilon_(V,1) (Eq. 17): tau_0 norm^2 sqrt(d log d / L)."""
+        """Return epsilon_(W,1) (Eq. 16) or epsilon_(V,1) (Eq. 17): tau_0 norm^2 sqrt(d log d / L)."""
         return self.init_std * norm**2 * math.sqrt(self.d / self.L) * self.root_log
 
-    def flips(self, gradient: float) -> float:
-        """epsilon_W of Eq. 10: (K / (lambda tau_0))^(4/3) L^(2/3)."""
-        return (gradient / (self.weight_decay * self.init_std)) ** (4 / 3) * self.L ** (2 / 3)
-
     def first_steps(self, rate: float) -> int:
-        """t_1 = 1 / (eta_1 lambda)."""
+        """Return t_1 = 1 / (eta_1 lambda)."""
         return max(1, round(1 / (rate * self.weight_decay)))
 
     def data(self) -> TwoStageData:
         return TwoStageData(self.d, self.L, u=self.u, r=self.r)
 
     def start(self, settings: Settings, seed: int) -> tuple[ReluAttention, TwoStagePrompts]:
-        """Untrained attention with weights of this size, and the prompts of its runs."""
+        """Return untrained attention with weights of this size, and the prompts of its runs."""
         model = ReluAttention(self.d, std=self.init_std, runs=settings.runs, seed=seed)
         return model, self.data().sample(settings.N, runs=settings.runs, seed=seed)
 
 
 def easy_slope(d: int) -> float:
-    """mu = E y <w*, x_1> = gamma_0 + E|<w*, e>| = (1 + sqrt(2/pi)) / sqrt(d)."""
+    """Return mu = E y <w*, x_1> = gamma_0 + E|<w*, e>| = (1 + sqrt(2/pi)) / sqrt(d)."""
     return (1 + math.sqrt(2 / math.pi)) / math.sqrt(d)
 
 
 def easy_pull(d: int) -> float:
-    """mu^2 / 8, the norm of the mean gradient over W while the answers are near 0: it is -mu^2/8 w* w*'."""
+    """Return mu^2 / 8: while answers are near 0 the mean gradient over W is -mu^2/8 w* w*'."""
     return easy_slope(d) ** 2 / 8
 
 
 def signal_norm(matrices: Tensor) -> Tensor:
-    """(runs,): the Frobenius norm over all heads."""
+    """Return the Frobenius norm over all heads (runs,)."""
     return matrices.flatten(-3).norm(dim=-1)
