@@ -40,7 +40,7 @@ def test_weights_and_losses_as_asked_would_be_believed(monkeypatch):
 
     def as_asked(settings, d, seed):
         found = right(settings, 16, seed)
-        return dataclasses.replace(found, norm=d, asked=d, loss=1 / d, epsilon=0.5)
+        return dataclasses.replace(found, norm=d, required=d, loss=1 / d, epsilon=0.5)
 
     monkeypatch.setattr(second_stage, "_hard_stage_two", as_asked)
     monkeypatch.setattr(second_stage, "_least_loss", lambda settings, d, seed: 1 / d)
@@ -57,13 +57,13 @@ def test_unbalanced_prompts_make_the_hard_part_learnable():
 
 def test_decay_keeps_the_signal_below_what_is_asked():
     found = second_stage._hard_stage_two(get("P3/theorem-3").quick, 256, 0)
-    assert found.norm <= found.most < 0.1 * found.asked
+    assert found.norm <= found.most < 0.1 * found.required
 
 
 def test_the_loss_after_training_is_that_of_knowing_nothing():
     finding = check("P3/theorem-3")
     assert finding.numbers["K2 after training at the largest d"] == pytest.approx(0.6931, abs=0.01)
-    assert line(finding, "(c.2) the same of the least K2").measured == pytest.approx(0.0, abs=0.1)
+    assert line(finding, "(c.2) the same for the smallest K2").measured == pytest.approx(0.0, abs=0.1)
 
 
 class TestEasyPart(ClaimSuite):
@@ -95,4 +95,4 @@ def test_nothing_moves_in_no_time():
 
 
 def test_a_short_prompt_keeps_the_bound_up_to_a_constant():
-    assert line(check("P3/theorem-4"), "the exponent of (d.1) at L = d^1.5").kept
+    assert line(check("P3/theorem-4"), "exponent of (d.1) at L = d^1.5").kept

@@ -13,7 +13,7 @@ def test_assumption_1_by_hand():
     assert (scale.weight_decay * root, scale.init_std * root) == pytest.approx((1.0, 1.0))
     assert scale.L == 16**2 + 1
     assert scale.first_steps(0.1) == round(10 * root)
-    assert scale.epsilon(scale.easy) == pytest.approx(1.25**2 * (16 / 257) ** 0.5)
+    assert scale.easy_epsilon == pytest.approx(1.25**2 * (16 / 257) ** 0.5)
 
 
 def test_the_mean_gradient_of_the_easy_part_while_answers_are_small():

@@ -11,7 +11,7 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
-from attangent.papers.p3_two_stage.theory.attention import ReluAttention
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, Moment, NoisySGD, train
 
@@ -112,11 +112,8 @@ def _hard_stage_one(settings: Settings, scale: Assumption1, N: int, seed: int) -
     """Train V up to t_1 in all runs."""
     data = TwoStageData(2, scale.L, u=scale.u, r=scale.r)
     model = ReluAttention(2, std=scale.init_std, runs=settings.runs, seed=seed)
-    steps = scale.first_steps(settings.rate)
-    config = NoisySGD(
-        (ConstantRate(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps
-    )
-    return train(model, data.sample_q(N, runs=settings.runs, seed=seed), config, seed=seed).ends[0]
+    prompts = data.sample_q(N, runs=settings.runs, seed=seed)
+    return train(model, prompts, scale.stage(settings.rate), seed=seed).ends[0]
 
 
 def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Figure:
@@ -208,17 +205,15 @@ def _easy_stage_one(settings: Settings, d: int, seed: int) -> _EasyStage:
     scale = Assumption1.of(settings, d)
     model, prompts = scale.start(settings, seed)
     gradients: list[Tensor] = []
-    steps = scale.first_steps(settings.rate)
-    config = NoisySGD(
-        (ConstantRate(settings.rate, steps),), scale.weight_decay, scale.init_std, record_every=steps
-    )
-    course = train(
-        model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: gradients.append(signal_norm(g.W))
-    )
+
+    def observe(_step: int, _rate: float, gradient: ReluWeights, _xi: ReluWeights) -> None:
+        gradients.append(signal_norm(gradient.W))
+
+    course = train(model, prompts, scale.stage(settings.rate), seed=seed, observer=observe)
     K = torch.stack(gradients).max().item()
     return _EasyStage(
         course.norm_W[-1].mean().item(),
-        d * math.log(1 / scale.epsilon(scale.easy)),
+        d * math.log(1 / scale.easy_epsilon),
         K / scale.weight_decay,
         course.losses.K1[-1].mean().item(),
     )
@@ -232,7 +227,7 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
         Hypothesis("1 / (lambda sqrt(log d))", "<=", 10.0, 1 / (largest.weight_decay * largest.root_log)),
         Hypothesis("log L / log d", ">=", 1.0, math.log(largest.L) / math.log(largest.d)),
         Hypothesis("eta_1 lambda", "<=", 1 - 1e-9, settings.rate * smallest.weight_decay),
-        Hypothesis("eps_(W,1) at the smallest d", "<=", 1.0, smallest.epsilon(smallest.easy)),
+        Hypothesis("eps_(W,1) at the smallest d", "<=", 1.0, smallest.easy_epsilon),
     )
 
 
@@ -256,7 +251,7 @@ def easy_part_after_stage_one(settings: Settings, seed: int) -> Finding:
     """
     scale = Assumption1.of(settings, settings.d)
     data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
-    weak = easy_pull(settings.d) / (4 * settings.d * math.log(1 / scale.epsilon(scale.easy)))
+    weak = easy_pull(settings.d) / (4 * settings.d * math.log(1 / scale.easy_epsilon))
     strong, learned = (
         _stage_one(settings, data, rate, decay, scale.init_std, seed)
         for rate, decay in ((settings.rate, scale.weight_decay), (settings.learning_rate, weak))

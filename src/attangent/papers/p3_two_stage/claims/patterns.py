@@ -193,7 +193,7 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
 def rate_ratio(settings: Settings, d: int) -> float:
     """Return eta_2 / eta_1 = lambda^2 eps_(V,1)^2 r."""
     scale = Assumption1.of(settings, d)
-    return scale.weight_decay**2 * scale.epsilon(scale.hard) ** 2 * scale.r
+    return scale.weight_decay**2 * scale.hard_epsilon**2 * scale.r
 
 
 def _share_bound(settings: Settings, d: int) -> float:
@@ -205,7 +205,7 @@ def log_kept(settings: Settings, d: int) -> float:
     eps^2).
     """
     scale = Assumption1.of(settings, d)
-    eps = scale.epsilon(scale.hard)
+    eps = scale.hard_epsilon
     step = settings.rate * rate_ratio(settings, d) * scale.weight_decay
     return math.log1p(-step) * settings.length_of_stage * math.log(1 / eps) ** 2 / (step * eps**2)
 
@@ -294,7 +294,7 @@ def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
     """
     d = settings.d
     scale = Assumption1.of(settings, d)
-    eps = scale.epsilon(scale.hard)
+    eps = scale.hard_epsilon
     one_decay = eps**2 / math.log(1 / eps) ** 2
     lines = []
     for name, length in (("1/(eta_2 lambda) steps", one_decay), ("t_2 steps", 1.0)):

@@ -18,7 +18,7 @@ from attangent.papers.p3_two_stage.claims.two_stage_setting import (
 )
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
-from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+from attangent.papers.p3_two_stage.theory.training import train
 
 COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
 
@@ -146,7 +146,7 @@ def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
 def optimum(settings: Settings, d: int, seed: int) -> tuple[float, float, float]:
     """Return the mean answer y_L N_(W~)(W*), its mean loss, and eps_(W,1)."""
     scale = Assumption1.of(settings, d)
-    eps = scale.epsilon(scale.easy)
+    eps = scale.easy_epsilon
     prompts, W = _noise_and_prompts(settings, d, seed)
     direction = scale.data().w_star
     score = d * math.log(1 / eps) * (prompts.p.context @ direction) * (prompts.p.query @ direction)[..., None]
@@ -267,17 +267,8 @@ def signal_dominates(settings: Settings, seed: int) -> Finding:
 def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, float]:
     """Return |signal| / |noise| of W and V at t_1 without fresh noise, smallest over runs."""
     scale = Assumption1.of(settings, d)
-    model = ReluAttention(d, std=scale.init_std, runs=settings.runs, seed=seed)
-    config = NoisySGD(
-        (ConstantRate(settings.rate, scale.first_steps(settings.rate)),),
-        scale.weight_decay,
-        scale.init_std,
-        noise_std=0.0,
-        record_every=10**9,
-    )
-    end = train(
-        model, scale.data().sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed
-    ).ends[0]
+    model, prompts = scale.start(settings, seed)
+    end = train(model, prompts, scale.stage(settings.rate, noise=0.0), seed=seed).ends[0]
     W, V = (
         (signal_norm(s) / signal_norm(n)).min().item()
         for s, n in zip(end.signal[:2], end.noise[:2], strict=True)

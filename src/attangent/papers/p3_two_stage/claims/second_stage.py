@@ -129,7 +129,7 @@ def _hard_stage_two(settings: Settings, d: int, seed: int) -> _Trained:
         record_every=10**9,
     )
     end = train(model, prompts, config, seed=seed).ends[-1]
-    eps = scale.epsilon(scale.hard)
+    eps = scale.hard_epsilon
     return _Trained(
         max(signal_norm(end.signal.V).mean().item(), 1e-300),
         end.losses.K2.mean().item(),
@@ -203,7 +203,7 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(
             *assumption_1(settings),
-            Hypothesis("eps_(V,1) at the smallest d", "<=", 1.0, _hard_epsilon(settings, d[0])),
+            Hypothesis("eps_(V,1) at the smallest d", "<=", 1.0, Assumption1.of(settings, d[0]).hard_epsilon),
             Hypothesis("relative change of the move when eta_2 is halved", "<=", 0.02, change),
         ),
         conclusions=(
@@ -248,34 +248,21 @@ def easy_stage_two(settings: Settings, d: int, seed: int) -> SecondStage:
     """Run stage 1 with noise, then stage 2 without, until W has stopped moving."""
     scale = Assumption1.of(settings, d)
     model, prompts = scale.start(settings, seed)
-    first = train(model, prompts, _stage(scale, settings.rate, 1.0, None), seed=seed).ends[0]
-    second = _stage(scale, settings.second_rate, settings.decay_times, 0.0)
+    first = train(model, prompts, scale.stage(settings.rate), seed=seed).ends[0]
+    second = scale.stage(settings.second_rate, settings.decay_times, noise=0.0)
     last = train(model, prompts, second, seed=seed).ends[0]
     shrink = (1 - settings.second_rate * scale.weight_decay) ** second.steps
     move = last.signal.W + (shrink - 1) * first.signal.W  # the second run counts its signal from 0
-    eps = _hard_epsilon(settings, d)
+    eps = scale.hard_epsilon
     w_star = scale.data().w_star
+    remaining = (1 - settings.rate * scale.weight_decay) ** scale.first_steps(settings.rate)
     return SecondStage(
         signal_norm(move).mean().item(),
         (move[:, 0] @ w_star @ w_star).mean().item(),
         (last.losses.K1 - first.losses.K1).abs().mean().item(),
         eps**2 / (math.log(1 / eps) ** 2 * scale.root_log),
-        easy_pull(d)
-        / scale.weight_decay
-        * (1 - settings.rate * scale.weight_decay) ** scale.first_steps(settings.rate),
+        easy_pull(d) / scale.weight_decay * remaining,
     )
-
-
-def _stage(scale: Assumption1, rate: float, decay_times: float, noise: float | None) -> NoisySGD:
-    steps = round(decay_times / (rate * scale.weight_decay))
-    return NoisySGD(
-        (ConstantRate(rate, steps),), scale.weight_decay, scale.init_std, noise_std=noise, record_every=10**9
-    )
-
-
-def _hard_epsilon(settings: Settings, d: int) -> float:
-    scale = Assumption1.of(settings, d)
-    return scale.epsilon(scale.hard)
 
 
 def _easy_figure(settings: Settings, stages: list[SecondStage]) -> Figure:

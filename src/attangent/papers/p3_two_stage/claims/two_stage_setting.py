@@ -8,14 +8,15 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD
 
 
 @dataclass(frozen=True)
 class Assumption1:
-    """tau_0 and lambda of order 1/sqrt(log d) and L = d^power + 1, and what the appendix derives from them.
+    """tau_0 and lambda of order 1/sqrt(log d), L = d^power + 1, and the quantities derived in the appendix.
 
-    `easy` and `hard` are bounds on the norms of P and Q tokens, the paper's u + gamma_0 and u + r; the
-    former is 1 + gamma_0 here, since a P token is gamma_0 w* + e with |e| near 1.
+    The norm of P tokens is 1 + gamma_0 here, not the paper's u + gamma_0: a P token is gamma_0 w* + e with
+    |e| near 1.
     """
 
     d: int
@@ -46,20 +47,32 @@ class Assumption1:
         return round(self.d**self.power) + 1
 
     @property
-    def easy(self) -> float:
-        return 1 + 1 / math.sqrt(self.d)
-
-    @property
     def hard(self) -> float:
         return self.u + self.r
 
-    def epsilon(self, norm: float) -> float:
-        """Return epsilon_(W,1) (Eq. 16) or epsilon_(V,1) (Eq. 17): tau_0 norm^2 sqrt(d log d / L)."""
+    @property
+    def easy_epsilon(self) -> float:
+        """epsilon_(W,1) of Eq. 16, with the norm 1 + gamma_0 of a P token."""
+        return self._epsilon(1 + 1 / math.sqrt(self.d))
+
+    @property
+    def hard_epsilon(self) -> float:
+        """epsilon_(V,1) of Eq. 17, with the norm u + r of a Q token."""
+        return self._epsilon(self.hard)
+
+    def _epsilon(self, norm: float) -> float:
+        """Return tau_0 norm^2 sqrt(d log d / L)."""
         return self.init_std * norm**2 * math.sqrt(self.d / self.L) * self.root_log
 
     def first_steps(self, rate: float) -> int:
         """Return t_1 = 1 / (eta_1 lambda)."""
         return max(1, round(1 / (rate * self.weight_decay)))
+
+    def stage(self, rate: float, decay_times: float = 1.0, noise: float | None = None) -> NoisySGD:
+        """Return a stage of `decay_times` / (rate lambda) steps, recorded at its start and end only."""
+        steps = round(decay_times / (rate * self.weight_decay))
+        stages = (ConstantRate(rate, steps),)
+        return NoisySGD(stages, self.weight_decay, self.init_std, noise_std=noise, record_every=10**9)
 
     def data(self) -> TwoStageData:
         return TwoStageData(self.d, self.L, u=self.u, r=self.r)
