@@ -130,8 +130,8 @@ def get(id: str) -> Claim:
         AttangentError: If there is no such claim.
 
     Example:
-        >>> get("P2/lemma-5.1").place
-        'Section 5.2, Lemma 5.1'
+        >>> get("P2/lemma-5.1").kind
+        'theorem'
     """
     claims = _claims_of(_papers_that_may_hold([id]))
     if id not in claims:

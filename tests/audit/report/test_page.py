@@ -165,7 +165,7 @@ def test_our_own_lines_are_marked():
     text = shown(Finding((Conclusion("printed", "<=", 1.0, 0.5), ours)))
     assert "with a factor 4 ours = 1 2 ✗ fails" in text
     assert "ours marks our corrections and comparisons" in text
-    assert "they do not decide the verdict." in text
+    assert "These lines do not decide the verdict." in text
     assert "ours marks" not in shown(bounded(0.5))
 
 
