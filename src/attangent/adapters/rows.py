@@ -42,8 +42,8 @@ def batch(model: Any, adapters: Sequence[str | Attachable | None], copies: int =
         The model.
 
     Raises:
-        AttangentError: If an adapter is unknown or has saved modules, such as a classifier, which rows
-            cannot have of their own; or if a batch has another number of rows.
+        AttangentError: If an adapter is unknown or has saved modules, such as a classifier, which all rows
+            share; or if a batch has another number of rows.
 
     Example:
         >>> from transformers import GPT2Config, GPT2LMHeadModel
