@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -15,6 +15,7 @@ from attangent.adapters.record import Record, activate, check_known, delete, fin
 from attangent.attention import Prefix
 
 
+@runtime_checkable
 class Attachable(Protocol):
     """Something that `attach` can put on a model, such as a compressed prompt."""
 
