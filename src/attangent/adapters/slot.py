@@ -49,7 +49,8 @@ class Slot(nn.Module):
         assert self.rows is not None
         groups: dict[str | None, list[int]] = {}
         for row, name in enumerate(self.rows):
-            groups.setdefault(name if name in self.states else None, []).append(row)
+            known = name is not None and name in self.states
+            groups.setdefault(name if known else None, []).append(row)
         return [
             RowGroup(rows, None if name is None else self.states[name])  # type: ignore[arg-type]
             for name, rows in groups.items()
