@@ -11,6 +11,7 @@ OF_SEVERAL_FILES = {
     "adapters/test_ragged.py",
     "adapters/test_real_models.py",
     "adapters/test_remote_code.py",
+    "attention/backends/test_conformance.py",
     "attention/features/test_conformance.py",
     "attention/test_extremes.py",
     "papers/p5_forecasting/windows/test_window_conformance.py",

@@ -1,5 +1,6 @@
 """One thread for the tests of attention: their tensors are small."""
 
+import jaxtyping
 import pytest
 import torch
 
@@ -21,3 +22,12 @@ def merging(request, monkeypatch):
         monkeypatch.setattr(decoding, "library", lambda: None)
     elif decoding.library() is None:
         pytest.skip("decoding.c is not compiled: there was no C compiler at installation")
+
+
+@pytest.fixture
+def without_hook():
+    """Arguments of other types reach the functions' own checks, and torch.compile sees no wrapper at work."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)

@@ -18,11 +18,13 @@ from attangent.attention._inputs import (
 
 
 @pytest.mark.parametrize(("scale", "dim", "found"), [(None, 16, 0.25), (2, 16, 2.0), (-0.5, 4, -0.5)])
+@pytest.mark.usefixtures("without_hook")
 def test_scale_is_one_over_the_root_unless_given(scale, dim, found):
     assert check_scale(scale, dim) == found
 
 
 @pytest.mark.parametrize("scale", [math.inf, math.nan, "one"])
+@pytest.mark.usefixtures("without_hook")
 def test_impossible_scales_are_refused(scale):
     with pytest.raises(AttangentError, match="scale is"):
         check_scale(scale, 4)

@@ -125,6 +125,7 @@ def test_weights_that_do_not_fit_are_refused(Z, k, message):
         ([1.0], torch.zeros(2, 8, 4), "keys is list"),
     ],
 )
+@pytest.mark.usefixtures("without_hook")
 def test_prefixes_that_do_not_fit_are_refused(keys, values, message):
     with pytest.raises(AttangentError, match=message):
         PrefixState.from_prefix(Elu(4), keys, values)

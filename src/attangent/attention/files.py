@@ -11,7 +11,6 @@ from torch import Tensor
 from attangent._core.errors import AttangentError
 from attangent._core.files import writing
 from attangent.attention.features import BY_NAME, FeatureMap
-from attangent.attention.shapes import StateMass, StateZ
 
 _FORMAT = "attangent prefix state 1"
 _MAP = "features."
@@ -37,7 +36,7 @@ def save_tensors(path: str | PathLike[str], tensors: Mapping[str, Tensor], metad
             raise OSError(f"{error}") from error
 
 
-def load_state(path: str | PathLike[str]) -> tuple[FeatureMap, StateZ | tuple[Tensor, Tensor], StateMass]:
+def load_state(path: str | PathLike[str]) -> tuple[FeatureMap, Tensor | tuple[Tensor, Tensor], Tensor]:
     """Read the feature map, Z (or its factors) and the masses that `save_state` wrote to `path`."""
     tensors, metadata = _read(path)
     if metadata.get("format") != _FORMAT:

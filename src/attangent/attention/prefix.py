@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from attangent.attention.features.base import FeatureMap
 from attangent.attention.features.exponential import Anchors
 from attangent.attention.shapes import StateMass, StateZ, TokenKeys, TokenMass, TokenZ
 
+_Ragged = TypeVar("_Ragged", bound="Ragged")
 # Heads whose sizes differ by at most this many tokens, or by a quarter, are computed together.
 _SIMILAR = 16
 
@@ -127,12 +128,12 @@ class Ragged:
 
     @classmethod
     def of(
-        cls,
+        cls: "type[_Ragged]",
         keys: Sequence[Tensor],
         values: Sequence[Tensor],
         masses: Sequence[Tensor],
         softcap: float | None = None,
-    ) -> Self:
+    ) -> _Ragged:
         """Build the prefix from separate tensors per head.
 
         Args:

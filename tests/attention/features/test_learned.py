@@ -52,6 +52,7 @@ def test_training_moves_the_map_and_lowers_the_loss(name):
     assert not torch.equal(before, state.features.get_parameter("weight"))
 
 
+@pytest.mark.usefixtures("without_hook")
 def test_impossible_settings_are_refused():
     with pytest.raises(AttangentError, match="activation is 'relu'"):
         Learned(normal(3, 4), torch.zeros(3), activation="relu")  # type: ignore[arg-type]

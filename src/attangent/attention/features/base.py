@@ -158,12 +158,12 @@ class FeatureMap(nn.Module):
         """Return the map in the form that compiled code reads; None if it has no such form."""
         return None
 
-    def affine_gradients(self, weight: HeadWeights, bias: HeadBiases) -> tuple[Tensor, ...]:
+    def affine_gradients(self, weight: HeadWeights, bias: Tensor) -> tuple[Tensor, ...]:
         """Convert gradients of the affine form to gradients of `trained()`.
 
         Args:
             weight: Gradient of W (heads, rows, d).
-            bias: Gradient of b (heads, rows); ignored by a form without a bias.
+            bias: Gradient of b (heads, rows); any tensor for a form without a bias, which ignores it.
 
         Returns:
             The gradients of `trained()`.

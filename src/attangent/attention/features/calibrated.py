@@ -11,7 +11,6 @@ from attangent.attention.features.base import Affine, FeatureMap
 from attangent.attention.shapes import (
     Evaluated,
     Features,
-    HeadBiases,
     HeadWeights,
     Inputs,
     Pulled,
@@ -89,7 +88,7 @@ class Calibrated(FeatureMap):
         bias = moved if inner.bias is None else moved + inner.bias
         return Affine(inner.kind, weight, bias, self.level.to(weight))
 
-    def affine_gradients(self, weight: HeadWeights, bias: HeadBiases) -> tuple[Tensor, ...]:
+    def affine_gradients(self, weight: HeadWeights, bias: Tensor) -> tuple[Tensor, ...]:
         moved = torch.baddbmm(weight, bias.unsqueeze(-1), self.mean.to(weight).unsqueeze(-2), alpha=-1)
         return self.inner.affine_gradients(moved * self._factor(weight), bias)
 

@@ -21,7 +21,6 @@ from attangent.attention.features.base import (
 from attangent.attention.shapes import (
     Evaluated,
     Features,
-    HeadBiases,
     HeadWeights,
     Inputs,
     Pulled,
@@ -209,7 +208,7 @@ class Anchors(Exponential):
         keys = self.acting_keys(torch.float32)
         return Affine("exponential", (keys if keys.ndim == 3 else keys.unsqueeze(0)) / math.sqrt(self.dim))
 
-    def affine_gradients(self, weight: HeadWeights, bias: HeadBiases) -> tuple[Tensor, ...]:
+    def affine_gradients(self, weight: HeadWeights, bias: Tensor) -> tuple[Tensor, ...]:
         grad_keys = sum_heads(weight, self.keys)
         return (damped(grad_keys / math.sqrt(self.dim), self.damping),)
 

@@ -18,7 +18,7 @@ from attangent.attention.features.base import (
     damped,
     sum_heads,
 )
-from attangent.attention.shapes import Features, HeadBiases, HeadWeights, Inputs, Pulled
+from attangent.attention.shapes import Features, HeadWeights, Inputs, Pulled
 
 Activation = Literal["elu", "gelu"]
 
@@ -127,7 +127,7 @@ class Learned(FeatureMap):
             bias = bias.unsqueeze(0)
         return Affine("learned-elu" if self.activation == "elu" else "learned-gelu", weight, bias)
 
-    def affine_gradients(self, weight: HeadWeights, bias: HeadBiases) -> tuple[Tensor, ...]:
+    def affine_gradients(self, weight: HeadWeights, bias: Tensor) -> tuple[Tensor, ...]:
         grad_weight = damped(sum_heads(weight, self.weight), self.damping)
         return grad_weight, sum_heads(bias, self.bias)
 

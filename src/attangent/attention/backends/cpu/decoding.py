@@ -17,8 +17,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attangent.attention.shapes import Outputs, Queries, RowNumbers
-
 _VERSION = 4
 _BLOCK = 16
 _MOST = 1024
@@ -57,7 +55,7 @@ class Merge:
         self.pointer = ctypes.addressof(self.prefix)
         self._shared: dict[int, Any] = {}
 
-    def __call__(self, out: Outputs, lse: RowNumbers, q: Queries) -> bool:
+    def __call__(self, out: Tensor, lse: Tensor, q: Tensor) -> bool:
         batch = len(q)
         if batch * self.products > _MOST_PRODUCTS or not self.fits(out, lse, q):
             return False
@@ -92,7 +90,7 @@ class MergeRows:
         pointers = (None if merge is None else merge.pointer for merge in merges)
         self.rows = (ctypes.c_void_p * len(merges))(*pointers)
 
-    def __call__(self, out: Outputs, lse: RowNumbers, q: Queries) -> bool:
+    def __call__(self, out: Tensor, lse: Tensor, q: Tensor) -> bool:
         merges = self.merges.values()
         if len(self.rows) != len(q) or not merges or not all(merge.fits(out, lse, q) for merge in merges):
             return False

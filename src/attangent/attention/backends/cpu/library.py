@@ -69,7 +69,7 @@ class AttentionLibrary(NamedTuple):
         backward: Backward pass, called likewise.
         add: Forward pass with the fields as bytes and all addresses as arguments, which is quicker to call.
         takes_tokens: Whether the forward pass can attend to keys and values too.
-        parallel: GOMP_parallel of torch's OpenMP library; None if there is none.
+        parallel: The GOMP_parallel function that torch uses; None if there is none.
     """
 
     forward: Callable[[Any, Any], int]

@@ -107,7 +107,7 @@ def _fits(affine: Affine, Z: StateZ) -> bool:
 
 
 def is_right(library: AttentionLibrary) -> bool:
-    """Return whether the code gives the numbers of torch's operations, for each kind of map."""
+    """Return whether the code gives the same numbers as torch operations, for each kind of map."""
     draw = torch.Generator().manual_seed(0)
     q, k, v, grad = torch.randn(4, 1, 2, 21, 16, generator=draw).unbind()
     mask = Mask(causal=True)

@@ -7,7 +7,7 @@ With t the logarithm of the total mass and out the merged output,
     dZ = phi(q)' gb,  dk = phi(q)' db,  dphi = gb Z' + db k'
 
 The token side needs nothing new: P = e^(s - t) and delta = grad . out are exactly what a fused backward pass
-computes if it receives out and t instead of its own output and logsumexp.
+computes if it receives out and t as its output and logsumexp.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ Backward computes P = exp(logits - lse) and delta = grad_out . out itself. Given
 tokens and prefix together, it therefore returns the exact gradients of the token side of both.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -48,6 +48,7 @@ class GradientRows(NamedTuple):
     grad_q: Queries | None
 
 
+@runtime_checkable
 class FusedTokens(Protocol):
     """The fused attention of a device; `saved` is passed from a forward pass to its backward pass."""
 
