@@ -188,7 +188,7 @@ def _run(
 
 
 def _columns_as_json(result: "SeriesForecast") -> dict[str, Any]:
-    plain = result.plain()
+    tables = dict(iter(result.plain().groupby("target", sort=False)))
     targets = [
         {
             "target": name,
@@ -196,7 +196,7 @@ def _columns_as_json(result: "SeriesForecast") -> dict[str, Any]:
             "why": result.why[0],
             "expected": result.expected[k],
             "warning": result.warning(k),
-            "values": records(plain[plain["target"] == name].drop(columns="target")),
+            "values": records(tables[name].drop(columns="target")),
         }
         for k, name in enumerate(result.series.ids)
     ]

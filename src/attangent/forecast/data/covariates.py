@@ -69,7 +69,9 @@ def _by_id(
     for name in (columns.id, columns.time, *names):
         if name not in frame.columns:
             raise AttangentError(f"{what} has no column {name!r}, it has {listed(frame.columns)}")
-    numbers = pd.DataFrame({name: pd.to_numeric(frame[name], errors="coerce").to_numpy() for name in names})
+    numbers = pd.DataFrame(
+        {name: np.asarray(pd.to_numeric(frame[name], errors="coerce"), dtype=np.float64) for name in names}
+    )
     numbers.index = pd.Index(as_times(pd.Series(frame[columns.time])))
     ids = frame[columns.id].to_numpy()
     tables = {key: pd.DataFrame(rows) for key, rows in numbers.groupby(ids, sort=False)}

@@ -160,7 +160,8 @@ def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[s
     missing = numbers.isna().mean()
     if (missing > MOST_FILLED).any():
         numbers = _without_empty(numbers, missing, targets, notes)
-    notes += [f"column {name!r} is constant" for name in numbers.columns if numbers[name].nunique() == 1]
+    distinct = numbers.nunique()
+    notes += [f"column {name!r} is constant" for name, count in distinct.items() if count == 1]
     return numbers
 
 
@@ -185,7 +186,8 @@ def _without_thousands(column: pd.Series, values: pd.Series, notes: list[str]) -
     if not text.str.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?").all():
         return values
     notes.append(f"commas in {column.name!r} were read as thousands separators")
-    return values.where(~bad, pd.to_numeric(text.str.replace(",", "", regex=False)).astype(np.float64))
+    numbers = pd.to_numeric(text.str.replace(",", "", regex=False))
+    return values.where(~bad, pd.Series(numbers, dtype=np.float64))
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attangent.audit import Verdict
-from attangent.forecast import LinearForecaster, Persistence
+from attangent.papers.p5_forecasting import LinearForecaster, Persistence
 from attangent.papers.p5_forecasting.claims import real
 from tests.papers.harness import checking
 
