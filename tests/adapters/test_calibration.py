@@ -90,7 +90,7 @@ def test_features_see_queries_whose_widest_directions_are_like_the_others(per, f
             scores = inner.scores(math.sqrt(inner.dim) * units)
             assert torch.allclose(scores, seen @ inner.keys.double().mT, atol=1e-6)
         else:
-            assert torch.allclose(inner._inner(units), seen @ inner.weight.double().mT, atol=1e-6)
+            assert torch.allclose(inner._hidden(units), seen @ inner.weight.double().mT, atol=1e-6)
 
 
 def test_anchors_of_a_prompt_are_not_damped():

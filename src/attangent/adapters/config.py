@@ -119,7 +119,7 @@ class NTKConfig:
             AttangentError: If a name is unknown or a value does not fit.
         """
         check_names(settings, (field.name for field in fields(cls)), "an adapter")
-        return cls(**settings)
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
 
     def _check_numbers(self) -> None:
         for name in ("size", "rank"):
