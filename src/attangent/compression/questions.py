@@ -223,7 +223,7 @@ def question_forms(sentence: str) -> Iterator[Form]:
 
 
 def _clauses(sentence: str) -> list[str]:
-    """Cut a sentence where a new subject begins: "the net is called A and the word is B"."""
+    """Cut a sentence before each new subject: "the net is called A and the word is B"."""
     parts = re.split(
         r",? (?:and|but|while) (?=(?:the|a|an|its) )|, (?=the \w+ (?:is|are|was|were) )", sentence
     )

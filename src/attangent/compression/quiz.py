@@ -162,7 +162,7 @@ def begun_turn(tokenizer: Any, question: Question, asked: Tensor) -> tuple[Tenso
     """Return the tokens up to the beginning of the continuation, and those of the expected continuation."""
     begun = tokens_of(tokenizer, question.begun)
     complete = tokens_of(tokenizer, question.begun + question.rest)
-    # The last token of the beginning may merge with what follows: cut where both token sequences part.
+    # The last token of the beginning may merge with what follows: cut at the first difference.
     same = (begun == complete[: len(begun)]).long().cumprod(dim=0).sum() if len(complete) >= len(begun) else 0
     cut = min(int(same), len(complete) - 1)
     return torch.cat([asked, complete[:cut]]), complete[cut:]
