@@ -23,7 +23,7 @@ def test_without_the_series_of_the_paper_the_weather_stands_in_and_says_so(monke
     for id, options in (("P5/figure-1a", {"models": {"x": 1}}), ("P5/sign-inconsistency-real", {})):
         finding = check(id, **options)
         assert finding.verdict in (Verdict.MEASURED, Verdict.NOT_REPRODUCED, Verdict.OPEN)
-        assert finding.differs[-1] == f"1,461 days of weather in Seattle where the paper has {WANTED[id]}"
+        assert finding.differs[-1] == f"1,461 days of weather in Seattle instead of {WANTED[id]}"
         assert "attangent data get ett" in finding.remark
 
 
