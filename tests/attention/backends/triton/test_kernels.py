@@ -17,7 +17,7 @@ chosen = [
     for case in cases()
     if case.head == 128
     and case.dtype == torch.bfloat16
-    and case.prefix in {"feature_prefix_gradient_kernel": "learned-elu", "key_gradient_kernel": "none"}.get(
+    and case.prefix == {"feature_prefix_gradient_kernel": "learned-elu", "key_gradient_kernel": "none"}.get(
         case.kernel, "tokens"
     )
 ]
