@@ -85,10 +85,11 @@ class ChatSession:
         reader: Turns text into tokens; by default the prompt's reader.
 
     Example:
-        >>> prompt = attangent.compress(model, tokenizer, guide)  # doctest: +SKIP
-        >>> chat = ChatSession(model, tokenizer, prompt, budget=1000)  # doctest: +SKIP
-        >>> chat.say("Who is the mayor?")  # doctest: +SKIP
-        'Otto Lind'
+        With a model, its tokenizer and a text `guide`::
+
+            prompt = attangent.compress(model, tokenizer, guide)
+            chat = ChatSession(model, tokenizer, prompt, budget=1000)
+            chat.say("Who is the mayor?")
     """
 
     model: Any

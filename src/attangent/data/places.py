@@ -130,7 +130,7 @@ def look(data_set: DataSet, digests: bool = False) -> list[FileState]:
     Example:
         >>> from attangent.data import get_set
         >>> [state.file.path for state in look(get_set("ett"))]
-        ['ett/ETTh1.csv.gz', 'ett/ETTm1.csv.gz']
+        ['ett/ETTh1.csv.gz', 'ett/ETTh2.csv.gz']
     """
     return [_look(file, digests) for file in data_set.files]
 
