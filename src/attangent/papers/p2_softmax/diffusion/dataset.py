@@ -1,7 +1,7 @@
 """Training data of a score estimator: noised points with their times and noisy labels (P2 Section 6.1)."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -34,11 +34,11 @@ class ScoreData:
     def d(self) -> int:
         return self.x.shape[1]
 
-    def with_labels(self, y: Float[Tensor, "points d"]) -> Self:
+    def with_labels(self, y: Float[Tensor, "points d"]) -> "ScoreData":
         """Return the same points with other labels."""
         return replace(self, y=y)
 
-    def clean(self, target: Target, process: ForwardProcess) -> Self:
+    def clean(self, target: Target, process: ForwardProcess) -> "ScoreData":
         """Return the same points with their true labels E[x(0) | x(t)]."""
         return self.with_labels(target.posterior_mean(process, self.t, self.x))
 

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -10,6 +10,8 @@ from attangent._core.errors import AttangentError
 from attangent.papers.p2_softmax.diffusion.dataset import ScoreData
 from attangent.papers.p2_softmax.diffusion.process import ForwardProcess, Times, times_of
 from attangent.papers.p2_softmax.diffusion.targets import Points, Target
+
+E = TypeVar("E", bound="ScoreEstimator")
 
 
 class ScoreEstimator(ABC):
@@ -29,18 +31,18 @@ class ScoreEstimator(ABC):
             raise AttangentError(f"this {type(self).__name__} is not fitted; call fit(data) first")
         return self._d
 
-    def at(self, step: int) -> Self:
+    def at(self: E, step: int) -> E:
         """Return the estimator after `step` steps of its training, which must be a checkpoint."""
         other = copy.copy(self)
         other._d = self.d  # raises if there is nothing to copy yet
         return other._use(step)
 
-    def _use(self, step: int) -> Self:
+    def _use(self: E, step: int) -> E:
         """Answer with the weights of this step from now on."""
         raise AttangentError(f"{type(self).__name__} is not trained in steps")
 
     @abstractmethod
-    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+    def fit(self: E, data: ScoreData, validation: ScoreData | None = None) -> E:
         """Learn from noisy labels; with `validation`, keep the step that fits its noisy labels best."""
 
     @abstractmethod
@@ -71,7 +73,7 @@ class ExactScore(ScoreEstimator):
         self.target = target
         self._d = target.d
 
-    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> "ExactScore":
         return self
 
     def _mean(self, t: Tensor, x: Tensor) -> Tensor:

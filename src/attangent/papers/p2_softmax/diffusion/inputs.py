@@ -5,7 +5,7 @@ The choice of map matters more than the choice of model: see docs/diffusion.md.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,7 @@ Points = Float[Tensor, "points d"]
 Inputs = Float[Tensor, "points columns"]
 
 
+@runtime_checkable
 class InputMap(Protocol):
     """(t, x) -> inputs (points, columns) with |input| <= 1.
 

@@ -3,7 +3,6 @@
 import copy
 import math
 from dataclasses import dataclass, field
-from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -60,11 +59,11 @@ class KernelScore(ScoreEstimator):
         check_size("steps", self.steps)
 
     @classmethod
-    def like(cls, softmax: SoftmaxScore, rate: float = 1.0, steps: int = 300) -> Self:
+    def like(cls, softmax: SoftmaxScore, rate: float = 1.0, steps: int = 300) -> "KernelScore":
         """Return the estimator with the kernel of this network at its start, and its inputs."""
         return cls(softmax.process, softmax.m, softmax.sigma, softmax.inputs, steps, rate, softmax.seed)
 
-    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> "KernelScore":
         X = self.inputs(self.process, data.t, data.x)
         if self.m == math.inf:
             self._regression = _WideKernel(X, data.y, self.sigma, self.rate)
@@ -76,7 +75,7 @@ class KernelScore(ScoreEstimator):
         self.validation = {step: label_loss(self.at(step), validation) for step in tried if validation}
         return self._use(min(tried, key=lambda step: self.validation[step], default=self.steps))
 
-    def relabelled(self, y: Float[Tensor, "points d"]) -> Self:
+    def relabelled(self, y: Float[Tensor, "points d"]) -> "KernelScore":
         """Return the estimator for other labels of the same points, without another eigendecomposition."""
         other = self.at(self.step)
         other._regression = self._regression.relabelled(y)
@@ -87,7 +86,7 @@ class KernelScore(ScoreEstimator):
         """|F|^2 in the kernel's Hilbert space."""
         return self._function.squared_norm
 
-    def _use(self, step: int) -> Self:
+    def _use(self, step: int) -> "KernelScore":
         self._function = self._regression.function(step)
         self.step = step
         return self
@@ -106,7 +105,7 @@ class _NetworkKernel:
         residual = network.forward(X) - Y
         self.prediction = predict_training(network.kernel(X), residual, self.rate, width=network.m)
 
-    def relabelled(self, Y: Tensor) -> Self:
+    def relabelled(self, Y: Tensor) -> "_NetworkKernel":
         other = copy.copy(self)
         residual = vectorise(self.network.forward(self.X) - Y)
         other.prediction = _same_kernel(self.prediction, residual, self.rate)
@@ -145,7 +144,7 @@ class _WideKernel:
         first = predict_training(self.kernel, -Y[:, 0], self.rate)
         self.predictions = [_same_kernel(first, -y, self.rate) for y in Y.T]
 
-    def relabelled(self, Y: Tensor) -> Self:
+    def relabelled(self, Y: Tensor) -> "_WideKernel":
         other = copy.copy(self)
         other.predictions = [_same_kernel(self.predictions[0], -y, self.rate) for y in Y.T]
         return other

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -55,7 +54,7 @@ class SoftmaxScore(ScoreEstimator):
         check_even("m", self.m)
         check_positive("sigma", self.sigma)
 
-    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> "SoftmaxScore":
         X = self.inputs(self.process, data.t, data.x)
         start = self.start(data.d)
         network = start.with_weights(start.W.clone())
@@ -76,7 +75,7 @@ class SoftmaxScore(ScoreEstimator):
         columns = self.inputs.columns(d)
         return SoftmaxNetwork(columns, d, self.m, self.sigma, "symmetric", self.seed)
 
-    def _use(self, step: int) -> Self:
+    def _use(self, step: int) -> "SoftmaxScore":
         (W,) = self.history.weights(step)
         self.network = self.start(self.d).with_weights(W)
         self.step = step
@@ -119,13 +118,13 @@ class MLPScore(ScoreEstimator):
         check_size("hidden", self.hidden)
 
     @classmethod
-    def sized_like(cls, softmax: SoftmaxScore, d: int, trainer: AdamDescent) -> Self:
+    def sized_like(cls, softmax: SoftmaxScore, d: int, trainer: AdamDescent) -> "MLPScore":
         """Return a network with as many trained numbers as the softmax network, the same inputs and seed."""
         columns = softmax.inputs.columns(d)
         hidden = max(1, round((columns * softmax.m - d) / (columns + 1 + d)))
         return cls(softmax.process, hidden, softmax.inputs, trainer, softmax.seed)
 
-    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> Self:
+    def fit(self, data: ScoreData, validation: ScoreData | None = None) -> "MLPScore":
         weights = self._draw(self.inputs.columns(data.d), data.d)
         X = self.inputs(self.process, data.t, data.x)
 
@@ -145,7 +144,7 @@ class MLPScore(ScoreEstimator):
         """How many numbers are trained."""
         return sum(weight.numel() for weight in self._weights)
 
-    def _use(self, step: int) -> Self:
+    def _use(self, step: int) -> "MLPScore":
         self._weights = self.history.weights(step)
         self.step = step
         return self

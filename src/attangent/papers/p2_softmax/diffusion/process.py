@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ Times = float | Float[Tensor, ""] | Float[Tensor, " points"]
 """One time for all points, or one per point."""
 
 
+@runtime_checkable
 class Schedule(Protocol):
     """A bounded, almost everywhere continuous g > 0 (Assumption 6.3)."""
 

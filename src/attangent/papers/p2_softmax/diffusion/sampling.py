@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,7 @@ Method = Literal["sde", "ode"]
 _BATCH = 4096
 
 
+@runtime_checkable
 class Scorer(Protocol):
     """Anything with a score at diffusion time t, where t = 0 is clean data."""
 

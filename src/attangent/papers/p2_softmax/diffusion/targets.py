@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -17,6 +17,7 @@ from attangent.papers.p2_softmax.diffusion.process import ForwardProcess, Times,
 Points = Float[Tensor, "points d"]
 
 
+@runtime_checkable
 class Target(Protocol):
     """A distribution of x(0) for which E[x(0) | x(t)] is known.
 
