@@ -18,6 +18,7 @@ from tests.adapters.tiny import save_bert, save_llama, write_rows
 from tests.compression.cases import TEMPLATE, tiny_llama
 
 RUNNER = CliRunner()
+IMAGE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a.png"}}]}
 TEXT = "the keeper of the tower is old and the light of the tower is green and so on and on " * 3
 
 
@@ -177,12 +178,28 @@ def test_what_cannot_be_used_is_refused(folder, prompt, tmp_path, changes, messa
 
 
 def test_empty_prompts_and_broken_json_are_refused(folder, tmp_path):
-    for name, content, message in (("a.txt", " ", "prompt is empty"), ("b.json", "{", "is not JSON")):
+    for name, content, message in (
+        ("a.txt", " ", "prompt is empty"),
+        ("b.json", "{", "is not JSON"),
+        ("deep.json", "[" * 100_000, "is not JSON"),
+        ("digits.json", f"[{'1' * 5000}]", "is not JSON"),
+        ("three.json", "3", "text or chat messages"),
+        ("image.json", json.dumps([IMAGE]), "message 1 of the prompt has a part of type 'image_url'"),
+    ):
         (tmp_path / name).write_text(content)
         done = run(
             "compress", "--model", folder, "--prompt", tmp_path / name, "--plain", "--out", tmp_path / "o"
         )
+        assert isinstance(done.exception, AttangentError)
         assert message in str(done.exception)
+
+
+@pytest.mark.parametrize("content", [" \n\t\n", "[" * 100_000])
+def test_a_prompt_is_checked_before_the_model_is_loaded(tmp_path, content):
+    (tmp_path / "p.json").write_text(content)
+    done = run("compress", "--model", "none", "--prompt", tmp_path / "p.json", "--out", tmp_path / "o")
+    assert isinstance(done.exception, AttangentError)
+    assert "p.json" in str(done.exception)
 
 
 @pytest.mark.parametrize(

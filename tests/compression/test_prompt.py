@@ -73,6 +73,8 @@ def test_a_template_that_rewrites_earlier_messages_is_refused():
         (3, r"prompt must be text or chat messages .*\(got int\)"),
         ([], "got list"),
         ([{"role": "system"}], "must be text or chat messages"),
+        ([{"role": "system", "content": None}], "message 1 of the prompt has the content None"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "a part of type 'image', expected only text"),
         (CHAT, "no chat template"),
     ],
 )
@@ -124,3 +126,10 @@ def test_prompts_beyond_the_context_or_the_window_are_refused():
 def test_half_a_letter_has_no_tokens():
     with pytest.raises(AttangentError, match="surrogate"):
         tokens_of(lambda text, **options: pytest.fail("asked"), "a \udcff")
+
+
+def test_the_text_parts_of_a_content_are_joined():
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    ids, reader = read_prompt(ChatLetters(), [{"role": "system", "content": parts}])
+    assert reader.roles == ("system",)
+    assert torch.equal(ids, read_prompt(ChatLetters(), [{"role": "system", "content": "a\nb"}])[0])

@@ -1,7 +1,7 @@
 """The attention layers of a Hugging Face model that can take a prefix."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -102,6 +102,17 @@ def chosen_layers(model: nn.Module, config: NTKConfig) -> list[AttentionLayer]:
         names = ", ".join(layer.name for layer in layers[:4])
         raise AttangentError(f"layers {wanted!r} matches no attention layer, expected some of {names}, ...")
     return chosen
+
+
+def check_all_chosen(model: nn.Module, config: NTKConfig, states: Collection[str]) -> None:
+    """Check that a stored adapter has a state for every layer that its config selects in this model."""
+    chosen = [layer.name for layer in chosen_layers(model, config)]
+    missing = [name for name in chosen if name not in states]
+    if missing:
+        raise AttangentError(
+            f"the adapter has states for {len(states)} layers, but its settings select {len(chosen)} of "
+            f"{type(model).__name__}; {missing[0]} has none: load the model that the adapter was made for"
+        )
 
 
 def _matches(pattern: str, name: str) -> bool:

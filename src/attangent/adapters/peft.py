@@ -30,7 +30,7 @@ from attangent.adapters.files.format import (
     check_total_size,
     describe_state,
 )
-from attangent.adapters.layers import attention_layers, chosen_layers
+from attangent.adapters.layers import attention_layers, check_all_chosen, chosen_layers
 from attangent.adapters.record import find_record, record_of, states_of
 from attangent.adapters.slot import Slot
 from attangent.adapters.states import new_state
@@ -184,6 +184,7 @@ def _first_states(model: nn.Module, config: NTKConfig, peft_config: NTKPeftConfi
         raise AttangentError(
             f"the adapter has states for layers that the model does not have: {', '.join(unknown)}"
         )
+    check_all_chosen(model, config, peft_config.states)
     check_total_size(peft_config.states.values())
     states = {name: blank_state(described) for name, described in peft_config.states.items()}
     for name, state in states.items():

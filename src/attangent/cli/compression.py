@@ -79,17 +79,17 @@ def compress(
     answers. If a bound is reached first, it writes the best result and exits with code 3. The same command
     resumes an interrupted run.
     """
-    text = _read(prompt)
+    content = _read_prompt(prompt)
     questions = _questions(ask)
     texts = None if calibration is None else _lines(calibration)
     _check_out(out)
     from attangent.compression import CompressionRequest, compress_to_folder
 
     request = CompressionRequest(
-        text, keep, size, seconds, method, distill, texts, questions, seed=seed, export=export
+        content, keep, size, seconds, method, distill, texts, questions, seed=seed, export=export
     )
     network, tokenizer = _load(model)
-    request = replace(request, prompt=_prompt(text, prompt, tokenizer, plain))
+    request = replace(request, prompt=_prompt(content, tokenizer, plain))
     with Bars(quiet or json_) as bars:
         report = compress_to_folder(network, tokenizer, request, out, bars.show)
     _show(report, model, out, json_, quiet)
@@ -246,15 +246,29 @@ def _read(path: Path) -> str:
         raise AttangentError(f"cannot read {path}: {error}") from None
 
 
-def _prompt(text: str, path: Path, tokenizer: Any, plain: bool) -> Any:
-    """Return chat messages for a .json file, or for text if the tokenizer has a template; else the text."""
-    if path.suffix == ".json":
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise AttangentError(f"{path} is not JSON: {error}") from None
-    chat = getattr(tokenizer, "chat_template", None) and not plain and text.strip()
-    return [{"role": "system", "content": text.strip()}] if chat else text
+def _read_prompt(path: Path) -> str | list[dict[str, Any]]:
+    """Return the text of a file, or the chat messages of a .json file."""
+    text = _read(path)
+    if not text.strip():
+        raise AttangentError(f"{path} has only blanks, so the prompt is empty; write a text into it")
+    if path.suffix != ".json":
+        return text
+    try:
+        messages = json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError also for numbers with thousands of digits
+        raise AttangentError(f"{path} is not JSON that can be read: {error}") from None
+    from attangent.compression.prompt import plain_messages
+
+    try:
+        return plain_messages(messages)
+    except AttangentError as error:
+        raise AttangentError(f"{path}: {error}") from None
+
+
+def _prompt(content: str | list[dict[str, Any]], tokenizer: Any, plain: bool) -> Any:
+    """Return the content; text becomes a system message if the tokenizer has a chat template."""
+    chat = isinstance(content, str) and getattr(tokenizer, "chat_template", None) and not plain
+    return [{"role": "system", "content": str(content).strip()}] if chat else content
 
 
 def _questions(path: Path | None) -> list[tuple[str, str | None]]:

@@ -22,7 +22,14 @@ from attangent.compression.capture import prefill, run_packed, sample
 from attangent.compression.distilling import Distillation, Lessons, distill_states, enough_steps
 from attangent.compression.methods import method_named
 from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
-from attangent.compression.prompt import check_length, check_model, fingerprint, read_prompt, tokens_of
+from attangent.compression.prompt import (
+    check_length,
+    check_model,
+    fingerprint,
+    plain_messages,
+    read_prompt,
+    tokens_of,
+)
 from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState
 from attangent.compression.questions import MOST_QUESTIONS, Question, questions_from
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
@@ -150,7 +157,11 @@ class CompressionRun:
         if self.piece is not None:
             return self.tokenizer.decode(self.ids.tolist())
         prompt = self.request.prompt
-        return prompt if isinstance(prompt, str) else "\n".join(message["content"] for message in prompt)
+        return (
+            prompt
+            if isinstance(prompt, str)
+            else "\n".join(message["content"] for message in plain_messages(prompt))
+        )
 
     @property
     def _uncovered(self) -> list[Turn]:

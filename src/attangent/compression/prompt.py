@@ -94,15 +94,11 @@ def read_prompt(tokenizer: Any, prompt: Any) -> tuple[Tensor, Reader]:
     if isinstance(prompt, str):
         ids = _with_bos(tokenizer, tokens_of(tokenizer, prompt))
         reader = Reader()
-    elif _are_messages(prompt):
-        _check_template(tokenizer)
-        ids = tokens_of(tokenizer, tokenizer.apply_chat_template(list(prompt), tokenize=False))
-        reader = Reader(tuple(message["role"] for message in prompt))
     else:
-        raise AttangentError(
-            f"prompt must be text or chat messages such as [{{'role': 'system', 'content': '...'}}] (got "
-            f"{type(prompt).__name__})"
-        )
+        messages = plain_messages(prompt)
+        _check_template(tokenizer)
+        ids = tokens_of(tokenizer, tokenizer.apply_chat_template(messages, tokenize=False))
+        reader = Reader(tuple(message["role"] for message in messages))
     if len(ids) == 0:
         raise AttangentError("the prompt is empty; pass at least one token")
     return ids, reader
@@ -206,7 +202,41 @@ def _check_template(tokenizer: Any) -> None:
         raise AttangentError("the prompt is a chat, but the tokenizer has no chat template; pass text")
 
 
-def _are_messages(prompt: Any) -> bool:
-    if isinstance(prompt, str) or not isinstance(prompt, Sequence) or not prompt:
-        return False
-    return all(isinstance(m, Mapping) and {"role", "content"} <= set(m) for m in prompt)
+def plain_messages(prompt: Any) -> list[dict[str, Any]]:
+    """Return chat messages with text as content; a content of several text parts is joined.
+
+    Raises:
+        AttangentError: If these are no chat messages, or a part is not text; it names the message.
+    """
+    if not isinstance(prompt, Sequence) or not prompt or not all(map(_is_message, prompt)):
+        raise AttangentError(
+            f"prompt must be text or chat messages such as [{{'role': 'system', 'content': '...'}}] (got "
+            f"{type(prompt).__name__})"
+        )
+    return [
+        {**message, "content": _content_text(message["content"], number)}
+        for number, message in enumerate(prompt, 1)
+    ]
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, Mapping) and isinstance(message.get("role"), str) and "content" in message
+
+
+def _content_text(content: Any, number: int) -> str:
+    """Return the text of message `number`: its content, or the texts of its parts below each other."""
+    parts = [content] if isinstance(content, str) else content
+    if not isinstance(parts, Sequence) or not parts:
+        raise AttangentError(
+            f"message {number} of the prompt has the content {content!r:.60}, expected text or a list of "
+            "text parts"
+        )
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    for part, text in zip(parts, texts, strict=True):
+        if not isinstance(text, str):
+            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+            raise AttangentError(
+                f"message {number} of the prompt has a part of type {kind!r:.60}, expected only text; "
+                "remove the part"
+            )
+    return "\n".join(texts)

@@ -173,3 +173,14 @@ def test_a_taylor_map_of_any_order_takes_no_memory_before_it_is_refused(taylor_f
     assert f"Taylor features of order {order}" in refused(taylor_folder)
     rewrite(taylor_folder, lambda d: d["states"][FIRST]["settings"].update(order=1_999_999, dim=1))
     assert "Taylor features of order 1999999" in refused(taylor_folder)
+
+
+@pytest.mark.parametrize("layers", [None, (-2, -1), r"layer\."])
+def test_a_model_with_more_layers_is_refused(tmp_path, layers):
+    from transformers import BertForSequenceClassification
+
+    save_adapter(attach(tiny("bert"), NTKConfig(layers=layers)), tmp_path)
+    config = tiny("bert").config
+    config.num_hidden_layers = 3
+    message = refused(tmp_path, BertForSequenceClassification(config))
+    assert "load the model that the adapter was made for" in message

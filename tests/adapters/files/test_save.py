@@ -124,3 +124,22 @@ def test_other_cards_are_not_ours(text, tmp_path):
 def test_a_link_is_not_ours(tmp_path):
     (tmp_path / "README.md").symlink_to(tmp_path / "elsewhere")
     assert not may_write_card(tmp_path / "README.md")
+
+
+def test_an_adapter_is_not_saved_into_the_folder_of_a_model(tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    model = tiny("llama")
+    model.save_pretrained(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(AttangentError, match=r"holds a model \(config.json\).*choose another folder"):
+        save_adapter(attach(model), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert AutoModelForCausalLM.from_pretrained(tmp_path).config.num_hidden_layers == 2
+
+
+def test_states_of_some_layers_are_saved_and_loaded_as_such(tmp_path):
+    states = states_of(attach(tiny("bert"), NTKConfig(layers=(1,))))
+    save_adapter(attach(tiny("bert"), NTKConfig(), states=states), tmp_path)
+    assert json.loads((tmp_path / CONFIG).read_text())["ntk"]["layers"] == [1]
+    assert list(states_of(load_adapter(tiny("bert"), tmp_path))) == [LAYER]

@@ -171,6 +171,7 @@ def test_folders_written_before_load(tmp_path, monkeypatch):
         ({"format": "other"}, "does not say"),
         ({"method": "magic"}, "method is 'magic'"),
         ({"labels": "cat"}, r"Expected `array`, got `str` - at `\$.labels`"),
+        ({"labels": ["cat", "cat"]}, "labels has 'cat' twice"),
         ({"labels": [1]}, r"Expected `str`, got `int` - at `\$.labels"),
         ({"pooling": "max"}, "Invalid enum value 'max'"),
         ({"script": "x"}, "unknown settings script"),

@@ -24,7 +24,7 @@ from attangent.adapters.files.format import (
     rebuild_state,
 )
 from attangent.adapters.hub import check_model_name
-from attangent.adapters.layers import AttentionLayer, attention_layers
+from attangent.adapters.layers import AttentionLayer, attention_layers, check_all_chosen
 from attangent.attention.files import check_path, check_regular
 
 _KEYS = {
@@ -61,6 +61,7 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> StoredAdapter:
     of_states, of_modules = _read_tensors(weights_path, base, layers, config)
     descriptions = described["states"]
     _check_layers(descriptions, of_states, layers)
+    check_all_chosen(base, config, descriptions)
     states = {name: _state(layers[name], descriptions[name], of_states[name]) for name in descriptions}
     return StoredAdapter(config, states, of_modules)
 

@@ -1,6 +1,7 @@
 """Save adapters as adapter_config.json, adapter_model.safetensors and README.md, and load them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, write_json, write_whole
 from attangent._version import __version__
 from attangent.adapters.attaching import attach
@@ -23,7 +25,7 @@ from attangent.adapters.files.format import (
     describe_state,
 )
 from attangent.adapters.files.read import read_adapter
-from attangent.adapters.layers import attention_layers, bare
+from attangent.adapters.layers import attention_layers, bare, chosen_layers
 from attangent.adapters.record import fill_saved, record_of, saved_of, states_of
 from attangent.attention.files import check_path, save_tensors
 
@@ -46,7 +48,7 @@ def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default")
         The folder.
 
     Raises:
-        AttangentError: If there is no such adapter or the folder cannot be written.
+        AttangentError: If there is no such adapter, the folder cannot be written, or it holds a model.
 
     Example:
         >>> import tempfile
@@ -75,6 +77,8 @@ def write_adapter(
     """
     check_path("folder", folder)
     folder = Path(folder)
+    _check_no_model(folder)
+    config = _naming_layers(base, config, states)
     described = _described(base, config, states)
     tensors = _tensors(states) | {ROOT + key: tensor for key, tensor in (modules or {}).items()}
     count = sum(tensor.numel() for tensor in tensors.values())
@@ -85,6 +89,23 @@ def write_adapter(
     if may_write_card(folder / CARD):
         write_whole(folder / CARD, card)
     return folder
+
+
+def _check_no_model(folder: Path) -> None:
+    """Check that the folder is not that of a model: transformers takes one with both files for an adapter."""
+    if (folder / "config.json").is_file():
+        raise AttangentError(
+            f"{folder} holds a model (config.json), which could not be loaded with an adapter in the same "
+            "folder; choose another folder"
+        )
+
+
+def _naming_layers(base: nn.Module, config: NTKConfig, states: Mapping[str, Any]) -> NTKConfig:
+    """Return the config; if there are states for fewer layers than it selects, it selects only those."""
+    if {layer.name for layer in chosen_layers(base, config)} == set(states):
+        return config
+    indices = [index for index, layer in enumerate(attention_layers(base)) if layer.name in states]
+    return replace(config, layers=tuple(indices))
 
 
 def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Any:

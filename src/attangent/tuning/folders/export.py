@@ -64,6 +64,9 @@ class TunedDescription:
     def __post_init__(self) -> None:
         if not self.base_model:
             raise AttangentError("base_model of a tuned model is empty, expected a folder or a Hub id")
+        if len(set(self.labels)) < len(self.labels):
+            twice = next(label for label in self.labels if self.labels.count(label) > 1)
+            raise AttangentError(f"labels has {twice!r:.60} twice, expected a different name per class")
         check_size("max_tokens", self.max_tokens)
         check_choice("method", self.method, tuple(TECHNIQUES))
         check_positive("scale of the values", self.scale)

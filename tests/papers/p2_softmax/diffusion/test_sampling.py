@@ -155,3 +155,5 @@ def test_bad_samples_are_refused():
         mmd(torch.zeros(3, 2), torch.zeros(3, 2))
     with pytest.raises(AttangentError, match="cannot fill 8 groups"):
         sample_quality(normal(5), normal(5))
+    with pytest.raises(AttangentError, match="groups is 0, expected at least 2"):
+        sample_quality(normal(5), normal(5), groups=0)

@@ -227,10 +227,12 @@ def sample_quality(
         The distance and its floor.
 
     Raises:
-        AttangentError: If there are not two samples per group.
+        AttangentError: If there are not two groups, or not two samples per group.
     """
+    if groups < 2:
+        raise AttangentError(f"groups is {groups}, expected at least 2")
     size = min(len(samples), len(truth)) // groups
-    if groups < 2 or size < 2:
+    if size < 2:
         raise AttangentError(
             f"{len(samples)} samples and {len(truth)} true ones cannot fill {groups} groups; pass more"
         )
