@@ -19,8 +19,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
 
-from benchmarks.suites.tuning.data import minilm
 from benchmarks.suites.compression.bench_compress import smollm2_folder
+from benchmarks.suites.tuning.data import minilm
 
 FOLDER = Path(__file__).parents[1] / "tutorials"
 NAMES = (

@@ -64,7 +64,9 @@ def prediction() -> Figure:
 
 def compression() -> Figure:
     """Questions answered over the memory of the prompt, summed over the prompts."""
-    rows = json.loads((FOLDER.parent / "benchmarks" / "results" / "compress_results.json").read_text())["rows"]
+    rows = json.loads((FOLDER.parent / "benchmarks" / "results" / "compress_results.json").read_text())[
+        "rows"
+    ]
     answers: dict[tuple[str, int], dict[str, dict]] = defaultdict(dict)
     for row in rows:
         answers[row["method"], row["times"]][row["prompt"]] = row

@@ -15,8 +15,8 @@ import os
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
 from attangent.papers.p3_two_stage.facts.corpora import TypedFacts
+from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
 from attangent.stages import StageDetector
 
 SMALL = "TUTORIAL_SMALL" in os.environ  # the tests run this page with fewer facts

@@ -44,7 +44,9 @@ test.to_csv("test.csv", index=False)
 training = TrainingSettings(epochs=1.0) if SMALL else TrainingSettings()
 scores = {}
 for method in ("probe", "lora", "ntk"):
-    request = TuningRequest(model, Path("train.csv"), Path("test.csv"), method=Method(method), training=training)
+    request = TuningRequest(
+        model, Path("train.csv"), Path("test.csv"), method=Method(method), training=training
+    )
     scores[method] = tune(request, runs / method)[0]
 table = pd.DataFrame(scores).T[["eval_accuracy", "parameters", "seconds"]]
 table

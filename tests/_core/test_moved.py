@@ -43,7 +43,7 @@ LEFT = {
     "icl": "Certificate Health InContextTransformer InitialisationWarning OneLayerAttention Training "
     "TransformerConfig TransformerTrainer",
     "kernels": "Guarantee concentration_bound prefix_guarantee require_unit_ball",
-    "stages": "NoisySGD ReluAttention TwoStageData edit_spectrum load_low_rank q_loss_bounds train",
+    "stages": "NoisySGD ReluAttention TwoStageData edit_spectrum q_loss_bounds train",
 }
 """Public names that left a room for a paper."""
 

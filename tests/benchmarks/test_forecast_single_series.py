@@ -17,7 +17,9 @@ def test_every_series_is_forecast_by_itself():
     expected = []
     for train, test in zip(data.train, data.test, strict=True):
         panel = Panel.of([train], 1)
-        expected.append(mase(test[None], forecast_panel(panel, PanelRequest(6, 1)).forecasts, seasonal_scale(panel)))
+        expected.append(
+            mase(test[None], forecast_panel(panel, PanelRequest(6, 1)).forecasts, seasonal_scale(panel))
+        )
     assert found["series"] == 3
     assert found["auto"] == pytest.approx(np.mean(expected))
     assert 0 < found["coverage 80"] <= found["coverage 95"] <= 1

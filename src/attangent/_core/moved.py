@@ -27,7 +27,6 @@ MOVED = {
     "stages.theory.search": "papers.p3_two_stage.theory.floor",
     "tuning.compare": "papers.p1_prefix.head_to_head",
     "tuning.data.layouts": "papers.p1_prefix.superglue",
-    "tuning.data.math": "papers.p1_prefix.math_data",
 }
 """New names of old modules; their submodules moved with them."""
 RENAMED = {

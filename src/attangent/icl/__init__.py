@@ -1,22 +1,16 @@
 """Which known rule does an in-context learner follow?"""
 
-from typing import TYPE_CHECKING, Any
-
 from attangent._core.deprecation import moved_names
 from attangent.icl.compare import Comparison, RepresentationWarning, compare_to_ridge, predictor_of
 from attangent.icl.dictionary import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, Prompts, Tasks
 from attangent.icl.learners import sklearn_predictor, text_predictor
 from attangent.icl.ridge import RidgeLimit, clean_risk, expected_distance
 
-if TYPE_CHECKING:
-    from attangent.icl.estimator import InContextRidge
-
 __all__ = [
     "IN_DOMAIN",
     "OUT_OF_DOMAIN",
     "Comparison",
     "Dictionary",
-    "InContextRidge",
     "Prompts",
     "RepresentationWarning",
     "RidgeLimit",
@@ -30,19 +24,12 @@ __all__ = [
 ]
 
 _P4 = "attangent.papers.p4_in_context"
-_moved_name = moved_names(
+__getattr__ = moved_names(
     __name__,
     "0.2",
     {"Training": f"{_P4}:TrainingRun"}
     | {name: f"{_P4}:{name}" for name in ("Certificate", "Health", "InitialisationWarning")}
     | {name: f"{_P4}:{name}" for name in ("InContextTransformer", "OneLayerAttention")}
     | {name: f"{_P4}:{name}" for name in ("TransformerConfig", "TransformerTrainer")},
+    removed={"InContextRidge": "use sklearn.linear_model.Ridge(alpha=m * tau, fit_intercept=False)"},
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "InContextRidge":  # scikit-learn takes long to import
-        from attangent.icl.estimator import InContextRidge
-
-        return InContextRidge
-    return _moved_name(name)

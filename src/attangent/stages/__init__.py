@@ -19,8 +19,9 @@ __getattr__ = moved_names(
     __name__,
     "0.2",
     {name: f"{_P3}:{name}" for name in ("NoisySGD", "ReluAttention", "TwoStageData", "edit_spectrum")}
-    | {name: f"{_P3}:{name}" for name in ("load_low_rank", "q_loss_bounds", "train")},
+    | {name: f"{_P3}:{name}" for name in ("q_loss_bounds", "train")},
     removed=dict.fromkeys(
         ("measure_effect", "minus_loss", "search_spectrum"), "the search for edits did not pay off"
-    ),
+    )
+    | {"load_low_rank": "edited models are saved as ordinary models: apply() the edit, then save_pretrained"},
 )

@@ -7,7 +7,6 @@ from attangent._core.lazy import lazy_names
 if TYPE_CHECKING:
     from attangent.papers.p3_two_stage.facts.corpora import FactCorpus, TypedFacts, load_counterfact
     from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
-    from attangent.papers.p3_two_stage.low_rank import load_low_rank
     from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
     from attangent.papers.p3_two_stage.theory.attention import ReluAttention
     from attangent.papers.p3_two_stage.theory.data import TwoStageData
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 _MODULES = {
     "facts.corpora": ("FactCorpus", "TypedFacts", "load_counterfact"),
     "facts.language": ("LanguageTraining", "train_on_facts"),
-    "low_rank": ("load_low_rank",),
     "spectrum_edit": ("edit_spectrum",),
     "theory.attention": ("ReluAttention",),
     "theory.data": ("TwoStageData",),
@@ -51,7 +49,6 @@ __all__ = [
     "bias_solution",
     "edit_spectrum",
     "load_counterfact",
-    "load_low_rank",
     "minimise_q_loss",
     "paper_solution",
     "q_loss",

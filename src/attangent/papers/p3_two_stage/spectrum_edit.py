@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
-from attangent._core.files import write_json
-from attangent.papers.p3_two_stage.low_rank import smaller_as_factors, write_low_rank
 from attangent.stages.spectra.singular_values import (
     HeadProduct,
     Spectral,
@@ -22,7 +19,6 @@ from attangent.stages.spectra.singular_values import (
 )
 
 Keep = Literal["largest", "smallest", "drop_largest"]
-REPORT_FILE = "spectrum_edit.json"
 
 
 @dataclass(frozen=True)
@@ -127,61 +123,6 @@ class SpectrumEdit:
         self._originals = None
         return report
 
-    def save(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
-        """Write the edited model, the report and the tokenizer to `folder`, for plain transformers.
-
-        The model in memory is restored. By default the tokenizer comes from the folder of the model. The copy
-        has full size: `save_factors` writes a smaller one.
-        """
-        self._check_savable()
-        with self as report:
-            self.model.save_pretrained(folder)  # type: ignore[operator]
-        self._save_report(Path(folder), tokenizer, report)
-        return report
-
-    def save_factors(self, folder: str | Path, tokenizer: Any = None) -> EditReport:
-        """Save as `save` does, writing every matrix that is smaller as two factors in factors.
-
-        `load_low_rank(folder)` reads it, and so does transformers with trust_remote_code=True: the folder
-        contains a model class that knows which modules are factors. Matrices that share a module with
-        others, as GPT-2's q, k and v do, and products qk are written in full.
-        """
-        self._check_savable()
-        ranks = self._ranks()
-        if not ranks:
-            raise AttangentError(
-                f"no matrix of the edit {self._request} is smaller as factors: keep fewer values or use save"
-            )
-        with self as report:
-            write_low_rank(self.model, ranks, Path(folder))
-        self._save_report(Path(folder), tokenizer, report)
-        return report
-
-    def _ranks(self) -> dict[str, int]:
-        """Return the number of retained values by module that is smaller as factors."""
-        names = {id(module): name for name, module in self.model.named_modules()}
-        ranks = {}
-        for part in self._parts:
-            rank = int(self.selection.mask(_count(part)).sum())
-            if isinstance(part, WeightMatrix) and _fills_module(part):
-                module = part.projection.module
-                if smaller_as_factors(module.weight, rank):
-                    ranks[names[id(module)]] = rank
-        return ranks
-
-    def _check_savable(self) -> None:
-        if not hasattr(self.model, "save_pretrained"):
-            raise AttangentError(
-                f"{type(self.model).__name__} has no save_pretrained: apply() the edit and save its weights"
-            )
-
-    def _save_report(self, folder: Path, tokenizer: Any, report: EditReport) -> None:
-        tokenizer = tokenizer if tokenizer is not None else _own_tokenizer(self.model)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
-        rows = report.frame.astype(object).where(report.frame.notna(), None).to_dict(orient="records")
-        write_json(folder / REPORT_FILE, {"edit": self._request, "changes": rows})
-
     @property
     def _request(self) -> dict[str, object]:
         return {"keep": self.selection.keep, "rho": self.selection.rho, "k": self.selection.k}
@@ -245,16 +186,6 @@ def edit_spectrum(
     return SpectrumEdit(model, Selection(keep, rho, k), targets, layers)
 
 
-def _own_tokenizer(model: Any) -> Any:
-    """Return the tokenizer in the folder of the model, if there is one; nothing is downloaded."""
-    folder = Path(str(getattr(model, "name_or_path", "") or ""))
-    if not folder.name or not (folder / "tokenizer_config.json").is_file():
-        return None
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-
-
 def _count(part: Spectral) -> int:
     """Return the number of singular values."""
     if isinstance(part, WeightMatrix):
@@ -267,10 +198,6 @@ def _tensors(part: Spectral) -> list[Tensor]:
     projection = part.projection if isinstance(part, WeightMatrix) else part.block.projections["q"]
     parameters = (projection.module.weight, getattr(projection.module, "bias", None))
     return [parameter for parameter in parameters if parameter is not None]
-
-
-def _fills_module(part: WeightMatrix) -> bool:
-    return part.projection.weight.numel() == part.projection.module.weight.numel()
 
 
 def _keep(part: Spectral, mask: Tensor) -> SpectrumChange:

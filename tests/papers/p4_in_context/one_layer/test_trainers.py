@@ -125,5 +125,5 @@ def test_solve_takes_the_weights_of_least_norm():
 
 
 def test_solve_refuses_too_few_heads():
-    with pytest.raises(AttangentError, match="at least N=6 heads .got 5"):
+    with pytest.raises(AttangentError, match=r"at least N=6 heads \(got 5"):
         model(heads=5).fit("solve")
