@@ -76,7 +76,7 @@ CONTESTANTS = [
 BENCHMARKS = [
     Benchmark(
         name="icl",
-        about="TrainingRun one layer of H heads until the gap to the least loss is below 1e-2, from logits of "
+        about="Training one layer of H heads until the gap to the least loss is below 1e-2, from logits of "
         "standard deviation 2 on unit tokens, tau 0.01, float64. `varpro` has 4N/5 heads. Adam's rate is "
         "1e-2 on the population loss and 3e-3 on 10,000 prompts in batches of 256.",
         sizes=[SMALL, PAPER],

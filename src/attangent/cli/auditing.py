@@ -46,8 +46,8 @@ def audit(
 ) -> None:
     """Check the papers' statements and write a report.
 
-    An interrupted run resumes when started again. A violated claim is a result, not an error: the exit code is
-    0. It is 1 if a check crashed and 2 if an argument is invalid.
+    An interrupted run resumes when started again. A violated claim is a result, not an error: the exit code
+    is 0. It is 1 if a check crashed and 2 if an argument is invalid.
     """
     if ids and ids[0] == "new":
         warn_deprecated("`attangent audit new`", "`attangent new-claims`", "0.3")
