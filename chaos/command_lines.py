@@ -31,6 +31,7 @@ def lines() -> dict[str, list[str]]:
     return {
         "audit": ["P2/claim-3.4", "--seeds", "1", "--out", "audit", "--quiet"],
         "report": ["audit"],
+        "new-claims": ["MyPaper", "--out", "claims"],
         "tune": ["--model", encoder, "--train", data, "--out", "tuned", "--method", "head", "--epochs", "1"],
         "predict": [data, "--adapter", "tuned/seed-0"],
         "compress": [

@@ -119,7 +119,8 @@ class NTKConfig:
             AttangentError: If a name is unknown or a value does not fit.
         """
         check_names(settings, (field.name for field in fields(cls)), "an adapter")
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
+        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
+        return cls(**values)
 
     def _check_numbers(self) -> None:
         for name in ("size", "rank"):

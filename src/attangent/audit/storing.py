@@ -191,7 +191,12 @@ def _text(value: Any) -> str:
 
 def _figure(f: int, values: dict[str, Any], arrays: Arrays) -> Figure:
     series = tuple(
-        Series.of(_text(row["label"]), *(arrays[f"figure{f}-series{s}-{axis}"] for axis in "xy"), row["kind"])
+        Series.of(
+            _text(row["label"]),
+            arrays[f"figure{f}-series{s}-x"],
+            arrays[f"figure{f}-series{s}-y"],
+            row["kind"],
+        )
         for s, row in enumerate(values["series"])
     )
     figure = _typed(Figure, {**values, "series": series, "ticks": tuple(map(_text, values["ticks"]))})

@@ -231,12 +231,14 @@ def _content_text(content: Any, number: int) -> str:
             f"message {number} of the prompt has the content {content!r:.60}, expected text or a list of "
             "text parts"
         )
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    for part, text in zip(parts, texts, strict=True):
+    texts: list[str] = []
+    for part in parts:
+        text = part.get("text") if isinstance(part, Mapping) else part
         if not isinstance(text, str):
             kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
             raise AttangentError(
                 f"message {number} of the prompt has a part of type {kind!r:.60}, expected only text; "
                 "remove the part"
             )
+        texts.append(text)
     return "\n".join(texts)

@@ -102,7 +102,7 @@ class PrefixTokens(AnyPeft):
                 "peft has no prefix tuning for vision models; choose ntk, lora, head or full."
             )
         layers = getattr(model.config, "num_hidden_layers", None)
-        if None not in (method.top, layers) and method.top < layers:
+        if method.top is not None and layers is not None and method.top < layers:
             raise AttangentError(
                 f"top is {method.top}, but peft's prefix goes into all {layers} layers; leave top out."
             )

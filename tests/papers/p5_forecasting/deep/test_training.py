@@ -40,7 +40,7 @@ def test_seeds_differ():
 
 
 def test_a_series_too_short_to_stop_early_on():
-    with pytest.raises(AttangentError, match="too few to set a fifth aside"):
+    with pytest.raises(AttangentError, match="too few to hold out a fifth"):
         NLinear(8, 4, Training(epochs=1)).fit(waves(13))
 
 

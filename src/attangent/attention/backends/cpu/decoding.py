@@ -244,6 +244,7 @@ def _is_right(code: Any) -> bool:
     u, levels = (torch.cat(each) for each in zip(*expected, strict=True))
     wanted = torch.lerp(out, u, (levels - lse.unsqueeze(-1)).sigmoid())
     learned = merge_learned(W, bias, first, Z, level, 2, code)
-    anchors = merge_anchors(*zip(*tokens, strict=True), 2, code)
+    columns, biases, values = zip(*tokens, strict=True)
+    anchors = merge_anchors(columns, biases, values, 2, code)
     merged = MergeRows([learned, anchors, merge_elu(of_elu, masses, 0.7, 2, code)])(out, lse, q)
     return merged and torch.allclose(out, wanted, rtol=1e-4, atol=1e-5)

@@ -60,7 +60,8 @@ def fused_attention(
 class _FusedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: FusedCall, *inputs: Tensor):
-        out, total, sign, saved = forward(call, *inputs[:5])
+        q, k, v, Z, mass, *_ = inputs
+        out, total, sign, saved = forward(call, q, k, v, Z, mass)
         ctx.save_for_backward(*inputs, out, total, sign)
         ctx.call = call
         ctx.saved = saved
@@ -90,8 +91,8 @@ def forward(
     tensors that the fused forward pass saved.
     """
     compiled = _compiled(call, Z, mass, q)
-    known = isinstance(call.fused, CpuFlash) and compiled is not None
-    if known and takes_tokens(compiled.library, q, k, v, call.mask):
+    known = isinstance(call.fused, CpuFlash)
+    if known and compiled is not None and takes_tokens(compiled.library, q, k, v, call.mask):
         # one compiled call attends to tokens and prefix; it leaves a prefix of zeros to torch
         results = compiled.attend(q, KeyValues(k, v, call.mask, call.scale), for_backward)
         if results is not None:

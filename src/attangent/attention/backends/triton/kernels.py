@@ -467,7 +467,7 @@ def feature_prefix_gradient_kernel(
             dmass -= tl.sum(a * loss[:, None], axis=0)
             if HAS_ONE:
                 dz_one += tl.sum(weighted, axis=0)
-                dmass_one -= tl.sum(loss)
+                dmass_one -= tl.sum(loss)  # pyright: ignore[reportOperatorIssue]
     at = (batch * state_heads + state_head) * (R + one)
     inside = r[:, None] < R
     tl.store(DZ + (at + one + r)[:, None] * dv + vcols[None, :], dz, mask=inside & (vcols[None, :] < dv))

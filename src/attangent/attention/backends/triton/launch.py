@@ -122,9 +122,10 @@ def _call(
     code, act, has_weight, has_one = _KINDS[kind]
     nothing = q
     token_prefix = tuple(prefix) if kind == "tokens" else (nothing,) * 6
-    features = tuple(prefix) if code == 2 else ()
-    weight, offset = features[:2] if has_weight else (nothing, nothing)
-    Z, mass, level = features[-3:] if features else (nothing,) * 3
+    features = list(prefix) if code == 2 else []
+    weight = features[0] if has_weight else nothing
+    offset = features[1] if has_weight else nothing
+    Z, mass, level = features[-3:] if features else [nothing] * 3
     state_heads = Z.shape[0] if features else token_prefix[4].shape[-1] if kind == "tokens" else 1
     rows = (Z.shape[1] - has_one) if features else 0
     start_stride = token_prefix[4].stride(0) if kind == "tokens" and token_prefix[4].ndim == 2 else 0
@@ -306,7 +307,9 @@ def _gradients(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
     return dq, dk, dv, None, [*of_prefix, *padding], *([None] * len(ctx.rest))
 
 
-prefix_attention.register_autograd(_gradients, setup_context=_save)
+prefix_attention.register_autograd(  # pyright: ignore[reportFunctionMemberAccess]
+    _gradients, setup_context=_save
+)
 
 
 @triton_op("attangent::prefix_decode", mutates_args={})
@@ -380,12 +383,12 @@ def _splits(programs: int, length: int, block: int) -> tuple[int, int]:
     return max(1, math.ceil(length / per_split)), per_split
 
 
-@prefix_attention.register_fake
+@prefix_attention.register_fake  # pyright: ignore[reportFunctionMemberAccess]
 def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     rows = q.new_empty(q.shape[:3], dtype=torch.float32)
     return q.new_empty(*q.shape[:3], v.shape[3]), rows, torch.empty_like(rows)
 
 
-@prefix_decode.register_fake
+@prefix_decode.register_fake  # pyright: ignore[reportFunctionMemberAccess]
 def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     return q.new_empty(*q.shape[:3], v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
