@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -224,3 +225,17 @@ def test_missing_and_large_files_are_refused(tmp_path):
 def test_the_mark_that_some_editors_put_first_is_no_letter(read, content, tmp_path):
     (tmp_path / "file").write_text("\ufeff" + content)
     assert read(tmp_path / "file") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "key", ["a." * 20_000 + "a = 1", "[" + "a . " * 20_000 + "a]", "'b'." * 20_000 + "b = 1"]
+)
+def test_deep_keys_are_refused_before_they_take_memory(key, tmp_path):
+    (tmp_path / "deep.toml").write_text(key)
+    tracemalloc.start()
+    with pytest.raises(AttangentError, match="more than 100 names"):
+        read_toml(tmp_path / "deep.toml")
+    assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
+    tracemalloc.stop()
+    (tmp_path / "deep.toml").write_text("a.b.c = [" + "0.1, " * 500 + "]")
+    assert len(read_toml(tmp_path / "deep.toml")["a"]["b"]["c"]) == 500

@@ -1,6 +1,7 @@
 """The first line of tables."""
 
 import gzip
+import time
 import zipfile
 
 import pandas as pd
@@ -8,8 +9,9 @@ import pytest
 
 from attangent import AttangentError
 from attangent._core.tables import MOST_COLUMNS, check_columns, check_header, harmless, harmless_frame
-from attangent.forecast.data.tables import read_table
+from attangent.forecast.data.tables import numeric_columns, read_table
 from attangent.stages import read_metrics
+from attangent.tuning.data.records import read_records
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -77,3 +79,42 @@ def test_a_name_that_comes_twice_is_refused(tmp_path):
     check_columns(["a", "b", "", "", float("nan")], tmp_path)
     with pytest.raises(AttangentError, match="names a column twice: 'a', 'b'"):
         check_columns(["a", " a", "b", "b", "c"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: numeric_columns(read_table(path), ("loss",), []),
+        read_metrics,
+        lambda path: list(read_records(path)),
+    ],
+    ids=["forecast", "stages", "tune"],
+)
+@pytest.mark.parametrize(
+    "content",
+    [
+        "," * 10_000_000 + "\n1\n",
+        "x" * 10_000_000 + "\n1\n",
+        "step,loss\n" + "1," * 5_000_000 + "1\n",
+        "step,loss\n" + ("1," * 15_000 + "1\n") * 300,
+        "step,loss\n1,2\n2," + "x" * 10_000_000 + "\n3,2\n",
+        "step,loss\n" + "x" * 10_000_000 + ",2\n3,2\n",
+    ],
+    ids=["names", "name", "first row", "rows", "cell", "first cell"],
+)
+def test_huge_lines_are_refused_in_seconds_and_few_words(tmp_path, read, content):
+    path = tmp_path / "table.csv"
+    path.write_text(content)
+    started = time.perf_counter()
+    with pytest.raises(AttangentError) as error:
+        read(path)
+    assert time.perf_counter() - started < 20
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize("read", [read_table, read_metrics])
+def test_rows_wider_than_the_header_do_not_shift_columns(tmp_path, read):
+    path = tmp_path / "table.csv"
+    path.write_text("step,loss\n1,2,\n2,3,\n")
+    with pytest.raises(AttangentError, match="1 more cells in its first row than names in its header"):
+        read(path)

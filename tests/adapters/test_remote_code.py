@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,28 +46,35 @@ def place(tmp_path_factory):
     _spoil(save_bert(folder / "bert"), folder / "ran", *_CLASSES)
     write_rows(folder / "rows.jsonl", 12)
     (folder / "prompt.txt").write_text("The tower was built in 1822.")
-    (folder / "adapter").mkdir()
-    tuned = {"base_model": str(folder / "bert"), "kind": "classification", "labels": ["no", "yes"]}
-    (folder / "adapter/tuned.json").write_text(json.dumps(tuned))
-    (folder / "adapter/adapter_config.json").write_text(
-        json.dumps(
-            {"base_model_name_or_path": str(folder / "bert"), "peft_type": "LORA", "auto_mapping": None}
-        )
-    )
+    _write_tuned(folder / "adapter", folder / "bert", kind="classification", labels=["no", "yes"])
+    _write_tuned(folder / "writer", folder / "llama", kind="causal-lm")
     return folder
+
+
+def _write_tuned(folder: Path, base: Path, **about: Any) -> None:
+    """Write a folder as `attangent tune` does, up to its weights, which are read after the base model."""
+    folder.mkdir()
+    tuned = {"format": "attangent tuned 1", "base_model": str(base), "method": "lora", **about}
+    (folder / "tuned.json").write_text(json.dumps(tuned))
+    adapter = {"base_model_name_or_path": str(base), "peft_type": "LORA", "auto_mapping": None}
+    (folder / "adapter_config.json").write_text(json.dumps(adapter))
 
 
 COMMANDS = {
     "tune": "tune --model {0}/bert --train {0}/rows.jsonl --out {0}/run",
     "predict": "predict {0}/rows.jsonl --adapter {0}/adapter",
-    "compress": "compress --model {0}/llama --prompt {0}/prompt.txt --out {0}/small --size 4",
-    "generate": "generate Hello --model {0}/llama --adapter {0}/adapter",
-    "chat": "chat --model {0}/llama --adapter {0}/adapter",
+    "predict from standard input": "predict --adapter {0}/adapter",
+    "compress": "compress --model {0}/llama --prompt {0}/prompt.txt --out {0}/small --size 8",
+    "generate": "generate Hello --model {0}/llama",
+    "generate, tuned": "generate Hello --model {0}/llama --adapter {0}/writer",
+    "generate, compressed": "generate Hello --model {0}/llama --adapter {0}/compressed",
+    "chat": "chat --model {0}/llama",
+    "chat, tuned": "chat --model {0}/llama --adapter {0}/writer",
     "spectrum": "spectrum {0}/llama",
 }
 LOADERS = {
     "load_tuned": "import attangent; attangent.load_tuned('{0}/adapter')",
-    "spectrum": "from attangent.stages import spectrum; spectrum('{0}/llama')",
+    "load_model": "from attangent.stages.spectra.singular_values import load_model; load_model('{0}/llama')",
     "load_pretrained": "import transformers; from attangent.adapters.hub import load_pretrained; "
     "load_pretrained(transformers.AutoModelForCausalLM, '{0}/llama')",
     "tokenizer": "import transformers; from attangent.adapters.hub import load_pretrained; "
@@ -84,7 +92,7 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
 def test_no_command_runs_the_code_of_a_model(place, command):
     done = _run("-m", "attangent", *COMMANDS[command].format(place).split())
     assert done.returncode == 2, done.stderr[-2000:]
-    assert "trust_remote_code" in done.stderr or "attangent:" in done.stderr
+    assert "contains custom code" in done.stderr
     assert "[y/N]" not in done.stdout + done.stderr
     assert not (place / "ran").exists()
 
@@ -93,6 +101,7 @@ def test_no_command_runs_the_code_of_a_model(place, command):
 def test_no_loader_runs_the_code_of_a_model(place, loader):
     done = _run("-c", LOADERS[loader].format(place))
     assert done.returncode == 1
+    assert "contains custom code" in done.stderr
     assert "[y/N]" not in done.stdout + done.stderr
     assert not (place / "ran").exists()
 

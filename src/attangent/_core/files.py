@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,9 @@ except ImportError:  # not a POSIX system: no lock, everything else works
 
 TEMPORARY = ".partial"
 _LARGEST = 16 * 2**20
+_LARGEST_TOML = 2**20
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+"""A dotted key of more than 100 names, for which tomllib takes memory with the square of their number."""
 _Settings = TypeVar("_Settings")
 _PAGE = 4096
 _TORCH_WRITERS = ("inline_container", "PytorchStreamWriter")
@@ -156,7 +160,14 @@ def _flush(path: Path) -> None:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file."""
-    return _read(path, "TOML", tomllib.loads, _LARGEST)
+    return _read(path, "TOML", _parse_toml, _LARGEST_TOML)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    deep = _DEEP_KEY.search(text)
+    if deep is not None:
+        raise ValueError(f"the key {deep.group():.30}... has more than 100 names, expected a few")
+    return tomllib.loads(text)
 
 
 def read_json(path: Path, largest: int = _LARGEST) -> dict[str, Any]:

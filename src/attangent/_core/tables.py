@@ -38,7 +38,7 @@ def reading_table(path: Path) -> Iterator[None]:
         raise AttangentError(f"{path} cannot be decompressed: {error}") from None
     except _UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {reason}") from None
+        raise AttangentError(f"{path} cannot be read as a CSV in UTF-8: {reason:.300}") from None
 
 
 def _first_of_zip(path: Path, mode: str) -> IO[bytes]:
@@ -50,20 +50,45 @@ _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": _first
 
 
 def check_header(path: Path) -> None:
-    """Check that a text table has at most `MOST_COLUMNS` columns, by its first line only.
+    """Check that a text table has at most `MOST_COLUMNS` columns, by its first two lines with content.
 
+    The second counts, too: pandas takes minutes for a first row with many more cells than the header.
     Files compressed other than by gzip, bz2, xz or zip are left to the reader.
     """
     if not path.is_file():
         return
     opened = _OPENERS.get(path.suffix.lower(), open)
     with reading_table(path), opened(path, "rb") as file:
-        line = file.readline(_LONGEST)
-    columns = 1 + max(line.count(mark) for mark in (b",", b";", b"\t"))
-    if len(line) == _LONGEST or columns > MOST_COLUMNS:
+        for name in ("first", "second"):
+            line = _next_line(file)
+            columns = 1 + max(line.count(mark) for mark in (b",", b";", b"\t", b"|"))
+            if len(line) == _LONGEST and columns <= MOST_COLUMNS:
+                raise AttangentError(
+                    f"{path} has {_LONGEST:,} bytes or more in its {name} line, expected names or numbers"
+                )
+            if columns > MOST_COLUMNS:
+                raise AttangentError(
+                    f"{path} has {columns:,} columns or more in its {name} line, expected at most "
+                    f"{MOST_COLUMNS:,}: use the long format, with one column that names the series"
+                )
+
+
+def _next_line(file: IO[bytes]) -> bytes:
+    """Return the next line that is not blank, or its start; nothing at the end of the file."""
+    while (line := file.readline(_LONGEST)) and not line.strip():
+        pass
+    return line
+
+
+def check_row_width(first: "DataFrame", path: Path) -> None:
+    """Check that the first row is not wider than the header; pandas would shift all columns silently."""
+    from pandas import RangeIndex
+
+    if not isinstance(first.index, RangeIndex):
+        extra = first.index.nlevels
         raise AttangentError(
-            f"{path} has {columns:,} columns or more in its first line, expected at most {MOST_COLUMNS:,}: "
-            "use the long format, with one column that names the series"
+            f"{path} has {extra} more cells in its first row than names in its header; name every column, or "
+            "remove separators at the end of rows"
         )
 
 
@@ -73,7 +98,7 @@ def check_columns(names: Iterable[Any], path: Path) -> None:
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise AttangentError(
-            f"{path} names a column twice: {', '.join(map(repr, twice))}; rename one of them"
+            f"{path} names a column twice: {', '.join(map(repr, twice)):.300}; rename one of them"
         )
 
 

@@ -42,6 +42,7 @@ def test_every_kind_gives_the_same_rows(tmp_path, kind):
         ("x.jsonl", b"[1]\n", "row 1 is list"),
         ("x.json", b"{}", "is not a list of objects"),
         ("x.json", b"[" * 100_000, "is not JSON"),
+        ("x.jsonl", b'{"a": ' + b"1" * 5000 + b"}", "row 1 is not JSON"),
         ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 500, mtime=0)[:-9], "cannot be read"),
         ("x.parquet", b"PAR1junk", "cannot be read as parquet"),
         ("x.xls", b"", "ends in .xls, expected one of"),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from attangent._core.errors import AttangentError
-from attangent._core.tables import check_columns, check_header, is_number, reading_table
+from attangent._core.tables import check_columns, check_header, check_row_width, is_number, reading_table
 from attangent.forecast.data.calendar import parse_dates
 
 MOST_FILLED = 0.5
@@ -77,6 +77,7 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
             # pandas renames columns that appear twice, so the header is checked before it sees the names
             header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **_OPTIONS)
             check_columns(header.iloc[0].tolist(), path)
+            check_row_width(pd.read_csv(path, sep=separator, nrows=1, dtype=str, **_OPTIONS), path)
             return pd.read_csv(
                 path, sep=separator, na_values=_MISSING, low_memory=False, **_OPTIONS
             ), separator
@@ -149,7 +150,7 @@ def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[s
             table[name] = values
         elif targets or len(bad) < 0.5 * len(values):
             raise AttangentError(
-                f"column {name!r} is not numeric: row {bad[0] + 1} holds {frame[name].iloc[bad[0]]!r}; "
+                f"column {name!r} is not numeric: row {bad[0] + 1} holds {frame[name].iloc[bad[0]]!r:.60}; "
                 "correct it, or remove the column"
             )
         else:
@@ -204,5 +205,5 @@ def _looks_like_dates(column: pd.Series) -> bool:
 
 def listed(names: pd.Index, most: int = 12) -> str:
     """List the first column names for an error message."""
-    shown = ", ".join(repr(str(name)) for name in names[:most])
+    shown = ", ".join(f"{str(name)!r:.60}" for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from attangent._core.errors import AttangentError
-from attangent._core.tables import check_columns, check_header, is_number, reading_table
+from attangent._core.tables import check_columns, check_header, check_row_width, is_number, reading_table
 
 _STEPS = ("step", "global_step", "_step", "steps", "iteration", "iter", "epoch")
 _NO_LOSS = ("learning_rate", "epoch", "step", "total_flos", "grad_norm", "global_step")
@@ -63,6 +63,7 @@ def _from_csv(file: Path, names: list[str] | None, step: str | None) -> pd.DataF
     with reading_table(file):
         header = pd.read_csv(file, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
         check_columns(header.iloc[0], file)
+        check_row_width(pd.read_csv(file, nrows=1, dtype=str, encoding="utf-8-sig"), file)
         # As text: pandas' own parser would not tell which row holds a cell that is no number.
         cells = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     if not set(_LONG) <= set(cells.columns) or step is not None:
@@ -77,7 +78,7 @@ def _from_csv(file: Path, names: list[str] | None, step: str | None) -> pd.DataF
 
 def _long(cells: pd.DataFrame, file: Path, names: list[str] | None, step: str | None) -> pd.DataFrame:
     """Turn one column per group into the columns group, step, loss and row."""
-    columns = ", ".join(cells.columns)
+    columns = f"{', '.join(cells.columns):.300}"
     steps = step or next((name for name in _STEPS if name in cells.columns), None)
     if steps is None or steps not in cells.columns:
         raise AttangentError(
@@ -112,7 +113,7 @@ def _numbers(rows: pd.DataFrame, file: Path) -> pd.DataFrame:
         if any(wrong):
             first = rows.iloc[wrong.index(True)]
             raise AttangentError(
-                f"row {first['row']} of {file}: {column} is {first[column]!r}, expected a number"
+                f"row {first['row']} of {file}: {column} is {first[column]!r:.60}, expected a number"
             )
         rows[column] = [float(cell) for cell in rows[column]]
     return rows

@@ -14,7 +14,7 @@ from typing import Any
 
 from attangent._core.checks import is_whole
 from attangent._core.errors import AttangentError
-from attangent._core.tables import check_columns
+from attangent._core.tables import MOST_COLUMNS, check_columns
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -59,7 +59,10 @@ def _text_rows(file: TextIOWrapper, kind: str, path: Path) -> Iterator[dict[str,
 def _table_rows(file: TextIOWrapper, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
     try:
         rows = csv.DictReader(file, delimiter=delimiter)
-        check_columns(rows.fieldnames or (), path)
+        names = rows.fieldnames or ()
+        if len(names) > MOST_COLUMNS:
+            raise AttangentError(f"{path} has {len(names):,} columns, expected at most {MOST_COLUMNS:,}")
+        check_columns(names, path)
         for number, row in enumerate(rows, 1):
             if None in row:
                 raise AttangentError(f"{path}, row {number} has more cells than the header has names")
@@ -72,7 +75,7 @@ def _parsed(text: str, where: str) -> Any:
     """Parse JSON; reject half a character (a lone surrogate), which JSON can spell and no tokenizer takes."""
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also for numbers with thousands of digits
         raise AttangentError(f"{where} is not JSON: {error}") from None
     if "\\ud" in text.lower() and not is_whole(json.dumps(value, ensure_ascii=False)):
         raise AttangentError(
