@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Audit a theorem and add one of your own
+# # Audit a theorem and add another
 #
 # A theorem says: *if* these conditions hold, *then* this number is below that bound. Both halves can be measured.
 # attangent keeps statements of five papers as **claims**: functions that build the setting, measure conditions and
@@ -8,8 +8,8 @@
 # In this tutorial you
 #
 # 1. run two claims and read their verdicts,
-# 2. look at the numbers behind one that is wrong,
-# 3. write a claim about a statement of your own.
+# 2. look at the numbers of one that is wrong,
+# 3. write a claim about another statement.
 
 # %%
 import os
@@ -44,11 +44,11 @@ print(claim.statement)
 
 # %% [markdown]
 # The paper prints an update rule and calls it the gradient of a loss. The measured relative distance between the two is
-# near 1 where it should be 0, so the statement is *violated*. The other two lines are comparisons of ours: they explain
+# near 1 instead of 0, so the statement is *violated*. The other two lines are our comparisons: they explain
 # and decide nothing. The repaired statement, `equation-25-repaired`, says what the update really
 # is, and holds.
 #
-# ## A statement of your own
+# ## Your statement
 #
 # Take a statement that many people believe: *the largest of n standard normal numbers is at most sqrt(2 log n)*.
 # A check takes settings and a seed and returns a `Finding`. This one measures the statement in two readings, as two

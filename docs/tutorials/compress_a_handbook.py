@@ -6,7 +6,7 @@
 # every word it writes.
 #
 # `attangent.compress` replaces the handbook by a few *virtual tokens* in each attention layer. They are not words.
-# They are numbers, chosen so that the attention behind them comes out as it does behind the handbook.
+# They are numbers, chosen so that attention gives almost the same result as with the handbook.
 #
 # In this tutorial you
 #
@@ -96,7 +96,7 @@ print(f"compressed: {found.number_of_bytes / 1e6:.1f} MB, {found.number_of_bytes
 # %% [markdown]
 # ## Ask again
 #
-# `ChatSession` puts the compressed handbook in front of a chat. Each question gets a chat of its own here.
+# `ChatSession` puts the compressed handbook in front of a chat. Each question starts a new chat here.
 
 # %%
 answers["compressed"] = [ChatSession(model, tokenizer, found).say(question, 24) for question in questions]

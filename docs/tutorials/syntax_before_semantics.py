@@ -59,7 +59,7 @@ training = LanguageTraining(
 run = train_on_facts(corpus, training, on_reading=listen)
 
 # %% [markdown]
-# What it heard while the run went on was tentative. With all readings at hand it says:
+# Its reports during the run were tentative. With all readings it says:
 
 # %%
 print(detector.summary())

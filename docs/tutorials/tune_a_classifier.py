@@ -3,8 +3,8 @@
 #
 # You have 300 labelled messages and a small pretrained model. Three ways to make a classifier of them:
 #
-# - **probe**: leave the model as it is and fit a logistic regression on its outputs. Nothing inside is trained.
-# - **lora**: train small low-rank matrices beside the model's weights (peft's LoRA, the usual choice).
+# - **probe**: leave the model unchanged and fit a logistic regression on its outputs. Nothing inside is trained.
+# - **lora**: train small low-rank matrices added to the model's weights (peft's LoRA, the usual choice).
 # - **ntk**: train a *prefix state* in every attention layer. It acts like a very long trainable prefix but has
 #   constant size. This is attangent's own method.
 #
@@ -53,7 +53,7 @@ table
 
 # %% [markdown]
 # `tune` is what the command `attangent tune` calls. `eval_accuracy` is the share of test messages with the right
-# label. `parameters` counts the numbers that were trained beside the classifier. `seconds` is the clock of this run, on
+# label. `parameters` counts the numbers that were trained, without the classifier. `seconds` is the clock of this run, on
 # one core that had other work too; how fast the methods are is measured in [Benchmarks](../benchmarks.md).
 
 # %%
@@ -64,7 +64,7 @@ for found, text in zip(tuned.predict(list(test.text[:4])), test.text[:4], strict
 # %% [markdown]
 # ## Where does it go wrong?
 #
-# Every prediction has a probability. A classifier you can use should be unsure where it is wrong.
+# Every prediction has a probability. A classifier you can use should be unsure when it is wrong.
 
 # %%
 found = {method: attangent.load_tuned(runs / method).predict(list(test.text)) for method in scores}
