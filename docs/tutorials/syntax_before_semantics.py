@@ -26,7 +26,7 @@ for example in corpus.training[:3]:
     print(example.prompt, "->", example.answer)
 
 # %% [markdown]
-# Each fact has a relation ("colour", say), and each relation has answers of its own. An answer of the right relation
+# Each fact has a relation ("colour", say), and each relation has its answers. An answer of the right relation
 # is *of the right type*. The loss of the answer then splits without remainder:
 #
 #     -log p(answer) = -log p(type) - log p(answer | type)
