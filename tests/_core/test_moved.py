@@ -24,7 +24,6 @@ TAUGHT = {
     "attangent.stages.theory.floor": "q_loss",
     "attangent.stages.theory.search": "minimise_q_loss",
     "attangent.stages.theory.training": "ConstantRate",
-    "attangent.tuning.data.math": "extract_answer problem_of same_answer",
     "attangent.tuning.data.text": "read_task",
     "attangent.tuning.finetune": "Tuning finetune",
     "attangent.tuning.folders.tuned": "Estimate Prediction Tuned load_tuned",
