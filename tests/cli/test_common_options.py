@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -194,3 +196,41 @@ def test_no_adapter_is_put_into_the_folder_of_its_model(tmp_path):
     words = ["compress", "--model", str(model), "--prompt", str(prompt), "--out", f"{tmp_path}/model/"]
     assert "is also an input" in str(RUNNER.invoke(app, words).exception)
     assert list(model.iterdir()) == []
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_quiet_hides_bars_and_warnings_of_transformers(silent):
+    from transformers.utils import logging
+
+    seen = []
+
+    def load(quiet: grammar.Quiet = False) -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.warn_explicit("old", FutureWarning, "a.py", 1, "transformers.trainer")
+            warnings.warn_explicit("ours", UserWarning, "b.py", 1, "attangent.adapters.attaching")
+        seen.extend([logging.get_verbosity(), logging.is_progress_bar_enabled(), len(caught)])
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_warning()
+    logging.enable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            grammar.spoken(load)(quiet=silent)
+        assert seen == ([logging.ERROR, False, 1] if silent else [logging.WARNING, True, 2])
+        assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (logging.WARNING, True)
+    finally:
+        logging.set_verbosity(before[0])
+        if not before[1]:
+            logging.disable_progress_bar()
+
+
+def test_quiet_reaches_transformers_if_it_is_loaded_later():
+    code = (
+        "from attangent.cli import common_options as c\n"
+        "with c._silent_libraries(True):\n"
+        "    from transformers.utils import logging\n"
+        "    print(logging.get_verbosity() == logging.ERROR, logging.is_progress_bar_enabled())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "False"], done.stderr

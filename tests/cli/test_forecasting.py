@@ -199,3 +199,24 @@ def test_short_series_wait_for_no_heavy_import(tmp_path):
     paths = [str(tmp_path / name) for name in ("one.csv", "many.csv", "out.csv")]
     done = subprocess.run([sys.executable, "-c", SHORT, *paths], capture_output=True, text=True)
     assert done.stdout.strip().endswith("set()"), done.stdout + done.stderr
+
+
+def test_a_report_on_a_column_is_written(csv):
+    report = csv.parent / "r.html"
+    done = run("forecast", csv, "--target", "load", "--horizon", 3, "--model", "seasonal", "--report", report)
+    assert done.exit_code == 0, done.output
+    assert f"report: {report}" in done.output
+    assert "load" in report.read_text()
+
+
+def test_ids_that_a_spreadsheet_would_run_get_an_apostrophe_in_a_csv_only(many):
+    frame = pd.read_csv(many)
+    ids = {"a": "=1+1", "b": "-3", "c": "@x"}
+    frame.assign(shop=frame.shop.map(ids)).to_csv(many, index=False)
+    for ending, expected in (("csv", ["-3", "'=1+1", "'@x"]), ("parquet", ["-3", "=1+1", "@x"])):
+        out = many.parent / f"out.{ending}"
+        assert (
+            run("forecast", many, *MANY, "--horizon", 1, "--model", "seasonal", "--out", out).exit_code == 0
+        )
+        table = pd.read_parquet(out) if ending == "parquet" else pd.read_csv(out, dtype=str)
+        assert sorted(table.shop) == sorted(expected)

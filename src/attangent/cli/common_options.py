@@ -7,6 +7,7 @@ import inspect
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ Jobs = Annotated[
     int | None, typer.Option(help="Number of cores to use.", show_default="all that this process may use")
 ]
 Answers = Annotated[Path | None, typer.Option(help="Write the output to this file instead of printing it.")]
+_SILENT = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 _WRITTEN = ("out", "plot", "report", "figures")
 _MODELS = ("model", "adapter", "beside")
 
@@ -60,7 +62,8 @@ def spoken(
         for old, new in aliases.items():
             value = values.pop(old)
             values[new] = values[new] if value is None else value
-        with _interruptible(), _limited_threads(jobs), _into(out):
+        silent = bool(values.get("quiet") or values.get("json_"))
+        with _interruptible(), _limited_threads(jobs), _silent_libraries(silent), _into(out):
             command(**values)
 
     ordered = [_styled(each) for each in sorted([*parameters.values(), *hidden, *added], key=_rank)]
@@ -154,6 +157,40 @@ def _limited_threads(jobs: int | None) -> Iterator[None]:
             del os.environ["OMP_NUM_THREADS"]
         else:
             os.environ["OMP_NUM_THREADS"] = before
+
+
+@contextlib.contextmanager
+def _silent_libraries(silent: bool) -> Iterator[None]:
+    """Hide progress bars and warnings of transformers and its libraries; those of attangent are shown.
+
+    Environment variables reach them if they are loaded later, so that commands without a model stay fast.
+    """
+    if not silent:
+        yield
+        return
+    before = {name: os.environ.get(name) for name in _SILENT}
+    logging = sys.modules.get("transformers.utils.logging")
+    level = None if logging is None else logging.get_verbosity()
+    bars = logging is not None and logging.is_progress_bar_enabled()
+    os.environ.update(_SILENT)
+    if logging is not None:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            for library in ("transformers", "huggingface_hub", "peft", "accelerate"):
+                warnings.filterwarnings("ignore", module=rf"{library}(\.|$)")
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if logging is not None:
+            logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 @contextlib.contextmanager
