@@ -13,7 +13,13 @@ import attangent
 from attangent import AttangentError
 from attangent.tuning import TuningRequest, tune
 from attangent.tuning.folders.export import TunedDescription, card_text
-from attangent.tuning.folders.tuned import is_tuned, load_tuned, weights_folder
+from attangent.tuning.folders.tuned import (
+    LabelPrediction,
+    is_tuned,
+    load_tuned,
+    predictions_csv,
+    weights_folder,
+)
 from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
@@ -234,3 +240,16 @@ def test_a_label_with_a_comma_is_quoted_on_the_card(tmp_path):
 def test_one_text_is_no_list_of_texts(run):
     with pytest.raises(AttangentError, match=re.escape("expected a list: predict(['the cat'])")):
         load_tuned(run[1]).predict("the cat")
+
+
+def test_labels_and_files_that_a_spreadsheet_would_run_get_an_apostrophe():
+    predictions = [
+        LabelPrediction("=1+1", {"=1+1": 0.75, "-3": 0.25}),
+        LabelPrediction("-3", {"=1+1": 0.0, "-3": 1.0}),
+    ]
+    text = predictions_csv(predictions, [Path("@a.png"), Path("b.png")])
+    assert text.splitlines() == [
+        "file,label,probability,probability of =1+1,probability of -3",
+        "'@a.png,'=1+1,0.750000,0.750000,0.250000",
+        "b.png,-3,1.000000,0.000000,1.000000",
+    ]
