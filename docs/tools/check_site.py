@@ -53,7 +53,7 @@ def _is_foreign(place: str) -> bool:
 
 
 def _broken(path: Path, link: str, pages: dict[Path, Page]) -> str:
-    """Why a link leads nowhere; empty where it leads somewhere or outside."""
+    """Return why a link is broken; an empty text if it works or leaves the site."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc or path.name == "404.html":
         return ""

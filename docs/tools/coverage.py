@@ -1,6 +1,6 @@
 """Coverage of the intervals of long series: the table of forecast.md.
 
-`ATTANGENT_DATA=folder python docs/tools/coverage.py [ENDS]`, where the folder holds ett/ETTh1.csv.gz and
+`ATTANGENT_DATA=folder python docs/tools/coverage.py [ENDS]`; the folder holds ett/ETTh1.csv.gz and
 ett/ETTh2.csv.gz. Each target is forecast by itself from ENDS ends (8 by default), evenly spaced over the test
 months.
 """

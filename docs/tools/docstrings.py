@@ -1,7 +1,7 @@
 """How docstrings become Markdown on the reference pages: an extension of griffe, named in mkdocs.yml.
 
-Sessions (`>>>`) become code blocks and lines `name: what it is` a list. Signs of formulas that Markdown would
-take for its own (*, <, [, |) are shown as they are.
+Sessions (`>>>`) become code blocks and lines `name: what it is` a list. Signs of formulas that have a meaning
+in Markdown (*, <, [, |) are escaped.
 """
 
 import re
@@ -46,7 +46,7 @@ def to_markdown(text: str) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring as it is read."""
+    """Rewrite every docstring when griffe reads it."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:

@@ -1,8 +1,8 @@
 """Tries attangent as a newcomer does and writes the times: `python docs/tools/fresh_machine.py [STEP ...]`.
 
 Clones this repository into an empty folder and runs there, in an environment that the Makefile sets up: demo,
-docs, test (all of them unless some are named). The table of docs/fresh-machine.md gets a row for each step;
-other rows stay as they are.
+docs, test (all of them unless some are named). The table of docs/fresh-machine.md gets one row per step;
+other rows are unchanged.
 """
 
 import datetime
@@ -58,7 +58,7 @@ def in_minutes(seconds: float) -> str:
 
 
 def write(step: str, row: str) -> None:
-    """Put the row into the table, in the place of an earlier one."""
+    """Put the row into the table, replacing an earlier one."""
     command = " ".join(STEPS[step][0])
     text = PAGE.read_text()
     old = re.search(rf"^\| `{re.escape(command)}` \|.*$", text, re.MULTILINE)

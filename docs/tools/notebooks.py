@@ -1,11 +1,11 @@
-"""Runs the tutorials at real size and writes each as a notebook and as a page of the site.
+"""Run the tutorials at real size and write each as a notebook and as a page of the site.
 
     python docs/tools/notebooks.py [--pages] [NAME ...]
 
-The source is docs/tutorials/NAME.py, cells between `# %%` lines. Written are NAME.ipynb with its outputs,
-NAME.md and the pictures in NAME_files/. Wants the models of `scripts/install-models --all`; ATTANGENT_DATA is
-used where it is set. Progress bars and warnings (stderr) are left out of the pages. With --pages nothing is
-run: new words come from the source, outputs from the notebook; where code has changed this is refused.
+The source is docs/tutorials/NAME.py, with cells between `# %%` lines. The script writes NAME.ipynb with its
+outputs, NAME.md and the pictures in NAME_files/. It needs the models of `scripts/install-models --all`, and uses
+ATTANGENT_DATA if it is set. Pages leave out progress bars and warnings (stderr). With --pages nothing runs: text
+comes from the source and outputs from the notebook; changed code is an error.
 """
 
 import os
@@ -38,7 +38,7 @@ STYLED = re.compile(r"<div>\s*<style scoped>.*?</style>\s*(<table.*?</table>)\s*
 
 
 def executed(name: str) -> nbformat.NotebookNode:
-    """The notebook with the outputs of every cell, run in an empty folder beside the data."""
+    """Return the notebook with the outputs of every cell, run in an empty folder next to the data."""
     notebook = jupytext.read(FOLDER / f"{name}.py")
     notebook.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     os.environ |= {

@@ -100,7 +100,7 @@ def compression() -> Figure:
 
 
 def verdict_counts() -> dict[str, Counter[str]]:
-    """How many statements of each paper got which verdict; statements of ours are left out."""
+    """Count the verdicts on the statements of each paper, without our statements."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for line in (FOLDER / "audit-full.md").read_text().splitlines():
         found = re.match(r"\| (P\d)/\S+ \| (theorem|identity|experiment|misprint) \| ([\w ]+) \|", line)
