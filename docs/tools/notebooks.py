@@ -3,9 +3,9 @@
     python docs/tools/notebooks.py [--pages] [NAME ...]
 
 The source is docs/tutorials/NAME.py, with cells between `# %%` lines. The script writes NAME.ipynb with its
-outputs, NAME.md and the pictures in NAME_files/. It needs the models of `scripts/install-models --all`, and uses
-ATTANGENT_DATA if it is set. Pages leave out progress bars and warnings (stderr). With --pages nothing runs: text
-comes from the source and outputs from the notebook; changed code is an error.
+outputs, NAME.md and the pictures in NAME_files/. It needs the models of `scripts/install-models --all`,
+and uses ATTANGENT_DATA if it is set. Pages leave out progress bars and warnings (stderr). With --pages
+nothing runs: text comes from the source and outputs from the notebook; changed code is an error.
 """
 
 import os
