@@ -198,7 +198,10 @@ def test_tokens_and_prefix_in_one_call(name, size, dim, kind):
     state, mask = state_of(name, heads, dim), mask_of(kind, q, k)
     want = exactly(state, q, k, v, mask)
     out, _, _ = attended(state.float(), q, k, v, mask)
-    torch.testing.assert_close(out.double(), want, rtol=1e-4, atol=1e-5 * max(1.0, want.abs().max().item()))
+    # features of both signs may nearly cancel in the denominator: such rows are large, and their rounding
+    # grows with the square of their size
+    size_of_row = want.abs().amax(dim=-1, keepdim=True)
+    assert ((out.double() - want).abs() <= 2e-5 * (1 + size_of_row) + 5e-7 * size_of_row.square()).all()
 
 
 @attends
