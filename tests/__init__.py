@@ -1,0 +1,1 @@
+from tests import shapes as shapes  # jaxtyping looks the checker up as an attribute

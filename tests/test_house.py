@@ -30,6 +30,7 @@ OF_SEVERAL_FILES = {
     "test_house.py",
     "test_packaging.py",
     "test_public_names.py",
+    "test_shapes.py",
     "tuning/folders/test_old_runs.py",
 }
 """Conformance suites, runs of whole commands, and the like."""
