@@ -7,6 +7,9 @@ from contextlib import contextmanager
 class AttangentError(ValueError):
     """Raised for unusable input; the message says what is wrong, what was expected and what to do.
 
+    Args:
+        message: The three of them in one sentence or two.
+
     Example:
         >>> NTKConfig(size=0)
         Traceback (most recent call last):
@@ -15,7 +18,11 @@ class AttangentError(ValueError):
 
 
 class CalibrationWarning(UserWarning):
-    """Issued when an adapter with calibrated units is attached without data to measure them on."""
+    """Issued when an adapter with calibrated units is attached without data to measure them on.
+
+    Args:
+        message: What to pass so that the units can be measured.
+    """
 
 
 def describe_os_error(error: OSError) -> str:

@@ -36,6 +36,9 @@ _MOST_PANELS = 6
 class RepresentationWarning(UserWarning):
     """Issued when the tokens do not determine the representations, so that no rule on them can be learned.
 
+    Args:
+        message: Which tokens, and what to change.
+
     Example:
         >>> issubclass(RepresentationWarning, UserWarning)
         True

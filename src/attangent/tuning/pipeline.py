@@ -37,6 +37,9 @@ _SCORES = ("eval_accuracy", "eval_rmse", "eval_loss")
 class TuningRuns(list[dict[str, Any]]):
     """Metrics of each seed: a plain list that notebooks show as a table.
 
+    Attributes:
+        score: The key of the main score: eval_accuracy, eval_rmse or eval_loss.
+
     Example:
         >>> TuningRuns([{"seed": 0, "eval_accuracy": 0.5}])
         TuningRuns(seeds=1, accuracy=[0.5])

@@ -111,7 +111,18 @@ class PrefixTokens(AnyPeft):
 
 
 def lora_targets(model: nn.Module, top: int | None = None) -> list[str]:
-    """Return the names of the query and value projections in the last `top` layers, or in all."""
+    """Return the names of the query and value projections in the last `top` layers, or in all.
+
+    Args:
+        model: A Hugging Face model.
+        top: Number of layers, counted from the last; None for all.
+
+    Returns:
+        Names of modules, as peft's `target_modules` takes them.
+
+    Raises:
+        AttangentError: If no projection has a known name.
+    """
     names = [
         name
         for name, module in model.named_modules()

@@ -98,7 +98,18 @@ DEFAULT = Method()
 
 
 def default_settings(kind: TaskKind) -> dict[str, Any]:
-    """Return the settings of the default method for a kind of task: LoRA for images, else a state."""
+    """Return the settings of the default method for a kind of task: LoRA for images, else a state.
+
+    Args:
+        kind: The kind of task.
+
+    Returns:
+        Settings that `Method.from_dict` takes.
+
+    Example:
+        >>> default_settings("classification")
+        {'name': 'ntk'}
+    """
     if kind == "image-classification":
         return {"name": "lora", "peft": dict(RSLORA)}
     return {"name": "ntk"}

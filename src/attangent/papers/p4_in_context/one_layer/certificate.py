@@ -16,7 +16,11 @@ DEPENDENT = 1e-12
 
 
 class InitialisationWarning(UserWarning):
-    """Warn that the softmax is saturated or the heads are numerically dependent."""
+    """Issued when the softmax is saturated or the heads are numerically dependent.
+
+    Args:
+        message: Which of the two, by how much, and what to change.
+    """
 
 
 @dataclass(frozen=True)
@@ -84,26 +88,28 @@ class Certificate:
 
     The rates that the theorems use are eta_Q = 1/L and eta_w = gamma^2 eta_Q with L of Eq. 17. `steps` is
     the T of Eq. 21 to (1/2K)|yhat - y*|^2 <= eps with probability 1 - delta, for tasks of norm <= bound.
+
+    Attributes:
+        zeta: zeta_0 (Eq. 14).
+        gap: Delta^(0), the gap at the start.
+        log10_gamma: gamma at its least value (Eq. 15).
+        log10_alpha: The bound on the weights w / gamma along the way (Eq. 44).
+        log10_L: L as Eq. 17 prints it.
+        log10_L_61: L as Eq. 61 prints it.
+        log10_L_corrected: L of Eq. 61 with the prefactor that its proof gives, 16 gamma^2 f^2 |Z_bar|^2 / K.
+        log10_contraction: eta_w zeta_0 / 2K: the gap shrinks by one minus this factor per step (Eq. 18).
+        log10_steps: T of Eq. 21.
     """
 
     zeta: float
-    """zeta_0 (Eq. 14)."""
     gap: float
-    """Delta^(0), the gap at the start."""
     log10_gamma: float
-    """gamma at its least value (Eq. 15)."""
     log10_alpha: float
-    """The bound on the weights w / gamma along the way (Eq. 44)."""
     log10_L: float
-    """L as Eq. 17 prints it."""
     log10_L_61: float
-    """L as Eq. 61 prints it."""
     log10_L_corrected: float
-    """L of Eq. 61 with the prefactor that its proof gives, 16 gamma^2 f^2 |Z_bar|^2 / K."""
     log10_contraction: float
-    """eta_w zeta_0 / 2K: the gap shrinks by one minus this factor per step (Eq. 18)."""
     log10_steps: float
-    """T of Eq. 21."""
 
     @property
     def rate_Q(self) -> float:
