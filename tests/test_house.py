@@ -29,6 +29,7 @@ OF_SEVERAL_FILES = {
     "test_docs.py",
     "test_house.py",
     "test_packaging.py",
+    "test_prose.py",
     "test_public_names.py",
     "test_shapes.py",
     "tuning/folders/test_old_runs.py",
