@@ -189,8 +189,8 @@ def _silent_libraries(silent: bool) -> Iterator[None]:
                 os.environ[name] = value
         if logging is not None:
             logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+            if bars:
+                logging.enable_progress_bar()
 
 
 @contextlib.contextmanager
