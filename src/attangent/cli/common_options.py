@@ -69,6 +69,9 @@ def spoken(
     ordered = [_styled(each) for each in sorted([*parameters.values(), *hidden, *added], key=_rank)]
     vars(entry)["__signature__"] = inspect.Signature(ordered)
     entry.__annotations__ = {each.name: each.annotation for each in ordered}
+    # the help would keep the line breaks of the docstring
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    entry.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     return entry
 
 

@@ -51,7 +51,7 @@ def compress(
     distill: Annotated[
         int | None,
         typer.Option(
-            help="Steps of training when the closed form misses the goal; 0 trains never. By default as many "
+            help="Steps of training when the closed form misses the goal; 0 never trains. By default as many "
             "as the text needs, and none with --keep 0."
         ),
     ] = None,
