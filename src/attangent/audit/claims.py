@@ -7,17 +7,35 @@ from typing import Any, Literal, get_args
 
 from attangent._core.errors import AttangentError
 from attangent.audit.finding import Finding
+from attangent.audit.proofs import Proof
 
 Profile = Literal["quick", "full"]
 PROFILES = get_args(Profile)
 FIRST_SEEDS = {"quick": 0, "full": 1000}
 """Settings were chosen on seeds below 1000, so the full profile does not use those."""
 Kind = Literal["theorem", "identity", "experiment", "misprint", "ours"]
+Nature = Literal[
+    "main result", "lemma", "proof step", "definition", "quotation", "misprint", "remark", "experiment"
+]
+NATURES: tuple[Nature, ...] = get_args(Nature)
 LONGEST_QUOTE = 300
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*/[a-z][a-z0-9.-]*")
 _KINDS_OF_NAMES: dict[str, Kind] = {
     **dict.fromkeys(("theorem", "lemma", "proposition", "corollary", "claim", "fact"), "theorem"),
     **dict.fromkeys(("definition", "equation", "algorithm"), "identity"),
+}
+_NATURES_OF_NAMES: dict[str, Nature] = {
+    **dict.fromkeys(("theorem", "proposition", "corollary"), "main result"),
+    **dict.fromkeys(("lemma", "claim", "fact"), "lemma"),
+    **dict.fromkeys(("definition", "assumption"), "definition"),
+    **dict.fromkeys(("equation", "algorithm"), "proof step"),
+    **dict.fromkeys(("figure", "table"), "experiment"),
+}
+_KINDS_OF_NATURES: dict[str, Kind] = {
+    **dict.fromkeys(("main result", "lemma", "proof step", "quotation", "remark"), "theorem"),
+    "definition": "identity",
+    "misprint": "misprint",
+    "experiment": "experiment",
 }
 
 
@@ -67,6 +85,36 @@ Check = Callable[[Settings, int], Finding]
 
 
 @dataclass(frozen=True)
+class Failure:
+    """Why a statement fails and what follows from it.
+
+    Args:
+        cause: The id of the claim with the root cause; the claim's own id if it is the root.
+        consequence: What the failure changes: "Theorem 3.2 falls", "a constant changes", "used nowhere".
+        first_size: The first size at which the printed statement fails, or "in the limit only".
+        root: A short name of the root cause, given at the root: "the kernel leaves out the value part".
+
+    Example:
+        >>> Failure("P1/lemma-d.6", "used nowhere", "one sign", root="a factor of two is missing").consequence
+        'used nowhere'
+    """
+
+    cause: str
+    consequence: str
+    first_size: str
+    root: str = ""
+
+    def __post_init__(self) -> None:
+        if not is_claim_id(self.cause):
+            raise AttangentError(
+                f"the cause {self.cause!r} of a failure must be a claim id such as P2/lemma-5.1"
+            )
+        for name in ("consequence", "first_size"):
+            if not getattr(self, name).strip():
+                raise AttangentError(f"the failure caused by {self.cause} needs a {name}")
+
+
+@dataclass(frozen=True)
 class Claim:
     """One statement of a paper with the check that measures it.
 
@@ -88,6 +136,15 @@ class Claim:
         rests_on: The claims that the proof uses.
         repairs: The claim that this statement repairs; the report shows it there.
         derivation: Why a repaired statement is right, in a few lines.
+        sharp: Whether a repaired bound is sharp: "sharp: equality at ...", "not sharp: ...", "not known".
+        nature: What the statement is in the paper: main result, lemma, proof step, definition, quotation (of
+            a known result), misprint, remark or experiment.
+        plain: One sentence for people: what is printed, what is true, whether a main result falls.
+        failure: Cause and consequence, for a statement that fails.
+        proof: A function without arguments that returns an exact argument. It shows why a statement with
+            `failure` fails, and decides it.
+        erratum: An author's reply, an erratum, or the withdrawal of the paper.
+        ours: Quantifiers or conditions that we added to the statement.
 
     Example:
         >>> from attangent.audit import get
@@ -111,6 +168,13 @@ class Claim:
     rests_on: tuple[str, ...] = ()
     repairs: str = ""
     derivation: str = ""
+    sharp: str = ""
+    nature: str = ""
+    plain: str = ""
+    failure: Failure | None = None
+    proof: Callable[[], Proof] | None = None
+    erratum: str = ""
+    ours: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for id in (self.id, *self.rests_on, *([self.repairs] if self.repairs else [])):
@@ -120,6 +184,12 @@ class Claim:
             raise AttangentError(
                 f"{self.id} has the kind {self.kind!r}; expected one of {', '.join(get_args(Kind))}"
             )
+        if self.nature not in ("", *NATURES):
+            raise AttangentError(
+                f"{self.id} has the nature {self.nature!r}; expected one of {', '.join(NATURES)}"
+            )
+        if self.failure and self.failure.cause == self.id and not self.failure.root:
+            raise AttangentError(f"{self.id} is the root of a failure, so it must name it; pass root=")
         if len(self.quote) > LONGEST_QUOTE:
             raise AttangentError(
                 f"the quote of {self.id} must have at most {LONGEST_QUOTE} letters (got {len(self.quote)}); "
@@ -164,6 +234,17 @@ def is_claim_id(text: str) -> bool:
 def kind_of(id: str) -> Kind:
     """Return the kind of statement that an id names: theorem-4.2 is a theorem, figure-3 an experiment."""
     return _KINDS_OF_NAMES.get(id.partition("/")[2].partition("-")[0], "experiment")
+
+
+def nature_of(id: str, kind: str = "") -> Nature:
+    """Return the nature that an id suggests, for claims that declare none: figure-3 is an experiment."""
+    by_kind: dict[str, Nature] = {"misprint": "misprint", "experiment": "experiment"}
+    return by_kind.get(kind) or _NATURES_OF_NAMES.get(id.partition("/")[2].partition("-")[0], "remark")
+
+
+def kind_of_nature(nature: str) -> Kind | None:
+    """Return the kind of statement of this nature, or None if the nature is not declared."""
+    return _KINDS_OF_NATURES.get(nature)
 
 
 def claim_order(id: str) -> tuple[str, str, list[tuple[bool, int, str]]]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from attangent._core.display import brief, brief_fields
 from attangent._core.errors import AttangentError
 from attangent.audit.evidence import Conclusion, Hypothesis, Trend
+from attangent.audit.proofs import Proof
 from attangent.audit.verdicts import Judgement, Verdict, judge_parts, overall
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class Finding:
         differs: Differences from the paper's setting: another model, other data, another recipe.
         lacks: The extra of attangent that has to be installed before anything can be measured.
         crash: The last line of the traceback, if the check raised an error.
+        proof: An exact argument; the runner adds it.
+        refuted: Whether the proof shows that the statement fails, which decides the verdict.
 
     Example:
         >>> from attangent.audit import Conclusion, Hypothesis
@@ -130,6 +133,8 @@ class Finding:
     differs: tuple[str, ...] = ()
     lacks: str = ""
     crash: str = ""
+    proof: Proof | None = None
+    refuted: bool = False
 
     def __post_init__(self) -> None:
         if not self.crash and not any(conclusion.claimed for conclusion in self.conclusions):
@@ -168,7 +173,10 @@ class Finding:
     @property
     def judgements(self) -> dict[str, Judgement]:
         """The verdict on each part of the statement."""
-        return judge_parts(self.conclusions, self.hypotheses, self.differs)
+        judged = judge_parts(self.conclusions, self.hypotheses, self.differs)
+        if self.proof is not None and self.refuted:
+            judged[self.proof.part] = Judgement(Verdict.VIOLATED, proved=True)
+        return judged
 
     @property
     def verdict(self) -> Verdict:
@@ -196,4 +204,4 @@ class Finding:
         judged = self.judgements
         failed = [line for line in self.conclusions if line.decides and line.kept is False]
         refuting = [line for line in failed if judged[line.part].verdict is Verdict.VIOLATED]
-        return bool(refuting) and all(line.trend for line in refuting)
+        return bool(refuting) and not self.refuted and all(line.trend for line in refuting)

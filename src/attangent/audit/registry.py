@@ -9,8 +9,19 @@ from typing import Any
 
 from attangent._core.errors import AttangentError
 from attangent.audit.checks import AtSizes
-from attangent.audit.claims import Check, Claim, Kind, Settings, claim_order, kind_of
+from attangent.audit.claims import (
+    Check,
+    Claim,
+    Failure,
+    Kind,
+    Nature,
+    Settings,
+    claim_order,
+    kind_of,
+    kind_of_nature,
+)
 from attangent.audit.plugins import claim_packages, refused
+from attangent.audit.proofs import Proof
 
 _claims: dict[str, Claim] = {}
 _unusable: dict[str, str] = {}
@@ -33,6 +44,13 @@ def claim(
     rests_on: tuple[str, ...] = (),
     repairs: str = "",
     derivation: str = "",
+    sharp: str = "",
+    nature: Nature | None = None,
+    plain: str = "",
+    failure: Failure | None = None,
+    proof: Callable[[], Proof] | None = None,
+    erratum: str = "",
+    ours: tuple[str, ...] = (),
     sizes: Sequence[Mapping[str, Any]] = (),
 ) -> Callable[[Check], Check]:
     """Register the decorated check as the claim `id`.
@@ -48,11 +66,18 @@ def claim(
         full_seeds: Number of seeds in the full profile, if it differs.
         seconds: Estimated time of one seed on one core in the quick profile.
         data: The files below ATTANGENT_DATA that the check reads.
-        kind: By default it follows from the id: a lemma is a theorem, a figure an experiment, a repair ours.
+        kind: By default it follows from the nature or the id; a repair is ours.
         quote: The paper's sentence.
         rests_on: The claims that the proof uses.
         repairs: The claim that this statement repairs.
         derivation: Why a repaired statement is right.
+        sharp: Whether a repaired bound is sharp.
+        nature: What the statement is in the paper, such as "main result" or "proof step".
+        plain: One sentence for people: what is printed, what is true, whether a main result falls.
+        failure: Cause and consequence, for a statement that fails.
+        proof: A function that returns an exact argument; it decides a statement with `failure`.
+        erratum: An author's reply, an erratum, or the withdrawal of the paper.
+        ours: Quantifiers or conditions that we added to the statement.
         sizes: Run the check once per entry, which overrides some settings.
 
     Returns:
@@ -82,11 +107,18 @@ def claim(
         full_seeds=full_seeds,
         seconds=seconds,
         data=data,
-        kind=kind or ("ours" if repairs else kind_of(id)),
+        kind=kind or ("ours" if repairs else kind_of_nature(nature or "") or kind_of(id)),
         quote=_one_line(quote),
         rests_on=rests_on,
         repairs=repairs,
         derivation=_one_line(derivation),
+        sharp=_one_line(sharp),
+        nature=nature or "",
+        plain=_one_line(plain),
+        failure=failure,
+        proof=proof,
+        erratum=_one_line(erratum),
+        ours=ours,
     )
 
     def register(check: Check) -> Check:

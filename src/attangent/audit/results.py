@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as MatplotlibFigure
 
-_TEXTS = ("claim", "paper", "place", "title", "kind", "quote", "statement")
+_TEXTS = (
+    "claim",
+    "paper",
+    "place",
+    "title",
+    "kind",
+    "nature",
+    "plain",
+    "quote",
+    "statement",
+    "ours",
+    "erratum",
+)
 SEEDS_OF_A_TREND = 3
 """How many seeds must agree before a trend refutes a statement."""
 
@@ -182,6 +194,9 @@ class Result:
                 "differs": finding.differs,
                 "rests_on": self.origin.rests_on,
                 "repairs": self.origin.repairs,
+                "sharp": self.origin.sharp,
+                "failure": self.origin.failure and asdict(self.origin.failure),
+                "proof": finding.proof and asdict(finding.proof),
                 "numbers": spreads,
                 "remark": finding.remark,
                 "settings": self.origin.settings,

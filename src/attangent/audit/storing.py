@@ -22,8 +22,9 @@ import numpy as np
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, remove_leftovers, write_whole
-from attangent.audit.claims import is_claim_id, kind_of
+from attangent.audit.claims import NATURES, Failure, is_claim_id, kind_of, nature_of
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, SeriesKind, Trend
+from attangent.audit.proofs import Proof, Step
 
 Arrays = dict[str, np.ndarray]
 SCHEMA = 1
@@ -51,10 +52,20 @@ class Origin:
     rests_on: tuple[str, ...] = ()
     repairs: str = ""
     derivation: str = ""
+    sharp: str = ""
+    nature: str = ""
+    plain: str = ""
+    failure: Failure | None = None
+    erratum: str = ""
+    ours: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.kind:  # an earlier version did not write it
             object.__setattr__(self, "kind", kind_of(self.claim))
+        if not self.nature:
+            object.__setattr__(self, "nature", nature_of(self.claim, self.kind))
+        if self.nature not in NATURES:
+            raise ValueError(f"{self.nature!r} is not the nature of a claim")
 
     @property
     def paper(self) -> str:
@@ -111,6 +122,8 @@ class FindingRecord:
             remark=_text(content["remark"]),
             differs=tuple(map(_text, content.get("differs", ()))),
             lacks=_text(content.get("lacks", "")),
+            proof=_proof(content.get("proof")),
+            refuted=content.get("refuted", False) is True,
         )
         versions = {name: _text(value) for name, value in body["versions"].items()}
         return cls(decode_origin(body["origin"]), finding, float(body["seconds"]), versions)
@@ -155,7 +168,15 @@ def decode_origin(values: dict[str, Any]) -> Origin:
     """Return the origin with these values, also those of earlier versions; raise if they do not fit."""
     if not is_claim_id(values["claim"]) or not isinstance(values["settings"], dict):
         raise ValueError(f"{values['claim']!r} is not a claim with settings")
-    return _typed(Origin, {**values, "rests_on": tuple(map(_text, values.get("rests_on", ())))})
+    failure = values.get("failure")
+    texts = {name: tuple(map(_text, values.get(name, ()))) for name in ("rests_on", "ours")}
+    return _typed(Origin, {**values, **texts, "failure": failure and _typed(Failure, failure)})
+
+
+def _proof(values: dict[str, Any] | None) -> Proof | None:
+    if values is None:
+        return None
+    return Proof(tuple(_typed(Step, step) for step in values["steps"]), _text(values["part"]))
 
 
 def _conclusion(row: dict[str, Any]) -> Conclusion:

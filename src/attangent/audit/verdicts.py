@@ -50,10 +50,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on one part of a statement; `trivial` if its lines hold but none could have failed."""
+    """The verdict on one part of a statement.
+
+    It is `trivial` if its lines hold but none could have failed, and `proved` if an exact argument decides.
+    """
 
     verdict: Verdict
     trivial: bool = False
+    proved: bool = False
 
 
 def judge(lines: Sequence[Conclusion], hypotheses: Sequence[Hypothesis], differs: Sequence[str]) -> Judgement:

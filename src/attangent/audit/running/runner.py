@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,13 +21,15 @@ from attangent._core.progress import Bars
 from attangent.audit.checks import is_outdated
 from attangent.audit.claims import FIRST_SEEDS, PROFILES, Check, Claim, Settings
 from attangent.audit.finding import Finding
+from attangent.audit.proofs import Proof, checked
 from attangent.audit.registry import select
 from attangent.audit.results import Run
 from attangent.audit.running.code import code_version
 from attangent.audit.storing import FindingRecord, Origin, Store
 from attangent.data.places import data_file
 
-_DESCRIPTION = ("title", "place", "statement", "kind", "quote", "rests_on", "repairs", "derivation")
+_DESCRIPTION = sorted({field.name for field in fields(Origin)} & {field.name for field in fields(Claim)})
+"""The texts of a claim that its findings store."""
 MOST_SEEDS = 100_000
 ABSENT = "absent"
 """The digest of a data file that is not there."""
@@ -69,12 +71,14 @@ class AuditRequest:
 
 @dataclass(frozen=True)
 class CheckTask:
-    """One check to run with one seed; `name` identifies it."""
+    """One check to run with one seed; `name` identifies it. `refuting` tells what its proof shows."""
 
     name: str
     check: Check
     settings: Settings
     seed: int
+    proof: Callable[[], Proof] | None = None
+    refuting: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,10 @@ def _jobs(claim: Claim, request: AuditRequest) -> Iterator[_Job]:
             code=code,
             **{name: getattr(claim, name) for name in _DESCRIPTION},
         )
-        yield _Job(claim, origin, CheckTask(f"{claim.id} seed {seed}", claim.check, settings, seed))
+        task = CheckTask(
+            f"{claim.id} seed {seed}", claim.check, settings, seed, claim.proof, claim.failure is not None
+        )
+        yield _Job(claim, origin, task)
 
 
 def data_digests(names: Iterable[str]) -> dict[str, str]:
@@ -286,6 +293,8 @@ def measure(task: CheckTask) -> CheckOutcome:
         finding = task.check(task.settings, task.seed)
         if not isinstance(finding, Finding):
             raise TypeError(f"the check of {task.name} returned {type(finding).__name__}; expected a Finding")
+        if task.proof is not None:
+            finding = replace(finding, proof=checked(task.proof), refuted=task.refuting)
     except Exception:
         finding = None
         trace = traceback.format_exc()
