@@ -1,11 +1,14 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import linregress, t
 
 from attangent import AttangentError
 from attangent.audit import Conclusion, Hypothesis, Trend
+from attangent.audit.evidence import pooled_interval
 
 MET = Hypothesis("h", ">=", 1.0, 2.0)
 MISSED = Hypothesis("h", ">=", 200.0, 3.0, log10=True)
@@ -63,7 +66,7 @@ def test_slack_in_decades(line, slack):
         Conclusion("a count", "<=", 3.0, 0.0),
         Conclusion("negative", "<=", 3.0, -1e9),
         Conclusion("nothing", "<=", 3.0, -math.inf, log10=True),
-        Conclusion.of_trend("a trend", "<=", 1e9, [1, 2, 4, 8], [1, 2, 4, 8]),
+        Conclusion.of_trend("a trend", "<=", 1e9, [1, 2, 4, 8], [1, 2, 4, 9]),
     ],
 )
 def test_lines_whose_slack_says_nothing_can_fail(line):
@@ -90,3 +93,49 @@ def test_a_trend_without_an_exponent_decides_nothing():
 def test_a_trend_needs_a_value_at_four_sizes(sizes, values):
     with pytest.raises(AttangentError, match="needs one value per size and at least 4 sizes"):
         Conclusion.of_trend("t", "<=", 0.0, sizes, values)
+
+
+def test_the_interval_of_an_exponent_covers_it_in_nineteen_of_twenty_draws():
+    random = np.random.default_rng(0)
+    sizes = (8.0, 16.0, 32.0, 64.0, 128.0)
+    covered = 0
+    for _ in range(400):
+        values = tuple(size**-0.5 * math.exp(0.2 * random.standard_normal()) for size in sizes)
+        low, high = Trend(sizes, values).interval
+        covered += low <= -0.5 <= high
+    assert covered >= 0.93 * 400
+
+
+def test_seeds_narrow_the_interval_of_their_common_exponent():
+    random = np.random.default_rng(1)
+    sizes = (8.0, 16.0, 32.0, 64.0)
+    trends = [
+        Trend(sizes, tuple(factor * size**-0.5 * math.exp(0.1 * random.standard_normal()) for size in sizes))
+        for factor in (1.0, 10.0, 100.0)
+    ]
+    low, high = pooled_interval(trends)
+    assert low <= -0.5 <= high
+    assert high - low < min(trend.interval[1] - trend.interval[0] for trend in trends)
+
+
+def test_least_squares_interval_agrees_with_scipy():
+    random = np.random.default_rng(2)
+    sizes = (2.0, 4.0, 8.0, 16.0)
+    values = tuple(math.exp(random.standard_normal()) for _ in sizes)
+    fit = linregress(np.log(sizes), np.log(values))
+    reach = t.ppf(0.975, 2) * fit.stderr
+    low, high = Trend(sizes, values).interval
+    assert low <= fit.slope - reach + 1e-12
+    assert high >= fit.slope + reach - 1e-12
+    assert min(abs(low - fit.slope + reach), abs(high - fit.slope - reach)) < 1e-9
+
+
+@pytest.mark.parametrize("interval", [(0.0,), (0.0, 1.0, 2.0)])
+def test_an_interval_has_two_ends(interval):
+    with pytest.raises(AttangentError, match="needs two ends"):
+        Conclusion("c", "<=", 1.0, 0.5, interval=interval)
+
+
+def test_an_equality_has_no_interval():
+    with pytest.raises(AttangentError, match="relation <= or >="):
+        Conclusion("c", "==", 1.0, 1.0, interval=(0.0, 2.0))

@@ -1,7 +1,9 @@
 """One test for each rule of a verdict."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from attangent.audit import Conclusion, Finding, Hypothesis, Verdict
@@ -18,8 +20,10 @@ CHOSEN = Conclusion("c", "<=", 1.0, 9.0, threshold="ours")
 MET = Hypothesis("h", ">=", 1.0, 2.0)
 MISSED = Hypothesis("h", ">=", 200.0, 3.0, log10=True)
 IN_LIMIT = Hypothesis("width", ">=", 200.0, 3.0, log10=True, in_limit=True)
-FALLING = Conclusion.of_trend("error over m", "<=", -0.5, [8, 16, 32, 64], [8, 4, 2, 1])
-FLAT = Conclusion.of_trend("error over m", "<=", -0.5, [8, 16, 32, 64], [1, 1, 1, 1])
+SIZES = [8, 16, 32, 64]
+FALLING = Conclusion.of_trend("error over m", "<=", -0.5, SIZES, [8, 4.1, 2, 0.99])
+FLAT = Conclusion.of_trend("error over m", "<=", -0.5, SIZES, [1, 1.01, 0.99, 1])
+EXACT = Conclusion.of_trend("error over m", "<=", -0.5, SIZES, [8, 4, 2, 1])
 
 
 def verdict(conclusions, hypotheses=(), differs=()):
@@ -136,6 +140,76 @@ def test_a_trend_decides_where_three_seeds_and_all_show_it():
     assert over_seeds(flat, flat).verdict is Verdict.OPEN
     assert over_seeds(flat, flat, falling).verdict is Verdict.OPEN
     assert over_seeds(falling, falling).verdict is Verdict.HOLDS
+
+
+def test_the_parts_of_a_statement_obey_the_rule_of_three_seeds():
+    seeds = [Finding((replace(line, part="2"), of_part("1", KEPT))) for line in (FLAT, FALLING, FALLING)]
+    assert over_seeds(*seeds).parts == {"2": Verdict.OPEN, "1": Verdict.HOLDS}
+    assert over_seeds(seeds[0], seeds[0], seeds[0]).parts["2"] is Verdict.VIOLATED
+
+
+def test_a_failed_line_outside_the_hypotheses_does_not_switch_off_the_rule_of_three_seeds():
+    bad = Finding((FLAT, BROKEN), (IN_LIMIT,))
+    good = Finding((FALLING, KEPT), (IN_LIMIT,))
+    assert over_seeds(bad, good, good).verdict is Verdict.NOT_REPRODUCED
+    assert over_seeds(bad, bad, bad).verdict is Verdict.VIOLATED
+
+
+def noisy(exponent, noise, seed):
+    random = np.random.default_rng(seed)
+    values = [size**exponent * math.exp(noise * random.standard_normal()) for size in SIZES]
+    return Finding((Conclusion.of_trend("error over m", "<=", -0.5, SIZES, values),))
+
+
+def test_a_limit_is_decided_by_a_test_over_all_seeds():
+    assert over_seeds(*(noisy(-0.5, 0.02, seed) for seed in range(3))).verdict is Verdict.HOLDS
+    assert over_seeds(*(noisy(-0.2, 0.02, seed) for seed in range(3))).verdict is Verdict.VIOLATED
+    assert over_seeds(*(noisy(-0.3, 1.0, seed) for seed in range(3))).verdict is Verdict.OPEN
+
+
+def test_a_true_exponent_is_seldom_refuted():
+    runs = [over_seeds(*(noisy(-0.5, 0.3, 3 * run + seed) for seed in range(3))) for run in range(100)]
+    assert sum(run.verdict is Verdict.VIOLATED for run in runs) <= 5
+
+
+def test_an_exponent_that_bends_towards_the_stated_one_does_not_refute_it():
+    values = [size**-0.5 * math.exp(2 / size) for size in SIZES]
+    bending = Finding((Conclusion.of_trend("error over m", ">=", -0.5, SIZES, values),))
+    assert bending.conclusions[0].measured < -0.55
+    assert over_seeds(bending, bending, bending).verdict is not Verdict.VIOLATED
+
+
+def estimate(low, high):
+    return Finding((Conclusion("gain", ">=", 0.0, (low + high) / 2, interval=(low, high)),))
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"), [((0.1, 0.2), "holds"), ((-0.1, 0.2), "open"), ((-0.2, -0.1), "violated")]
+)
+def test_an_interval_that_covers_the_bound_is_undecided(ends, expected):
+    assert over_seeds(*[estimate(*ends)] * 3).verdict.value == expected
+
+
+def test_one_interval_of_three_refutes_nothing():
+    assert over_seeds(estimate(-0.2, -0.1), estimate(0.1, 0.2), estimate(0.1, 0.2)).verdict is Verdict.OPEN
+
+
+def test_an_identity_is_no_evidence():
+    identity = replace(KEPT, identity=True)
+    assert verdict([identity]) == "open"
+    assert verdict([EXACT]) == "open"
+    assert verdict([identity, EXACT, FALLING]) == "holds"
+    assert verdict([replace(BROKEN, identity=True)]) == "violated"
+
+
+@pytest.mark.parametrize("line", [KEPT, BROKEN])
+def test_a_stand_in_of_a_large_experiment_is_counted_separately(line):
+    assert Finding((line,), smaller="digits for ImageNet").verdict is Verdict.SMALLER
+    assert not Verdict.SMALLER.failed
+
+
+def test_a_stand_in_that_decides_nothing_is_open():
+    assert Finding((UNDECIDED,), smaller="digits for ImageNet").verdict is Verdict.OPEN
 
 
 def test_a_plain_counter_example_decides_with_one_seed():

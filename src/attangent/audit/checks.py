@@ -37,6 +37,7 @@ class AtSizes:
             remark=last.remark,
             differs=tuple(dict.fromkeys(text for _, finding in findings for text in finding.differs)),
             lacks=last.lacks,
+            smaller=last.smaller,
         )
 
 

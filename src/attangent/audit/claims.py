@@ -145,6 +145,7 @@ class Claim:
             `failure` fails, and decides it.
         erratum: An author's reply, an erratum, or the withdrawal of the paper.
         ours: Quantifiers or conditions that we added to the statement.
+        unconditional: Whether the paper states no hypothesis at all.
 
     Example:
         >>> from attangent.audit import get
@@ -175,6 +176,7 @@ class Claim:
     proof: Callable[[], Proof] | None = None
     erratum: str = ""
     ours: tuple[str, ...] = ()
+    unconditional: bool = False
 
     def __post_init__(self) -> None:
         for id in (self.id, *self.rests_on, *([self.repairs] if self.repairs else [])):

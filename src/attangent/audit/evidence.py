@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 
 from attangent._core.errors import AttangentError
@@ -15,6 +16,14 @@ CANNOT_FAIL = 6.0
 ROUNDING = 1e-5
 """A line `<=` a bound up to this says that two quantities are equal up to round-off."""
 SIZES_OF_A_TREND = 4
+CONFIDENCE = 0.95
+RESOLUTION = 0.25
+"""The widest interval of an exponent that supports a stated one: it is compatible with no other quarter."""
+SEED_NOISE = 0.1
+"""One seed shows a stated exponent if its fit is this close. The verdict takes the interval of all seeds."""
+EXACT = 1e-9
+"""Values this close to a power law, relatively, follow from an identity and not from a measurement."""
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -90,12 +99,72 @@ class Trend:
     @property
     def exponent(self) -> float:
         """The slope of log value over log size; nan if a value or a size is not positive and finite."""
-        if not all(0 < number < math.inf for number in (*self.sizes, *self.values)):
-            return math.nan
-        x, y = ([math.log(number) for number in numbers] for numbers in (self.sizes, self.values))
-        mean = sum(x) / len(x)
-        shifted = [log_size - mean for log_size in x]
-        return sum(a * b for a, b in zip(shifted, y, strict=True)) / sum(a * a for a in shifted)
+        return _PowerLaw.of([(self.sizes, self.values)]).exponent
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of the exponent; nan if it cannot be fitted."""
+        return pooled_interval([self])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the values are a power law up to rounding, which only an identity gives."""
+        return _PowerLaw.of([(self.sizes, self.values)]).largest_residual < EXACT
+
+
+Points = tuple[Sequence[float], Sequence[float]]
+"""Sizes and values."""
+
+
+@dataclass(frozen=True)
+class _PowerLaw:
+    """The least-squares fit of one exponent to several trends, each with its own factor."""
+
+    exponent: float
+    error: float
+    freedom: int
+    largest_residual: float
+
+    @classmethod
+    def of(cls, trends: Sequence[Points]) -> "_PowerLaw":
+        points = [_centred(*trend) for trend in trends]
+        x = [size for sizes, _ in points for size in sizes]
+        y = [value for _, values in points for value in values]
+        spread = sum(a * a for a in x)
+        exponent = sum(a * b for a, b in zip(x, y, strict=True)) / spread
+        residuals = [b - exponent * a for a, b in zip(x, y, strict=True)]
+        freedom = max(len(x) - len(trends) - 1, 1)
+        error = math.sqrt(sum(rest * rest for rest in residuals) / freedom / spread)
+        return cls(exponent, error, freedom, max(map(abs, residuals)))
+
+
+def _centred(*points: Sequence[float]) -> list[list[float]]:
+    """Return logarithms less their mean; nan if a number is not positive and finite."""
+    positive = all(0 < number < math.inf for numbers in points for number in numbers)
+    logs = [[math.log(number) if positive else math.nan for number in numbers] for numbers in points]
+    return [[number - sum(numbers) / len(numbers) for number in numbers] for numbers in logs]
+
+
+def _larger(trend: Trend) -> Points:
+    """Return the larger three quarters of the sizes, with their values."""
+    pairs = sorted(zip(trend.sizes, trend.values, strict=True))[len(trend.sizes) // 4 :]
+    return [size for size, _ in pairs], [value for _, value in pairs]
+
+
+def pooled_interval(trends: Sequence[Trend]) -> Interval:
+    """Return the 95 % interval of the exponent that these trends, one per seed, have in common.
+
+    It is the least-squares interval, widened to the exponent that the larger sizes lead to: the fit to three
+    quarters of the sizes, moved on by twice its distance to the fit to all of them. This covers corrections
+    that fall as one over the size.
+    """
+    law = _PowerLaw.of([(trend.sizes, trend.values) for trend in trends])
+    if math.isnan(law.exponent):
+        return math.nan, math.nan
+    reach = _student(law.freedom) * law.error
+    larger = _PowerLaw.of([_larger(trend) for trend in trends])
+    ahead = law.exponent + 3 * (larger.exponent - law.exponent)
+    return min(law.exponent - reach, ahead), max(law.exponent + reach, ahead)
 
 
 @dataclass(frozen=True)
@@ -114,7 +183,11 @@ class Conclusion:
         first_violation: The first step at which a bound over time failed.
         threshold: "ours" if the statement gives no number and we chose one. Such a line decides nothing.
         part: The part of the statement that the line belongs to.
-        trend: The sizes and values whose exponent was measured.
+        trend: The sizes and values whose exponent was measured. The line fails if the bound is rejected at
+            the level of 95 % over all seeds; it holds if the exponent is known well enough.
+        interval: The 95 % interval of an estimated quantity. The line is undecided if it covers the bound.
+            For a trend it is fitted; over several seeds, to all of them.
+        identity: Whether the line is true for every input, so that it is no evidence.
 
     Example:
         >>> Conclusion("loss / bound", "<=", 1.0, 0.93).kept
@@ -131,9 +204,15 @@ class Conclusion:
     threshold: Threshold = "stated"
     part: str = ""
     trend: Trend | None = None
+    interval: Interval | None = None
+    identity: bool = False
 
     def __post_init__(self) -> None:
         _check_line(self.name, self.relation)
+        if self.interval is not None and (
+            len(self.interval) != 2 or (self.relation == "==" and not self.trend)
+        ):
+            raise AttangentError(f"the interval of {self.name!r} needs two ends and the relation <= or >=")
         if self.threshold not in get_args(Threshold):
             raise AttangentError(
                 f"the threshold of {self.name!r} must be stated or ours (got {self.threshold!r})"
@@ -174,8 +253,32 @@ class Conclusion:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the measured value keeps the bound; None if it is not a number."""
+        """Whether the measured value keeps the bound; None if it is not a number or an interval covers it."""
+        if self.trend is not None:
+            return self._keeps_exponent()
+        if self.interval is not None:
+            kept = {_compare(end, self.relation, self.bound) for end in self.interval}
+            return kept.pop() if len(kept) == 1 else None
         return _compare(self.measured, self.relation, self.bound)
+
+    def _keeps_exponent(self) -> bool | None:
+        """Test the stated exponent over all seeds; without their interval, say what this seed shows."""
+        leeway = {"<=": SEED_NOISE, ">=": -SEED_NOISE, "==": 0.0}[self.relation]
+        shown = _compare(self.measured, self.relation, self.bound + leeway)
+        if self.interval is None:
+            return shown
+        kept = _tested(self.interval, self.relation, self.bound)
+        return None if kept is False and shown else kept
+
+    @property
+    def confidence(self) -> Interval | None:
+        """The 95 % interval of the measured value, if it is an estimate."""
+        return self.interval or (self.trend.interval if self.trend else None)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the measured value is an estimate: a failure then takes several seeds."""
+        return self.trend is not None or self.interval is not None
 
     @property
     def decides(self) -> bool:
@@ -202,8 +305,9 @@ class Conclusion:
 
     @property
     def cannot_fail(self) -> bool:
-        """Whether the bound is so loose that no run of this size could break it."""
-        return self.slack > CANNOT_FAIL
+        """Whether no run of this size could break the line: the bound is too loose, or it is an identity."""
+        exact = self.identity or (self.trend is not None and self.trend.is_exact)
+        return self.slack > CANNOT_FAIL or (exact and self.kept is True)
 
 
 def _compare(measured: float, relation: Relation, bound: float) -> bool | None:
@@ -214,6 +318,30 @@ def _compare(measured: float, relation: Relation, bound: float) -> bool | None:
     if relation == ">=":
         return measured >= bound
     return measured == bound
+
+
+def _tested(interval: Interval, relation: Relation, bound: float) -> bool | None:
+    """Test a stated exponent: False if it is rejected, None if the interval is too wide to tell."""
+    low, high = interval
+    if math.isnan(low) or math.isnan(bound):
+        return None
+    if relation == "==":
+        rejected = not low <= bound <= high
+        certain = False
+    else:
+        rejected = low > bound if relation == "<=" else high < bound
+        certain = high <= bound if relation == "<=" else low >= bound
+    if rejected:
+        return False
+    return True if certain or high - low <= RESOLUTION else None
+
+
+@cache
+def _student(freedom: int) -> float:
+    """Return the two-sided quantile of Student's distribution at the level of 95 %."""
+    from scipy.stats import t
+
+    return float(t.ppf((1 + CONFIDENCE) / 2, freedom))
 
 
 def _check_line(name: str, relation: str) -> None:

@@ -111,6 +111,8 @@ class Finding:
         figures: Figures of the measurement.
         remark: One or two sentences that explain the numbers.
         differs: Differences from the paper's setting: another model, other data, another recipe.
+        smaller: The stand-in of a large experiment: "digits of 8 x 8 pixels for ImageNet". Its result decides
+            nothing about the paper and is counted separately.
         lacks: The extra of attangent that has to be installed before anything can be measured.
         crash: The last line of the traceback, if the check raised an error.
         proof: An exact argument; the runner adds it.
@@ -135,6 +137,7 @@ class Finding:
     crash: str = ""
     proof: Proof | None = None
     refuted: bool = False
+    smaller: str = ""
 
     def __post_init__(self) -> None:
         if not self.crash and not any(conclusion.claimed for conclusion in self.conclusions):
@@ -168,14 +171,14 @@ class Finding:
     @property
     def hypotheses_met(self) -> bool:
         """Whether every hypothesis is met in the paper's setting."""
-        return not self.differs and all(hypothesis.met for hypothesis in self.hypotheses)
+        return not self.differs and not self.smaller and all(hypothesis.met for hypothesis in self.hypotheses)
 
     @property
     def judgements(self) -> dict[str, Judgement]:
         """The verdict on each part of the statement."""
-        judged = judge_parts(self.conclusions, self.hypotheses, self.differs)
+        judged = judge_parts(self.conclusions, self.hypotheses, self.differs, self.smaller)
         if self.proof is not None and self.refuted:
-            judged[self.proof.part] = Judgement(Verdict.VIOLATED, proved=True)
+            judged[self.proof.part] = Judgement(Verdict.VIOLATED)
         return judged
 
     @property
@@ -197,11 +200,3 @@ class Finding:
         undecided = [line for line in lines if line.kept is None]
         informative = [line for line in lines if not line.cannot_fail]
         return next(iter([*refuted, *failed, *undecided, *informative, *lines]), None)
-
-    @property
-    def refuted_by_trend(self) -> bool:
-        """Whether only trends violate the statement, which takes several seeds."""
-        judged = self.judgements
-        failed = [line for line in self.conclusions if line.decides and line.kept is False]
-        refuting = [line for line in failed if judged[line.part].verdict is Verdict.VIOLATED]
-        return bool(refuting) and not self.refuted and all(line.trend for line in refuting)

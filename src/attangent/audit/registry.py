@@ -51,6 +51,7 @@ def claim(
     proof: Callable[[], Proof] | None = None,
     erratum: str = "",
     ours: tuple[str, ...] = (),
+    unconditional: bool = False,
     sizes: Sequence[Mapping[str, Any]] = (),
 ) -> Callable[[Check], Check]:
     """Register the decorated check as the claim `id`.
@@ -78,6 +79,7 @@ def claim(
         proof: A function that returns an exact argument; it decides a statement with `failure`.
         erratum: An author's reply, an erratum, or the withdrawal of the paper.
         ours: Quantifiers or conditions that we added to the statement.
+        unconditional: Whether the paper states no hypothesis at all.
         sizes: Run the check once per entry, which overrides some settings.
 
     Returns:
@@ -119,6 +121,7 @@ def claim(
         proof=proof,
         erratum=_one_line(erratum),
         ours=ours,
+        unconditional=unconditional,
     )
 
     def register(check: Check) -> Check:

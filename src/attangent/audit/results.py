@@ -1,7 +1,8 @@
 """A run as a user reads it: one result per claim with its values over seeds, and tables of all findings."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ import numpy as np
 from attangent._core.display import brief
 from attangent._core.errors import AttangentError
 from attangent.audit.claims import claim_order
+from attangent.audit.evidence import Conclusion, pooled_interval
 from attangent.audit.finding import Finding, Verdict
 from attangent.audit.storing import FindingRecord, Origin, Store, plain
+from attangent.audit.verdicts import Judgement, over_seeds, overall
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +34,6 @@ _TEXTS = (
     "ours",
     "erratum",
 )
-SEEDS_OF_A_TREND = 3
-"""How many seeds must agree before a trend refutes a statement."""
 
 
 @dataclass(frozen=True)
@@ -125,30 +126,33 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict over all seeds.
+        """The verdict over all parts and seeds.
 
-        One counter-example decides. A trend decides if at least three seeds, and all of them, show it.
+        One counter-example decides. A fitted exponent or an interval refutes if at least three seeds, and
+        all of them, show it.
         """
-        combined = Verdict.combine(record.finding.verdict for record in self.records)
-        if combined is Verdict.VIOLATED and not self._is_refuted:
-            return Verdict.OPEN
-        return combined
+        if all(record.finding.crash for record in self.records):
+            return Verdict.CRASHED
+        return overall(self._judgements.values())
 
-    @property
-    def _is_refuted(self) -> bool:
-        violated = [r.finding for r in self.records if r.finding.verdict is Verdict.VIOLATED]
-        if any(not finding.refuted_by_trend for finding in violated):
-            return True
-        return len(violated) >= SEEDS_OF_A_TREND and len(violated) == len(self.records)
+    @cached_property
+    def _pooled(self) -> tuple[FindingRecord, ...]:
+        """The records, with exponents fitted to all seeds together."""
+        return tuple(
+            replace(record, finding=replace(record.finding, conclusions=lines))
+            for record, lines in zip(self.records, _pooled_lines(self.records), strict=True)
+        )
+
+    @cached_property
+    def _judgements(self) -> dict[str, Judgement]:
+        judged = [record.finding.judgements for record in self._pooled]
+        names = dict.fromkeys(name for parts in judged for name in parts)
+        return {name: over_seeds([parts[name] for parts in judged if name in parts]) for name in names}
 
     @property
     def parts(self) -> dict[str, Verdict]:
-        """The verdict on each named part of the statement."""
-        judged = [record.finding.judgements for record in self.records]
-        names = [name for name in dict.fromkeys(name for parts in judged for name in parts) if name]
-        return {
-            name: Verdict.combine(parts[name].verdict for parts in judged if name in parts) for name in names
-        }
+        """The verdict on each named part of the statement, over all seeds by the same rules."""
+        return {name: judgement.verdict for name, judgement in self._judgements.items() if name}
 
     @property
     def deciding(self) -> FindingRecord:
@@ -156,9 +160,9 @@ class Result:
 
         Among several counter-examples, one with its hypotheses met goes first.
         """
-        agreeing = [record for record in self.records if record.finding.verdict == self.verdict]
-        failed = [record for record in self.records if record.finding.verdict.failed]
-        shown = agreeing or failed or list(self.records)
+        agreeing = [record for record in self._pooled if record.finding.verdict == self.verdict]
+        failed = [record for record in self._pooled if record.finding.verdict.failed]
+        shown = agreeing or failed or list(self._pooled)
         return next((record for record in shown if record.finding.hypotheses_met), shown[0])
 
     @property
@@ -188,10 +192,18 @@ class Result:
                 "verdicts": {str(r.origin.seed): r.finding.verdict.value for r in self.records},
                 "hypotheses": [_row(h, met=h.met) for h in finding.hypotheses],
                 "conclusions": [
-                    _row(c, kept=c.kept, decides=c.decides, slack=c.slack, cannot_fail=c.cannot_fail)
-                    for c in finding.conclusions
+                    _row(
+                        line,
+                        kept=line.kept,
+                        decides=line.decides,
+                        slack=line.slack,
+                        cannot_fail=line.cannot_fail,
+                        interval=line.confidence,
+                    )
+                    for line in finding.conclusions
                 ],
                 "differs": finding.differs,
+                "smaller": finding.smaller,
                 "rests_on": self.origin.rests_on,
                 "repairs": self.origin.repairs,
                 "sharp": self.origin.sharp,
@@ -368,6 +380,24 @@ def load(run: str | Path) -> Run:
         raise AttangentError(f"{folder} holds no audit run; start one with `attangent audit --out {folder}`")
     records, problems = store.read_all()
     return Run(folder, profile, tuple(records), tuple(store.read_failures()), problems)
+
+
+def _pooled_lines(records: Sequence[FindingRecord]) -> list[tuple[Conclusion, ...]]:
+    """Return the lines of each record; a trend that every seed has gets the interval of all seeds."""
+    trends = [
+        {line.name: line.trend for line in record.finding.conclusions if line.trend}
+        for record in records
+        if not record.finding.crash
+    ]
+    shared = [name for name in (trends[0] if trends else ()) if all(name in seed for seed in trends)]
+    intervals = {name: pooled_interval([seed[name] for seed in trends]) for name in shared}
+    return [
+        tuple(
+            replace(line, interval=intervals[line.name]) if line.trend and line.name in intervals else line
+            for line in record.finding.conclusions
+        )
+        for record in records
+    ]
 
 
 def _row(line: Any, **extra: Any) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Origin:
     failure: Failure | None = None
     erratum: str = ""
     ours: tuple[str, ...] = ()
+    unconditional: bool = False
 
     def __post_init__(self) -> None:
         if not self.kind:  # an earlier version did not write it
@@ -124,6 +125,7 @@ class FindingRecord:
             lacks=_text(content.get("lacks", "")),
             proof=_proof(content.get("proof")),
             refuted=content.get("refuted", False) is True,
+            smaller=_text(content.get("smaller", "")),
         )
         versions = {name: _text(value) for name, value in body["versions"].items()}
         return cls(decode_origin(body["origin"]), finding, float(body["seconds"]), versions)
@@ -184,6 +186,8 @@ def _conclusion(row: dict[str, Any]) -> Conclusion:
     if trend is not None:
         sizes, values = (tuple(float(number) for number in trend[name]) for name in ("sizes", "values"))
         row = {**row, "trend": Trend(sizes, values)}
+    if row.get("interval") is not None:
+        row = {**row, "interval": tuple(float(end) for end in row["interval"])}
     return _line(Conclusion, row, "bound")
 
 
@@ -198,10 +202,14 @@ def _typed(kind: Any, values: dict[str, Any]) -> Any:
     for field in fields(kind):
         hint = hints[field.name]
         value = getattr(built, field.name)
-        checked = hint in (str, bool, int) or get_origin(hint) is UnionType
+        checked = hint in (str, bool, int) or _is_plain_union(hint)
         if checked and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
             raise ValueError(f"{field.name} is {value!r}")
     return built
+
+
+def _is_plain_union(hint: Any) -> bool:
+    return get_origin(hint) is UnionType and all(isinstance(member, type) for member in get_args(hint))
 
 
 def _text(value: Any) -> str:

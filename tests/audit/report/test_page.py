@@ -88,6 +88,7 @@ def test_totals_count_claims_by_verdict():
         "measured": 1,
         "violated": 1,
         "not reproduced": 2,
+        "smaller setting": 0,
         "open": 1,
     }
 
@@ -157,7 +158,7 @@ def test_a_violation_names_its_first_step_and_a_small_excess():
 def test_open():
     text = shown(bounded(math.nan, math.inf))
     assert "Open: “error” could not be measured." in text
-    assert "error ≤ ∞ not a number ? not decided" in text
+    assert "error ≤ ∞ not a number ? undecided" in text
 
 
 def test_our_own_lines_are_marked():
@@ -276,7 +277,8 @@ def test_a_quote_stands_beside_our_words():
 
 
 def test_hypotheses_are_listed_or_none_stated():
-    assert "The statement has no hypotheses." in shown(bounded(0.5))
+    assert "The check declares no hypotheses." in shown(bounded(0.5))
+    assert "The statement has no hypotheses." in shown(bounded(0.5), unconditional=True)
     assert "has no hypotheses" not in shown(bounded(0.5, hypotheses=(Hypothesis("rate", "<=", 1.0, 0.5),)))
 
 

@@ -17,8 +17,8 @@ def words(*findings):
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (bounded(0.5), "Holds: The statement has no hypotheses; its conclusion holds."),
-        (bounded(2.0), "Violated (it states no hypotheses): “error” should be ≤ 1; measured 2."),
+        (bounded(0.5), "Holds: The check declares no hypotheses; its conclusion holds."),
+        (bounded(2.0), "Violated: “error” should be ≤ 1; measured 2."),
         (
             bounded(2.0, hypotheses=(Hypothesis("h", ">=", 1, 2),)),
             "Violated with its hypotheses met: “error” should be ≤ 1; measured 2.",
@@ -47,10 +47,27 @@ def test_a_trend_says_over_how_many_sizes_and_seeds():
     flat = Finding((FLAT,), (IN_LIMIT,))
     assert words(flat, flat, flat) == (
         "Violated in the limit of the statement: “error over m” should be ≤ −0.5; measured 0, "
-        "the exponent over 4 sizes."
+        "the exponent over 4 sizes (95 %: 0 to 0)."
     )
     assert words(flat).endswith(
-        "This fails with 1 of 1 seeds; refuting a limit takes at least three, all failing."
+        "This fails with 1 of 1 seeds; an estimate refutes if at least three fail, and all."
+    )
+
+
+def test_only_a_statement_that_has_none_states_no_hypotheses():
+    printed = Result((make_record("P2/lemma-1", bounded(2.0), unconditional=True),))
+    assert headline(printed) == "Violated (it states no hypotheses)"
+
+
+def test_a_smaller_setting_says_what_was_seen_there():
+    assert words(bounded(0.5, smaller="digits")).startswith("Seen in a smaller setting: Run in a smaller")
+    assert words(bounded(2.0, smaller="digits")).startswith("Not seen in a smaller setting: “error”")
+
+
+def test_an_interval_that_covers_the_bound_is_called_undecided():
+    line = Conclusion("gain", ">=", 0.0, 0.05, interval=(-0.1, 0.2))
+    assert words(Finding((line,))) == (
+        "Open: Undecided: “gain” is 0.05 (95 %: −0.1 to 0.2), and should be ≥ 0."
     )
 
 

@@ -155,7 +155,7 @@ def _claim_views(run: Run) -> list[ClaimView]:
 
 def _drawing(result: Result, shown: FindingRecord, index: int, number: int) -> _Drawing:
     figure = shown.finding.figures[index]
-    others = (record.finding.figures for record in result.records if record is not shown)
+    others = (r.finding.figures for r in result.records if r.origin.seed != shown.origin.seed)
     same = [
         figures[index] for figures in others if index < len(figures) and figures[index].title == figure.title
     ]

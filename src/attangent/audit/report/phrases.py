@@ -1,11 +1,14 @@
 """Verdicts in words, the same in every output, and the summary of a paper."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from attangent.audit.evidence import CANNOT_FAIL
 from attangent.audit.finding import Conclusion, Finding, Hypothesis, Verdict
 from attangent.audit.report.readable import power_of_ten, readable, told_apart
 from attangent.audit.results import Result, totals
+from attangent.audit.verdicts import SEEDS_OF_AN_ESTIMATE
 
 RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
 SIGNS = {
@@ -13,6 +16,7 @@ SIGNS = {
     Verdict.MEASURED: "≈",
     Verdict.VIOLATED: "✗",
     Verdict.NOT_REPRODUCED: "≠",
+    Verdict.SMALLER: "▫",
     Verdict.OPEN: "?",
     Verdict.CRASHED: "!",
 }
@@ -21,6 +25,7 @@ MEANINGS = {
     Verdict.MEASURED: "Every conclusion holds, but outside the hypotheses or in another setting.",
     Verdict.VIOLATED: "A conclusion fails although the hypotheses are met, or in the limit of the statement.",
     Verdict.NOT_REPRODUCED: "A conclusion fails, but outside the hypotheses or in another setting.",
+    Verdict.SMALLER: "A large experiment, run in a much smaller setting: nothing about the paper is decided.",
     Verdict.OPEN: "The measurements at this size decide nothing.",
     Verdict.CRASHED: "The check raised an error, which says nothing about the claim.",
 }
@@ -42,6 +47,7 @@ _COUNTS = {
     ),
     Verdict.VIOLATED: ("is violated", "are violated"),
     Verdict.NOT_REPRODUCED: ("was not reproduced", "were not reproduced"),
+    Verdict.SMALLER: ("was run in a smaller setting", "were run in a smaller setting"),
     Verdict.OPEN: ("is open", "are open"),
     Verdict.CRASHED: ("crashed", "crashed"),
 }
@@ -53,17 +59,25 @@ def headline(result: Result) -> str:
     verdict = result.verdict
     finding = result.deciding.finding
     if verdict is Verdict.VIOLATED:
-        return f"Violated {_where_violated(finding)}"
+        return f"Violated{_where_violated(result)}"
+    if verdict is Verdict.SMALLER:
+        seen = all(line.kept for line in finding.conclusions if line.decides)
+        return f"{'Seen' if seen else 'Not seen'} in a smaller setting"
     if verdict is Verdict.NOT_REPRODUCED:
         return f"Not reproduced {'in another setting' if finding.differs else 'outside its hypotheses'}"
     return "Measured to hold" if verdict is Verdict.MEASURED else verdict.value.capitalize()
 
 
-def _where_violated(finding: Finding) -> str:
+def _where_violated(result: Result) -> str:
+    finding = result.deciding.finding
     line = finding.deciding
+    if finding.refuted:
+        return ", by an exact argument"
     if line is not None and line.trend and not finding.hypotheses_met:
-        return "in the limit of the statement"
-    return "with its hypotheses met" if finding.hypotheses else "(it states no hypotheses)"
+        return " in the limit of the statement"
+    if finding.hypotheses:
+        return " with its hypotheses met"
+    return " (it states no hypotheses)" if result.origin.unconditional else ""
 
 
 def reason(result: Result) -> str:
@@ -74,11 +88,13 @@ def reason(result: Result) -> str:
         return f"The check raised an error: {finding.crash}"
     if line is None:
         return "The statement gives no threshold for any of the measured quantities."
-    if result.verdict.failed or line.kept is False:
+    if finding.proof is not None and finding.refuted:
+        return finding.proof.steps[-1].text
+    if line.kept is False:
         return _broken(line) + _few_seeds(result)
     if result.verdict is Verdict.OPEN:
-        return _undecided(line)
-    text = f"{_premises(finding)}; {_kept(finding)}."
+        return _undecided(line) + _few_seeds(result)
+    text = f"{_premises(result)}; {_kept(finding)}."
     return text[0].upper() + text[1:]
 
 
@@ -86,7 +102,15 @@ def _broken(line: Conclusion) -> str:
     measured, limit = values(line)
     step = "" if line.first_violation is None else f", first at step {line.first_violation}"
     over = f", the exponent over {len(line.trend.sizes)} sizes" if line.trend else ""
-    return f"“{line.name}” should be {RELATIONS[line.relation]} {limit}; measured {measured}{over}{step}."
+    return (
+        f"“{line.name}” should be {RELATIONS[line.relation]} {limit}; measured {measured}{over}"
+        f"{_interval(line)}{step}."
+    )
+
+
+def _interval(line: Conclusion) -> str:
+    ends = line.confidence
+    return f" (95 %: {readable(ends[0], 3)} to {readable(ends[1], 3)})" if ends else ""
 
 
 def values(line: Conclusion) -> tuple[str, str]:
@@ -97,24 +121,35 @@ def values(line: Conclusion) -> tuple[str, str]:
 def _few_seeds(result: Result) -> str:
     if result.verdict is not Verdict.OPEN:
         return ""
-    failed = sum(record.finding.verdict is Verdict.VIOLATED for record in result.records)
+    failed = sum(record.finding.verdict.failed for record in result.records)
     count = len(result.records)
-    return f" This fails with {failed} of {count} seeds; refuting a limit takes at least three, all failing."
+    if not failed or count == failed >= SEEDS_OF_AN_ESTIMATE:
+        return ""
+    return f" This fails with {failed} of {count} seeds; an estimate refutes if at least three fail, and all."
 
 
 def _undecided(line: Conclusion) -> str:
+    if line.kept is None and line.confidence and not math.isnan(line.measured):
+        measured, limit = values(line)
+        estimate = f"“{line.name}” is {measured}{_interval(line)}"
+        return f"Undecided: {estimate}, and should be {RELATIONS[line.relation]} {limit}."
     if line.kept is None:
         return f"“{line.name}” could not be measured."
-    return f"“{line.name}” holds by {readable(line.slack, 3)} decades: it cannot fail at this size."
+    if line.slack > CANNOT_FAIL:
+        return f"“{line.name}” holds by {readable(line.slack, 3)} decades: it cannot fail at this size."
+    return f"“{line.name}” holds for every input: it cannot fail, so it is no evidence."
 
 
-def _premises(finding: Finding) -> str:
+def _premises(result: Result) -> str:
+    finding = result.deciding.finding
     unmet = sum(not hypothesis.met for hypothesis in finding.hypotheses)
     count = len(finding.hypotheses)
+    if finding.smaller:
+        return f"run in a smaller setting ({finding.smaller})"
     if finding.differs:
         return f"the setting differs from the paper's ({'; '.join(finding.differs)})"
     if not count:
-        return "the statement has no hypotheses"
+        return f"the {'statement has' if result.origin.unconditional else 'check declares'} no hypotheses"
     if unmet:
         return f"{unmet} of {count} hypotheses {'was' if unmet == 1 else 'were'} not met"
     return "its hypothesis was met" if count == 1 else f"{_all(count)} hypotheses were met"
@@ -123,7 +158,7 @@ def _premises(finding: Finding) -> str:
 def _kept(finding: Finding) -> str:
     lines = [line for line in finding.conclusions if line.decides]
     trivial = sum(line.cannot_fail for line in lines)
-    but = f", {trivial} of which cannot fail at this size" if trivial else ""
+    but = f", {trivial} of which cannot fail" if trivial else ""
     return f"{'its conclusion holds' if len(lines) == 1 else f'{_all(len(lines))} conclusions hold'}{but}"
 
 
@@ -182,6 +217,10 @@ def summary(results: list[Result], repairs: dict[str, Result]) -> list[Sentence]
     if groups[Verdict.NOT_REPRODUCED]:
         text = "Not reproduced, which refutes nothing"
         sentences.append(Sentence.naming(text, groups[Verdict.NOT_REPRODUCED]))
+    if groups[Verdict.SMALLER]:
+        sentences.append(
+            Sentence.naming("Run in a smaller setting, which decides nothing", groups[Verdict.SMALLER])
+        )
     if groups[Verdict.OPEN]:
         sentences.append(Sentence.naming("Undecided at this size", groups[Verdict.OPEN]))
     if groups[Verdict.MEASURED]:

@@ -1,6 +1,6 @@
 """Tolerances for exponents fitted over a few sizes."""
 
-NOISE = 0.1
+NOISE = 0.0
 """The error allowed for an exponent fitted over a few sizes."""
 
 
