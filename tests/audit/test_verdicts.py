@@ -197,9 +197,14 @@ def test_one_interval_of_three_refutes_nothing():
 def test_an_identity_is_no_evidence():
     identity = replace(KEPT, identity=True)
     assert verdict([identity]) == "open"
-    assert verdict([EXACT]) == "open"
-    assert verdict([identity, EXACT, FALLING]) == "holds"
+    assert verdict([identity, FALLING]) == "holds"
     assert verdict([replace(BROKEN, identity=True)]) == "violated"
+
+
+def test_the_same_exact_power_law_on_all_seeds_is_an_identity():
+    exact = Finding((EXACT,))
+    assert over_seeds(exact, exact).verdict is Verdict.OPEN
+    assert over_seeds(exact, Finding((FALLING,))).verdict is Verdict.HOLDS
 
 
 @pytest.mark.parametrize("line", [KEPT, BROKEN])

@@ -106,11 +106,6 @@ class Trend:
         """The 95 % interval of the exponent; nan if it cannot be fitted."""
         return pooled_interval([self])
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the values are a power law up to rounding, which only an identity gives."""
-        return _PowerLaw.of([(self.sizes, self.values)]).largest_residual < EXACT
-
 
 Points = tuple[Sequence[float], Sequence[float]]
 """Sizes and values."""
@@ -151,6 +146,12 @@ def _larger(trend: Trend) -> Points:
     return [size for size, _ in pairs], [value for _, value in pairs]
 
 
+def is_identity(trends: Sequence[Trend]) -> bool:
+    """Return whether all seeds show one power law up to rounding, which no measurement gives."""
+    law = _PowerLaw.of([(trend.sizes, trend.values) for trend in trends])
+    return len(trends) > 1 and law.largest_residual < EXACT
+
+
 def pooled_interval(trends: Sequence[Trend]) -> Interval:
     """Return the 95 % interval of the exponent that these trends, one per seed, have in common.
 
@@ -187,7 +188,8 @@ class Conclusion:
             the level of 95 % over all seeds; it holds if the exponent is known well enough.
         interval: The 95 % interval of an estimated quantity. The line is undecided if it covers the bound.
             For a trend it is fitted; over several seeds, to all of them.
-        identity: Whether the line is true for every input, so that it is no evidence.
+        identity: Whether the line is true for every input, so that it is no evidence. A trend that is the
+            same exact power law on all seeds is recognised as one.
 
     Example:
         >>> Conclusion("loss / bound", "<=", 1.0, 0.93).kept
@@ -306,8 +308,7 @@ class Conclusion:
     @property
     def cannot_fail(self) -> bool:
         """Whether no run of this size could break the line: the bound is too loose, or it is an identity."""
-        exact = self.identity or (self.trend is not None and self.trend.is_exact)
-        return self.slack > CANNOT_FAIL or (exact and self.kept is True)
+        return self.slack > CANNOT_FAIL or (self.identity and self.kept is True)
 
 
 def _compare(measured: float, relation: Relation, bound: float) -> bool | None:

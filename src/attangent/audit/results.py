@@ -12,7 +12,7 @@ import numpy as np
 from attangent._core.display import brief
 from attangent._core.errors import AttangentError
 from attangent.audit.claims import claim_order
-from attangent.audit.evidence import Conclusion, pooled_interval
+from attangent.audit.evidence import Conclusion, is_identity, pooled_interval
 from attangent.audit.finding import Finding, Verdict
 from attangent.audit.storing import FindingRecord, Origin, Store, plain
 from attangent.audit.verdicts import Judgement, over_seeds, overall
@@ -390,10 +390,14 @@ def _pooled_lines(records: Sequence[FindingRecord]) -> list[tuple[Conclusion, ..
         if not record.finding.crash
     ]
     shared = [name for name in (trends[0] if trends else ()) if all(name in seed for seed in trends)]
-    intervals = {name: pooled_interval([seed[name] for seed in trends]) for name in shared}
+    by_name = {name: [seed[name] for seed in trends] for name in shared}
+    fitted = {
+        name: {"interval": pooled_interval(seeds), "identity": is_identity(seeds)}
+        for name, seeds in by_name.items()
+    }
     return [
         tuple(
-            replace(line, interval=intervals[line.name]) if line.trend and line.name in intervals else line
+            replace(line, **fitted[line.name]) if line.trend and line.name in fitted else line
             for line in record.finding.conclusions
         )
         for record in records

@@ -46,7 +46,7 @@ def test_labels_of_the_data_are_outside_the_hypotheses_of_proposition_6():
 
 
 def test_changes_that_do_not_fall_are_found_out(monkeypatch):
-    monkeypatch.setattr(noise_answers, "_largest_change", lambda settings, L, seed: L**-0.2)
+    monkeypatch.setattr(noise_answers, "_largest_change", lambda settings, L, seed: L**-0.1)
     assert check("P3/proposition-7").verdict is Verdict.VIOLATED
 
 
