@@ -20,6 +20,7 @@ OF_SEVERAL_FILES = {
     "audit/report/test_report.py",
     "audit/running/test_interrupted.py",
     "audit/running/test_same_everywhere.py",
+    "audit/test_our_claims.py",
     "compression/methods/test_conformance.py",
     "forecast/models/test_conformance.py",
     "forecast/test_rooms.py",
