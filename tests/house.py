@@ -24,6 +24,7 @@ _TOOLS = {
     "adapters": {"_core", "attention"},
     "compression": {"_core", "attention", "adapters"},
     "tuning": {"_core", "attention", "kernels", "adapters"},
+    "serving": {"_core", "attention", "adapters", "compression", "tuning"},
     "audit": {"_core", "data"},
 }
 

@@ -20,6 +20,7 @@ from attangent.cli.common_options import spoken
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.doctor import doctor, extra_with
 from attangent.cli.evaluation import evaluate
+from attangent.cli.export import export
 from attangent.cli.forecasting import forecast
 from attangent.cli.inspection import spectrum, stages
 from attangent.cli.tuning import predict, tune
@@ -142,13 +143,13 @@ def options(
     """Softmax attention seen through its tangent kernel: compress, tune, forecast, audit."""
 
 
-_WITH_THREADS = (tune, predict, compress, generate, chat, evaluate, spectrum)
+_WITH_THREADS = (tune, predict, compress, generate, chat, export, evaluate, spectrum)
 _WITH_ANSWERS = (generate, stages, spectrum)
 
 for panel, commands in {
     "Audit papers": (audit, report, new_claims),
     "Tune a model": (tune, predict),
-    "Compress a prompt": (compress, generate, chat),
+    "Compress a prompt": (compress, generate, chat, export),
     "Forecast": (forecast, evaluate),
     "Inspect": (stages, spectrum, doctor),
 }.items():

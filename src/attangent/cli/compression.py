@@ -88,7 +88,7 @@ def compress(
     request = CompressionRequest(
         content, keep, size, seconds, method, distill, texts, questions, seed=seed, export=export
     )
-    network, tokenizer = _load(model)
+    network, tokenizer = load_model(model)
     request = replace(request, prompt=_prompt(content, tokenizer, plain))
     with Bars(quiet or json_) as bars:
         report = compress_to_folder(network, tokenizer, request, out, bars.show)
@@ -114,7 +114,7 @@ def generate(
     check_not_negative("temperature", temperature)
     if not has_words(text):
         raise AttangentError(f"the text must have words in valid Unicode (got {text!r})")
-    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else _load(model)
+    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else load_model(model)
     from attangent.compression.session import generate_text, plain_ids
 
     if adapter is None or _is_tuned(adapter):
@@ -168,7 +168,7 @@ def _print_answer(text: str, answer: str, json_: bool) -> None:
 def _session(model: str, adapter: Path | None, budget: int | None) -> "ChatSession":
     if _is_tuned(adapter) and budget is not None:
         raise AttangentError("--budget cannot be used with a tuned model; leave it out")
-    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else _load(model)
+    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else load_model(model)
     from attangent.compression import ChatSession
     from attangent.compression.prompt import BareReader
 
@@ -206,7 +206,7 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(f"warning: {warning}", err=True)
 
 
-def _load(model: str) -> tuple[Any, Any]:
+def load_model(model: str) -> tuple[Any, Any]:
     """Load a model in float32 and its tokenizer."""
     from attangent.adapters.hub import check_model_name, load_pretrained
 

@@ -35,6 +35,7 @@ class Answer:
         expected: Words that a right answer contains, if they are known.
         chance: For an answer that was begun: how likely it continues as expected, relative to the full
             prompt.
+        asked: The question as the model reads it, so that other engines can be asked the same.
     """
 
     question: str
@@ -43,6 +44,7 @@ class Answer:
     none: str
     expected: str | None = None
     chance: float | None = None
+    asked: Question | None = None
 
     @property
     def brought(self) -> set[str]:
@@ -117,7 +119,7 @@ class Quiz:
         chances = self.chances or (0.0,) * len(self)
         rows = zip(self.questions, self.full, replies, self.none, chances, strict=True)
         return tuple(
-            Answer(q.shown, full, reply.text, none, q.expected, reply.chance / chance if q.begun else None)
+            Answer(q.shown, full, reply.text, none, q.expected, reply.chance / chance if q.begun else None, q)
             for q, full, reply, none, chance in rows
         )
 

@@ -1,0 +1,1 @@
+"""Serve compressed prompts: our own server, and exports for other engines."""

@@ -1,0 +1,1 @@
+"""Compressed prompts for engines that hold an ordinary KV cache: vLLM and llama.cpp."""

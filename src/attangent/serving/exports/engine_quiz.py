@@ -1,0 +1,83 @@
+"""Ask an engine the questions of a compressed prompt's report."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attangent._core.errors import AttangentError
+from attangent._core.files import read_json, settings_of
+from attangent._core.progress import Advance, no_progress
+from attangent.compression.prompt import Reader
+from attangent.compression.questions import Question
+from attangent.compression.quiz import ANSWER_TOKENS, begun_turn, holds_words
+from attangent.compression.result import read_notes
+from attangent.serving.exports.engine_prefix import EnginePrefix
+from attangent.serving.exports.engine_server import Engine
+
+REPORT = "report.json"
+
+
+class AnswersKept(NamedTuple):
+    """How many of the questions that the full prompt answers an engine answers.
+
+    Attributes:
+        kept: Answers that are right.
+        asked: Questions.
+    """
+
+    kept: int
+    asked: int
+
+
+def read_questions(folder: Path) -> list[Question]:
+    """Return the questions of a report that the full prompt answers and no prompt does not.
+
+    Raises:
+        AttangentError: If the report is missing or does not have the questions as the model reads them.
+    """
+    answers = read_json(folder / REPORT).get("own")
+    if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
+        raise AttangentError(f"{folder / REPORT} was not written by `attangent compress`")
+    stored = [answer.get("asked") for answer in answers]
+    if None in stored:
+        raise AttangentError(
+            f"{folder / REPORT} is from an earlier version, which did not save the questions; run "
+            "`attangent compress` again"
+        )
+    return [settings_of(Question, question, str(folder / REPORT)) for question in stored]
+
+
+def ask_engine(
+    engine: Engine, tokenizer: Any, prefix: EnginePrefix, folder: Path, progress: Advance = no_progress
+) -> AnswersKept:
+    """Ask an engine that holds a prefix the questions of its report.
+
+    An answer is right if the most likely text has the expected word. An answer that was begun is right if its
+    most likely continuation is the expected one, which is stricter than the report's own measure.
+
+    Args:
+        engine: The engine.
+        tokenizer: The model's tokenizer.
+        prefix: The prefix.
+        folder: Folder that `attangent compress` wrote.
+        progress: Called after every question.
+
+    Returns:
+        The answers kept.
+    """
+    reader = Reader(tuple(read_notes(folder)["roles"]))
+    questions = read_questions(folder)
+    kept = 0
+    for question in questions:
+        kept += _is_right(engine, tokenizer, prefix.marker.ids, question, reader)
+        progress(1)
+    return AnswersKept(kept, len(questions))
+
+
+def _is_right(engine: Engine, tokenizer: Any, before: list[int], question: Question, reader: Reader) -> bool:
+    asked = reader.question(tokenizer, question.text)
+    if not question.begun:
+        text = engine.complete([*before, *asked.tolist()], ANSWER_TOKENS)
+        return holds_words(text, question.expected)
+    turn, continuation = begun_turn(tokenizer, question, asked)
+    text = engine.complete([*before, *turn.tolist()], len(continuation))
+    return text == tokenizer.decode(continuation.tolist())

@@ -1,0 +1,160 @@
+"""Export a compressed prompt to vLLM or llama.cpp and measure how many answers it keeps there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from attangent._core.checks import check_choice
+from attangent._core.errors import AttangentError
+from attangent._core.files import write_whole
+from attangent._core.progress import Progress
+from attangent.compression.prompt import sliding_layers
+from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, check_name, write_prefix
+from attangent.serving.exports.engine_quiz import AnswersKept, ask_engine, read_questions
+from attangent.serving.exports.engine_server import Engine, LlamaServer, VllmServer
+from attangent.serving.exports.plain import plain_prefix
+from attangent.serving.exports.slot_file import fill_slot
+
+EngineName = Literal["vllm", "llama.cpp"]
+ENGINES: tuple[EngineName, ...] = ("vllm", "llama.cpp")
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """A compressed prompt and the engine that shall hold it, checked on creation.
+
+    Attributes:
+        folder: Folder that `attangent compress --method plain` wrote.
+        engine: vllm or llama.cpp.
+        out: Folder to write to.
+        name: Name of the prefix.
+        server: Address of a running server to measure in; llama.cpp needs one.
+        slots: Slot folder of llama.cpp's server.
+
+    Raises:
+        AttangentError: If a value is missing or does not fit the engine.
+    """
+
+    folder: Path
+    engine: EngineName
+    out: Path
+    name: str
+    server: str | None = None
+    slots: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("engine", self.engine, ENGINES)
+        check_name(self.name)
+        if self.engine == "llama.cpp" and (self.server is None or self.slots is None):
+            raise AttangentError(
+                "llama.cpp writes the template of its slot file itself: start `llama-server --slot-save-path "
+                "SLOTS` and pass --server and --slots"
+            )
+        if self.engine == "vllm" and self.slots is not None:
+            raise AttangentError("--slots is an option of llama.cpp; leave it out")
+        if self.slots is not None and not self.slots.is_dir():
+            raise AttangentError(f"there is no folder {self.slots}; pass that of --slot-save-path")
+        if self.server is not None:
+            self.server_of_engine()
+            read_questions(self.folder)
+
+    def server_of_engine(self) -> VllmServer | LlamaServer:
+        """Return the server to measure in."""
+        assert self.server is not None
+        return VllmServer(self.server) if self.engine == "vllm" else LlamaServer(self.server)
+
+    @property
+    def slot_file(self) -> str:
+        """Return the name of the slot file."""
+        return f"{self.name}.bin"
+
+
+@dataclass(frozen=True)
+class Export:
+    """A written export.
+
+    Attributes:
+        prefix: The prefix.
+        folder: Its folder.
+        answers: Answers kept in the engine, if they were measured.
+    """
+
+    prefix: EnginePrefix
+    folder: Path
+    answers: AnswersKept | None
+
+
+def export_prompt(
+    model: Any, tokenizer: Any, request: ExportRequest, progress: Progress | None = None
+) -> Export:
+    """Write a compressed prompt for an engine; with a server, also load and measure it there.
+
+    Args:
+        model: The bare model for which the prompt was compressed.
+        tokenizer: Its tokenizer.
+        request: The prompt and the engine.
+        progress: Called with the name of a step, the work done and the total.
+
+    Returns:
+        The export.
+
+    Raises:
+        AttangentError: If the prompt does not fit the model or the engine.
+    """
+    if sliding_layers(model):
+        raise AttangentError("the model's sliding windows would forget the prefix; use attangent itself")
+    prefix = plain_prefix(model, tokenizer, request.folder, request.name)
+    write_prefix(prefix, request.out)
+    if request.server is None:
+        return Export(prefix, request.out, None)
+    server = request.server_of_engine()
+    if isinstance(server, LlamaServer):
+        assert request.slots is not None
+        _fill(server, model, prefix, request.slots / request.slot_file)
+    answers = _measure(server, tokenizer, prefix, request, progress)
+    write_prefix(prefix, request.out, {request.engine: answers._asdict()})
+    return Export(prefix, request.out, answers)
+
+
+def _fill(server: LlamaServer, model: Any, prefix: EnginePrefix, path: Path) -> None:
+    """Let the server write a slot file for the marker, replace its keys and values and load it."""
+    ids = prefix.marker.ids
+    if prefix.marker.messages and server.tokens_of(prefix.marker.messages)[: prefix.size] != ids:
+        raise AttangentError(
+            "the server's chat template or tokenizer gives other tokens than the model's; start it with the "
+            "GGUF file of the same model and --jinja"
+        )
+    server.read(ids, 0)
+    server.save(path.name)
+    if not path.is_file():
+        raise AttangentError(f"the server wrote no {path}; pass the folder of its --slot-save-path")
+    reference = computed_layers(model, ids)
+    write_whole(path, fill_slot(path.read_bytes(), prefix, reference))
+    server.restore(path.name)
+
+
+def computed_layers(model: Any, ids: list[int]) -> list[Layer]:
+    """Return the keys and values (tokens, heads, d) of all layers that a model computes for tokens."""
+    with torch.no_grad():
+        cache = model(torch.tensor([ids], device=model.device), use_cache=True).past_key_values
+    return [
+        Layer(*(tensor[0].transpose(0, 1).cpu() for tensor in (layer.keys, layer.values)))
+        for layer in cache.layers
+    ]
+
+
+def _measure(
+    engine: Engine, tokenizer: Any, prefix: EnginePrefix, request: ExportRequest, progress: Progress | None
+) -> AnswersKept:
+    total = len(read_questions(request.folder))
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress("asking the engine", done, total)
+
+    return ask_engine(engine, tokenizer, prefix, request.folder, advance)

@@ -1,0 +1,82 @@
+"""Read a compressed prompt whose states are an ordinary KV cache: the same size in all heads, no masses."""
+
+from pathlib import Path
+from typing import Any
+
+from attangent._core.errors import AttangentError
+from attangent._core.files import read_json
+from attangent.adapters.files.format import CONFIG
+from attangent.adapters.files.read import read_adapter
+from attangent.compression.prompt import fingerprint
+from attangent.compression.result import CompressedPrompt, Rotation, read_notes
+from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, check_name, digest_of
+from attangent.serving.exports.marker import make_marker
+
+_LARGEST_CONFIG = 1 << 24
+
+
+def base_model(folder: Path) -> str:
+    """Check that a folder holds a prompt that engines can hold; return the name of its model.
+
+    Reads only JSON, so that a wrong folder is reported before a model is loaded.
+
+    Raises:
+        AttangentError: If the prompt was compressed by another method than `plain`.
+    """
+    notes = read_notes(folder)
+    config = read_json(folder / CONFIG, _LARGEST_CONFIG)
+    if notes["method"] != "plain" and not notes.get("exact"):
+        raise AttangentError(
+            f"the prompt in {folder} was compressed by {notes['method']!r}, whose heads differ in size and "
+            "masses; engines need the same in all heads: run `attangent compress --method plain`"
+        )
+    name = config.get("base_model_name_or_path")
+    return name if isinstance(name, str) else ""
+
+
+def plain_prefix(model: Any, tokenizer: Any, folder: Path, name: str) -> EnginePrefix:
+    """Return the prefix of a folder that `attangent compress --method plain` wrote.
+
+    Args:
+        model: The bare model for which the prompt was compressed.
+        tokenizer: Its tokenizer.
+        folder: The folder.
+        name: Name of the prefix in the engine.
+
+    Returns:
+        The prefix, its keys rotated to positions 0 to size - 1.
+
+    Raises:
+        AttangentError: If the folder, the model and the tokenizer do not belong together.
+    """
+    check_name(name)
+    notes = read_notes(folder)
+    if notes["tokenizer"] != fingerprint(tokenizer):
+        raise AttangentError(
+            f"the prompt in {folder} was compressed with another tokenizer; pass its model with --model"
+        )
+    states = read_adapter(model, folder).states
+    if len(states) != model.config.num_hidden_layers:
+        raise AttangentError(
+            f"the prompt in {folder} has states for {len(states)} of {model.config.num_hidden_layers} "
+            "layers; engines need all of them"
+        )
+    prompt = CompressedPrompt(
+        states,
+        notes["prompt_tokens"],
+        notes["size"],
+        notes["method"],
+        tuple(notes["roles"]),
+        notes["tokenizer"],
+        rotation=Rotation.of(model),
+    )
+    cache = prompt.cache()
+    # A cache has (1, heads, size, d) per layer; engines count tokens first.
+    layers = tuple(
+        Layer(*(tensor[0].transpose(0, 1).float().contiguous() for tensor in (each.keys, each.values)))
+        for each in cache.layers
+    )
+    size = len(layers[0].keys)
+    marker = make_marker(tokenizer, prompt.roles, size, name, digest_of(layers))
+    model_name = getattr(model.config, "_name_or_path", "") or ""
+    return EnginePrefix(name, marker, layers, model_name, prompt.position_offset)
