@@ -16,14 +16,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from vllm.distributed.kv_transfer.kv_connector.v1.base import (
-    KVConnectorBase_V1,
-    KVConnectorMetadata,
-    KVConnectorRole,
-)
 
 from attangent._core.errors import AttangentError
 from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, read_prefix
+
+try:
+    from vllm.distributed.kv_transfer.kv_connector.v1.base import (  # pyright: ignore[reportMissingImports]
+        KVConnectorBase_V1,
+        KVConnectorMetadata,
+    )
+except ImportError:  # only vLLM uses the connector; tests and tools may import this module without it
+    KVConnectorBase_V1 = object
+    KVConnectorMetadata = object
 
 _LOG = logging.getLogger("vllm.attangent")
 
@@ -42,7 +46,7 @@ class PrefixLoad:
 
 
 @dataclass
-class PrefixLoads(KVConnectorMetadata):
+class PrefixLoads(KVConnectorMetadata):  # pyright: ignore[reportGeneralTypeIssues]
     """The loads of one step, sent from the scheduler to the workers.
 
     Attributes:
@@ -52,7 +56,7 @@ class PrefixLoads(KVConnectorMetadata):
     loads: list[PrefixLoad] = field(default_factory=list)
 
 
-class AttangentConnector(KVConnectorBase_V1):
+class AttangentConnector(KVConnectorBase_V1):  # pyright: ignore[reportGeneralTypeIssues]
     """Loads compressed prompts into vLLM's KV cache; it never stores anything.
 
     Args:
@@ -61,7 +65,7 @@ class AttangentConnector(KVConnectorBase_V1):
         kv_cache_config: Layout of vLLM's KV cache.
     """
 
-    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any = None) -> None:
+    def __init__(self, vllm_config: Any, role: Any, kv_cache_config: Any = None) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
         self._block_size: int = vllm_config.cache_config.block_size
         self._waiting: list[PrefixLoad] = []
@@ -118,8 +122,12 @@ class AttangentConnector(KVConnectorBase_V1):
                 self._write(layer, prefix, slots)
 
     def _write(self, layer: Any, prefix: EnginePrefix, slots: Tensor) -> None:
-        from vllm.distributed import get_tensor_model_parallel_rank
-        from vllm.model_executor.models.utils import extract_layer_index
+        from vllm.distributed import (  # pyright: ignore[reportMissingImports]
+            get_tensor_model_parallel_rank,
+        )
+        from vllm.model_executor.models.utils import (  # pyright: ignore[reportMissingImports]
+            extract_layer_index,
+        )
 
         stored = prefix.layers[extract_layer_index(layer.layer_name)]
         rank = get_tensor_model_parallel_rank() if self._shards > 1 else 0
