@@ -61,7 +61,8 @@ def checked_mask(mask: Tensor, shape: tuple[int, ...], device: torch.device) -> 
     if mask.device != device:
         raise AttangentError(f"mask is on {mask.device} and q on {device}, expected one device")
     fits = mask.ndim <= 4 and all(
-        have in (1, want) for have, want in zip(reversed(mask.shape), reversed(shape), strict=False)
+        # a list: torch.compile of torch 2.9 does not trace a generator
+        [mask.shape[-i] in (1, shape[-i]) for i in range(1, mask.ndim + 1)]  # noqa: C419
     )
     if not fits:
         raise AttangentError(f"mask has shape {tuple(mask.shape)}, expected one that broadcasts to {shape}")

@@ -17,6 +17,8 @@ from tests.attention.cases import MAPS, gradients, make_map, make_mask, make_sta
 
 AFFINE = ["elu", "anchors", "anchors-damped", "learned-elu", "learned-gelu", "learned-damped", "calibrated"]
 """Maps that the compiled passes know; the others must take another backend."""
+KERNELS = ["elu", "taylor-1", "anchors", "anchors-softcap", "anchors-damped", "learned-elu", "learned-gelu"]
+GPU = "cuda" if torch.cuda.is_available() else "cpu"
 FOLDABLE = ["elu", "anchors", "anchors-damped", "learned-gelu", "learned-damped", "calibrated"]
 
 
@@ -68,6 +70,15 @@ def decode_compiled(q, k, v, state, mask, causal, monkeypatch):
     return _decoded(q, k, v, state, mask, causal)
 
 
+def triton(q, k, v, state, mask, causal, monkeypatch):
+    """The Triton kernels: on a GPU if there is one, else in the interpreter."""
+    module = pytest.importorskip("attangent.attention.backends.triton.attention", reason="needs attangent[gpu]")
+    q, k, v, state = (each.to(GPU) for each in (q, k, v, state))
+    mask = mask if mask is None else mask.to(GPU)
+    out = module.triton_attention(q, k, v, state, mask, causal, 1 / math.sqrt(q.shape[-1]), None)
+    return None if out is None else out.cpu()
+
+
 def _decoded(q, k, v, state, mask, causal):
     if q.shape[2] > 1 and not (causal and mask is None and q.shape[2] == k.shape[2]):
         return None  # decode takes a single query, or all of a prompt
@@ -84,6 +95,7 @@ BACKENDS = {
     "torch decode": (decode_torch, torch.float64, FOLDABLE),
     "torch decode, float32": (decode_torch, torch.float32, FOLDABLE),
     "cpu decode": (decode_compiled, torch.float32, FOLDABLE),
+    "triton": (triton, torch.float32, KERNELS),
 }
 DIFFERENTIABLE = [name for name in BACKENDS if "decode" not in name and "quick" not in name]
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
