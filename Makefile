@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_DOCS := $(VENV)/.installed-docs
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*/*.[ch])
 
-.PHONY: setup demo test lint docs bench chaos clean
+.PHONY: setup demo test lint docs bench chaos gpu-check clean
 
 setup: $(INSTALLED_DEV)
 
@@ -45,6 +45,9 @@ docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python docs/tools/check_site.py site
 	@echo "Open site/index.html in a browser; no server is needed."
+
+gpu-check: $(INSTALLED_DEV)
+	$(BIN)/python -m benchmarks.suites.attention.gpu_check
 
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))

@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("suite")
-os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton kernels run on the CPU, in Python
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton kernels run on the CPU, in Python
 os.environ["ATTANGENT_CONFIG"] = os.devnull  # no folder that somebody added
 
 _MANY_MODULES = 150

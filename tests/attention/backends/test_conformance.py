@@ -72,7 +72,7 @@ def decode_compiled(q, k, v, state, mask, causal, monkeypatch):
 
 def triton(q, k, v, state, mask, causal, monkeypatch):
     """The Triton kernels: on a GPU if there is one, else in the interpreter."""
-    module = pytest.importorskip("attangent.attention.backends.triton.attention", reason="needs attangent[gpu]")
+    module = pytest.importorskip("attangent.attention.backends.triton.attention", reason="no Triton here")
     q, k, v, state = (each.to(GPU) for each in (q, k, v, state))
     mask = mask if mask is None else mask.to(GPU)
     out = module.triton_attention(q, k, v, state, mask, causal, 1 / math.sqrt(q.shape[-1]), None)
@@ -99,12 +99,29 @@ BACKENDS = {
 }
 DIFFERENTIABLE = [name for name in BACKENDS if "decode" not in name and "quick" not in name]
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
+KERNEL_TOLERANCE = 2e-6
 SHAPES = [(2, 4, 2, 9, 9, 16), (1, 2, 2, 1, 7, 8), (2, 2, 1, 40, 150, 16)]
 """Batch, heads, key heads, queries, keys, head size: square, decoding, and more than a tile and a block."""
 
 
-def cases(names=tuple(BACKENDS)):
-    return [pytest.param(name, each, id=f"{name}-{each}") for name in names for each in BACKENDS[name][2]]
+def tolerance(backend, dtype):
+    return KERNEL_TOLERANCE if backend == "triton" else TOLERANCE[dtype]
+
+
+def shaped(backend, masked, shape):
+    """Whether to run a case: the interpreter is slow, so it sees long inputs with one kind of mask only."""
+    return backend != "triton" or shape is not SHAPES[2] or masked == "causal"
+
+
+def cases(backends=tuple(BACKENDS), masks=("none", "causal", "bool-keys", "added-rows")):
+    return [
+        pytest.param(backend, name, masked, shape, id=f"{backend}-{name}-{masked}-{label}")
+        for backend in backends
+        for name in BACKENDS[backend][2]
+        for masked in masks
+        for shape, label in zip(SHAPES, ("square", "one query", "long"), strict=True)
+        if shaped(backend, masked, shape)
+    ]
 
 
 def prefix(name, dim, foldable):
@@ -133,9 +150,7 @@ def _needs_compiler(request):
         pytest.skip("there was no C compiler at installation")
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["square", "one query", "long"])
-@pytest.mark.parametrize("masked", ["none", "causal", "bool-keys", "added-rows"])
-@pytest.mark.parametrize(("backend", "name"), cases())
+@pytest.mark.parametrize(("backend", "name", "masked", "shape"), cases())
 def test_the_output_is_that_of_the_formula(backend, name, masked, shape, monkeypatch):
     attend, dtype, _ = BACKENDS[backend]
     state = prefix(name, shape[-1], "decode" in backend)
@@ -149,13 +164,15 @@ def test_the_output_is_that_of_the_formula(backend, name, masked, shape, monkeyp
     if out is None:
         pytest.skip("this backend leaves the call to another")
     assert out.dtype == dtype
-    torch.testing.assert_close(out.detach().double(), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    bound = tolerance(backend, dtype)
+    torch.testing.assert_close(out.detach().double(), want, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["square", "one query", "long"])
-@pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
-@pytest.mark.parametrize(("backend", "name"), cases(DIFFERENTIABLE))
-def test_every_gradient_is_that_of_the_formula(backend, name, causal, shape, monkeypatch):
+@pytest.mark.parametrize(
+    ("backend", "name", "masked", "shape"), cases(DIFFERENTIABLE, masks=("none", "causal"))
+)
+def test_every_gradient_is_that_of_the_formula(backend, name, masked, shape, monkeypatch):
+    causal = masked == "causal"
     attend, dtype, _ = BACKENDS[backend]
     state = prefix(name, shape[-1], foldable=False)
     exact = [t.requires_grad_() for t in inputs(shape, torch.float64)]
@@ -163,6 +180,8 @@ def test_every_gradient_is_that_of_the_formula(backend, name, causal, shape, mon
     low = copy.deepcopy(state).to(dtype)
     q, k, v = (t.detach().to(dtype).requires_grad_() for t in exact)
     out = attend(q, k, v, low, None, causal, monkeypatch)
+    if out is None:
+        pytest.skip("this backend leaves the call to another")
     for have, expected in zip(gradients(out, [q, k, v, *low.parameters()]), want, strict=True):
         size = max(1.0, expected.abs().max().item())
         torch.testing.assert_close(
