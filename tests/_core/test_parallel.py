@@ -10,7 +10,7 @@ import pytest
 
 from attangent import AttangentError
 from attangent._core import parallel
-from attangent._core.parallel import ATTEMPTS, in_processes, on_cluster
+from attangent._core.parallel import ATTEMPTS, dask_client, in_processes, on_cluster
 
 
 @pytest.fixture
@@ -100,3 +100,10 @@ def test_a_process_that_always_dies_takes_nobody_along():
 def test_a_process_that_died_once_is_replaced(tmp_path):
     places = [tmp_path / "a", Path("/")]
     assert dict(in_processes(once, places, 2, died=lambda place: "died")) == {0: "a", 1: ""}
+
+
+def test_a_local_cluster_is_started_and_stopped():
+    pytest.importorskip("distributed")
+    with dask_client("local") as client:
+        assert client.submit(sum, [1, 2, 3]).result() == 6
+    assert client.status == "closed"

@@ -220,3 +220,37 @@ def test_ids_that_a_spreadsheet_would_run_get_an_apostrophe_in_a_csv_only(many):
         )
         table = pd.read_parquet(out) if ending == "parquet" else pd.read_csv(out, dtype=str)
         assert sorted(table.shop) == sorted(expected)
+
+
+def test_three_values_print_no_nan_and_ids_keep_their_zeros(tmp_path):
+    days = pd.date_range("2024-01-01", periods=3, freq="D")
+    frame = pd.concat([pd.DataFrame({"unique_id": one, "ds": days, "y": [1, 2, 3]}) for one in ("007", "7")])
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    done = run("forecast", tmp_path / "few.csv", "--horizon", 2, "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    assert "nan" not in done.output.replace(str(tmp_path), "")
+    assert pd.read_csv(tmp_path / "out.csv", dtype=str)["unique_id"].unique().tolist() == ["007", "7"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(("--covariate", "price"), "--future FILE"), (("--future", "x.csv"), "--covariate")],
+)
+def test_covariates_and_their_future_go_together(csv, options, message):
+    done = run("forecast", csv, "--horizon", 3, *options)
+    assert isinstance(done.exception, AttangentError)
+    assert message in str(done.exception)
+    assert "X_df" not in str(done.exception)
+
+
+def test_gaps_option_is_passed_on(tmp_path):
+    days = pd.date_range("2024-01-01", periods=40, freq="D").delete([5, 9])
+    frame = pd.concat([pd.DataFrame({"unique_id": one, "ds": days, "y": 100.0}) for one in "ab"])
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    for gaps, text in (
+        ("zero", "counted as zero"),
+        ("interpolate", "interpolated"),
+        ("auto", "interpolated"),
+    ):
+        done = run("forecast", tmp_path / "in.csv", "--horizon", 2, "--gaps", gaps)
+        assert text in done.output

@@ -171,11 +171,18 @@ def _workers(client: Any) -> int:
 
 @contextlib.contextmanager
 def dask_client(address: str) -> Iterator[Any]:
-    """Connect to the Dask scheduler at `address`."""
+    """Connect to the Dask scheduler at `address`; "local" starts one on this machine."""
     if importlib.util.find_spec("distributed") is None:
         raise AttangentError("Dask is not installed: pip install 'attangent[cluster]'")
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
+    if address == "local":
+        with (
+            LocalCluster(dashboard_address=None, silence_logs=logging.ERROR) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we report these ourselves
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -9,6 +9,7 @@ import typer
 from attangent._core.files import writing
 from attangent.cli.common_options import AsJson, Quiet, check_file
 from attangent.cli.forecasting import print_notes, records
+from attangent.forecast import Gaps
 
 
 def evaluate(
@@ -23,6 +24,9 @@ def evaluate(
     windows: Annotated[
         int, typer.Option(help="Number of earlier ends to forecast from, a horizon apart.")
     ] = 1,
+    gaps: Annotated[
+        Gaps, typer.Option(help="Meaning of a missing row: zero, interpolate, skip, or auto.")
+    ] = "auto",
     drop_short: Annotated[
         bool, typer.Option("--drop-short", hidden=True, help="Accepted; short series are always left out.")
     ] = False,
@@ -35,7 +39,9 @@ def evaluate(
         check_file(out)
     from attangent.forecast import evaluate as compare
 
-    result = compare(file, horizon, id=id_, time=date, target=target, period=period, windows=windows)
+    result = compare(
+        file, horizon, id=id_, time=date, target=target, period=period, windows=windows, gaps=gaps
+    )
     print_notes(result.notes, quiet or json_)
     if out is not None:
         with writing(out) as temporary:

@@ -14,7 +14,7 @@ from attangent._core.files import only_writer, real_folder, remove_leftovers, wr
 from attangent._core.progress import Bars
 from attangent._core.tables import harmless_frame, reading_table
 from attangent.cli.common_options import AsJson, Quiet, check_file
-from attangent.forecast import ModelName
+from attangent.forecast import Gaps, ModelName
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -70,12 +70,19 @@ def forecast(
     category: Annotated[
         str | None, typer.Option(help="With --id: column with the kind of each series.")
     ] = None,
+    gaps: Annotated[
+        Gaps,
+        typer.Option(
+            help="Meaning of a missing row: zero, interpolate, skip the series, or auto, decided per series."
+        ),
+    ] = "auto",
     drop_short: Annotated[
-        bool, typer.Option("--drop-short", help="Leave out series with fewer than three values.")
+        bool, typer.Option("--drop-short", hidden=True, help="Accepted; short series are always skipped.")
     ] = False,
     jobs: Annotated[int, typer.Option(help="Number of processes for many series.")] = 1,
     dask: Annotated[
-        str | None, typer.Option(hidden=True, help="Address of a Dask cluster to run on.")
+        str | None,
+        typer.Option(hidden=True, help="Address of a Dask cluster to run on, or local for one here."),
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
@@ -93,6 +100,10 @@ def forecast(
         raise AttangentError(f"--target names {len(target or ())} columns, expected one with --id")
     if id_ is None and len(file) > 1:
         raise AttangentError(f"{len(file)} files were given, expected one, or --id for long tables")
+    if covariate and future is None:
+        raise AttangentError("--covariate needs the values of the steps ahead; pass them with --future FILE")
+    if future is not None and not covariate:
+        raise AttangentError("--future is read for covariates only; name them with --covariate")
     from attangent.forecast.pipeline.forecaster import SeriesForecaster
 
     forecaster = SeriesForecaster(
@@ -104,7 +115,7 @@ def forecast(
         covariates=covariate or (),
         holidays=holidays,
         category=category,
-        drop_short=drop_short,
+        gaps=gaps,
         jobs=jobs,
         dask=dask,
     ).fit(file if id_ is not None else file[0])
@@ -220,7 +231,8 @@ def _print_summary(
     """Print models and errors; with a column per series also the expected error of each, and warnings."""
     if not quiet:
         typer.echo(f"{len(result.series.ids)} series, period {forecaster.period_}: {result.why[0]}.")
-        for name, error in sorted(result.errors.items(), key=itemgetter(1)):
+        scored = {name: error for name, error in result.errors.items() if error == error}
+        for name, error in sorted(scored.items(), key=itemgetter(1)):
             typer.echo(f"  error on the past of {name}: {error:.4g} seasonal steps")
     for k, expected in enumerate(result.expected):
         name = result.series.ids[k]

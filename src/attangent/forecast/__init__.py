@@ -15,8 +15,18 @@ if TYPE_CHECKING:
 
 ModelName = Literal["auto", "combination", "smoothing", "theta", "ridge", "linear", "seasonal", "persistence"]
 """Names of the models."""
+Gaps = Literal["auto", "zero", "interpolate", "skip"]
+"""Meaning of a missing row; "auto" decides per series between zero and interpolation."""
 
-__all__ = ["Evaluation", "ModelName", "SeriesForecast", "SeriesForecaster", "evaluate", "forecast_frame"]
+__all__ = [
+    "Evaluation",
+    "Gaps",
+    "ModelName",
+    "SeriesForecast",
+    "SeriesForecaster",
+    "evaluate",
+    "forecast_frame",
+]
 
 _HOMES = {
     "Evaluation": "pipeline.evaluation",

@@ -204,7 +204,7 @@ def test_what_is_asked_for_must_be_there_and_usable(csv):
     with pytest.raises(AttangentError, match="is not a file"):
         read_frame(csv.parent)
     csv.write_bytes(b"date,v\n\xff\xfe\x00\x01,2\n")
-    with pytest.raises(AttangentError, match="cannot be read as a CSV"):
+    with pytest.raises(AttangentError, match="cannot be read as dates"):
         read_frame(csv)
 
 
@@ -230,3 +230,31 @@ def test_a_column_that_stands_twice_is_refused(csv):
 def test_columns_without_a_name_may_be_many(csv):
     csv.write_text("date,,y,\n" + "".join(f"2024-01-{day:02},,{day},\n" for day in range(1, 9)))
     assert list(read_frame(csv).frame["y"]) == list(range(1, 9))
+
+
+def test_months_with_the_day_first_are_months_and_a_note_says_so(csv):
+    months = pd.date_range("2020-01-01", periods=36, freq="MS")
+    for shape, order in (("%d/%m/%Y", "day"), ("%m/%d/%Y", "month")):
+        found = read_frame(write(csv, months.strftime(shape)))
+        assert list(found.frame.index) == list(months)
+        assert f"dates in 'date' were read with the {order} first" in found.notes
+
+
+def test_iso_weeks_and_days_of_excel(csv):
+    weeks = pd.date_range("2020-12-07", periods=60, freq="W-MON")
+    found = read_frame(write(csv, [f"{day.isocalendar()[0]}-W{day.isocalendar()[1]:02d}" for day in weeks]))
+    assert list(found.frame.index) == list(weeks)
+    days = pd.date_range("2024-01-01", periods=30, freq="D")
+    found = read_frame(write(csv, range(45292, 45322)))
+    assert list(found.frame.index) == list(days)
+    assert any("Excel" in note for note in found.notes)
+
+
+def test_latin_1_and_utf_16(csv):
+    days = pd.date_range("2024-01-30", periods=20, freq="D")
+    rows = "Datum;Stück\n" + "".join(f"{day:%d.%m.%Y};{k},5\n" for k, day in enumerate(days))
+    for encoding in ("latin-1", "utf-16", "utf-8"):
+        csv.write_bytes(rows.encode(encoding))
+        found = read_frame(csv)
+        assert found.frame["Stück"].tolist() == [k + 0.5 for k in range(20)]
+        assert any("Latin-1" in note for note in found.notes) == (encoding == "latin-1")

@@ -30,32 +30,38 @@ _ZONES = (
 """Zones with daylight saving, one per set of rules."""
 
 
-def as_times(column: pd.Series) -> pd.Index:
+def as_times(column: pd.Series, notes: list[str] | None = None) -> pd.Index:
     """Read a column of times, text or numbers as times or as integers."""
     if isinstance(column.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(column):
         return pd.DatetimeIndex(column)
     if pd.api.types.is_integer_dtype(column):
         top = int(column.abs().max())
-        plain = top < 10**8 and not 18_000_101 <= int(column.min()) <= top <= 29_991_231
-        return pd.Index(column) if plain else parse_dates(column)
-    return parse_dates(column)
+        dates = 18_000_101 <= int(column.min()) <= top <= 29_991_231
+        plain = top < 10**8 and not dates and not _excel(column)
+        return pd.Index(column) if plain else parse_dates(column, notes)
+    return parse_dates(column, notes)
 
 
-def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
+def parse_dates(column: pd.Series, notes: list[str] | None = None) -> pd.DatetimeIndex:
     """Read times from text or numbers.
 
-    Text may be ISO 8601 or any format that pandas recognises; numbers may be years, dates such as 20240131,
-    or seconds (or finer) since 1970. If both day first and month first are possible, the reading with the
-    fewest backward and fewest different steps wins, month first on a tie. Times with an offset keep it. If
+    Text may be ISO 8601 (weeks such as 2024-W05 start on Monday) or any format that pandas recognises;
+    numbers may be years, dates such as 20240131, Excel's days, or seconds (or finer) since 1970. If both day
+    first and month first are possible, the reading with the fewest backward steps, the fewest gaps and the
+    fewest different steps wins, month first on a tie; a note says which. Times with an offset keep it. If
     offsets differ, the result is in the zone that has them all, otherwise in UTC.
     """
+    notes = notes if notes is not None else []
     if pd.api.types.is_numeric_dtype(column):
-        return _numbers_as_dates(column)
+        return _numbers_as_dates(column, notes)
     text = column.astype(str).str.strip()
     readings = list(_readings(text))
     complete = [times for times in readings if not times.isna().any()]
     if complete:
         best = min(complete, key=_disorder) if len(complete) > 1 else complete[0]
+        if len(readings) == 3 and not readings[1].equals(readings[2]):
+            order = "month" if best.equals(readings[1]) else "day"
+            notes.append(f"dates in {str(column.name)!r} were read with the {order} first")
         offsets = text.str.extract(_OFFSET, expand=False)
         return best if offsets.isna().all() else _in_zone(best, offsets)
     closest = max(readings, key=lambda times: times.notna().sum())
@@ -68,6 +74,11 @@ def parse_dates(column: pd.Series) -> pd.DatetimeIndex:
 
 def _readings(text: pd.Series) -> Iterator[pd.DatetimeIndex]:
     """Yield the ISO reading and, if that fails, the readings with the month first and the day first."""
+    weeks = text.str.extract(r"^(\d{4})-?W(\d{1,2})(?:-?([1-7]))?$")
+    if weeks[0].notna().all():
+        days = weeks[0] + "-W" + weeks[1].str.zfill(2) + "-" + weeks[2].fillna("1")
+        yield _naive(pd.to_datetime(days, format="%G-W%V-%u", errors="coerce", utc=True))
+        return
     times = _naive(pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True))
     yield times
     if times.isna().any():
@@ -84,12 +95,22 @@ def _naive(times: pd.Series) -> pd.DatetimeIndex:
     return pd.DatetimeIndex(index.where(inside)).as_unit("ns")
 
 
-def _disorder(times: pd.DatetimeIndex) -> tuple[int, int]:
+def _disorder(times: pd.DatetimeIndex) -> tuple[int, int, int]:
+    """Return the numbers of backward steps, of gaps in the grid of times, and of different steps."""
     steps = np.diff(times.asi8)
-    return int((steps < 0).sum()), len(np.unique(steps))
+    distinct = times.unique().sort_values()
+    step = find_step(distinct, np.ones(len(distinct) - 1, dtype=bool))
+    apart = np.zeros(0) if step is None else np.diff(step.units(distinct))
+    gaps = int(np.ceil(np.abs(apart - 1)).sum())
+    return int((steps < 0).sum()), gaps, len(np.unique(steps))
 
 
-def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
+def _excel(column: pd.Series) -> bool:
+    """Return whether numbers are as large as Excel's days of 1982 to 2064."""
+    return bool(column.min() >= 30_000 and column.max() <= 60_000)
+
+
+def _numbers_as_dates(column: pd.Series, notes: list[str]) -> pd.DatetimeIndex:
     values = column.to_numpy(dtype=np.float64)
     size = np.abs(values).max()
     integers = bool((values == np.round(values)).all())
@@ -99,6 +120,12 @@ def _numbers_as_dates(column: pd.Series) -> pd.DatetimeIndex:
         times = pd.to_datetime(column.astype(int).astype(str), format="%Y%m%d", errors="coerce")
         if not times.isna().any():
             return pd.DatetimeIndex(times)
+    if _excel(column):
+        notes.append(
+            f"numbers in {column.name!r} were read as Excel's dates: {values[0]:g} as a day since 1900"
+        )
+        days = pd.to_timedelta(np.round(values * 86_400), unit="s")
+        return pd.DatetimeIndex(pd.Timestamp("1899-12-30") + days)
     if size < 1e8:
         raise AttangentError(
             f"column {column.name!r} holds numbers such as {values[0]:g}, neither dates nor seconds since "
@@ -257,6 +284,14 @@ def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> T
             return None
     apart = np.diff(12 * np.asarray(clock.year) + np.asarray(clock.month))[same]
     return TimeStep("months", int(_usual(apart)), end)
+
+
+def clock_went_back(times: pd.Index) -> bool:
+    """Return whether all times lie in the night of a Sunday on which summer time can end."""
+    if not isinstance(times, pd.DatetimeIndex):
+        return False
+    night = (times.day_of_week == 6) & (times.hour < 4) & times.month.isin([3, 4, 9, 10, 11])
+    return bool(night.all() and (times != times.normalize()).any())
 
 
 def _usual(values: Counts) -> int:

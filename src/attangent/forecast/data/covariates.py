@@ -41,8 +41,9 @@ def read_covariates(
     """
     if series.columns.id is None:
         raise AttangentError("covariates need a long table with a column of ids; name it (--id)")
-    before = _by_id(series, as_frame(history), names, "the table of the series")
-    after = _by_id(series, as_frame(future), names, "the table of the future")
+    text = [series.columns.id] if isinstance(series.ids[0], str) else []
+    before = _by_id(series, as_frame(history, text), names, "the table of the series")
+    after = _by_id(series, as_frame(future, text), names, "the table of the future")
     past = []
     ahead = []
     for name, values, last, times in zip(

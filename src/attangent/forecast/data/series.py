@@ -8,9 +8,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import TimeStep, as_times, find_step
+from attangent.forecast.data.calendar import TimeStep, as_times, clock_went_back, find_step
+from attangent.forecast.data.gaps import Gaps, RawSeries, decide, note_on_gaps
 from attangent.forecast.data.panel import SHORTEST
-from attangent.forecast.data.tables import MOST_FILLED, as_frame, listed, numeric_columns, take_times
+from attangent.forecast.data.tables import (
+    as_frame,
+    listed,
+    numeric_columns,
+    read_numbers,
+    take_times,
+)
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -82,27 +89,32 @@ class SeriesSet:
         )
 
 
-def read_series(source: Any, columns: SeriesColumns | None = None, *, drop_short: bool = False) -> SeriesSet:
+def read_series(
+    source: Any, columns: SeriesColumns | None = None, *, drop_short: bool = True, gaps: Gaps = "auto"
+) -> SeriesSet:
     """Read series from a frame (pandas, or any with `to_pandas`), a CSV or Parquet file, or several files.
+
+    Series that cannot be used are skipped and listed in the notes: times that are irregular or repeated, a
+    value that is not a number, another step than the rest, too many gaps, or too few values.
 
     Args:
         source: Frame, path, or list of paths.
         columns: Names of the columns; by default those of a long table: unique_id, ds, y.
-        drop_short: Leave out series with fewer than three values instead of raising.
+        drop_short: Skip series with fewer than three values instead of raising.
+        gaps: What to do with missing times.
 
     Returns:
-        The series on a regular grid of times, with notes on everything that was mended.
+        The series on a regular grid of times, with notes on everything that was mended or skipped.
 
     Raises:
-        AttangentError: If times are irregular or repeated, a value is not a number, a series has another
-            step than the rest, too many values are missing, or a series is too short. The message names
-            the id and the row.
+        AttangentError: If half of the series or more cannot be used for one reason. The message names the
+            id and the row.
     """
     columns = columns or SeriesColumns()
-    frame = as_frame(source)
+    notes: list[str] = []
+    frame = as_frame(source, [name for name in (columns.id,) if name is not None], notes)
     if len(frame) == 0:
         raise AttangentError("the table has no rows, expected at least three per series")
-    notes: list[str] = []
     rows = _column_rows(frame, columns, notes) if columns.id is None else _long_rows(frame, columns, notes)
     code = rows["code"].to_numpy()
     same = code[1:] == code[:-1]  # whether a row and the next belong to one series
@@ -112,8 +124,8 @@ def read_series(source: Any, columns: SeriesColumns | None = None, *, drop_short
             f"every id has one row, expected at least {SHORTEST}; is {rows.attrs['ids'][0]!r} the id of a "
             "series?"
         )
-    positions = _positions(rows, same, step, notes)
-    series = _cut(rows, same, positions, notes, drop_short)
+    rows, positions = _positions(rows, step, notes)
+    series = _cut(rows, positions, step, notes, drop_short, gaps)
     ids = [item[0] for item in series]
     category = None if columns.category is None else _categories(frame, columns, ids)
     return SeriesSet(
@@ -136,32 +148,65 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
         missing = np.flatnonzero(frame[name].isna())
         if len(missing):
             raise AttangentError(f"row {missing[0] + 1} has no {what} (column {name!r})")
-    values = pd.Series(pd.to_numeric(frame[target], errors="coerce"), dtype=np.float64)
+    values = read_numbers(pd.Series(frame[target]), notes)
     bad = np.flatnonzero(values.isna() & frame[target].notna())
-    if len(bad):
-        raise AttangentError(
-            f"column {target!r} is not numeric: row {bad[0] + 1} (id {frame[columns.id].iloc[bad[0]]!r}) "
-            f"holds {frame[target].iloc[bad[0]]!r}"
-        )
     codes, ids = pd.factorize(frame[columns.id])
-    times = as_times(pd.Series(frame[columns.time]))
+    times = as_times(pd.Series(frame[columns.time]), notes)
     row = np.arange(len(frame)) + 1
     rows = pd.DataFrame({"code": codes, "time": times, "value": values.to_numpy(), "row": row})
+    rows.attrs["ids"] = list(ids)
+    if len(bad):
+        text = f"{frame[target].iloc[bad[0]]!r}"
+        problem = f"column {target!r} is not numeric: row {bad[0] + 1} (id {{}}) holds {text}"
+        rows = _without(rows, codes[bad], "hold text in place of a number", problem, notes)
     rows = rows.sort_values(["code", "time"], kind="stable")
     if not (np.diff(codes) < 0).any() and not rows.index.is_monotonic_increasing:
         notes.append("rows were not in order of time and were sorted")
     rows = rows.reset_index(drop=True)
     rows["value"] = rows["value"].where(np.isfinite(rows["value"]))
-    rows.attrs["ids"] = list(ids)
+    return _once(rows, notes)
+
+
+def _once(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Average the hour that clocks show twice in autumn; skip series that repeat a time otherwise."""
     again = np.flatnonzero(rows.duplicated(["code", "time"]))
-    if len(again):
-        first = rows.iloc[again[0]]
-        raise AttangentError(
-            f"{len(again)} rows repeat a time of their series: row {first['row']} is a second one of id "
-            f"{ids[int(first['code'])]!r} at {first['time']}; add the column that tells them apart to the "
-            "id, or sum them first"
+    if len(again) == 0:
+        return rows
+    ids = rows.attrs["ids"]
+    if clock_went_back(pd.Index(rows["time"].iloc[again])):
+        notes.append("the hour that clocks show twice at the end of summer time was averaged")
+        rows = rows.groupby(["code", "time"], as_index=False, sort=False).agg(
+            {"value": "mean", "row": "first"}
         )
-    return rows
+        rows.attrs["ids"] = ids
+        return rows
+    first = rows.iloc[again[0]]
+    problem = (
+        f"{len(again)} rows repeat a time of their series: row {first['row']} is a second one of id "
+        f"{{}} at {first['time']}; add the column that tells them apart to the id, or sum them first"
+    )
+    return _without(rows, rows["code"].to_numpy()[again], "repeat a time", problem, notes)
+
+
+def _without(
+    rows: pd.DataFrame, codes: Integers, reason: str, problem: str, notes: list[str]
+) -> pd.DataFrame:
+    """Skip series with a note; raise `problem`, with the first id for {}, if they are half of all or more."""
+    bad = pd.unique(codes)
+    ids = rows.attrs["ids"]
+    if 2 * len(bad) >= rows["code"].nunique():
+        raise AttangentError(problem.replace("{}", repr(ids[int(bad[0])])))
+    first_rows = rows.drop_duplicates("code").set_index("code")["row"]
+    names = [f"{ids[int(code)]!r} (row {first_rows[code]})" for code in bad]
+    notes.append(_listed(names, f"{len(names)} series {reason} and were skipped"))
+    rest = rows[~rows["code"].isin(bad)].reset_index(drop=True)
+    rest.attrs["ids"] = ids
+    return rest
+
+
+def _listed(names: list[str], text: str) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{text}: {', '.join(names[:MOST_NAMED])}{more}"
 
 
 def _column_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) -> pd.DataFrame:
@@ -218,94 +263,123 @@ def _averaged(
     return table, times.unique()
 
 
-def _positions(rows: pd.DataFrame, same: Mask, step: TimeStep, notes: list[str]) -> Integers:
-    """Return the number of steps from the start of each series, at the nearest point of the grid."""
+def _positions(rows: pd.DataFrame, step: TimeStep, notes: list[str]) -> tuple[pd.DataFrame, Integers]:
+    """Return the rows on one grid, and their numbers of steps from the start of each series."""
+    same = _same(rows)
     gaps = np.diff(step.units(pd.Index(rows["time"])))
-    rounded = np.round(gaps)
-    off = np.flatnonzero(same & (np.abs(gaps - rounded) > SNAP) | same & (rounded < 1))
+    off = np.flatnonzero(same & ((np.abs(gaps - np.round(gaps)) > SNAP) | (np.round(gaps) < 1)))
     if len(off):
         before = rows.iloc[off[0]]
         after = rows.iloc[off[0] + 1]
-        raise AttangentError(
-            f"times are irregular: the usual step is {step.describe()}, but id "
-            f"{rows.attrs['ids'][int(after['code'])]!r} goes from {before['time']} to {after['time']} "
-            f"(row {after['row']}); resample the series to equal steps first"
+        problem = (
+            f"times are irregular: the usual step is {step.describe()}, but id {{}} goes from "
+            f"{before['time']} to {after['time']} (row {after['row']}); resample it to equal steps first"
         )
-    if (np.abs(gaps - rounded)[same] > 1e-6).any():
+        rows = _without(rows, rows["code"].to_numpy()[off], "have irregular times", problem, notes)
+        return _positions(rows, step, notes)
+    if (np.abs(gaps - np.round(gaps))[same] > 1e-6).any():
         notes.append("some times were moved to the nearest point of a regular grid")
-    steps = np.where(same, rounded, 0.0).astype(np.int64)
-    if not same.all():
-        _refuse_mixed_steps(rows, steps, same, step)
+    steps = np.where(same, np.round(gaps), 0.0).astype(np.int64)
+    other, problem = _other_steps(rows, steps, same, step)
+    if len(other):
+        rows = _without(rows, other, "have another step than the rest", problem, notes)
+        return _positions(rows, step, notes)
     positions = np.concatenate(([0], np.cumsum(steps)))
     starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
-    return positions - np.repeat(positions[starts], np.diff(np.concatenate((starts, [len(rows)]))))
+    return rows, positions - np.repeat(positions[starts], np.diff(np.concatenate((starts, [len(rows)]))))
 
 
-def _refuse_mixed_steps(rows: pd.DataFrame, gaps: Integers, same: Mask, step: TimeStep) -> None:
+def _same(rows: pd.DataFrame) -> Mask:
+    """Return whether each row and the next belong to one series."""
+    code = rows["code"].to_numpy()
+    return code[1:] == code[:-1]
+
+
+def _other_steps(rows: pd.DataFrame, gaps: Integers, same: Mask, step: TimeStep) -> tuple[Integers, str]:
+    """Return the codes of series that always advance by the same multiple of the step, and the problem.
+
+    A series with larger but different gaps is sparse, and stays.
+    """
     code = rows["code"].to_numpy()[1:][same]
-    count = np.bincount(code)
-    smallest = np.full(len(count), np.iinfo(np.int64).max)
+    size = int(rows["code"].max()) + 1
+    count = np.bincount(code, minlength=size)
+    smallest = np.full(size, np.iinfo(np.int64).max)
+    largest = np.zeros(size, dtype=np.int64)
     np.minimum.at(smallest, code, gaps[same])
-    other = np.flatnonzero((smallest > 1) & (count >= 2))
-    if len(other):
-        first = int(other[0])
-        row = int(rows.loc[rows["code"] == first, "row"].iloc[0])
-        raise AttangentError(
-            f"{len(other)} series have another step than the rest: most advance by {step.describe()}, id "
-            f"{rows.attrs['ids'][first]!r} (row {row}) by {smallest[first]} times that; forecast them "
-            "separately"
-        )
+    np.maximum.at(largest, code, gaps[same])
+    other = np.flatnonzero((smallest > 1) & (count >= 2) & (largest % np.maximum(smallest, 1) == 0))
+    if len(other) == 0:
+        return other, ""
+    first = int(other[0])
+    row = int(rows.loc[rows["code"] == first, "row"].iloc[0])
+    return other, (
+        f"{len(other)} series have another step than the rest: most advance by {step.describe()}, id "
+        f"{{}} (row {row}) by {smallest[first]} times that; forecast them separately"
+    )
 
 
 def _cut(
-    rows: pd.DataFrame, same: Mask, positions: Integers, notes: list[str], drop_short: bool
+    rows: pd.DataFrame, positions: Integers, step: TimeStep, notes: list[str], drop_short: bool, gaps: Gaps
 ) -> list[tuple[Any, Array, Any]]:
-    """Return id, values and last time per series, with gaps interpolated."""
-    ids = rows.attrs["ids"]
-    starts = np.flatnonzero(np.concatenate(([True], ~same)))
-    ends = np.concatenate((starts[1:], [len(rows)]))
-    values = rows["value"].to_numpy()
+    """Return id, values and last time per series, with gaps filled."""
     times = pd.Index(rows["time"])
-    numbers = rows["row"].to_numpy()
+    raw = _raw_series(rows, positions, step)
     series: list[tuple[Any, Array, Any]] = []
     short: list[str] = []
-    filled: dict[str, int] = {}
-    for name, start, end in zip(ids, starts, ends, strict=True):
-        complete, gaps, last = _on_grid(values[start:end], positions[start:end])
-        if len(complete) < SHORTEST:
-            short.append(f"{name!r} (row {numbers[start]}) has {len(complete)}")
-            continue
-        if gaps > MOST_FILLED * len(complete):
-            raise AttangentError(
-                f"{gaps} of {len(complete)} values of {name!r} (from row {numbers[start]}) are missing: it "
-                "is too full of gaps, or its times are irregular"
-            )
-        if gaps:
-            filled[repr(name)] = gaps
-        series.append((name, complete, times[start + last]))
-    if short:
-        text = f"{len(short)} series have fewer than {SHORTEST} values: {', '.join(short[:MOST_NAMED])}"
-        if not drop_short or not series:
-            raise AttangentError(f"{text}; leave them out (drop_short, --drop-short) or add values")
-        notes.append(f"{text}; they were left out")
-    if filled:
-        more = f" and {len(filled) - MOST_NAMED} more" if len(filled) > MOST_NAMED else ""
-        names = ", ".join(list(filled)[:MOST_NAMED]) + more
-        notes.append(f"{sum(filled.values())} missing values or times of {names} were interpolated")
+    empty: list[str] = []
+    filled: dict[str, tuple[str, int]] = {}
+    for item, way in zip(raw, decide(raw, gaps, step.period()), strict=True):
+        text = f"{item.name!r} (row {item.row})"
+        if item.length < SHORTEST and not item.usable(way):
+            short.append(f"{text} has {item.length}")
+        elif not item.usable(way) or (gaps == "skip" and way):
+            empty.append(f"{text} lacks {item.missing} of {item.length}")
+        else:
+            values = item.filled(way, gaps)
+            missing = item.missing + len(values) - item.length
+            if missing:
+                filled[repr(item.name)] = (way, missing)
+            series.append((item.name, values, times.max() if way == "zero" else times[item.last]))
+    _note_skipped(short, empty, bool(series), drop_short, notes)
+    notes += note_on_gaps(filled, MOST_NAMED)
     return series
 
 
-def _on_grid(values: Array, positions: Integers) -> tuple[Array, int, int]:
-    """Return a series with gaps interpolated, the number of gaps, and the row of its last value."""
-    known = np.flatnonzero(np.isfinite(values))
-    if len(known) == 0:
-        return np.empty(0), 0, 0
-    first = int(known[0])
-    last = int(known[-1])
-    grid = np.arange(int(positions[first]), int(positions[last]) + 1)
-    if len(grid) == len(known):
-        return values[first : last + 1], 0, last
-    return np.interp(grid, positions[known], values[known]), len(grid) - len(known), last
+def _raw_series(rows: pd.DataFrame, positions: Integers, step: TimeStep) -> list[RawSeries]:
+    """Split the rows into series, each from its first to its last known value."""
+    values = rows["value"].to_numpy()
+    names = rows["code"].map(dict(enumerate(rows.attrs["ids"]))).to_numpy()
+    numbers = rows["row"].to_numpy()
+    units = step.units(pd.Index(rows["time"]))
+    later = np.round(units.max() - units).astype(np.int64)
+    starts = np.flatnonzero(np.concatenate(([True], ~_same(rows))))
+    series = []
+    for start, end in zip(starts, np.concatenate((starts[1:], [len(rows)])), strict=True):
+        known = start + np.flatnonzero(np.isfinite(values[start:end]))
+        first = int(known[0]) if len(known) else int(start)
+        stop = int(known[-1]) + 1 if len(known) else first
+        steps = positions[first:stop] - positions[first]
+        last = max(stop - 1, first)
+        series.append(
+            RawSeries(names[start], int(numbers[start]), values[first:stop], steps, last, int(later[last]))
+        )
+    return series
+
+
+def _note_skipped(
+    short: list[str], empty: list[str], any_left: bool, drop_short: bool, notes: list[str]
+) -> None:
+    """Note series that are too short or have too many gaps; raise if none is left."""
+    if empty:
+        text = _listed(empty, f"{len(empty)} series have too many gaps or irregular times")
+        if not any_left:
+            raise AttangentError(f"{text}; if a missing row means zero, say so (gaps='zero', --gaps zero)")
+        notes.append(f"{text}; they were skipped")
+    if short:
+        text = _listed(short, f"{len(short)} series have fewer than {SHORTEST} values")
+        if not drop_short or not any_left:
+            raise AttangentError(f"{text}; add values, or leave them out")
+        notes.append(f"{text}; they were skipped")
 
 
 def _categories(frame: pd.DataFrame, columns: SeriesColumns, ids: list[Any]) -> Integers:

@@ -16,23 +16,34 @@ MOST_FILLED = 0.5
 _MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
 _SEPARATORS = (",", ";", "\t", "|")
-_OPTIONS: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
+_EMPTY = ["", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-nan", "None"]
+_POINT = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?"
+"""3,005.67"""
+_COMMA = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?"
+"""3.010,37"""
+_ORNAMENTS = r"[\s'’€$£]"
 
 
-def as_frame(source: Any) -> pd.DataFrame:
-    """Return a pandas frame for a frame of any library, a file, or several files below each other."""
+def as_frame(source: Any, text: Sequence[str] = (), notes: list[str] | None = None) -> pd.DataFrame:
+    """Return a pandas frame for a frame of any library, a file, or several files below each other.
+
+    Args:
+        source: Frame, path, or list of paths.
+        text: Columns of files that are read as text, such as ids with leading zeros.
+        notes: List that receives notes on how files were read.
+    """
     if isinstance(source, pd.DataFrame):
         return source
     if hasattr(source, "to_pandas"):
         return source.to_pandas()
     if isinstance(source, str | Path):
-        return read_table(Path(source))
+        return read_table(Path(source), text, notes)
     if isinstance(source, Sequence) and source and all(isinstance(path, str | Path) for path in source):
-        return pd.concat([read_table(Path(path)) for path in source], ignore_index=True)
+        return pd.concat([read_table(Path(path), text, notes) for path in source], ignore_index=True)
     raise AttangentError(f"{type(source).__name__} cannot be read as series; pass a frame or a file")
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path, text: Sequence[str] = (), notes: list[str] | None = None) -> pd.DataFrame:
     """Read a CSV (plain or compressed) or Parquet file, strip column names and drop empty rows."""
     if not path.is_file():
         raise AttangentError(f"{path} is not a file")
@@ -40,7 +51,7 @@ def read_table(path: Path) -> pd.DataFrame:
         frame = _read_parquet(path)
         separator = ","
     else:
-        frame, separator = _read_csv(path)
+        frame, separator = _read_csv(path, text, notes if notes is not None else [])
     check_columns(frame.columns, path)
     frame.columns = [str(column).strip() for column in frame.columns]
     frame = frame.dropna(how="all")
@@ -51,7 +62,7 @@ def read_table(path: Path) -> pd.DataFrame:
         raise AttangentError(
             f"{path} has no header: its first row ends in {frame.columns[-1]!r}; add a row with column names"
         )
-    return _with_decimal_points(frame) if separator != "," else frame
+    return _with_decimal_points(frame, text) if separator != "," else frame
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -63,38 +74,78 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise AttangentError(f"{path} cannot be read as Parquet: {str(error).strip()}") from None
 
 
-def _read_csv(path: Path) -> tuple[pd.DataFrame, str]:
+def _read_csv(path: Path, text: Sequence[str], notes: list[str]) -> tuple[pd.DataFrame, str]:
     check_header(path)
     with reading_table(path):
         try:
-            widths = {
-                separator: pd.read_csv(
-                    path, sep=separator, nrows=5, dtype=str, on_bad_lines="skip", **_OPTIONS
-                ).shape[1]
-                for separator in _SEPARATORS
-            }
-            separator = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
-            # pandas renames columns that appear twice, so the header is checked before it sees the names
-            header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, **_OPTIONS)
-            check_columns(header.iloc[0].tolist(), path)
-            check_row_width(pd.read_csv(path, sep=separator, nrows=1, dtype=str, **_OPTIONS), path)
-            return pd.read_csv(
-                path, sep=separator, na_values=_MISSING, low_memory=False, **_OPTIONS
-            ), separator
+            return _parse_csv(path, text, _unicode(path))
+        except UnicodeDecodeError:
+            frame = _parse_csv(path, text, "cp1252")
+            notes.append(f"{path.name} is not in UTF-8 and was read as Windows-1252 (Latin-1)")
+            return frame
         except pd.errors.EmptyDataError:
             raise AttangentError(
                 f"{path} is empty, expected a CSV with a header and rows of numbers"
             ) from None
 
 
-def _with_decimal_points(frame: pd.DataFrame) -> pd.DataFrame:
-    """Read 1,5 as 1.5 in every column that becomes numeric by it."""
+def _unicode(path: Path) -> str:
+    with path.open("rb") as file:
+        return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def _parse_csv(path: Path, text: Sequence[str], encoding: str) -> tuple[pd.DataFrame, str]:
+    options: dict[str, Any] = {"encoding": encoding, "skipinitialspace": True}
+    widths = {
+        separator: pd.read_csv(path, sep=separator, nrows=5, dtype=str, on_bad_lines="skip", **options).shape[
+            1
+        ]
+        for separator in _SEPARATORS
+    }
+    options["sep"] = max(widths, key=widths.__getitem__) if max(widths.values()) > 1 else ","
+    # pandas renames columns that appear twice, so the header is checked before it sees the names
+    check_columns(pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0].tolist(), path)
+    first = pd.read_csv(path, nrows=1, dtype=str, **options)
+    check_row_width(first, path)
+    as_text = {name: str for name in first.columns if str(name).strip() in text}
+    missing = {name: [""] if name in as_text else [*_EMPTY, *_MISSING] for name in first.columns}
+    options |= {"dtype": as_text, "na_values": missing, "keep_default_na": False, "low_memory": False}
+    return pd.read_csv(path, **options), options["sep"]
+
+
+def _with_decimal_points(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
+    """Read 1,5 as 1.5 and 3.010,37 as 3010.37 in every column that becomes numeric by it."""
     for name in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
-        text = pd.Series(frame[name]).astype(str).str.replace(",", ".", regex=False)
-        numbers = pd.Series(pd.to_numeric(text, errors="coerce"), dtype=np.float64)
-        if numbers.notna().sum() == frame[name].notna().sum() > 0:
-            frame[name] = numbers
+        column = pd.Series(frame[name])
+        cells = _bare(column)
+        if name not in text and len(cells) and cells.str.fullmatch(_COMMA).all():
+            frame[name] = _parsed(cells, ".", ",").reindex(column.index)
     return frame
+
+
+def _bare(column: pd.Series) -> pd.Series:
+    """Return the cells of a column as text without spaces, apostrophes and signs of currencies."""
+    return column.dropna().astype(str).str.replace(_ORNAMENTS, "", regex=True)
+
+
+def _parsed(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
+    plain = cells.str.replace(thousands, "", regex=False).str.replace(decimal, ".", regex=False)
+    return pd.Series(pd.to_numeric(plain), dtype=np.float64)
+
+
+def read_numbers(column: pd.Series, notes: list[str]) -> pd.Series:
+    """Read a column as numbers, with thousands separators as in 3,005.67 or 3.010,37; NaN for other text."""
+    values = pd.Series(pd.to_numeric(column, errors="coerce"), dtype=np.float64)
+    if not (values.isna() & column.notna()).any():
+        return values
+    cells = _bare(column)
+    if cells.str.fullmatch(_POINT).all():
+        notes.append(f"commas in {column.name!r} were read as thousands separators")
+        return _parsed(cells, ",", ".").reindex(column.index)
+    if cells.str.fullmatch(_COMMA).all():
+        notes.append(f"{column.name!r} was read with decimal commas, and points as thousands separators")
+        return _parsed(cells, ".", ",").reindex(column.index)
+    return values
 
 
 def take_times(
@@ -111,7 +162,7 @@ def take_times(
     if missing.any():
         notes.append(f"{missing.sum()} rows without a date were left out")
         frame = frame.loc[~missing]
-    return frame.drop(columns=name), parse_dates(pd.Series(frame[name]))
+    return frame.drop(columns=name), parse_dates(pd.Series(frame[name]), notes)
 
 
 def _find_dates(frame: pd.DataFrame, targets: tuple[str, ...]) -> str | None:
@@ -141,11 +192,8 @@ def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[s
         if str(name).startswith("Unnamed:") and not targets:
             notes.append(f"the column without a name at {str(name).split()[-1]} was left out")
             continue
-        values = pd.Series(pd.to_numeric(frame[name], errors="coerce"), dtype=np.float64)
+        values = read_numbers(pd.Series(frame[name]), notes)
         bad = np.flatnonzero(values.isna() & frame[name].notna())
-        if len(bad):
-            values = _without_thousands(pd.Series(frame[name]), values, notes)
-            bad = np.flatnonzero(values.isna() & frame[name].notna())
         if len(bad) == 0:
             table[name] = values
         elif targets or len(bad) < 0.5 * len(values):
@@ -178,17 +226,6 @@ def _without_empty(
     if (missing > MOST_FILLED).all():
         raise AttangentError("every numeric column is mostly missing")
     return table.loc[:, missing <= MOST_FILLED]
-
-
-def _without_thousands(column: pd.Series, values: pd.Series, notes: list[str]) -> pd.Series:
-    """Read 1,234.5 as 1234.5 if every cell that is not a number is written so."""
-    bad = values.isna() & column.notna()
-    text = pd.Series(column[bad]).astype(str).str.strip()
-    if not text.str.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?").all():
-        return values
-    notes.append(f"commas in {column.name!r} were read as thousands separators")
-    numbers = pd.to_numeric(text.str.replace(",", "", regex=False))
-    return values.where(~bad, pd.Series(numbers, dtype=np.float64))
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

@@ -11,6 +11,7 @@ from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.intervals import error_quantiles
+from attangent.forecast.pipeline.short_series import short_forecasts
 
 Array = NDArray[np.float64]
 
@@ -142,8 +143,15 @@ def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelFore
     probabilities = np.asarray(request.probabilities, dtype=np.float64)
     spread = error_quantiles(chosen.residuals, panel.period, probabilities, panel.lengths)
     constant = np.nanmax(panel.values, axis=1) == np.nanmin(panel.values, axis=1)
+    forecasts[constant] = panel.values[constant, -1:]
     scale = np.where(constant, 0.0, seasonal_scale(panel))
-    quantiles = panel.non_negative(forecasts[:, :, None] + scale[:, None, None] * spread)
+    quantiles = forecasts[:, :, None] + scale[:, None, None] * spread
+    if model == "combination":
+        for rows, middle, ends in short_forecasts(panel, request.horizon, probabilities):
+            forecasts[rows] = middle
+            quantiles[rows] = ends
+    forecasts = panel.non_negative(forecasts)
+    quantiles = panel.non_negative(quantiles)
     errors = {name: candidate.error for name, candidate in results.items()}
     return PanelForecast(model, why, forecasts, quantiles, errors)
 

@@ -14,6 +14,7 @@ from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import bars, finished, in_style, one_panel
 from attangent.forecast.data.calendar import period_of
+from attangent.forecast.data.gaps import GAPS, Gaps
 from attangent.forecast.data.panel import SHORTEST, Panel, seasonal_scale
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.pipeline.backtest import Backtest
@@ -88,6 +89,7 @@ def evaluate(
     period: int | None = None,
     windows: int = 1,
     models: Sequence[str] | None = None,
+    gaps: Gaps = "auto",
 ) -> Evaluation:
     """Compare models on the ends of the series: each forecasts them from what was known before.
 
@@ -100,6 +102,7 @@ def evaluate(
         period: Number of steps after which the calendar repeats; by default what the times say.
         windows: Number of earlier ends, a horizon apart.
         models: Models to compare; by default all that suit the series.
+        gaps: What a missing row means (see `SeriesForecaster`).
 
     Returns:
         A table with the errors of every model.
@@ -123,7 +126,8 @@ def evaluate(
     for name in models or ():
         check_choice("model", name, MODEL_NAMES)
     targets = (target,) if isinstance(target, str) else tuple(target)
-    series = read_series(source, SeriesColumns(id, time, targets), drop_short=True)
+    check_choice("gaps", gaps, GAPS)
+    series = read_series(source, SeriesColumns(id, time, targets), gaps=gaps)
     longest = max(len(values) for values in series.series)
     needed = windows * horizon + SHORTEST
     if longest < needed:

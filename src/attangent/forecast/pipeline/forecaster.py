@@ -13,11 +13,13 @@ from attangent._core.display import brief, table_html, times_of
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import period_of
 from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
+from attangent.forecast.data.gaps import GAPS, Gaps
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.models.smoothing import settings
 from attangent.forecast.pipeline.combination import MODEL_NAMES, PanelRequest
 from attangent.forecast.pipeline.groups import Workers, forecast_groups, mean_errors
+from attangent.forecast.pipeline.short_series import SHORT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -171,7 +173,9 @@ class SeriesForecaster:
         covariates: Columns that are known in advance.
         holidays: Two letters of a country whose holidays matter.
         category: Column with the kind of each series, constant within a series.
-        drop_short: Leave out series with fewer than three values instead of raising.
+        drop_short: Skip series with fewer than three values, with a note, instead of raising.
+        gaps: What a missing row means: "zero", "interpolate", "skip" (leave the series out), or "auto", which
+            decides per series between zero and interpolation.
         jobs: Number of processes.
         dask: Address of a Dask cluster to use instead.
 
@@ -196,7 +200,8 @@ class SeriesForecaster:
         covariates: Sequence[str] = (),
         holidays: str | None = None,
         category: str | None = None,
-        drop_short: bool = False,
+        drop_short: bool = True,
+        gaps: Gaps = "auto",
         jobs: int = 1,
         dask: str | None = None,
     ):
@@ -207,6 +212,8 @@ class SeriesForecaster:
         self.covariates = tuple(covariates)
         self.holidays = holidays
         self.drop_short = drop_short
+        check_choice("gaps", gaps, GAPS)
+        self.gaps = gaps
         self.workers = Workers(check_size("jobs", jobs), dask)
 
     def fit(self, df: Any) -> Self:
@@ -221,10 +228,16 @@ class SeriesForecaster:
         Raises:
             AttangentError: If the series cannot be used; the message names the id and the row.
         """
-        self.series_: SeriesSet = read_series(df, self.columns, drop_short=self.drop_short)
+        self.series_: SeriesSet = read_series(df, self.columns, drop_short=self.drop_short, gaps=self.gaps)
         self.history_ = df if self.covariates else None
         self.period_ = self.period or period_of(self.series_.series, self.series_.step)
         self.notes_ = self.series_.notes
+        short = sum(len(values) < SHORT for values in self.series_.series)
+        if 0 < short < len(self.series_.series):
+            self.notes_.append(
+                f"{short} series have fewer than {SHORT} values; they are forecast from what the others did, "
+                "with wide intervals"
+            )
         return self
 
     def predict(

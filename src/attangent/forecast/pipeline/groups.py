@@ -20,6 +20,7 @@ from attangent.forecast.data.panel import Panel
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.pipeline.combination import PanelForecast, PanelRequest, forecast_panel
 from attangent.forecast.pipeline.effects import forecast_with_covariates
+from attangent.forecast.pipeline.short_series import SHORT
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -74,16 +75,23 @@ class Workers:
 
 
 def in_groups(series: Sequence[Array]) -> list[Integers]:
-    """Return the numbers of the series of each group, longest first; independent of the workers."""
-    order = np.argsort([-len(values) for values in series], kind="stable")
+    """Return the numbers of the series of each group, longest first; independent of the workers.
+
+    Short series are dealt out over the groups, because they learn from the longer ones.
+    """
+    lengths = np.array([len(values) for values in series])
+    order = np.argsort(-lengths, kind="stable")
+    long = order[lengths[order] >= SHORT]
+    short = order[len(long) :]
     groups = []
     start = 0
-    while start < len(order):
-        longest = len(series[order[start]])
-        size = int(np.clip(MOST_VALUES // max(longest, 1), 1, MOST_SERIES))
-        groups.append(order[start : start + size])
+    while start < len(long):
+        size = int(np.clip(MOST_VALUES // lengths[long[start]], 1, MOST_SERIES))
+        groups.append(long[start : start + size])
         start += size
-    return groups
+    if not groups:
+        return [short[k : k + MOST_SERIES] for k in range(0, len(short), MOST_SERIES)]
+    return [np.concatenate((group, short[k :: len(groups)])) for k, group in enumerate(groups)]
 
 
 def forecast_groups(

@@ -1,0 +1,132 @@
+"""Series too short to learn from: their level and spread follow what such short series did in the set."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attangent.forecast.data.panel import Panel
+
+Array = NDArray[np.float64]
+
+SHORT = 8
+"""Series with fewer values are forecast from the longer series of their set, cut to the same length."""
+FEWEST_WINDOWS = 30
+MOST_WINDOWS = 3
+"""Number of windows per longer series, a season apart."""
+SCALE_COUNTS_FOR = 3.0
+"""The usual step of the set, relative to the level, counts as much as this many steps of a series."""
+WIDER = 1.1
+"""Factor on the intervals: the future differs more from the windows than they do from each other.
+
+Chosen with the other constants on training parts of the sets of docs/competitions.md.
+"""
+PENALTIES = (0.1, 1.0, 10.0, 100.0)
+"""Ridge penalties relative to the number of windows."""
+
+
+def short_forecasts(
+    panel: Panel, horizon: int, probabilities: Array
+) -> Iterator[tuple[NDArray[np.bool_], Array, Array]]:
+    """Yield rows, forecasts (n, H) and quantiles (n, H, Q) of the short series of each length.
+
+    Nothing is yielded if the panel has too few longer series to learn from.
+    """
+    for length in np.unique(panel.lengths[panel.lengths < SHORT]):
+        rows = panel.lengths == length
+        windows, sources = cut_windows(panel, int(length), horizon)
+        if len(windows) >= FEWEST_WINDOWS:
+            fit = ShortFit.of(windows, sources, int(length))
+            yield rows, *fit.predict(panel.values[rows, -length:], probabilities)
+
+
+def cut_windows(panel: Panel, length: int, horizon: int) -> tuple[Array, NDArray[np.int64]]:
+    """Return windows (R, length + horizon) of the longer series, and the row of the panel of each.
+
+    They end whole seasons before the end of the series, so that the season is the one to forecast. Those
+    nearest to the end come first.
+    """
+    width = length + horizon
+    first = -(-horizon // panel.period) * panel.period - horizon
+    windows = [np.empty((0, width))]
+    sources = [np.empty(0, dtype=np.int64)]
+    for back in range(first, first + MOST_WINDOWS * panel.period, panel.period):
+        longer = np.flatnonzero(panel.lengths >= max(width + back, SHORT))
+        if len(longer):
+            stop = panel.values.shape[1] - back
+            windows.append(panel.values[longer, stop - width : stop])
+            sources.append(longer)
+    return np.concatenate(windows), np.concatenate(sources)
+
+
+@dataclass(frozen=True)
+class ShortFit:
+    """(y - x_L) / s = W'(x - x_L) / s + b over windows, with s the shrunk step of a window.
+
+    Attributes:
+        weights: (L, H), the last row is b; zero if repeating the last value was better on held-out windows.
+        ratio: Usual step relative to the level.
+        errors: Scaled held-out errors (R, H).
+    """
+
+    weights: Array
+    ratio: float
+    errors: Array
+
+    @classmethod
+    def of(cls, windows: Array, sources: NDArray[np.int64], length: int) -> "ShortFit":
+        """Choose the penalty, or no weights at all; each half of the series is forecast from the other.
+
+        The weights must be clearly better than repeating the last value on the latest windows.
+        """
+        halves = sources % 2
+        inputs = windows[:, :length]
+        steps = np.abs(np.diff(inputs, axis=1)).mean(axis=1)
+        level = np.abs(inputs).mean(axis=1)
+        ratio = float(np.median(steps[level > 0] / level[level > 0])) if (level > 0).any() else 1.0
+        x = _inputs(inputs, ratio)
+        y = (windows[:, length:] - inputs[:, -1:]) / _scale(inputs, ratio)[:, None]
+        errors: dict[float | None, Array] = {None: y}
+        for penalty in PENALTIES:
+            left = y.copy()
+            for half in (0, 1):
+                here = halves == half
+                left[here] -= x[here] @ _ridge(x[~here], y[~here], penalty)
+            errors[penalty] = left
+        best = min(errors, key=lambda penalty: float(np.abs(errors[penalty]).mean()))
+        latest = np.cumsum(np.diff(sources, prepend=-1) < 0) == 0
+        gain = (np.abs(y) - np.abs(errors[best])).mean(axis=1)[latest]
+        if gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
+            best = None
+        weights = np.zeros((length, y.shape[1])) if best is None else _ridge(x, y, best)
+        return cls(weights, ratio, errors[best])
+
+    def predict(self, inputs: Array, probabilities: Array) -> tuple[Array, Array]:
+        """Return forecasts (n, H) and quantiles (n, H, Q) of short series (n, L)."""
+        scale = _scale(inputs, self.ratio)[:, None]
+        middle = inputs[:, -1:] + scale * (_inputs(inputs, self.ratio) @ self.weights)
+        count = len(self.errors)
+        ranks = np.clip((probabilities * (count + 1) - 1) / max(count - 1, 1), 0.0, 1.0)
+        spread = np.quantile(self.errors, ranks, axis=0).T  # (H, Q)
+        return middle, middle[:, :, None] + WIDER * scale[:, :, None] * spread[None]
+
+
+def _scale(inputs: Array, ratio: float) -> Array:
+    """(n,) mean absolute step, shrunk towards the usual one for the level; never zero."""
+    count = inputs.shape[1] - 1
+    steps = np.abs(np.diff(inputs, axis=1)).mean(axis=1)
+    usual = ratio * np.abs(inputs).mean(axis=1)
+    scale = (count * steps + SCALE_COUNTS_FOR * usual) / (count + SCALE_COUNTS_FOR)
+    return np.where(scale > 0, scale, 1e-9)
+
+
+def _inputs(values: Array, ratio: float) -> Array:
+    """(n, L): scaled distances from the last value, and a constant in its place."""
+    x = (values - values[:, -1:]) / _scale(values, ratio)[:, None]
+    x[:, -1] = 1.0
+    return x
+
+
+def _ridge(x: Array, y: Array, penalty: float) -> Array:
+    return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
