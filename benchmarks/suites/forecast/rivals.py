@@ -2,8 +2,8 @@
 
 `python -m benchmarks.suites.forecast.rivals MODEL SEASON HORIZON EVERY FREQ IN.csv OUT.csv` forecasts every
 EVERY-th series of IN (unique_id, part, ds or step, y; only part "train" is read) and writes unique_id, ds,
-mean and the quantiles q0.025, q0.1 to q0.9, q0.975. It prints the seconds of processor time. MODEL is a model of
-statsforecast (AutoETS, AutoTheta, AutoARIMA, AutoCES, MSTL, IMAPA), FLAIR, or LightGBM through mlforecast.
+mean and the quantiles q0.025, q0.1 to q0.9, q0.975. It prints the seconds of processor time. MODEL is a
+model of statsforecast (AutoETS, AutoTheta, AutoARIMA, AutoCES, MSTL, IMAPA), FLAIR, or LightGBM through mlforecast.
 
 LightGBM has its defaults, lags 1 to 6 and one and two seasons, calendar features, and conformal intervals.
 Its target is scaled or seasonally differenced, whichever forecast the last HORIZON training values better.
