@@ -1,6 +1,7 @@
 """The measurements of a check: hypotheses, conclusions, numbers, figures, and the resulting verdict."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from attangent._core.display import brief, brief_fields
 from attangent._core.errors import AttangentError
-from attangent.audit.evidence import Conclusion, Hypothesis, Trend
+from attangent.audit.evidence import Conclusion, Hypothesis, Trend, is_identity, pooled_interval
 from attangent.audit.proofs import Proof
 from attangent.audit.verdicts import Judgement, Verdict, judge_parts, overall
 
@@ -200,3 +201,28 @@ class Finding:
         undecided = [line for line in lines if line.kept is None]
         informative = [line for line in lines if not line.cannot_fail]
         return next(iter([*refuted, *failed, *undecided, *informative, *lines]), None)
+
+
+def pooled(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of all seeds; a trend that each of them has gets one interval from all seeds."""
+    trends = [
+        {line.name: line.trend for line in finding.conclusions if line.trend}
+        for finding in findings
+        if not finding.crash
+    ]
+    shared = [name for name in (trends[0] if trends else ()) if all(name in seed for seed in trends)]
+    by_name = {name: [seed[name] for seed in trends] for name in shared}
+    fitted = {
+        name: {"interval": pooled_interval(seeds), "identity": is_identity(seeds)}
+        for name, seeds in by_name.items()
+    }
+    return [
+        replace(
+            finding,
+            conclusions=tuple(
+                replace(line, **fitted[line.name]) if line.trend and line.name in fitted else line
+                for line in finding.conclusions
+            ),
+        )
+        for finding in findings
+    ]

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from attangent.audit import registry
-from attangent.audit.claims import claim_order
+from attangent.audit.claims import Claim, claim_order, nature_of
 from attangent.audit.plugins import ClaimPackage, claim_packages
 
 
@@ -19,6 +19,7 @@ class ListedClaim:
     id: str
     place: str
     title: str
+    nature: str = ""
 
 
 def list_claims(patterns: Iterable[str] = (), paper: str | None = None) -> list[ListedClaim]:
@@ -48,7 +49,12 @@ def _claims(package: ClaimPackage) -> list[ListedClaim]:
 
 
 def _selected(patterns: list[str], paper: str | None) -> list[ListedClaim]:
-    return [ListedClaim(claim.id, claim.place, claim.title) for claim in registry.select(patterns, paper)]
+    claims = registry.select(patterns, paper)
+    return [ListedClaim(claim.id, claim.place, claim.title, _nature(claim)) for claim in claims]
+
+
+def _nature(claim: Claim) -> str:
+    return "ours" if claim.kind == "ours" else claim.nature or nature_of(claim.id, claim.kind)
 
 
 def _files(package: str) -> Iterator[Path]:
@@ -67,4 +73,12 @@ def _read(call: ast.Call) -> ListedClaim | None:
     arguments = {keyword.arg: keyword.value for keyword in call.keywords}
     nodes = [*call.args[:1], arguments.get("place"), arguments.get("title")]
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return ListedClaim(*texts) if len(texts) == len(nodes) == 3 else None
+    if len(texts) != 3 or len(nodes) != 3:
+        return None
+    kind, nature = (_constant(arguments.get(name)) for name in ("kind", "nature"))
+    is_ours = kind == "ours" or "repairs" in arguments
+    return ListedClaim(*texts, "ours" if is_ours else nature or nature_of(texts[0], kind))
+
+
+def _constant(node: ast.expr | None) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ""

@@ -25,6 +25,7 @@ class Paper:
         link: The address of the paper.
         subject: The subject in a few words.
         note: The version that the claims refer to, if that matters.
+        status: What to say beside every count, such as "withdrawn in December 2024".
 
     Example:
         >>> Paper("Random features", authors="A. Rahimi, B. Recht", year="2007").year
@@ -37,6 +38,7 @@ class Paper:
     link: str = ""
     subject: str = ""
     note: str = ""
+    status: str = ""
 
 
 @dataclass(frozen=True)

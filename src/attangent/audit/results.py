@@ -1,6 +1,6 @@
 """A run as a user reads it: one result per claim with its values over seeds, and tables of all findings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -12,8 +12,7 @@ import numpy as np
 from attangent._core.display import brief
 from attangent._core.errors import AttangentError
 from attangent.audit.claims import claim_order
-from attangent.audit.evidence import Conclusion, is_identity, pooled_interval
-from attangent.audit.finding import Finding, Verdict
+from attangent.audit.finding import Finding, Verdict, pooled
 from attangent.audit.storing import FindingRecord, Origin, Store, plain
 from attangent.audit.verdicts import Judgement, over_seeds, overall
 
@@ -138,9 +137,9 @@ class Result:
     @cached_property
     def _pooled(self) -> tuple[FindingRecord, ...]:
         """The records, with exponents fitted to all seeds together."""
+        findings = pooled([record.finding for record in self.records])
         return tuple(
-            replace(record, finding=replace(record.finding, conclusions=lines))
-            for record, lines in zip(self.records, _pooled_lines(self.records), strict=True)
+            replace(record, finding=finding) for record, finding in zip(self.records, findings, strict=True)
         )
 
     @cached_property
@@ -254,7 +253,7 @@ class Run:
         return run_html(self)
 
     def plot(self, path: str | PathLike[str] | None = None) -> "MatplotlibFigure":
-        """Draw the number of claims with each verdict, one bar per paper.
+        """Draw the papers' statements by verdict, those that fail by weight, one bar per paper.
 
         Args:
             path: A .png, .svg or .pdf file to write as well.
@@ -325,12 +324,15 @@ class Run:
 
     def as_json(self) -> dict[str, Any]:
         """Return the run in JSON's types."""
+        from attangent.audit.causes import as_json
+
         results = self.results()
         return {
             "profile": self.profile,
             "folder": str(self.folder),
             "totals": totals(result for result in results if not result.is_ours),
             "ours": totals(result for result in results if result.is_ours),
+            "papers": as_json(results),
             "results": [result.as_json() for result in results],
             "failures": [
                 {name: failure[name] for name in ("claim", "seed", "traceback")} for failure in self.failures
@@ -380,28 +382,6 @@ def load(run: str | Path) -> Run:
         raise AttangentError(f"{folder} holds no audit run; start one with `attangent audit --out {folder}`")
     records, problems = store.read_all()
     return Run(folder, profile, tuple(records), tuple(store.read_failures()), problems)
-
-
-def _pooled_lines(records: Sequence[FindingRecord]) -> list[tuple[Conclusion, ...]]:
-    """Return the lines of each record; a trend that every seed has gets the interval of all seeds."""
-    trends = [
-        {line.name: line.trend for line in record.finding.conclusions if line.trend}
-        for record in records
-        if not record.finding.crash
-    ]
-    shared = [name for name in (trends[0] if trends else ()) if all(name in seed for seed in trends)]
-    by_name = {name: [seed[name] for seed in trends] for name in shared}
-    fitted = {
-        name: {"interval": pooled_interval(seeds), "identity": is_identity(seeds)}
-        for name, seeds in by_name.items()
-    }
-    return [
-        tuple(
-            replace(line, **fitted[line.name]) if line.trend and line.name in fitted else line
-            for line in record.finding.conclusions
-        )
-        for record in records
-    ]
 
 
 def _row(line: Any, **extra: Any) -> dict[str, Any]:

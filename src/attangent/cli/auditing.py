@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -148,11 +149,24 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
         return
     from attangent.audit.listing import list_claims
 
-    rows = [(claim.id, claim.place, claim.title) for claim in list_claims(ids, paper)]
-    _print_table(("claim", "place", "title"), rows)
+    rows = [(claim.id, claim.nature, claim.place, claim.title) for claim in list_claims(ids, paper)]
+    _print_table(("claim", "nature", "place", "title"), rows)
 
 
-_LISTED = ("id", "paper", "place", "title", "kind", "quote", "statement", "rests_on", "repairs", "seeds")
+_LISTED = (
+    "id",
+    "paper",
+    "place",
+    "title",
+    "kind",
+    "nature",
+    "plain",
+    "quote",
+    "statement",
+    "rests_on",
+    "repairs",
+    "seeds",
+)
 
 
 def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
@@ -161,6 +175,8 @@ def _described(ids: list[str], paper: str | None) -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(claim, name) for name in _LISTED},
+            "failure": claim.failure and asdict(claim.failure),
+            "proved": claim.proof is not None,
             "full_seeds": claim.seeds_of("full"),
             "settings": {"quick": dict(claim.quick), "full": dict(claim.full)},
         }
@@ -190,6 +206,7 @@ _STYLES = {
     "measured": "cyan",
     "violated": "red",
     "not reproduced": "magenta",
+    "smaller setting": "blue",
     "open": "yellow",
     "crashed": "bold red",
 }
@@ -198,6 +215,7 @@ _STYLES = {
 def _print_run(run: "Run", report_path: Path) -> None:
     from rich.text import Text
 
+    from attangent.audit.causes import headlines
     from attangent.audit.results import counted
 
     rows: list[tuple[Any, ...]] = []
@@ -206,6 +224,8 @@ def _print_run(run: "Run", report_path: Path) -> None:
         rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_deciding_line(result)))
     _print_table(("claim", "verdict", "time", "value and bound", "quantity"), rows)
     summary = run.as_json()
+    for headline in headlines(run.results()):
+        typer.echo(headline)
     typer.echo(counted(summary["totals"]))
     if any(summary["ours"].values()):
         typer.echo(f"our statements: {counted(summary['ours'])}")

@@ -1,10 +1,11 @@
 import pytest
 
 from attangent import AttangentError
-from attangent.audit import Conclusion, Finding, Hypothesis
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Proof, Step
 from attangent.audit.report.markdown import render_markdown, write_markdown
 from attangent.audit.results import Run
 from attangent.audit.storing import FindingRecord, Origin
+from tests.audit.examples import make_record
 
 KEPT = Conclusion("kept | <b>", "<=", 1.0, 0.5)
 BROKEN = Conclusion("|F|^2 at the end", "<=", 1.0, 1.5)
@@ -29,9 +30,9 @@ def test_table_totals_and_violations(tmp_path):
     )
     page = render_markdown(run)
     assert "- **1 holds**" in page
-    assert "| kind | holds | not reproduced |\n|---|---|---|\n| theorem | 1 | 1 |\n| all | 1 | 1 |" in page
+    assert "| nature | holds | not reproduced |\n|---|---|---|\n| lemma | 1 | 1 |\n| all | 1 | 1 |" in page
     assert "- **1 not reproduced**" in page
-    assert "| P2/lemma-1 | theorem | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
+    assert "| P2/lemma-1 | lemma | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
     assert "## P2/lemma-2: Title" in page
     assert "Not reproduced outside its hypotheses." in page
     assert "|F|^2 at the end: 1.5, should be <= 1: **fails**" in page
@@ -102,3 +103,30 @@ def test_numbers_that_differ_are_never_shown_alike(tmp_path):
     barely = Conclusion("barely", "<=", 1e-12, 4.3e-7, log10=True)
     page = render_markdown(make_run(tmp_path, Finding((barely,))))
     assert "barely: 1.000001, should be <= 1: **fails**" in page
+
+
+def test_a_failure_is_told_with_its_cause_and_its_proof(tmp_path):
+    failure = Failure("P2/lemma-1", "used nowhere", "n = 2", root="a factor is missing")
+    proof = Proof((Step("Half of one is less than one.", r"\frac12 < 1", True),))
+    record = make_record(
+        "P2/lemma-1",
+        Finding((BROKEN,), proof=proof, refuted=True),
+        failure=failure,
+        plain="Printed: the sum is one. It is two.",
+        ours=("for every n",),
+    )
+    page = render_markdown(Run(tmp_path, "quick", (record,), (), {}))
+    assert "P2: of 1 statements checked, 1 false result (a lemma) from 1 cause." in page
+    assert (
+        "**a factor is missing**: P2/lemma-1. Printed: the sum is one. It is two. Consequence: used nowhere."
+        in page
+    )
+    assert "1. Half of one is less than one. $`\\frac12 < 1`$" in page
+    assert "- First fails at: n = 2" in page
+    assert "- Added by us: for every n" in page
+
+
+def test_cautions_are_printed_for_statements_that_hold(tmp_path):
+    held = make_record("P2/lemma-1", Finding((KEPT,), remark="Only for small n."), ours=("for every n",))
+    page = render_markdown(Run(tmp_path, "quick", (held,), (), {}))
+    assert "- P2/lemma-1 (holds): We added: for every n. Only for small n." in page

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attangent import AttangentError
-from attangent.audit import Conclusion, Finding, Hypothesis
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Proof, Step
 from attangent.audit.report.page import render, write_report
 from tests.audit.examples import HOSTILE, TRACEBACK, bounded, curves, make_record, make_run, showcase
 
@@ -332,3 +332,30 @@ def test_a_check_that_crashed_is_a_claim_of_the_page():
     page = Page(render(make_run(failures=[{"claim": "P2/lemma-1", "seed": 0, "traceback": TRACEBACK}])))
     text = page.claim("P2/lemma-1")
     assert "Crashed: The check raised an error: RuntimeError: <b>bad</b> luck" in text
+
+
+def test_a_failed_claim_shows_cause_consequence_size_and_proof_before_its_numbers():
+    failure = Failure("P2/lemma-1", "Theorem 2 falls", "n = 2", root="a factor is missing")
+    proof = Proof((Step("Half of one is less than one.", r"\frac12 < 1", True),))
+    finding = bounded(2.0, proof=proof, refuted=True, remark="A remark.")
+    html = render(
+        make_run(make_record("P2/lemma-1", finding, failure=failure, plain="It fails by a factor."))
+    )
+    text = html[html.index('class="claim') :]
+    order = [
+        "It fails by a factor.",
+        "a factor is missing",
+        "Theorem 2 falls",
+        "n = 2",
+        "<mfrac>",
+        "<h4>Conclusions",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert "What falls" in html
+    assert "1 false result (a lemma) from 1 cause" in html
+
+
+def test_a_claim_declared_to_fail_that_holds_says_so():
+    failure = Failure("P2/lemma-1", "used nowhere", "n = 2", root="a factor is missing")
+    assert "declared to fail, but this run does not show it" in shown(bounded(0.5), failure=failure)

@@ -96,7 +96,7 @@ def test_filters_by_paper_and_verdict(page):
     choose(page, "paper", "")
     assert listed(page) == ["P2/theorem-2.1", "P3/table-9"]
     assert [heading.text[:2] for heading in page.visible("section.paper h2")] == ["P2", "P3"]
-    choose(page, "kind", "experiment")
+    choose(page, "nature", "experiment")
     assert listed(page) == ["P3/table-9"]
     assert page.visible(".opening") == []
     page.find("button[type=reset]").click()

@@ -31,9 +31,10 @@ from attangent._core.plots import (
     panels,
     styled,
 )
+from attangent.audit.causes import HEAVY, by_paper, named, weight_of
 from attangent.audit.finding import Figure, Series, Verdict
 from attangent.audit.report.axes import Axis, Vector, masked, thin_curve, thin_points
-from attangent.audit.results import Run
+from attangent.audit.results import Result, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,35 +99,51 @@ def plot_figures(
     return finished(picture, path)
 
 
-_VERDICT_COLOURS = {
-    Verdict.HOLDS: GOOD,
-    Verdict.MEASURED: MIDDLING,
-    Verdict.VIOLATED: BAD,
-    Verdict.NOT_REPRODUCED: COLOURS[3],
-    Verdict.OPEN: FAINT,
-    Verdict.CRASHED: "#22262b",
+_BAR_COLOURS = {
+    "false result": BAD,
+    "false step or definition": "#dd8f55",
+    "slip, quotation, constant or remark": "#f1cda9",
+    Verdict.NOT_REPRODUCED.value: COLOURS[3],
+    Verdict.SMALLER.value: "#c3ccd4",
+    Verdict.OPEN.value: FAINT,
+    Verdict.CRASHED.value: "#22262b",
+    Verdict.MEASURED.value: MIDDLING,
+    Verdict.HOLDS.value: GOOD,
 }
+
+
+def _bar_of(result: Result) -> str:
+    """Return the part of a paper's bar that counts this result."""
+    if result.verdict is not Verdict.VIOLATED:
+        return result.verdict.value
+    weight = weight_of(result)
+    if weight == "false result":
+        return weight
+    return "false step or definition" if weight in HEAVY else "slip, quotation, constant or remark"
 
 
 @in_style
 def plot_verdicts(run: Run, path: str | PathLike[str] | None = None) -> "MatplotlibFigure":
-    """Draw the number of claims with each verdict, one bar per paper."""
-    results = run.results()
+    """Draw the papers' statements by verdict, those that fail by weight, one bar per paper."""
+    results = [result for result in run.results() if not result.is_ours]
     if not results:
         raise AttangentError(f"{run.folder} holds no findings yet: there is nothing to draw")
-    papers = sorted({result.origin.paper for result in results})
-    figure, axes = one_panel((7.0, 1.2 + 0.45 * len(papers)))
+    groups = by_paper(results)
+    papers = sorted(groups)
+    figure, axes = one_panel((7.4, 1.5 + 0.45 * len(papers)))
     start = [0] * len(papers)
-    for verdict, colour in _VERDICT_COLOURS.items():
-        counts = [sum(r.origin.paper == paper and r.verdict is verdict for r in results) for paper in papers]
+    parts = {paper: [_bar_of(result) for result in groups[paper]] for paper in papers}
+    labels = [_two_lines(named(paper), 30) for paper in papers]
+    for part, colour in _BAR_COLOURS.items():
+        counts = [parts[paper].count(part) for paper in papers]
         if any(counts):
-            axes.barh(papers, counts, left=start, color=colour, label=verdict.value, height=0.6)
+            axes.barh(labels, counts, left=start, color=colour, label=part, height=0.6)
             start = [before + count for before, count in zip(start, counts, strict=True)]
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_xlabel("claims")
-    figure.legend(loc="outside upper left", ncols=6)
+    axes.set_xlabel("statements of the paper")
+    figure.legend(loc="outside upper left", ncols=3)
     return finished(figure, path)
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from attangent._core.files import write_whole
+from attangent.audit.causes import WEIGHTS, by_paper, weight_of
+from attangent.audit.claims import NATURES
 from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.plugins import cited
 from attangent.audit.report.figures import FigureFile
-from attangent.audit.report.phrases import KINDS, MEANINGS, headline, reason, values
+from attangent.audit.report.phrases import MEANINGS, headline, reason, values
 from attangent.audit.report.readable import readable
 from attangent.audit.report.run_diff import compare_runs
+from attangent.audit.report.summaries import summarise
 from attangent.audit.results import Result, Run, totals
 
 
@@ -35,7 +38,8 @@ def render_markdown(
     papers = [result for result in results if not result.is_ours]
     ours = [result for result in results if result.is_ours]
     counts = totals(papers)
-    by_kind = {kind: totals(r for r in papers if r.origin.kind == kind) for kind in KINDS}
+    by_nature = {nature: totals(r for r in papers if r.origin.nature == nature) for nature in NATURES}
+    repairs = {r.origin.repairs: r for r in ours if r.origin.repairs}
     names = dict.fromkeys(result.origin.paper for result in results)
     return _template().render(
         run=run,
@@ -43,9 +47,11 @@ def render_markdown(
         ours=ours,
         totals=counts,
         verdicts=[verdict for verdict in Verdict if counts[verdict]],
-        by_kind={kind: row for kind, row in by_kind.items() if any(row.values())} | {"all": counts},
+        by_nature={nature: row for nature, row in by_nature.items() if any(row.values())} | {"all": counts},
+        summaries=[summarise(name, members, repairs) for name, members in by_paper(papers).items()],
+        cautions=[result for result in papers if not result.verdict.failed and _caution(result)],
         diff=compare_runs(run, against) if against else None,
-        repairs=defaultdict(lambda: None, {r.origin.repairs: r for r in ours if r.origin.repairs}),
+        repairs=defaultdict(lambda: None, repairs),
         citations={name: paper for name in names if (paper := cited(name)) is not None},
         figures=figures,
         MEANINGS=MEANINGS,
@@ -62,6 +68,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        "caution": _caution,
         "bibtex": lambda text: re.sub("[{}`]", "", text),
         "cell": lambda text: _plain(text).replace("|", "\\|"),
         "deciding": _deciding,
@@ -71,8 +78,21 @@ def _template() -> Template:
         "readable": readable,
         "reason": reason,
         "verdicts": _verdicts,
+        "weight": lambda result: WEIGHTS[weight_of(result)][0],
     }
     return environment.get_template("report.md")
+
+
+def _caution(result: Result) -> str:
+    """Return what limits a verdict that is not a failure: our additions, differences, and the remark."""
+    finding = result.deciding.finding
+    added = [f"we added: {text}" for text in result.origin.ours]
+    smaller = [f"smaller setting: {finding.smaller}"] if finding.smaller else []
+    differs = [f"differs from the paper: {text}" for text in finding.differs]
+    notes = "; ".join([*added, *smaller, *differs])
+    return " ".join(
+        text for text in (f"{notes[:1].upper()}{notes[1:]}." if notes else "", finding.remark) if text
+    )
 
 
 def _verdicts(result: Result, parts: list[str]) -> str:

@@ -17,23 +17,24 @@ from markupsafe import Markup
 
 from attangent._core.display import Toned, table_html
 from attangent._core.files import write_whole
+from attangent.audit.causes import WEIGHTS, weight_of
 from attangent.audit.finding import Conclusion, Figure, Finding, Verdict
 from attangent.audit.plugins import Paper, cited
 from attangent.audit.report.figures import Key, draw, legend
+from attangent.audit.report.mathematics import mathml
 from attangent.audit.report.phrases import (
-    KINDS,
     MEANINGS,
+    NATURE_MEANINGS,
     RELATIONS,
     SIGNS,
-    Sentence,
     headline,
     missed,
     reason,
-    summary,
     values,
 )
 from attangent.audit.report.proof_graph import ProofGraph, proof_graph
 from attangent.audit.report.readable import duration, formula, power_of_ten, readable, told_apart
+from attangent.audit.report.summaries import Summary, summarise
 from attangent.audit.results import Result, Run, SeedValues, counted, totals
 from attangent.audit.storing import FindingRecord, plain
 
@@ -57,7 +58,7 @@ def render(run: Run) -> str:
         papers=_paper_views(claims),
         totals=totals(claim.result for claim in claims if not claim.result.is_ours),
         ours=sum(claim.result.is_ours for claim in claims),
-        kinds=Counter(claim.result.origin.kind for claim in claims),
+        natures=Counter(claim.result.origin.nature for claim in claims),
         seconds=sum(claim.result.seconds for claim in claims),
         problems=[(_relative(path, run.folder), text) for path, text in run.problems.items()],
         versions=_versions(run.records),
@@ -84,7 +85,7 @@ def _environment(loader: BaseLoader) -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(_FILTERS)
-    environment.globals.update(SIGNS=SIGNS, MEANINGS=MEANINGS, KINDS=KINDS, RELATIONS=RELATIONS)
+    environment.globals.update(SIGNS=SIGNS, MEANINGS=MEANINGS, NATURES=NATURE_MEANINGS, RELATIONS=RELATIONS)
     return environment
 
 
@@ -126,6 +127,16 @@ class ClaimView:
     @property
     def reason(self) -> str:
         return reason(self.result)
+
+    @property
+    def weight(self) -> str:
+        """How a failed statement fails, in a few words; nothing if it does not."""
+        return WEIGHTS[weight_of(self.result)][0] if self.verdict is Verdict.VIOLATED else ""
+
+    @property
+    def unexpected(self) -> bool:
+        """Whether the claim is declared to fail and this run does not show it."""
+        return self.result.origin.failure is not None and not self.verdict.failed
 
     @property
     def command(self) -> str:
@@ -171,7 +182,7 @@ class PaperView:
     cited: Paper | None
     claims: list[ClaimView]
     ours: list[ClaimView]
-    sentences: list[Sentence]
+    summary: Summary | None
     graph: ProofGraph | None
 
     @property
@@ -196,8 +207,8 @@ def _paper_view(name: str, members: list[ClaimView]) -> PaperView:
     printed = [claim for claim in members if not claim.result.is_ours]
     results = [claim.result for claim in printed]
     repairs = {claim.result.origin.repairs: claim.result for claim in ours}
-    sentences = summary(results, repairs) if results else []
-    return PaperView(name, cited(name), printed, ours, sentences, proof_graph(results))
+    summary = summarise(name, results, repairs) if results else None
+    return PaperView(name, cited(name), printed, ours, summary, proof_graph(results))
 
 
 def number(value: float, log10: bool = False) -> Markup:
@@ -241,6 +252,7 @@ def setting(value: Any) -> str:
 _FILTERS: dict[str, Callable[..., Any]] = {
     "duration": duration,
     "line_values": line_values,
+    "mathml": mathml,
     "maths": maths,
     "missed": missed,
     "number": number,
@@ -253,6 +265,7 @@ _TONES = {
     Verdict.MEASURED: "middling",
     Verdict.VIOLATED: "bad",
     Verdict.NOT_REPRODUCED: "bad",
+    Verdict.SMALLER: "middling",
 }
 _KEPT = {None: Toned("undecided", ""), True: Toned("kept", "good"), False: Toned("broken", "bad")}
 

@@ -1,13 +1,11 @@
-"""Verdicts in words, the same in every output, and the summary of a paper."""
+"""Verdicts in words, the same in every output."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 from attangent.audit.evidence import CANNOT_FAIL
 from attangent.audit.finding import Conclusion, Finding, Hypothesis, Verdict
 from attangent.audit.report.readable import power_of_ten, readable, told_apart
-from attangent.audit.results import Result, totals
+from attangent.audit.results import Result
 from attangent.audit.verdicts import SEEDS_OF_AN_ESTIMATE
 
 RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -29,29 +27,16 @@ MEANINGS = {
     Verdict.OPEN: "The measurements at this size decide nothing.",
     Verdict.CRASHED: "The check raised an error, which says nothing about the claim.",
 }
-KINDS = {
-    "theorem": "a statement with a proof",
-    "identity": "an equation or a definition",
-    "experiment": "a figure, a table or a remark on measurements",
-    "misprint": "an obvious misprint",
-    "ours": "our own statement",
+NATURE_MEANINGS = {
+    "main result": "a theorem, proposition or corollary that the paper is about",
+    "lemma": "a lemma, claim or fact of its own",
+    "proof step": "a line inside a proof, or an algorithm",
+    "definition": "a definition or an assumption",
+    "quotation": "a known result that the paper quotes",
+    "misprint": "a slip whose correction is plain",
+    "remark": "a sentence of the text",
+    "experiment": "a figure, a table or a sentence on measurements",
 }
-_NAMED = 6
-_WEIGHTIEST = ("theorem", "proposition", "corollary", "lemma")
-"""How the names of statements begin, the weightiest first."""
-_COUNTS = {
-    Verdict.HOLDS: ("holds", "hold"),
-    Verdict.MEASURED: (
-        "holds outside its hypotheses or in another setting",
-        "hold outside their hypotheses or in another setting",
-    ),
-    Verdict.VIOLATED: ("is violated", "are violated"),
-    Verdict.NOT_REPRODUCED: ("was not reproduced", "were not reproduced"),
-    Verdict.SMALLER: ("was run in a smaller setting", "were run in a smaller setting"),
-    Verdict.OPEN: ("is open", "are open"),
-    Verdict.CRASHED: ("crashed", "crashed"),
-}
-"""The verb for one statement, and for several."""
 
 
 def headline(result: Result) -> str:
@@ -86,10 +71,12 @@ def reason(result: Result) -> str:
     line = finding.deciding
     if finding.crash:
         return f"The check raised an error: {finding.crash}"
+    if finding.proof is not None and finding.refuted:
+        steps = len(finding.proof.steps)
+        text = f"{steps} {'step' if steps == 1 else 'steps'}, checked in exact arithmetic."
+        return f"{text} {_broken(line)}" if line and line.kept is False else text
     if line is None:
         return "The statement gives no threshold for any of the measured quantities."
-    if finding.proof is not None and finding.refuted:
-        return finding.proof.steps[-1].text
     if line.kept is False:
         return _broken(line) + _few_seeds(result)
     if result.verdict is Verdict.OPEN:
@@ -170,87 +157,3 @@ def missed(hypothesis: Hypothesis) -> str:
     """Return the factor by which a hypothesis is missed, or nothing if there is no such factor."""
     decades = hypothesis.missing_decades
     return f"missed by {power_of_ten(decades)}" if 0 < decades < float("inf") else ""
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence with the claims it names; `more` counts further claims."""
-
-    text: str
-    named: tuple[Result, ...] = ()
-    more: int = 0
-
-    @classmethod
-    def naming(cls, text: str, results: Iterable[Result]) -> "Sentence":
-        """Return a sentence that names the weightiest of these results."""
-        ordered = sorted(results, key=_weight)
-        return cls(text, tuple(ordered[:_NAMED]), max(0, len(ordered) - _NAMED))
-
-    def __str__(self) -> str:
-        if not self.named:
-            return self.text
-        names = ", ".join(f"{result.origin.place} ({result.origin.title})" for result in self.named)
-        return f"{self.text}: {names}{f' and {self.more} more' if self.more else ''}."
-
-
-def _weight(result: Result) -> tuple[bool, int]:
-    """Sort statements with a proof before others, and theorems before lemmas."""
-    first_word = result.claim.partition("/")[2].partition("-")[0]
-    weight = _WEIGHTIEST.index(first_word) if first_word in _WEIGHTIEST else len(_WEIGHTIEST)
-    return result.origin.kind != "theorem", weight
-
-
-def summary(results: list[Result], repairs: dict[str, Result]) -> list[Sentence]:
-    """Summarise a paper in at most six sentences.
-
-    Args:
-        results: The results for the paper's own statements.
-        repairs: The results for repaired statements, by the id of the claim they repair.
-    """
-    groups = {verdict: [r for r in results if r.verdict is verdict] for verdict in Verdict}
-    sentences = [Sentence(_counted(results))]
-    if groups[Verdict.HOLDS]:
-        sentences.append(Sentence.naming("Statements that hold", groups[Verdict.HOLDS]))
-    if groups[Verdict.VIOLATED]:
-        sentences.append(Sentence.naming("Statements that fail", groups[Verdict.VIOLATED]))
-        sentences.append(_repaired(groups[Verdict.VIOLATED], repairs))
-    if groups[Verdict.NOT_REPRODUCED]:
-        text = "Not reproduced, which refutes nothing"
-        sentences.append(Sentence.naming(text, groups[Verdict.NOT_REPRODUCED]))
-    if groups[Verdict.SMALLER]:
-        sentences.append(
-            Sentence.naming("Run in a smaller setting, which decides nothing", groups[Verdict.SMALLER])
-        )
-    if groups[Verdict.OPEN]:
-        sentences.append(Sentence.naming("Undecided at this size", groups[Verdict.OPEN]))
-    if groups[Verdict.MEASURED]:
-        text = "Holds, but not under all hypotheses or not in the paper's setting"
-        sentences.append(Sentence.naming(text, groups[Verdict.MEASURED]))
-    return sentences[:6]
-
-
-def _counted(results: list[Result]) -> str:
-    counts = totals(results)
-    phrases = [
-        f"{counts[verdict]} {singular if counts[verdict] == 1 else plural}"
-        for verdict, (singular, plural) in _COUNTS.items()
-        if counts[verdict]
-    ]
-    listed = f"{', '.join(phrases[:-1])} and {phrases[-1]}" if len(phrases) > 1 else "".join(phrases)
-    statements = "statement" if len(results) == 1 else "statements"
-    return f"We checked {len(results)} {statements} of this paper: {listed}."
-
-
-def _repaired(violated: list[Result], repairs: dict[str, Result]) -> Sentence:
-    repaired = [result for result in violated if _holds(repairs.get(result.claim))]
-    if not repaired:
-        return Sentence("None of these has a repaired form yet.")
-    unrepaired = len(violated) - len(repaired)
-    text = "Repaired, and the repaired statement holds"
-    if unrepaired:
-        text += f" ({unrepaired} {'other has' if unrepaired == 1 else 'others have'} no known repair)"
-    return Sentence.naming(text, repaired)
-
-
-def _holds(repair: Result | None) -> bool:
-    return repair is not None and repair.verdict in (Verdict.HOLDS, Verdict.MEASURED)

@@ -13,19 +13,19 @@
   const wanted = () => Object.fromEntries(new FormData(form));
 
   function apply() {
-    const { q, paper, kind, verdict } = wanted();
+    const { q, paper, nature, verdict } = wanted();
     const words = q.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const claim of claims) {
       const fits =
         (!paper || claim.paper === paper) &&
-        (!kind || claim.kind === kind) &&
+        (!nature || claim.nature === nature) &&
         (!verdict || claim.verdict === verdict) &&
         words.every((word) => claim.text.includes(word));
       claim.row.hidden = claim.article.hidden = !fits;
       shown += fits;
     }
-    const filtered = Boolean(words.length || kind || verdict);
+    const filtered = Boolean(words.length || nature || verdict);
     for (const section of document.querySelectorAll("section.paper")) {
       section.hidden = !section.querySelector("article:not([hidden])");
       for (const part of section.querySelectorAll(".opening, .dependence")) part.hidden = filtered;
@@ -44,7 +44,7 @@
 
   function restore(text) {
     const values = new URLSearchParams(text);
-    for (const name of ["q", "paper", "kind", "verdict"]) {
+    for (const name of ["q", "paper", "nature", "verdict"]) {
       const control = form.elements[name];
       control.value = values.get(name) || "";
       if (control.value !== (values.get(name) || "")) control.value = "";
