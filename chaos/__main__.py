@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import compiled, deaths, disk, kills, sandbox
+from chaos import compiled, deaths, disk, kills, numbers, sandbox
 from chaos.deaths_afar import kill_rank
 from chaos.fuzz import fuzz
 from chaos.jobs import NAMES, jobs
@@ -100,12 +100,20 @@ def _compiled(report: Report, part: str, options: argparse.Namespace, scratch: P
         report.add(part, found.clean is not False, library=found.library, said=found.said)
 
 
+def _numbers(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    rows = numbers.run()
+    print(numbers.table(rows), flush=True)
+    for row in rows:
+        report.add(part, row.well, case=row.case, error=f"{row.error:.1e}", bound=f"{row.bound:.0e}")
+
+
 PARTS: dict[str, Callable[[Report, str, argparse.Namespace, Path], None]] = {
     **dict.fromkeys(FUZZERS, _fuzz),
     "kills": _kills,
     "deaths": _deaths,
     "disk": _disk,
     "compiled": _compiled,
+    "numbers": _numbers,
 }
 
 if __name__ == "__main__":

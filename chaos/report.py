@@ -94,7 +94,7 @@ class Report:
 
     def markdown(self) -> str:
         """The same for people."""
-        lines = [f"# Drill with seed {self.seed}: {'passed' if self.passed else 'not passed'}", ""]
+        lines = [f"# Chaos with seed {self.seed}: {'passed' if self.passed else 'not passed'}", ""]
         lines += ["| bar | found | |", "|---|---|---|"]
         lines += [f"| {bar.target} | {bar.found} | {'met' if bar.met else 'MISSED'} |" for bar in self.bars()]
         lines += ["", *(f"{part} took {took:.0f} s." for part, took in self.seconds.items()), ""]
