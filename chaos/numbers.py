@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attangent import AttangentError
 from attangent.adapters import NTKConfig, attach
 from attangent.attention import RaggedTokens, ntk_attention
+from attangent.compression.session import generate
 
 _VOCABULARY = 50
 _POSITIONS = 24
@@ -129,12 +130,11 @@ def _compiled() -> float:
 
 
 def _past_positions() -> float:
-    """Return 0 if generating past the table of positions ends in a clear error, else infinity."""
-    model: Any = _model()
+    """Return 0 if generating past the table of positions ends in an error that says so, else infinity."""
     try:
-        model.generate(_ids(1), max_new_tokens=_POSITIONS, do_sample=False)
-    except (AttangentError, IndexError, ValueError):
-        return 0.0
+        generate(_model(), None, _ids(1)[0], _POSITIONS)
+    except AttangentError as error:
+        return 0.0 if f"{_POSITIONS} positions" in str(error) else float("inf")
     return float("inf")
 
 

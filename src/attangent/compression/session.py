@@ -9,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attangent._core.checks import check_size
+from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
@@ -41,7 +42,11 @@ def generate(
 
     Returns:
         The new tokens, the end token included.
+
+    Raises:
+        AttangentError: If the model's table of positions is too short.
     """
+    _check_positions(model.config, len(ids), tokens)
     inputs = ids[None].to(model.device)
     options: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
@@ -57,6 +62,16 @@ def generate(
             **options,
         )
     return out[0, len(ids) :].cpu()
+
+
+def _check_positions(config: Any, length: int, tokens: int) -> None:
+    """Rotary positions have no end; a learned table does."""
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is not None and not hasattr(config, "rope_parameters") and length + tokens > limit:
+        raise AttangentError(
+            f"the text has {length} tokens and {tokens} more are to be written, but the model has {limit} "
+            f"positions: write at most {max(0, limit - length)} tokens, or shorten the text"
+        )
 
 
 def plain_ids(tokenizer: Any, text: str) -> Int[Tensor, " length"]:
