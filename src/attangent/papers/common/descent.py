@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.papers.common.trends import at_most
 
 S = TypeVar("S", bound="SplitStep")
 
@@ -87,33 +86,7 @@ def _terms_figure(steps: Sequence[SplitStep]) -> Figure:
     )
 
 
-def gradient_lines(
-    p: Any, part: str, log10_bound: float, log10_constant: float, copies: Sequence[int]
-) -> tuple[Conclusion, ...]:
-    """Check |dL/dw_r| <= c sqrt(nd) |F - Y|_F: the measured c against its bound, and the power of n."""
-    return (
-        Conclusion(
-            f"{part}: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)",
-            "<=",
-            log10_bound,
-            log10_constant,
-            log10=True,
-            part=part,
-        ),
-        Conclusion.of_trend(
-            f"{part}: largest |dL/dw_r| / |F - Y|_F over n, every point repeated n times",
-            "<=",
-            at_most(0.5),
-            copies,
-            [steepest_of_copies(p, n) for n in copies],
-            part=part,
-        ),
-    )
-
-
-def steepest_of_copies(p: Any, copies: int) -> float:
-    """max |dL/dw_r| / |F - Y|_F with every point repeated, the worst case because all pull together."""
-    X = p.X.repeat(copies, 1)
-    Y = p.Y.repeat(copies, 1)
-    gradient = p.network.gradient(X, Y).norm(dim=0).max()
-    return (gradient / (p.network.forward(X) - Y).norm()).item()
+def gradient_line(part: str, log10_bound: float, log10_constant: float) -> Conclusion:
+    """Check |dL/dw_r| <= c sqrt(nd) |F - Y|_F: the measured c against its bound."""
+    name = f"{part}: largest |dL/dw_r| / (sqrt(nd) |F - Y|_F)"
+    return Conclusion(name, "<=", log10_bound, log10_constant, log10=True, part=part)

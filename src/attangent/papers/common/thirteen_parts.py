@@ -9,6 +9,9 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.trends import at_most
 
+AT_THEOREM = "1, at the theorem's m"
+"""The part of the lemma that says part 1 for the number of neurons that the theorem requires."""
+
 
 def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
     """Check the parts of P2 Lemma B.1 (P1 Lemma K.1) for weights W and points X.
@@ -65,6 +68,18 @@ def growth_with_neurons(products: Tensor) -> Conclusion:
     logarithms = [math.log(count) for count in counts]
     name = "largest |<w_r, x_i>| over log m; B has exponent 0"
     return Conclusion.of_trend(name, "<=", at_most(0.0), logarithms, largest, claimed=False)
+
+
+def beyond_bound(B: float, sigma: float, delta: float, log10_m: float) -> Conclusion:
+    """Return the line that fewer than delta of 10^log10_m products, N(0, sigma^2) each, exceed B in the mean.
+
+    Part 1 for all neurons needs that: if m q is the mean number beyond B, it holds with probability (1-q)^m.
+    """
+    from scipy.special import log_ndtr
+
+    tail = (math.log(2) + float(log_ndtr(-B / sigma))) * LOG10_E
+    name = "expected number of |<w_r, x>| above B at the theorem's smallest m, for |x| = 1"
+    return Conclusion(name, "<=", math.log10(delta), log10_m + tail, log10=True, part=AT_THEOREM)
 
 
 def _parts(X: Tensor, W: Tensor, V: Tensor) -> dict[str, float]:

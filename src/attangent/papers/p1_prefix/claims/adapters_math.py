@@ -12,7 +12,15 @@ from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, EQUATION_7, OURS, RECIPE, entrants, gain
+from attangent.papers.p1_prefix.claims.small_tasks import (
+    AUTHORS,
+    EQUATION_7,
+    OURS,
+    RECIPE,
+    decided,
+    entrants,
+    gain,
+)
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import adapt
 from attangent.tuning.prepared import PreparedTask
@@ -136,7 +144,14 @@ def _finding(scores: dict[str, float], tests: int, familiar: float) -> Finding:
             name = f"exact match of {method} less that of {baseline}"
             part = method if claimed else ""
             conclusions.append(
-                Conclusion(f"upper end of the interval: {name}", ">=", 0.0, upper, claimed=claimed, part=part)
+                Conclusion(
+                    f"upper end of the interval: {name}",
+                    ">=",
+                    0.0,
+                    decided(measured, upper),
+                    claimed=claimed,
+                    part=part,
+                )
             )
             conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
     bars = Series.of("exact match", range(len(scores)), list(scores.values()), "bars")

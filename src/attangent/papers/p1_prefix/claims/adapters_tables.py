@@ -17,6 +17,7 @@ from attangent.papers.p1_prefix.claims.small_tasks import (
     SMALL,
     SMALL_LANGUAGE,
     best_runs,
+    decided,
     digits_trial,
     entrants,
     gain,
@@ -44,7 +45,7 @@ def _gains(runs: dict[str, Run], baselines: Sequence[str], tests: int, learned: 
             measured, upper = gain(runs[method], runs[baseline], tests)
             name = f"accuracy of {method} less that of {baseline}"
             part = method if claimed else ""
-            decides = upper if learned else math.nan
+            decides = decided(measured, upper) if learned else math.nan
             interval = f"upper end of the interval: {name}"
             lines.append(Conclusion(interval, ">=", 0.0, decides, claimed=claimed, part=part))
             lines.append(Conclusion(name, ">=", 0.0, measured, claimed=False))

@@ -10,7 +10,11 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import NOISE, at_most
-from attangent.papers.p1_prefix.claims.attention_prefix import growing_map
+from attangent.papers.p1_prefix.claims.attention_prefix import (
+    growing_map,
+    number_of_features,
+    token_trend,
+)
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix
 from attangent.papers.p1_prefix.fast_attention import (
     FastAttention,
@@ -58,6 +62,8 @@ _SIZES = {
     "token_lengths": [256, 512, 1024, 2048],
     "order": None,
 }
+_EXISTS = {"powers": [10, 20, 40, 80], "token_values": [1e4, 1e5, 1e6, 1e7]}
+_HYPER = {"few": 64, "lengths": [2**i for i in range(8, 15, 2)], "short_lengths": [2**i for i in range(6, 13, 2)]}
 _LARGER = {
     "d": 4,
     "L": 512,
@@ -72,8 +78,8 @@ _LARGER = {
     title="NTK-Attention in nearly linear time",
     quote="""then there exists an algorithm that outputs a matrix T within time complexity of O(L^(1+o(1)) d)
         that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
-    rests_on=("P1/lemma-j.7", "P1/equation-7"),
-    quick=_SIZES,
+    rests_on=("P1/theorem-4.1", "P1/lemma-j.7", "P1/equation-7"),
+    quick={**_SIZES, **_EXISTS},
     full=_LARGER,
     seconds=0.6,
 )
@@ -86,21 +92,35 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
     L = settings.L
     errors = [error(PolynomialAttention(even_order(settings, m)), m, L, settings, seed) for m in lengths]
     method = PolynomialAttention(even_order(settings, lengths[-1]))
+    sizes = [number_of_features(settings.d, settings.bound, 2.0**k) for k in settings.powers]
     return Finding(
         hypotheses=_conditions(settings),
         conclusions=(
+            _operations("polynomial method", method, settings, part="cost in L"),
+            Conclusion.of_trend(
+                "features r, and with them the cost at fixed L, over log m",
+                "<=",
+                at_most(0.0),
+                settings.powers,
+                sizes,
+                part="cost in m",
+            ),
+            token_trend(settings, lengths[0], settings.bound, seed),
             Conclusion(
-                "largest error x m, polynomial method for the tokens",
+                "largest error x m if the tokens' values are bounded, too",
                 "<=",
                 1.0,
                 max(e * m for e, m in zip(errors, lengths, strict=True)),
+                claimed=False,
             ),
-            _operations("polynomial method", method, settings),
         ),
-        numbers={f"error, m = {m}": value for m, value in zip(lengths, errors, strict=True)},
+        numbers={
+            **{f"error, m = {m}": value for m, value in zip(lengths, errors, strict=True)},
+            **{f"features, m = 2^{k}": size for k, size in zip(settings.powers, sizes, strict=True)},
+        },
         figures=(_error_figure(lengths, {"polynomial method": errors}),),
-        remark="The proof refers to HyperAttention, which does not achieve this; see P1/corollary-j.3-hyper. "
-        "Here the values of the tokens are bounded like those of the prefix, which the statement omits.",
+        remark="The same two failures as in Theorem 4.1: the number of features grows with m at fixed L, and the "
+        "statement does not bound the tokens' values. With bounded values the error is within 1/m.",
     )
 
 
@@ -112,33 +132,34 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
         HyperAttention, then NTK-Attention can be even more efficient, achieving Eq. (8) within complexity
         O(L^(1+o(1)) d)""",
     rests_on=("P1/theorem-4.1",),
-    quick=_SIZES,
-    full=_LARGER,
+    quick={**_SIZES, **_HYPER},
+    full={**_LARGER, "lengths": [2**i for i in range(8, 17, 2)]},
     seconds=0.6,
 )
 def hyper(settings: Settings, seed: int) -> Finding:
     """With HyperAttention for the tokens, NTK-Attention takes O(L^(1+o(1)) d) time and differs from prefix
     attention by at most 1/poly(m): the error falls like a power of m.
     """
-    # Use L = m tokens: an estimate from a fixed number of samples does not improve with m.
+    # Figure 1: "Note that m >> L". An estimate from a fixed number of samples does not improve with m if L = m.
     lengths = settings.lengths
     method = HyperAttention(block=settings.block, samples=settings.samples, seed=seed)
-    errors = [error(method, m, m, settings, seed) for m in lengths]
-    fixed = [error(method, m, settings.L, settings, seed) for m in lengths]
-    sampled = {f"L = {settings.L}": fixed, "L = m": errors}
+    fixed = [error(method, m, settings.few, settings, seed) for m in lengths]
+    equal = [error(method, m, m, settings, seed) for m in settings.short_lengths]
+    sampled = {f"L = {settings.few}": fixed}
     return Finding(
-        hypotheses=_conditions(settings),
+        hypotheses=(
+            *_conditions(settings),
+            Hypothesis("tokens L / prefix length m, shortest prefix", "<=", 0.25, settings.few / lengths[0]),
+        ),
         conclusions=(
-            Conclusion.of_trend("error over m, L = m", "<=", -NOISE, lengths, errors),
+            Conclusion.of_trend(f"error over m, L = {settings.few}", "<=", -NOISE, lengths, fixed),
             _operations("HyperAttention", method, settings),
-            Conclusion.of_trend(
-                f"error over m, L = {settings.L}", "<=", -NOISE, lengths, fixed, claimed=False
-            ),
+            Conclusion.of_trend("error over m, L = m", "<=", -NOISE, settings.short_lengths, equal, claimed=False),
         ),
         numbers={f"error, m = {lengths[-1]}, {name}": values[-1] for name, values in sampled.items()},
         figures=(_error_figure(lengths, sampled),),
-        remark="We read 1/poly(m) as weakly as possible: any power of m that a trend can detect. If the "
-        "number of tokens is fixed, the error falls only because the prefix outweighs them.",
+        remark="We read 1/poly(m) as weakly as possible: any power of m that a trend can detect. With m much larger "
+        "than L the error falls, because the prefix outweighs the tokens. With L = m it does not fall.",
     )
 
 
@@ -150,11 +171,11 @@ def _conditions(settings: Settings) -> tuple[Hypothesis, ...]:
     )
 
 
-def _operations(name: str, method: FastAttention, settings: Settings) -> Conclusion:
+def _operations(name: str, method: FastAttention, settings: Settings, part: str = "") -> Conclusion:
     """Return the trend of the number of multiplications over the number of tokens."""
     counts = [multiplications(method, n, settings.d) for n in settings.token_lengths]
     return Conclusion.of_trend(
-        f"multiplications over L, {name}", "<=", at_most(1.0), settings.token_lengths, counts
+        f"multiplications over L, {name}", "<=", at_most(1.0), settings.token_lengths, counts, part=part
     )
 
 

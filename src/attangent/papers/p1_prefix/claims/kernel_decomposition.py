@@ -31,6 +31,7 @@ _SIZES = {
     "delta": 0.05,
     "steps": 100,
     "smallest": 1e-6,
+    "init": "independent",
 }
 _LARGER = {"n": 12, "d": 8, "m": 8192, "steps": 600}
 
@@ -96,8 +97,8 @@ def _column(steps: list[PrefixStep], term: str) -> Tensor:
     title="Decomposition of the loss into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P1/claim-f.12",),
-    quick=_SIZES,
-    full=_LARGER,
+    quick={**_SIZES, "rate": 0.01, "steps": 40},
+    full={**_LARGER, "steps": 200},
     seconds=0.4,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
@@ -114,8 +115,8 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     title="The progress term C1,1",
     quote="C1,1 <= -1.6 m eta vec(F(tau) - Y)' H(tau) vec(F(tau) - Y)",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    quick=_SIZES,
-    full=_LARGER,
+    quick={**_SIZES, "rate": 0.01, "steps": 40},
+    full={**_LARGER, "steps": 200},
     seconds=0.4,
 )
 def progress(settings: Settings, seed: int) -> Finding:
@@ -158,7 +159,7 @@ def progress(settings: Settings, seed: int) -> Finding:
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C2| <=
         eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
     rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
-    quick={**_SIZES, "init": "independent", "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
+    quick={**_SIZES, "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
     full={**_LARGER, "lengths": [256, 1024, 4096, 16384, 65536]},
     seconds=0.4,
 )

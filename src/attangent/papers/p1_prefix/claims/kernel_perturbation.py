@@ -9,11 +9,10 @@ from torch import Tensor
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.kernels import SoftmaxNetwork, unit_data
 from attangent.kernels.network import Kind
 from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E
-from attangent.papers.common.thirteen_parts import growth_with_neurons, thirteen_parts
+from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
 from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
@@ -22,7 +21,6 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     ordinary_regression,
     properties,
 )
-from attangent.papers.p1_prefix.guarantee import concentration_bound
 
 _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 
@@ -53,7 +51,7 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            *kernel_change.entry_lines(changes, bound),
+            kernel_change.entry_line(changes, bound),
             kernel_change.norm_line(changes, bound + math.log10(math.sqrt(p.size))),
             _copies_trend(settings, seed),
         ),
@@ -122,7 +120,7 @@ def _training_move(p: PrefixRegression) -> Tensor:
     title="The kernel stays positive definite during training",
     quote="Then, with a probability at least 1 - delta, we have lambda_min(H(tau)) >= lambda/2.",
     rests_on=("P1/lemma-3.1",),
-    quick={**_SIZES, "rate": 0.5, "steps": 200, "looks": 10},
+    quick={**_SIZES, "init": "independent", "rate": 0.5, "steps": 200, "looks": 10},
     full={"n": 12, "d": 8, "m": 4096, "steps": 3000},
     seconds=0.5,
 )
@@ -198,17 +196,17 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     hold with high probability. They bound <w, x>, exp<w, x>, the normaliser alpha and the softmax S by powers
     of e^B and R.
     """
-    X, _ = unit_data(settings.n, settings.d, settings.d, seed)
-    network = SoftmaxNetwork(settings.d, settings.d, settings.m, settings.sigma, settings.init, seed)
-    B = concentration_bound(X.numel(), settings.sigma, settings.delta, settings.get("C", 10.0))
-    finding = thirteen_parts(X, network.W, B, settings.R)
-    growth = growth_with_neurons(X @ network.W)
+    p = ordinary_regression(settings, seed)
+    needed = p.guarantee(settings)
+    finding = thirteen_parts(p.X, p.network.W, needed.B, settings.R)
+    beyond = beyond_bound(needed.B, settings.sigma, settings.delta, needed.log10_width)
     return replace(
         finding,
-        conclusions=(*finding.conclusions, growth),
+        conclusions=(*finding.conclusions, beyond, growth_with_neurons(p.X @ p.network.W)),
         remark="The paper takes this from Lemma B.1 of P2. B does not depend on m, but the largest of m "
         "products grows like sqrt(log m). So part 1 holds for all r only if m is below about "
-        "(nd/delta)^(C^2/2), far beyond what can be run.",
+        "(nd/delta)^(C^2/2). Theorem 3.2 requires more: m >= lambda^-2 (nd)^2 e^(30B). A constant C of 30 or "
+        "more saves it unless lambda is tiny; no C does as lambda goes to 0.",
     )
 
 
@@ -240,7 +238,7 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
             Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True, part=f"{i}")
             for i, ((name, value), bound) in enumerate(zip(measured.items(), bounds, strict=True), 1)
         ),
-        numbers={"B": B, "largest |w_r|": longest},
+        numbers={"B": B, "largest |w_r|": longest, "sqrt(d) / B at n = 100, d = 4096": _premise_at(4096)},
         figures=(
             Figure(
                 "Six parts: bound and measured value",
@@ -252,7 +250,14 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
                 ),
             ),
         ),
+        remark="The premise |w_r| <= B is not in Lemma K.1, to which the paper refers. |w_r| is about sigma "
+        "sqrt(d), so it fails for d > 100 log(nd/delta): for n = 100, d = 4096 a typical |w_r| is 64, B 40.",
     )
+
+
+def _premise_at(d: int) -> float:
+    """sqrt(d) sigma / B for n = 100, sigma = 1: above 1 the premise |w_r| <= B fails for typical w_r."""
+    return math.sqrt(d) / (10.0 * math.sqrt(math.log(100 * d / 0.05)))
 
 
 def _values(p: PrefixRegression) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Small pretrained models and tasks to compare the tuning methods of Section 5 on."""
 
 import copy
+import math
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -78,6 +79,11 @@ def gain(better: Run, other: Run, tests: int) -> tuple[float, float]:
     b = other["test"]["accuracy"]
     spread = ((a * (1 - a) + b * (1 - b)) / tests) ** 0.5
     return a - b, a - b + 1.96 * spread
+
+
+def decided(measured: float, upper: float) -> float:
+    """Return the upper end of the interval, or nan if the interval covers 0 and so decides nothing."""
+    return math.nan if abs(measured) <= upper - measured else upper
 
 
 def _split(rows: list[dict[str, Any]], train: int, validation: int) -> tuple[Any, Any, Any]:

@@ -76,21 +76,13 @@ def _kept(name: str, measured: float, part: str = "") -> Conclusion:
     return Conclusion(f"{name}: largest probability / bound", "<=", 1e-12, measured, log10=True, part=part)
 
 
-_CHERNOFF = {
-    "n": 100_000,
-    "means": [1.0, 25.0, 100.0, 400.0],
-    "lower": [0.1, 0.2, 0.4, 0.6],
-    "upper": [0.1, 0.5, 1.0, 3.0, 9.0],
-}
-
-
 @claim(
     "P1/lemma-d.3",
     place="Appendix D.2, Lemma D.3",
     title="Chernoff bound",
     quote="""Pr[X >= (1 + delta)mu] <= exp(-delta^2 mu/3), for all delta > 0; Pr[X <= (1 - delta)mu] <=
         exp(-delta^2 mu/1), for all 0 < delta < 1.""",
-    quick=_CHERNOFF,
+    quick={"coin": 0.1, "n": 400, "mu": 20.0, "upper": [0.1, 0.5, 1.0], "half": 1.0, "third": 3.0},
     seeds=1,
     seconds=0.1,
 )
@@ -98,28 +90,29 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     """For a sum X of independent 0-1 variables with mean mu, Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/3)
     for all delta > 0, and Pr[X <= (1 - delta) mu] <= exp(-delta^2 mu) for 0 < delta < 1.
     """
-    # For Binomial(10^5, .001) and delta = .2 the lower tail is .0226, its bound .0183.
-    upper, lower = (
-        {mu: binomial_tail(settings.n, mu, side, rate) for mu in settings.means}
-        for side, rate in ((True, lambda delta: delta**2 / 3), (False, lambda delta: delta**2))
-    )
-    exact, bound = lower[100.0](0.2)
-    small = [delta for delta in settings.upper if delta <= 1]
+    one = binomial_tail(1, settings.coin, True, lambda delta: delta**2 / settings.third)
+    upper = binomial_tail(settings.n, settings.mu, True, lambda delta: delta**2 / settings.third)
+    lower = binomial_tail(settings.n, settings.mu, False, lambda delta: delta**2 / settings.half)
+    exact, bound = lower(0.5)
+    delta = 1 / settings.coin - 1
     return Finding(
         conclusions=(
-            _kept("upper tail", max(worst(tail, settings.upper) for tail in upper.values()), "upper tail"),
-            _kept("lower tail", max(worst(tail, settings.lower) for tail in lower.values()), "lower tail"),
+            _kept(f"one coin, p = {settings.coin:g}, delta = {delta:g}", worst(one, [delta]), "upper tail"),
+            _kept(
+                f"{settings.n} coins, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"
+            ),
             Conclusion(
                 "upper tail, delta <= 1: largest probability / bound",
                 "<=",
                 0.0,
-                max(worst(tail, small) for tail in upper.values()),
+                worst(upper, settings.upper),
                 log10=True,
                 claimed=False,
             ),
         ),
-        numbers={"lower tail, mu = 100, delta = 0.2": exact, "its bound": bound},
-        remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2).",
+        numbers={"lower tail, mu = 20, delta = 0.5": exact, "its bound": bound},
+        remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2). The paper uses "
+        "neither.",
     )
 
 
@@ -206,7 +199,7 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     title="Matrix Chernoff bound",
     quote="""Pr[lambda_min(sum X_i) <= (1 - delta)mu_min] <= d exp(-delta^2 mu_min/B) for delta in (0, 1],
         Pr[lambda_max(sum X_i) >= (1 + delta)mu_max] <= d exp(-delta^2 mu_max/(4B)) for delta >= 0.""",
-    quick={**_CHERNOFF, "n": 10_000, "urn": 1_000_000},
+    quick={"urn": 100_000, "n": 400, "mu": 20.0, "small": 20, "half": 1.0, "quarter": 4.0},
     seeds=1,
     seconds=0.1,
 )
@@ -216,23 +209,21 @@ def matrix_chernoff(settings: Settings, seed: int) -> Finding:
     + delta) mu_max] <= d exp(-delta^2 mu_max/(4B)).
     """
     # Take d = 1 and B = 1: zeros and ones drawn from an urn, with nearly the tails of Lemma D.3.
-    upper, lower = (
-        {mu: urn_tail(settings.urn, settings.n, mu, side, rate) for mu in settings.means}
-        for side, rate in ((True, lambda delta: delta**2 / 4), (False, lambda delta: delta**2))
-    )
-    exact, bound = lower[100.0](0.2)
-    far, far_bound = upper[1.0](9.0)
+    one = urn_tail(settings.small, 1, 1 / settings.small, True, lambda delta: delta**2 / settings.quarter)
+    lower = urn_tail(settings.urn, settings.n, settings.mu, False, lambda delta: delta**2 / settings.half)
+    exact, bound = lower(0.5)
+    far, far_bound = one(settings.small - 1.0)
     return Finding(
         conclusions=(
-            _kept("lower tail", max(worst(tail, settings.lower) for tail in lower.values()), "lower tail"),
-            _kept("upper tail", max(worst(tail, settings.upper) for tail in upper.values()), "upper tail"),
+            _kept(f"{settings.n} draws, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"),
+            _kept(
+                f"one draw of {settings.small}, delta = {settings.small - 1}",
+                worst(one, [settings.small - 1.0]),
+                "upper tail",
+            ),
         ),
-        numbers={
-            "lower tail, mu = 100, delta = 0.2": exact,
-            "its bound": bound,
-            "upper tail, mu = 1, delta = 9": far,
-            "its bound, delta = 9": far_bound,
-        },
+        numbers={"lower tail": exact, "its bound": bound, "upper tail": far, "its bound, upper": far_bound},
         remark="The counter-examples are 1 x 1 matrices. The exponent of the lower tail lacks a factor 1/2. "
-        "For large delta the exponent of the upper tail is of order delta log delta, not delta^2.",
+        "For large delta the exponent of the upper tail is of order delta log delta, not delta^2. The paper does "
+        "not use the lemma.",
     )

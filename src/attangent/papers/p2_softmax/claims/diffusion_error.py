@@ -39,9 +39,11 @@ LABELS = {
     place="Appendix G, Claim G.1",
     title="The error is at most the sum of four terms",
     quote="1/T int_0^T E|F_nn(W(tau), (t, x(t))) - F_*(t, x(t))|_2^2 dt <= Z_1 + Z_2 + Z_3 + Z_4",
-    quick={**MIXTURE, **NETWORK, "n": 256, "m": 128, "steps": 300, "reference": 256, "reference_steps": 60},
+    quick={
+        **MIXTURE, **NETWORK, "n": 128, "m": 64, "steps": 100, "reference": 128, "reference_steps": 60, "test": 2000,
+    },
     full={"n": 512, "m": 128, "steps": 600, "reference": 512, "test": 8000},
-    seconds=2.0,
+    seconds=0.6,
 )
 def loss_decomposition(settings: Settings, seed: int) -> Finding:
     """E|F_nn - F*|^2 is at most the sum of four terms at every step: coupling |F_nn - F_ntk|^2, label

@@ -12,10 +12,9 @@ from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, vectorise
 from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E, bound_figure, never_above
-from attangent.papers.common.descent import SplitStep, gradient_lines, second_order_factor, terms_add_up, walk
+from attangent.papers.common.descent import SplitStep, gradient_line, second_order_factor, terms_add_up, walk
 from attangent.papers.common.figures import plot
-from attangent.papers.common.thirteen_parts import growth_with_neurons, thirteen_parts
-from attangent.papers.common.trends import at_most
+from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
     constants,
@@ -33,7 +32,7 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     title="A small move of the weights changes the kernel little",
     quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
     rests_on=("P2/lemma-b.1",),
-    quick={**_MOVED, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16]},
+    quick={**_MOVED, "sigma": 0.04, "radii": [0.00001, 0.0001, 0.001, 0.0099]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
     seconds=0.5,
 )
@@ -52,16 +51,8 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(data_in_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            *kernel_change.entry_lines(changes, bound),
+            kernel_change.entry_line(changes, bound),
             kernel_change.norm_line(changes, math.log10(p.size) + bound),
-            Conclusion.of_trend(
-                "|H(W) - H(W~)|_F over n, all points equal",
-                "<=",
-                at_most(1.0),
-                settings.copies,
-                [_change_of_copies(p, directions["random"], settings.radii[-1], n) for n in settings.copies],
-                part="2",
-            ),
         ),
         numbers={
             **{f"|H(W) - H(W~)|_F / R, {name}": value for name, value in over_radius.items()},
@@ -69,17 +60,13 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             "log10 of the slack": math.log10(p.size) + bound - math.log10(max(over_radius.values())),
         },
         figures=(kernel_change.change_figure(changes, "neuron"),),
+        remark="sigma is such that B = 1, the smallest value; there the bound has about four decades of slack. "
+        "At sigma = 1 it has over a hundred and cannot fail.",
     )
 
 
 def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> kernel_change.Changes:
     return {R: _printed_kernel(p, p.network.W + R * U) - p.kernel for R in radii}
-
-
-def _change_of_copies(p: SoftmaxRegression, U: Tensor, R: float, n: int) -> float:
-    """Return |H(W) - H(W~)|_F for the first point repeated n times."""
-    X = p.X[:1].repeat(n, 1)
-    return (p.network.with_weights(p.network.W + R * U).kernel(X) - p.network.kernel(X)).norm().item()
 
 
 def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
@@ -116,13 +103,15 @@ def concentration(settings: Settings, seed: int) -> Finding:
     and points in the unit ball.
     """
     p = softmax_regression(settings, seed)
-    finding = thirteen_parts(p.X, p.network.W, constants(p, settings).B, settings.R)
+    needed = constants(p, settings)
+    finding = thirteen_parts(p.X, p.network.W, needed.B, settings.R)
+    beyond = beyond_bound(needed.B, settings.sigma, settings.delta, needed.log10_width)
     return replace(
         finding,
-        conclusions=(*finding.conclusions, growth_with_neurons(p.X @ p.network.W)),
+        conclusions=(*finding.conclusions, beyond, growth_with_neurons(p.X @ p.network.W)),
         remark="B does not depend on m, while the largest of m products grows like sqrt(log m). The bound "
-        "holds for all r only if m is below about (nd/delta)^(C^2/2), which the proof takes for granted "
-        "(m = poly(nd)).",
+        "holds for all r only if m is below about (nd/delta)^(C^2/2). The proof says that m is poly(nd), but "
+        "Theorem 4.2 requires m >= lambda^-2 (nd)^2 e^(18B), which is more for moderate nd and C = 10.",
     )
 
 
@@ -139,9 +128,9 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     "P2/lemma-d.1",
     place="Appendix D, Lemmas D.1, D.2 and D.3",
     title="Bounds on the gradient and on the first loss",
-    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= sqrt(nd) (D.3)""",
+    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= O(sqrt(nd)) (D.3)""",
     rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
-    quick={**_SIZES, "copies": [1, 2, 4, 8]},
+    quick={**_SIZES, "sigma": 0.04, "m": 1024, "steps": 50},
     full=_LARGER,
     seconds=0.4,
 )
@@ -161,7 +150,7 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=data_in_ball(p),
         conclusions=(
-            *gradient_lines(p, "D.1", 3 * needed.B * LOG10_E, math.log10(constant), settings.copies),
+            gradient_line("D.1", 3 * needed.B * LOG10_E, math.log10(constant)),
             Conclusion(
                 "D.2: eta |dL/dw_r| at the theorem's rate",
                 "<=",

@@ -1,0 +1,239 @@
+"""The kernel of Definition G.1 against J J'/m, and the statements that inherit the difference."""
+
+from fractions import Fraction
+from typing import Any
+
+from attangent.audit.proofs import Proof, Step
+from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero
+
+
+def _mean(polynomial: Any, w: Any) -> Any:
+    """E[e^(2w) p(w)] / E[e^w]^2, the limit of m sum_r S_r^2 p(w_r) for n = d = x = sigma = 1."""
+    import sympy
+
+    return sympy.simplify(gaussian_mean(polynomial, w, 2) / gaussian_mean(w**0, w, 1) ** 2)
+
+
+def printed_kernel() -> Proof:
+    """Definition G.1 is not the Gram matrix of the gradients."""
+    import sympy
+
+    w = sympy.Symbol("w", real=True)
+    x, a = sympy.symbols("x a", real=True)
+    output = a * w  # one prefix vector: softmax is 1, so F(x) = a w
+    jacobian = sympy.diff(output, w)
+    centred = a * w - a * w  # <v_r, S> = beta_r - <beta, S> with S = 1
+    printed, exact = _mean(w**2, w), _mean((w + 1) ** 2, w)
+    return Proof(
+        (
+            Step(
+                "One prefix vector (n = d = m = 1): the softmax is 1 and F(x) = a w, so the printed kernel is 0 "
+                "for every x, but the derivative of F is a = 1 or -1.",
+                r"H = x^2 (\beta - \langle\beta, S\rangle)^2 = 0, \qquad J J^\top / m = a^2 = 1",
+                is_zero((x * centred) ** 2) and jacobian == a,
+            ),
+            Step(
+                "Many prefix vectors (n = d = 1, x = sigma = 1, m to infinity): the printed kernel is the mean "
+                "over w ~ N(0, 1) of the part through the softmax alone.",
+                r"H \to \frac{E[e^{2w} w^2]}{E[e^{w}]^2} = 5e",
+                is_zero(printed - 5 * sympy.E),
+            ),
+            Step(
+                "The gradient of Claim F.12 has the part of the prefix as value, too. It doubles the kernel.",
+                r"\frac{J J^\top}{m} \to \frac{E[e^{2w} (w + 1)^2]}{E[e^{w}]^2} = 10e \ne 5e",
+                is_zero(exact - 10 * sympy.E),
+            ),
+        ),
+        part="Gram matrix of the gradients",
+    )
+
+
+def minor_terms() -> Proof:
+    """C0 and C12 of Lemma H.3 are as large as the progress."""
+    import sympy
+
+    w = sympy.Symbol("w", real=True)
+    lam = _mean(w**2, w)
+    C12 = 2 * _mean(w, w) / lam
+    C0 = 2 * _mean(w + 1, w) / lam
+    C3 = _mean((w + 1) ** 2, w) ** 2
+    return Proof(
+        (
+            Step(
+                "Let n = d = 1, x = sigma = 1 and m go to infinity. Then lambda is the printed kernel itself.",
+                r"\lambda = \frac{E[e^{2w} w^2]}{E[e^{w}]^2} = 5e",
+                is_zero(lam - 5 * sympy.E),
+            ),
+            Step(
+                "C12 is the change of the exponents by the part of the gradient that treats w as a value.",
+                r"\frac{|C_{1,2}|}{m\eta\lambda r^2} = \frac{2 E[e^{2w} w]}{\lambda E[e^w]^2} = \frac45 > 0.1",
+                is_zero(C12 - sympy.Rational(4, 5)),
+            ),
+            Step(
+                "C0 contains the change of the values themselves.",
+                r"\frac{|C_0|}{m\eta\lambda r^2} = \frac{2 E[e^{2w} (w + 1)]}{\lambda E[e^w]^2} = \frac65 > 0.1",
+                is_zero(C0 - sympy.Rational(6, 5)),
+            ),
+            Step(
+                "C3 is the squared move of the output.",
+                r"\frac{C_3}{(\eta m)^2 r^2} = (10e)^2 > 1",
+                is_zero(C3 - (10 * sympy.E) ** 2),
+            ),
+        ),
+        part="C0",
+    )
+
+
+def _limit(exact: bool, rho: Any) -> Any:
+    """The limit kernel of three points rho e_i at sigma = 1, from Gaussian moments, with index k 3 + i."""
+    import sympy
+
+    X = rho * sympy.eye(3)
+
+    def entry(row: int, column: int) -> Any:
+        k, i = divmod(row, 3)
+        l, j = divmod(column, 3)
+        p = X[i, :] + X[j, :]
+        g = (X[i, :] * X[j, :].T)[0]
+        same = sympy.Integer(k == l)
+        # E[w_k w_l], E[w_k] and E[w_l] after the shift of w by p = x_i + x_j
+        mean = g * (same + p[k] * p[l])
+        if exact:
+            mean += p[k] * X[i, l] + p[l] * X[j, k] + same
+        return sympy.exp(g) * mean
+
+    return sympy.Matrix(9, 9, entry)
+
+
+def _slow_eigenvalues() -> tuple[Any, Any, Any, bool]:
+    """Return rho, lambda_H, the eigenvalue of K along the slow targets, and whether both are what we say."""
+    import sympy
+
+    rho = sympy.Symbol("rho", positive=True)
+    E = sympy.Matrix([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
+    slow = sympy.Matrix([E[i, k] for k in range(3) for i in range(3)])
+    H = _limit(False, rho)
+    K = _limit(True, rho)
+    least = rho**2 * sympy.exp(rho**2)
+    slower = sympy.exp(rho**2) * (1 + rho**2) - 1 - 2 * rho**2
+    diagonal = H.is_diagonal() and {sympy.simplify(H[i, i] / least) for i in range(9)} == {1, 1 + 4 * rho**2}
+    along = all(is_zero(entry) for entry in K * slow - slower * slow)
+    return rho, least, slower, bool(diagonal and along)
+
+
+def _family_steps(rho: Any, least: Any, slower: Any, correct: bool) -> tuple[Step, ...]:
+    import sympy
+
+    series = sympy.series(slower, rho, 0, 6).removeO()
+    return (
+        Step(
+            "Take n = d = 3, the points x_i = rho e_i, sigma = 1, m to infinity. The printed kernel is diagonal "
+            "with smallest eigenvalue lambda_H; the exact kernel K has the eigenvalue lambda_K along the "
+            "antisymmetric targets E with zero row sums.",
+            r"\lambda_H = \rho^2 e^{\rho^2}, \qquad K E = \lambda_K E, \quad "
+            r"\lambda_K = e^{\rho^2} (1 + \rho^2) - 1 - 2\rho^2",
+            correct,
+        ),
+        Step(
+            "For short points lambda_K is smaller by a factor of order rho^2, so no constant relates the two.",
+            r"\lambda_K = \tfrac32 \rho^4 + O(\rho^6), \qquad "
+            r"\lim_{\rho \to 0} \frac{\lambda_K}{\lambda_H} = 0",
+            is_zero(series - sympy.Rational(3, 2) * rho**4) and sympy.limit(slower / least, rho, 0) == 0,
+        ),
+    )
+
+
+def too_few_steps() -> Proof:
+    """No constant in front of the printed T is enough for Theorem 3.2."""
+    import sympy
+
+    rho, least, slower, correct = _slow_eigenvalues()
+    c, u, epsilon = sympy.symbols("c u epsilon", positive=True)
+    # gradient flow is the best case: T = c log(9/eps) / (u lambda_H) with u = m eta
+    left = sympy.exp(-2 * u * slower * c * sympy.log(9 / epsilon) / (u * least))
+    return Proof(
+        (
+            *_family_steps(rho, least, slower, correct),
+            Step(
+                "After T = c log(nd/eps)/(m eta lambda_H) steps at a small rate the part along E has the factor "
+                "below, which tends to 1 for every constant c: the loss does not become small.",
+                r"(1 - m\eta\lambda_K)^{2T} \to e^{-2c \log(nd/\epsilon) \lambda_K/\lambda_H} "
+                r"\xrightarrow{\rho \to 0} 1",
+                sympy.limit(left, rho, 0) == 1,
+            ),
+        )
+    )
+
+
+def slow_step() -> Proof:
+    """A step along E makes less progress than Lemma I.4 promises."""
+    rho, least, slower, correct = _slow_eigenvalues()
+    low, high = exp_bounds(Fraction(4, 25))
+    ratio = (high * (1 + Fraction(4, 25)) - 1 - Fraction(8, 25)) / (Fraction(4, 25) * low)
+    return Proof(
+        (
+            *_family_steps(rho, least, slower, correct),
+            Step(
+                "A step along E leaves the factor (1 - m eta lambda_K)^2, at least 1 - 2 m eta lambda_K. The lemma "
+                "allows 1 - m eta lambda_H/2, so it fails if 4 lambda_K < lambda_H; rho = 2/5 is enough.",
+                r"4 \lambda_K < \lambda_H \quad\text{at } \rho = \tfrac25",
+                4 * ratio < 1,
+            ),
+        )
+    )
+
+
+def slope() -> Proof:
+    """The slope of log loss over compute is not -eta lambda_H/(nd) up to a constant."""
+    import sympy
+
+    rho, least, slower, correct = _slow_eigenvalues()
+    rate = sympy.Symbol("eta", positive=True)
+    return Proof(
+        (
+            *_family_steps(rho, least, slower, correct),
+            Step(
+                "Per unit of compute m d n the logarithm of the loss along E falls by 2 eta lambda_K/(nd). In units "
+                "of the printed slope this tends to 0.",
+                r"\frac{2\eta\lambda_K/(nd)}{\eta\lambda_H/(nd)} \to 0",
+                sympy.limit(2 * rate * slower / (rate * least), rho, 0) == 0,
+            ),
+        )
+    )
+
+
+def equal_points() -> Proof:
+    """n equal points attain nd times the bound on an entry, so sqrt(nd) fails for large n."""
+    import sympy
+
+    w, R, n = sympy.Symbol("w", real=True), sympy.Symbol("R", positive=True), sympy.Symbol("n", positive=True)
+    s, c = sympy.symbols("s c", positive=True)
+    before = gaussian_mean(w**2, w, 2, s) / gaussian_mean(w**0, w, 1, s) ** 2
+    after = gaussian_mean((w + R) ** 2, w, 2, s) / gaussian_mean(w**0, w, 1, s) ** 2
+    change = sympy.exp(s**2) * (R**2 + 4 * s**2 * R)
+    largest = Fraction(99, 10_000)
+    needed = (8 * exp_bounds(22)[1] / largest) ** 2
+    return Proof(
+        (
+            Step(
+                "Let d = 1 and all n points be 1. All n^2 entries of H(W) - H(W~) are equal, so its Frobenius norm "
+                "is n times an entry.",
+                r"\|H(W) - H(\tilde W)\|_F = \sqrt{n^2 c^2} = n |c|",
+                is_zero(sympy.sqrt(n**2 * c**2) - n * c),
+            ),
+            Step(
+                "Move every prefix vector by R. The softmax does not change; for m to infinity each entry grows by "
+                "at least R^2, for every sigma.",
+                r"c = e^{\sigma^2} (R^2 + 4 \sigma^2 R) \ge R^2",
+                is_zero(after - before - change)
+                and sympy.expand((R**2 + 4 * s**2 * R) - R**2).is_positive is True,
+            ),
+            Step(
+                "With sigma = 1/(C sqrt(log(nd/delta))), B = 1 for every n. The printed bound is 8 R sqrt(n) e^22, "
+                "and n R^2 exceeds it from n = 10^25 on, at R = 0.0099.",
+                r"n R^2 > 8 R \sqrt{n}\, e^{22} \iff n > (8 e^{22}/R)^2, \qquad 10^{25} > (8 e^{22}/0.0099)^2",
+                10**25 > needed,
+            ),
+        ),
+        part="2",
+    )

@@ -1,0 +1,216 @@
+"""Sums over the prefix with independent signs: Lemmas I.6, H.9, H.10, and what they do to Appendix H."""
+
+from typing import Any
+
+from attangent.audit.proofs import Proof, Step
+from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero
+
+
+def _symbols() -> tuple[Any, Any]:
+    import sympy
+
+    return sympy.Symbol("w", real=True), sympy.Symbol("s", positive=True)
+
+
+def first_loss() -> Proof:
+    """|F(0)| grows like sqrt(m)."""
+    import sympy
+
+    w, s = _symbols()
+    m = sympy.Symbol("m", positive=True)
+    a, b, u, v = sympy.symbols("a b u v", real=True)
+    square = sympy.expand((a * u + b * v) ** 2)
+    mean = sum(square.subs({a: p, b: q}) for p in (-1, 1) for q in (-1, 1)) / 4
+    limit = gaussian_mean(w**2, w, 2, s) / gaussian_mean(w**0, w, 1, s) ** 2
+    return Proof(
+        (
+            Step(
+                "Given W the signs are independent with mean 0, so mixed terms vanish: the mean of the square of a "
+                "signed sum is the sum of the squares (shown for two terms).",
+                r"E_a\Big(\sum_r a_r S_r w_r\Big)^2 = \sum_r S_r^2 w_r^2",
+                is_zero(mean - u**2 - v**2),
+            ),
+            Step(
+                "For n = d = 1 and x = 1 the law of large numbers gives the mean of |F(0)|^2 = (m sum_r a_r w_r "
+                "S_r)^2 for large m.",
+                r"\frac{E|F(0)|^2}{m} \to \frac{E[e^{2w} w^2]}{E[e^w]^2} = e^{\sigma^2} \sigma^2 (1 + 4\sigma^2) > 0",
+                is_zero(limit - sympy.exp(s**2) * s**2 * (1 + 4 * s**2)),
+            ),
+            Step(
+                "So |F(0)|_F is of order sqrt(m), and no multiple of sqrt(nd) bounds it.",
+                r"\lim_{m \to \infty} \sqrt{m\, e^{\sigma^2} \sigma^2 (1 + 4\sigma^2)} = \infty",
+                sympy.limit(sympy.sqrt(m * limit), m, sympy.oo) == sympy.oo,
+            ),
+        )
+    )
+
+
+def step_sum() -> Proof:
+    """The sum of a step over the prefix is m <a, S> <R, x>, of order sqrt(m)."""
+    import sympy
+
+    w, s = _symbols()
+    x, R = sympy.symbols("x R", real=True)
+    m = 2
+    W = sympy.symbols(f"w1:{m + 1}", real=True)
+    A = sympy.symbols(f"a1:{m + 1}", real=True)
+    masses = [sympy.exp(weight * x) for weight in W]
+    S = [mass / sum(masses) for mass in masses]
+    output = m * sum(sign * weight * share for sign, weight, share in zip(A, W, S, strict=True))
+    total = sum(R * sympy.diff(output, weight) * x for weight in W)
+    stated = m * sum(sign * share for sign, share in zip(A, S, strict=True)) * R * x
+    spread = gaussian_mean(w**0, w, 2, s) / gaussian_mean(w**0, w, 1, s) ** 2
+    return Proof(
+        (
+            Step(
+                "For one point (n = d = 1) the part of the gradient through the softmax sums to zero over the "
+                "prefix; only the part of the values is left (shown for m = 2, with symbols).",
+                r"\sum_r \langle \Delta w_r, x\rangle = m \langle a, S\rangle R x",
+                is_zero(total - stated),
+            ),
+            Step(
+                "The signs are independent, so <a, S> has the mean square sum_r S_r^2.",
+                r"m\, E\langle a, S\rangle^2 \to \frac{E[e^{2w}]}{E[e^w]^2} = e^{\sigma^2}",
+                is_zero(spread - sympy.exp(s**2)),
+            ),
+            Step(
+                "The sum is therefore sqrt(m) e^(sigma^2/2) |R| in the root mean square; the print has e^(8B) |R|/m. "
+                "With B = 1 it is exceeded from m = e^(16/3), m = 208, on.",
+                r"\sqrt{m} > \frac{e^{8}}{m} \iff m^3 > e^{16}; \qquad 208^3 > e^{16}",
+                208**3 > exp_bounds(16)[1],
+            ),
+        ),
+        part="1",
+    )
+
+
+def normaliser() -> Proof:
+    """A step changes alpha by order sqrt(m), not 1/m, to first order in eta."""
+    import sympy
+
+    w, s = _symbols()
+    m, eta = sympy.symbols("m eta", positive=True)
+    mean = gaussian_mean((w + 1) ** 2, w, 4, s) / gaussian_mean(w**0, w, 1, s) ** 2
+    stated = sympy.exp(7 * s**2) * (s**2 + (4 * s**2 + 1) ** 2)
+    printed = 1 / m + eta * m ** sympy.Rational(3, 2)  # up to factors that do not depend on m and eta
+    return Proof(
+        (
+            Step(
+                "For n = d = 1 and x = 1, to first order in eta alpha changes by -eta m R sum_r e^(w_r) S_r a_r "
+                "(w_r + 1), a sum of m terms with independent signs.",
+                r"\frac{E(\alpha(1) - \alpha(0))^2}{\eta^2 R^2 m} \to \frac{E[e^{4w} (w + 1)^2]}{E[e^w]^2} = "
+                r"e^{7\sigma^2} \big(\sigma^2 + (4\sigma^2 + 1)^2\big)",
+                is_zero(mean - stated),
+            ),
+            Step(
+                "The change is eta sqrt(m) |R| times a positive number. The lemma has no condition on eta; as eta "
+                "goes to 0 its second term, of order eta^2, vanishes beside the first, which falls like 1/m.",
+                r"\lim_{m \to \infty} \lim_{\eta \to 0} "
+                r"\frac{m^{-1} e^{9B} + \eta\, m^{1.5} e^{21B}}{\sqrt m} = 0",
+                sympy.limit(sympy.limit(printed, eta, 0) / sympy.sqrt(m), m, sympy.oo) == 0,
+            ),
+        )
+    )
+
+
+def lost_sign() -> Proof:
+    """1/b - 1/a has the opposite sign of b - a."""
+    import sympy
+
+    a, b = sympy.symbols("a b", positive=True)
+    return Proof(
+        (
+            Step(
+                "The difference of the inverses is minus the printed product.",
+                r"\frac1b - \frac1a = -\frac{b - a}{ab}",
+                is_zero(1 / b - 1 / a + (b - a) / (a * b)),
+            ),
+            Step(
+                "With alpha = 2 before and 1 after the step the left side is 1/2, the printed right side -1/2. An "
+                "upper bound on alpha(t+1) - alpha(t) bounds the left side from below only.",
+                r"\frac11 - \frac12 = \frac12 \ne -\frac12 = \frac{1 - 2}{1 \cdot 2}",
+                sympy.Rational(1, 1) - sympy.Rational(1, 2) != sympy.Rational(1 - 2, 2),
+            ),
+        )
+    )
+
+
+def dependent_signs() -> Proof:
+    """After one step the weights depend on the signs."""
+    import sympy
+
+    w, s = _symbols()
+    mean = gaussian_mean(w + 1, w, 1, s) / gaussian_mean(w**0, w, 1, s)
+    return Proof(
+        (
+            Step(
+                "Let n = d = 1 and x = 1. By Claim F.12 the first step moves w_r by -eta m R S_r (beta_r + a_r - "
+                "<beta, S>); multiplied by a_r, with a_r^2 = 1, its mean over the prefix for large m is below.",
+                r"E[a_r (w_r(1) - w_r(0))] \to -\eta R\, \frac{E[e^w (w + 1)]}{E[e^w]} = -\eta R (1 + \sigma^2)",
+                is_zero(mean - (1 + s**2)),
+            ),
+            Step(
+                "This is not 0, so a_r and W(1) are dependent: given W(tau), tau > 0, the signs are not independent "
+                "with mean 0, which Hoeffding's inequality (Lemma D.4) requires.",
+                r"1 + \sigma^2 > 0",
+                (1 + s**2).is_positive is True,
+            ),
+        )
+    )
+
+
+def without_signs() -> Proof:
+    """Without the signs a the first output is of order m."""
+    import sympy
+
+    w, s = _symbols()
+    x, m = sympy.symbols("x m", positive=True)
+    mean = gaussian_mean(w, w, x, s) / gaussian_mean(w**0, w, x, s)
+    return Proof(
+        (
+            Step(
+                "Without a the output is m times the softmax mean of the prefix; for d = 1 and large m:",
+                r"\frac{F(0)}{m} \to \frac{E[w\, e^{wx}]}{E[e^{wx}]} = \sigma^2 x",
+                is_zero(mean - s**2 * x),
+            ),
+            Step(
+                "So |F(0) - Y| grows like m, not like sqrt(m) or a constant, and D of Definition I.1, which is "
+                "|F(0) - Y|/m up to factors, does not become small: the induction of Appendix I cannot start.",
+                r"\lim_{m \to \infty} \frac{m \sigma^2 x}{\sqrt m} = \infty, \qquad "
+                r"\lim_{m \to \infty} \frac{|F(0)|}{m} = \sigma^2 x > 0",
+                sympy.limit(m * 1 / sympy.sqrt(m), m, sympy.oo) == sympy.oo and (s**2 * x).is_positive is True,
+            ),
+        )
+    )
+
+
+def steps_without_log_m() -> Proof:
+    """T of Theorem 3.2 needs log m, because the first loss is of order m."""
+    import sympy
+
+    w, s = _symbols()
+    m, c, epsilon = sympy.symbols("m c epsilon", positive=True)
+    first = gaussian_mean(w**2, w, 2) / gaussian_mean(w**0, w, 1) ** 2
+    exact = gaussian_mean((w + 1) ** 2, w, 2) / gaussian_mean(w**0, w, 1) ** 2
+    left = m * first * epsilon ** (2 * c * exact / first)
+    return Proof(
+        (
+            Step(
+                "Let n = d = 1, x = sigma = 1. The first loss |F(0) - Y|^2 is 5e m for large m, lambda = 5e, and "
+                "the exact kernel is 10e.",
+                r"\frac{E|F(0)|^2}{m} \to 5e, \qquad \lambda = 5e, \qquad K = 10e",
+                is_zero(first - 5 * sympy.E) and is_zero(exact - 10 * sympy.E),
+            ),
+            Step(
+                "T = c log(1/eps)/(m eta lambda) steps at a small rate multiply |F - Y|^2 by e^(-2 m eta K T) = "
+                "eps^(4c).",
+                r"e^{-2 m \eta K T} = \epsilon^{2cK/\lambda} = \epsilon^{4c}",
+                is_zero(sympy.simplify(2 * c * exact / first - 4 * c)),
+            ),
+            Step(
+                "What is left, 5e m eps^(4c), grows with m and exceeds eps for every constant c. T needs log m.",
+                r"\lim_{m \to \infty} 5e\, m\, \epsilon^{4c} = \infty",
+                sympy.limit(left, m, sympy.oo) == sympy.oo,
+            ),
+        )
+    )
