@@ -25,7 +25,9 @@ def largest_over_radius(changes: Changes) -> float:
 
 def entry_line(changes: dict[str, Changes], log10_bound: float) -> Conclusion:
     """Return the line of part 1: the largest change of an entry, relative to R."""
-    largest = max(change.abs().max().item() / R for of_move in changes.values() for R, change in of_move.items())
+    largest = max(
+        change.abs().max().item() / R for of_move in changes.values() for R, change in of_move.items()
+    )
     name = "largest change of an entry / R"
     return Conclusion(name, "<=", log10_bound, math.log10(largest), log10=True, part="1")
 

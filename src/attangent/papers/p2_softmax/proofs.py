@@ -18,14 +18,14 @@ def four_terms() -> Proof:
     return Proof(
         (
             Step(
-                "At step 0 network and predictors are zero. Take F* = 1 and F_H = 1/2: the left side is 1, the four "
-                "terms are 0, 0, 1/4 and 1/4.",
+                "At step 0 network and predictors are zero. Take F* = 1 and F_H = 1/2: the left side is "
+                "1, the four terms are 0, 0, 1/4 and 1/4.",
                 r"|0 - 1|^2 = 1 > \tfrac14 + \tfrac14 = |0 - \tfrac12|^2 + |\tfrac12 - 1|^2",
                 star**2 > ball**2 + (ball - star) ** 2,
             ),
             Step(
-                "With a factor 4 it is right: four times the sum of squares exceeds the square of the sum by squares "
-                "of differences. The factor is attained if all four are equal.",
+                "With a factor 4 it is right: four times the sum of squares exceeds the square of the sum "
+                "by squares of differences. The factor is attained if all four are equal.",
                 r"4 \sum_i a_i^2 - \Big(\sum_i a_i\Big)^2 = \sum_{i<j} (a_i - a_j)^2 \ge 0",
                 is_zero(sympy.expand(slack - pairs)),
             ),
@@ -42,8 +42,8 @@ def kernel_update() -> Proof:
     return Proof(
         (
             Step(
-                "For one number (n = d = 1) and m H* = 2 the gradient of the loss has the factor m H* in front, which "
-                "the printed update lacks.",
+                "For one number (n = d = 1) and m H* = 2 the gradient of the loss has the factor m H* in "
+                "front, which the printed update lacks.",
                 r"\frac{d}{d\gamma}\, \tfrac12 (2\gamma - y)^2 = 2 (2\gamma - y) \ne 2\gamma - y",
                 is_zero(gradient - 2 * (2 * gamma - y)) and not is_zero(gradient - (2 * gamma - y)),
             ),
@@ -63,13 +63,15 @@ def zero_features() -> Proof:
     return Proof(
         (
             Step(
-                "The softmax sums to one, so the printed sum over the neurons cancels (two neurons, with symbols).",
-                r"\sum_r \big(a_r - \langle a, S\rangle\big) S_r = \langle a, S\rangle - \langle a, S\rangle = 0",
+                "The softmax sums to one, so the printed sum over the neurons cancels (two neurons, with "
+                "symbols).",
+                r"\sum_r \big(a_r - \langle a, S\rangle\big) S_r = "
+                r"\langle a, S\rangle - \langle a, S\rangle = 0",
                 is_zero(sum(terms)),
             ),
             Step(
-                "The kernel is a sum of squares over the neurons and is positive, for example for a = (1, -1) and "
-                "equal weights.",
+                "The kernel is a sum of squares over the neurons and is positive, for example for a = (1, "
+                "-1) and equal weights.",
                 r"\sum_r \big(a_r - \langle a, S\rangle\big)^2 S_r^2 = \tfrac12 > 0",
                 squares == sympy.Rational(1, 2),
             ),
@@ -89,8 +91,8 @@ def close_points() -> Proof:
     return Proof(
         (
             Step(
-                "Two unit points at the angle h, sigma = 1 and infinite width: labels 1 and -1 are the eigenvector of "
-                "the eigenvalue lambda.",
+                "Two unit points at the angle h, sigma = 1 and infinite width: labels 1 and -1 are the "
+                "eigenvector of the eigenvalue lambda.",
                 r"H^* = \begin{pmatrix} e & c e^c \\ c e^c & e \end{pmatrix}, \quad c = \cos h, "
                 r"\qquad \lambda = e - c e^c",
                 all(is_zero(entry) for entry in kernel * apart - lam * apart),
@@ -119,8 +121,8 @@ def growing_logarithm() -> Proof:
                 sympy.limit(sympy.log(n * d / (m * lam)) ** 2, m, sympy.oo) == sympy.oo,
             ),
             Step(
-                "At eps_H = lambda/(2nd) and m >= lambda^-2 n^3 d^3 e^(18B) the argument of the logarithm in Theorem "
-                "F.2 is at most 2/(nd e^18), below 1: tau_0 of its proof is negative.",
+                "At eps_H = lambda/(2nd) and m >= lambda^-2 n^3 d^3 e^(18B) the argument of the logarithm "
+                "in Theorem F.2 is at most 2/(nd e^18), below 1: tau_0 of its proof is negative.",
                 r"\frac{nd}{\epsilon_H m \lambda} \le \frac{2}{nd\, e^{18B}} \le 2 e^{-18} < 1",
                 is_zero(least - 2 / (n * d)) and 2 * exp_bounds(-18)[1] < 1,
             ),
@@ -143,19 +145,21 @@ def dropped_kernel_norm() -> Proof:
             Step(
                 "At infinite width and sigma = 1 an entry of K* is g e^g with g = x.x_i, which grows with g.",
                 r"\frac{d}{dg}\, g e^g = (1 + g) e^g > 0 \quad (g > 0)",
-                is_zero(sympy.diff(entry, g) - (1 + g) * sympy.exp(g)) and ((1 + g) * sympy.exp(g)).is_positive is True,
+                is_zero(sympy.diff(entry, g) - (1 + g) * sympy.exp(g))
+                and ((1 + g) * sympy.exp(g)).is_positive is True,
             ),
             Step(
-                "If all n points are distinct and lie within 60 degrees of the test point, every entry is at least "
-                "e^(1/2)/2, so |K*| is at least 0.82 sqrt(n).",
+                "If all n points are distinct and lie within 60 degrees of the test point, every entry is "
+                "at least e^(1/2)/2, so |K*| is at least 0.82 sqrt(n).",
                 r"|K^*| \ge \sqrt{n}\, \tfrac12 e^{1/2} \to \infty",
                 is_zero(at_half - sympy.exp(sympy.Rational(1, 2)) / 2)
                 and is_zero(sympy.sqrt(n * at_half**2) - bound)
                 and sympy.limit(bound, n, sympy.oo) == sympy.oo,
             ),
             Step(
-                "With |r_0| = sqrt(n) and the paper's eps_H = lambda/(2nd) the term |K*| |r_0| eps_H/lambda^2 is a "
-                "constant over lambda d, larger than the printed 1/(lambda sqrt n) by sqrt(n).",
+                "With |r_0| = sqrt(n) and the paper's eps_H = lambda/(2nd) the term |K*| |r_0| "
+                "eps_H/lambda^2 is a constant over lambda d, larger than the printed 1/(lambda sqrt n) by "
+                "sqrt(n).",
                 r"\frac{0.82 \sqrt n \cdot \sqrt n \cdot \lambda/(2nd)}{\lambda^2} = \frac{0.41}{\lambda d}",
                 _is_constant_over_lambda_d(),
             ),
@@ -175,7 +179,7 @@ def entire_functions() -> Proof:
     """No power of R_H bounds the distance of the kernel's space from a function with a pole."""
     import sympy
 
-    z, s, k = sympy.symbols("z s k", positive=True)
+    z, s = sympy.symbols("z s", positive=True)
     outer, inner, root = sympy.symbols("rho_1 rho_0 R", positive=True)
     kernel = z**2 * sympy.exp(s**2 * z**2)
     coefficients = sympy.series(z * sympy.exp(s**2 * z), z, 0, 5).removeO()
@@ -183,29 +187,35 @@ def entire_functions() -> Proof:
     return Proof(
         (
             Step(
-                "The kernel x.x' e^(s^2 x.x') has the power series below, so every F_H of its space is entire and "
-                "by Cauchy-Schwarz |F_H(z)| <= sqrt(R) |z| e^(s^2 |z|^2/2) for complex z (here R = |F_H|^2).",
+                "The kernel x.x' e^(s^2 x.x') has the power series below, so every F_H of its space is "
+                "entire and by Cauchy-Schwarz |F_H(z)| <= sqrt(R) |z| e^(s^2 |z|^2/2) for complex z (here "
+                "R = |F_H|^2).",
                 r"k(x, x') = \sum_{j \ge 1} \frac{s^{2(j-1)}}{(j-1)!} (x x')^j, \qquad "
                 r"k(|z|, |z|) = |z|^2 e^{s^2 |z|^2}",
-                is_zero(coefficients - sum(s ** (2 * (j - 1)) / sympy.factorial(j - 1) * z**j for j in range(1, 5)))
+                is_zero(
+                    coefficients
+                    - sum(s ** (2 * (j - 1)) / sympy.factorial(j - 1) * z**j for j in range(1, 5))
+                )
                 and is_zero(sympy.sqrt(kernel) - z * sympy.exp(s**2 * z**2 / 2)),
             ),
             Step(
-                "On [-1, 1] the polynomial of degree j nearest to F_H is off by at most C sqrt(R) rho_1^-j for every "
-                "Bernstein ellipse rho_1; a function F* with a pole on the ellipse rho_0 is at least c rho_0^-j from "
-                "every polynomial. Choose j with C sqrt(R) (rho_0/rho_1)^j = c/2: the distance of F_H from F* is at "
-                "least (c/2) rho_0^-j.",
+                "On [-1, 1] the polynomial of degree j nearest to F_H is off by at most C sqrt(R) "
+                "rho_1^-j for every Bernstein ellipse rho_1; a function F* with a pole on the ellipse "
+                "rho_0 is at least c rho_0^-j from every polynomial. Choose j with C sqrt(R) "
+                "(rho_0/rho_1)^j = c/2: the distance of F_H from F* is at least (c/2) rho_0^-j.",
                 r"\rho_0^{-2j} = \mathrm{const} \cdot R^{-\log\rho_0/\log(\rho_1/\rho_0)}",
                 is_zero(
                     sympy.expand_log(
-                        sympy.log(inner ** (-2 * sympy.log(root) / (2 * sympy.log(outer / inner)))), force=True
+                        sympy.log(inner ** (-2 * sympy.log(root) / (2 * sympy.log(outer / inner)))),
+                        force=True,
                     )
                     + sympy.expand_log(sympy.log(root) * power, force=True)
                 ),
             ),
             Step(
-                "rho_1 is free. As it grows the exponent of R goes to 0: the squared error falls more slowly than "
-                "every power of R, and A(R)^2 of the theorem is a power, R^-2 log^2 R for d = 1.",
+                "rho_1 is free. As it grows the exponent of R goes to 0: the squared error falls more "
+                "slowly than every power of R, and A(R)^2 of the theorem is a power, R^-2 log^2 R for d = "
+                "1.",
                 r"\lim_{\rho_1 \to \infty} \frac{\log\rho_0}{\log(\rho_1/\rho_0)} = 0",
                 sympy.limit(power.subs(inner, 2), outer, sympy.oo) == 0,
             ),
@@ -221,9 +231,9 @@ def weaker_induction() -> Proof:
     return Proof(
         (
             Step(
-                "Lemma 5.3 assumes the factor 1 - x/2 per step, x = m eta lambda, and concludes 1 - x/4. The "
-                "conclusion is weaker than the assumption at the next step, so the induction does not close as "
-                "printed.",
+                "Lemma 5.3 assumes the factor 1 - x/2 per step, x = m eta lambda, and concludes 1 - x/4. "
+                "The conclusion is weaker than the assumption at the next step, so the induction does not "
+                "close as printed.",
                 r"\big(1 - \tfrac x4\big) - \big(1 - \tfrac x2\big) = \tfrac x4 > 0",
                 is_zero((1 - x / 4) - (1 - x / 2) - x / 4) and (x / 4).is_positive is True,
             ),
@@ -245,8 +255,9 @@ def two_intervals() -> Proof:
     return Proof(
         (
             Step(
-                "Take d = 1, g = 1, x(0) ~ N(0, v) and the estimators -theta x. E[x grad log p_t] = -1 at every t, so "
-                "the best theta over [a, T] is the length of the interval over the integral of E x(t)^2.",
+                "Take d = 1, g = 1, x(0) ~ N(0, v) and the estimators -theta x. E[x grad log p_t] = -1 at "
+                "every t, so the best theta over [a, T] is the length of the interval over the integral "
+                "of E x(t)^2.",
                 r"\theta_a = \frac{T - a}{\int_a^T \big(1 + (v - 1) e^{-t}\big) dt}",
                 is_zero(sympy.integrate(square, (t, 0, 3)) - (3 + (v - 1) * (1 - sympy.exp(-3)))),
             ),
@@ -273,8 +284,8 @@ def wrong_clock() -> Proof:
     return Proof(
         (
             Step(
-                "For Gaussian data of variance v and g = 1 the score is known. At v = 2, T = 3, t = 1 the printed "
-                "time gives another drift than Eq. (4), whose score is that at T - t.",
+                "For Gaussian data of variance v and g = 1 the score is known. At v = 2, T = 3, t = 1 the "
+                "printed time gives another drift than Eq. (4), whose score is that at T - t.",
                 r"-\frac{x}{1 + (v-1) e^{-t}} \ne -\frac{x}{1 + (v-1) e^{-(T-t)}}",
                 not is_zero(difference.subs({v: 2, T: 3, t: 1, x: 1})),
             ),
@@ -291,9 +302,11 @@ def union_over_neurons() -> Proof:
     return Proof(
         (
             Step(
-                "With |x| = 1 all m products lie in [-B, B] with probability (1 - q)^m, q = P(|N(0, 1)| > B/sigma) > "
-                "0. B does not depend on m, and m >= lambda^-2 has no upper bound in nd: the probability tends to 0.",
-                r"\lim_{m \to \infty} (1 - q)^m = \lim_{m \to \infty} e^{-cm} = 0, \quad c = -\log(1 - q) > 0",
+                "With |x| = 1 all m products lie in [-B, B] with probability (1 - q)^m, q = P(|N(0, 1)| > "
+                "B/sigma) > 0. B does not depend on m, and m >= lambda^-2 has no upper bound in nd: the "
+                "probability tends to 0.",
+                r"\lim_{m \to \infty} (1 - q)^m = "
+                r"\lim_{m \to \infty} e^{-cm} = 0, \quad c = -\log(1 - q) > 0",
                 sympy.limit(sympy.exp(-c * m), m, sympy.oo) == 0,
             ),
             Step(
@@ -302,8 +315,8 @@ def union_over_neurons() -> Proof:
                 exp_bounds(Fraction(248**2, 10_000))[1] < 480 < exp_bounds(Fraction(249**2, 10_000))[0],
             ),
             Step(
-                "Theorem 4.2's m is at least e^(18B) if lambda <= nd, and P(|N| > B) >= e^(-B^2/2)/(2B). The expected "
-                "number of neurons beyond B is at least e^130.",
+                "Theorem 4.2's m is at least e^(18B) if lambda <= nd, and P(|N| > B) >= e^(-B^2/2)/(2B). "
+                "The expected number of neurons beyond B is at least e^130.",
                 r"18 B - \tfrac12 B^2 - \log(2B) > 130",
                 exponent - 130 > 0 and exp_bounds(exponent - 130)[0] > Fraction(498, 10),
             ),

@@ -27,7 +27,8 @@ from attangent.tuning.request import TrainingSettings
     place="Section 4.2",
     title="NTK-Attention and LoRA can be used together",
     quote="Also note that the two methods are orthogonal to each other and can be used together.",
-    kind="identity",
+    nature="remark",
+    plain="NTK-Attention and LoRA can be used in one model, as the paper says.",
     quick={
         **SMALL_LANGUAGE,
         "epochs": 6,

@@ -10,17 +10,9 @@ import torch
 from attangent._core.random import generator
 from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
+from attangent.audit.finding import Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.p1_prefix.claims.small_tasks import (
-    AUTHORS,
-    EQUATION_7,
-    OURS,
-    RECIPE,
-    decided,
-    entrants,
-    gain,
-)
+from attangent.papers.p1_prefix.claims.small_tasks import RECIPE, entrants, gain_lines
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import adapt
 from attangent.tuning.prepared import PreparedTask
@@ -100,6 +92,11 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
     place="Section 5, Figure 2",
     title="Math inference: NTK-Attention is better than LoRA and zero-shot",
     quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
+    nature="experiment",
+    plain=(
+        "The paper finds NTK-Attention better than LoRA on math with Llama 3.2. We ran a two-layer "
+        "model that adds modulo ten, which decides nothing about the paper."
+    ),
     quick={
         **RECIPE,
         "epochs": 20,
@@ -136,35 +133,15 @@ def arithmetic(settings: Settings, seed: int) -> Finding:
 
 
 def _finding(scores: dict[str, float], tests: int, familiar: float) -> Finding:
-    conclusions = []
-    for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
-        for baseline in ("LoRA", "no tuning"):
-            ours, other = ({"test": {"accuracy": scores[label]}} for label in (method, baseline))
-            measured, upper = gain(ours, other, tests)
-            name = f"exact match of {method} less that of {baseline}"
-            part = method if claimed else ""
-            conclusions.append(
-                Conclusion(
-                    f"upper end of the interval: {name}",
-                    ">=",
-                    0.0,
-                    decided(measured, upper),
-                    claimed=claimed,
-                    part=part,
-                )
-            )
-            conclusions.append(Conclusion(name, ">=", 0.0, measured, claimed=False))
     bars = Series.of("exact match", range(len(scores)), list(scores.values()), "bars")
     return Finding(
-        conclusions=tuple(conclusions),
+        conclusions=tuple(gain_lines(scores, ("LoRA", "no tuning"), tests, "exact match")),
         numbers={
             **{f"exact match, {label}": value for label, value in scores.items()},
             "exact match of the base model in its own format": familiar,
         },
         figures=(Figure("Sums in a new format", "", "exact match", (bars,), ticks=tuple(scores)),),
-        differs=(
-            "a two-layer Llama that adds modulo ten instead of LLAMA-3.2-1B and -3B",
-            "sums in a new format instead of MetaMathQA for tuning, GSM8K and MATH for testing",
-        ),
+        smaller="a two-layer Llama that adds modulo ten for LLAMA-3.2-1B and -3B, sums in a new format "
+        "for MetaMathQA, GSM8K and MATH",
         remark="A small Llama that adds modulo ten answers questions in a format it has not seen.",
     )

@@ -6,7 +6,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attangent.attention import PrefixState, prefix_attention
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import NOISE, at_most
@@ -22,6 +22,7 @@ from attangent.papers.p1_prefix.fast_attention import (
     PolynomialAttention,
     fast_ntk_attention,
 )
+from attangent.papers.p1_prefix.proofs import attention
 
 
 def error(fast: FastAttention, m: int, L: int, settings: Settings, seed: int) -> float:
@@ -63,7 +64,11 @@ _SIZES = {
     "order": None,
 }
 _EXISTS = {"powers": [10, 20, 40, 80], "token_values": [1e4, 1e5, 1e6, 1e7]}
-_HYPER = {"few": 64, "lengths": [2**i for i in range(8, 15, 2)], "short_lengths": [2**i for i in range(6, 13, 2)]}
+_HYPER = {
+    "few": 64,
+    "lengths": [2**i for i in range(8, 15, 2)],
+    "short_lengths": [2**i for i in range(6, 13, 2)],
+}
 _LARGER = {
     "d": 4,
     "L": 512,
@@ -79,6 +84,17 @@ _LARGER = {
     quote="""then there exists an algorithm that outputs a matrix T within time complexity of O(L^(1+o(1)) d)
         that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
     rests_on=("P1/theorem-4.1", "P1/lemma-j.7", "P1/equation-7"),
+    nature="main result",
+    plain=(
+        "Printed: an algorithm takes time O(L^(1+o(1)) d). True for bounded token values if the "
+        "number of features, which grows with m, is counted; as printed it falls with Theorem 4.1."
+    ),
+    failure=Failure(
+        "P1/theorem-4.1",
+        "Corollary J.3 falls with Theorem 4.1; it holds with bounded values at the cost L r d",
+        "every m at fixed L; r doubles between m = 2^10 and 2^20",
+    ),
+    proof=attention.token_values,
     quick={**_SIZES, **_EXISTS},
     full=_LARGER,
     seconds=0.6,
@@ -119,8 +135,9 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
             **{f"features, m = 2^{k}": size for k, size in zip(settings.powers, sizes, strict=True)},
         },
         figures=(_error_figure(lengths, {"polynomial method": errors}),),
-        remark="The same two failures as in Theorem 4.1: the number of features grows with m at fixed L, and the "
-        "statement does not bound the tokens' values. With bounded values the error is within 1/m.",
+        remark="The same two failures as in Theorem 4.1: the number of features grows with m at fixed L, "
+        "and the statement does not bound the tokens' values. With bounded values the error is "
+        "within 1/m.",
     )
 
 
@@ -132,6 +149,12 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
         HyperAttention, then NTK-Attention can be even more efficient, achieving Eq. (8) within complexity
         O(L^(1+o(1)) d)""",
     rests_on=("P1/theorem-4.1",),
+    nature="main result",
+    plain=(
+        "With HyperAttention for the tokens the error falls like a power of m if m is much larger "
+        "than L, as Figure 1 says; with L = m it does not."
+    ),
+    ours=("m much larger than L, from Figure 1: Note that m >> L",),
     quick={**_SIZES, **_HYPER},
     full={**_LARGER, "lengths": [2**i for i in range(8, 17, 2)]},
     seconds=0.6,
@@ -154,12 +177,15 @@ def hyper(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion.of_trend(f"error over m, L = {settings.few}", "<=", -NOISE, lengths, fixed),
             _operations("HyperAttention", method, settings),
-            Conclusion.of_trend("error over m, L = m", "<=", -NOISE, settings.short_lengths, equal, claimed=False),
+            Conclusion.of_trend(
+                "error over m, L = m", "<=", -NOISE, settings.short_lengths, equal, claimed=False
+            ),
         ),
         numbers={f"error, m = {lengths[-1]}, {name}": values[-1] for name, values in sampled.items()},
         figures=(_error_figure(lengths, sampled),),
-        remark="We read 1/poly(m) as weakly as possible: any power of m that a trend can detect. With m much larger "
-        "than L the error falls, because the prefix outweighs the tokens. With L = m it does not fall.",
+        remark="We read 1/poly(m) as weakly as possible: any power of m that a trend can detect. With m "
+        "much larger than L the error falls, because the prefix outweighs the tokens. With L = m "
+        "it does not fall.",
     )
 
 

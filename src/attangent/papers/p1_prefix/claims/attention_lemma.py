@@ -58,6 +58,11 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     title="Low-rank polynomial approximation of exp(QK'/d)",
     quote="""there is a positive integer g = O(max{log(1/eps) / log(log(1/eps)/B^2), B^2}), and a positive
         integer r <= C(2(g+d), 2g) such that: there is a matrix A~ that is an (eps, r)-approximation of A""",
+    nature="quotation",
+    plain=(
+        "The quoted low-rank approximation is right for QK'/d. Algorithm 2 and Theorem 4.1 have "
+        "QK'/sqrt d, for which it says nothing."
+    ),
     quick={
         "d": 3,
         "n": 60,

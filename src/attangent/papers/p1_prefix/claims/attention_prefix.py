@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from attangent.attention.features import Elu, FeatureMap, PositiveRandom, Printed, Taylor, order_for
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, error_from
+from attangent.papers.p1_prefix.proofs import attention
 
 
 @claim(
@@ -17,6 +18,11 @@ from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, e
     place="Section 4.1, Equations (6) and (7)",
     title="Z and k replace a prefix",
     quote="Z = sum_j phi(K_C,j) V_C,j' in R^(r x d), k = sum_j phi(K_C,j) in R^r. (7)",
+    nature="definition",
+    plain=(
+        "Z and k built from a prefix by Eq. (7) replace it, with an error that vanishes as the "
+        "features approximate exp."
+    ),
     quick={"m": 256, "L": 24, "d": 3, "bound": 0.8, "orders": [1, 2, 4, 6, 8, 10, 12], "tolerance": 1e-9},
     full={"m": 4096, "L": 64, "d": 4, "orders": [1, 2, 4, 6, 8, 10, 12, 14]},
     seconds=0.5,
@@ -110,6 +116,22 @@ class Errors:
         o(sqrt(log m)) and d = O(log m) holds, then Algorithm 2 outputs a matrix T within time complexity of
         O(L^2 d) that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
     rests_on=("P1/lemma-j.7", "P1/equation-7"),
+    nature="main result",
+    plain=(
+        "The main theorem on approximation. Within its own conditions the features outnumber every "
+        "power of m, since the lemma behind it is for QK'/d; and the values of the tokens must be "
+        "bounded."
+    ),
+    failure=Failure(
+        "P1/theorem-4.1",
+        (
+            "Theorem 4.1 falls as printed; it holds for bounded values at the cost L r d, and r = "
+            "m^o(1) needs QK'/d"
+        ),
+        "m = 2^10: r is m^2.8",
+        root="a lemma for QK'/d is used for QK'/sqrt d, and the values of the tokens are not bounded",
+    ),
+    proof=attention.too_many_features,
     quick={
         "L": 32,
         "d": 3,
@@ -155,11 +177,12 @@ def theorem_4_1(settings: Settings, seed: int) -> Finding:
             },
         },
         figures=tuple(_error_figure(settings.lengths, bound, run) for bound, run in runs.items()),
-        remark="Lemma J.7 is for QK'/d, Algorithm 2 has QK'/sqrt d. With d = log m and B = (log m)^0.4 the logits "
-        "reach (log m)^1.3, and the features are more than every power of m, more than the prefix itself. With "
-        "fixed d and B, r still grows with m at fixed L, like a power of log m. The statement "
-        "does not bound the values of the tokens, and the error is proportional to them if they are large. "
-        "The error is below 1/m because the order is chosen for that.",
+        remark="Lemma J.7 is for QK'/d, Algorithm 2 has QK'/sqrt d. With d = log m and B = (log m)^0.4 "
+        "the logits reach (log m)^1.3, and the features are more than every power of m, more than "
+        "the prefix itself. With fixed d and B, r still grows with m at fixed L, like a power of "
+        "log m. The statement does not bound the values of the tokens, and the error is "
+        "proportional to them if they are large. The error is below 1/m because the order is "
+        "chosen for that.",
     )
 
 
@@ -204,7 +227,9 @@ def _cost_trend(settings: Settings, sizes: list[int]) -> Conclusion:
 
 
 def token_trend(settings: Settings, m: int, bound: float, seed: int) -> Conclusion:
-    """Return the trend of the error over the size of the tokens' values, which the statement does not bound."""
+    """Return the trend of the error over the size of the tokens' values, which the statement does not
+    bound.
+    """
     prefix = BoundedPrefix.draw(m, settings.L, settings.d, bound, seed)
     phi = growing_map(settings.d, bound, m, settings.order)
     errors = [replace(prefix, V=value * prefix.V).error(phi).sup for value in settings.token_values]

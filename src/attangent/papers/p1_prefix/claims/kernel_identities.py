@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import at_most
@@ -15,6 +15,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     in_unit_ball,
     ordinary_regression,
 )
+from attangent.papers.p1_prefix.proofs import kernel, signs
 
 _EXACT = 1e-10
 _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
@@ -24,10 +25,13 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
     "P1/claim-f.12",
     place="Appendix F.2, Claim F.12",
     title="Gradient of the prefix network",
-    kind="identity",
     quote="""Delta w_r(tau) = m sum_i sum_k (F_k,i(tau) - y_k,i) (<v_k,r(tau), S_i(tau)> S_i,r(tau) x_i + a_r
         S_i,r(tau) e_k)""",
     rests_on=("P1/lemma-f.1",),
+    nature="lemma",
+    plain=(
+        "The printed gradient is right. It contains the prefix as value, which the printed kernel leaves out."
+    ),
     quick=_SIZES,
     full={"n": 32, "d": 8, "m": 4096},
     seconds=0.1,
@@ -94,8 +98,9 @@ def _relative(a: Tensor, b: Tensor) -> float:
     "P1/lemma-f.1",
     place="Appendix F.1, Lemma F.1, parts 1-8",
     title="Derivatives of the prefix network",
-    kind="identity",
     quote="Part 8. dF(W,x,a)_k / dw_r = m a_r S_r e_k - m <beta_k, S> S_r x + m beta_k,r S_r x",
+    nature="lemma",
+    plain="All eight printed derivatives are right.",
     quick={"d": 4, "m": 12, "sigma": 1.0},
     full={"d": 8, "m": 48},
     seconds=0.1,
@@ -151,6 +156,18 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
     place="Section 3.2 and Appendix G, Definition G.1",
     title="The printed kernel is the NTK",
     quote="Now in this section, we give the exact computation of NTK in our analysis below. (Appendix G)",
+    nature="definition",
+    plain=(
+        "Printed as the exact NTK of the network; it leaves out the part of the gradient in which the "
+        "prefix is a value. Theorem 3.2 and Proposition 3.3 inherit the error."
+    ),
+    failure=Failure(
+        "P1/definition-g.1",
+        ("Lemmas H.3 and I.4, Theorem 3.2 and Proposition 3.3 fall; all are right with the exact kernel"),
+        "n = d = m = 1",
+        root="the kernel leaves out the prefix as values",
+    ),
+    proof=kernel.printed_kernel,
     quick=_SIZES,
     full={"n": 16, "d": 8, "m": 2048},
     seconds=0.2,
@@ -221,6 +238,18 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     place="Appendix I.5, Lemma I.6",
     title="The loss at initialisation is O(sqrt(nd))",
     quote="Then we have |F(0) - Y|_F <= O(sqrt(nd)).",
+    nature="lemma",
+    plain=(
+        "Printed: the first loss is O(sqrt(nd)). With independent signs it is of order sqrt(nmd), as "
+        "the paper's own Lemma H.8 says. T of Theorem 3.2 needs log m."
+    ),
+    failure=Failure(
+        "P1/lemma-i.6",
+        "T of Theorem 3.2 lacks log m; pairs of opposite signs repair it",
+        "every constant, from m of the order of its square on",
+        root="a sum of m terms with independent signs is of order sqrt(m)",
+    ),
+    proof=signs.first_loss,
     quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
     full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536, 262144]},
     seconds=0.2,

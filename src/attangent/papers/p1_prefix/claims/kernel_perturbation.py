@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels.network import Kind
@@ -21,6 +21,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     ordinary_regression,
     properties,
 )
+from attangent.papers.p1_prefix.proofs import kernel, tails
 
 _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 
@@ -32,6 +33,18 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     quote="""Part 1. |[H_k1,k2]_i,j(W) - [H_k1,k2]_i,j(W~)| <= 8R exp(22B). Part 2. Then with probability at
         least 1 - delta, we have |H(W) - H(W~)|_F <= 8R sqrt(nd) exp(22B).""",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
+    nature="lemma",
+    plain=(
+        "Printed with sqrt(nd) in part 2; right with nd. A constant in R changes, no main result "
+        "falls for this reason. Part 1 is so loose that no run can test it."
+    ),
+    failure=Failure(
+        "P1/lemma-3.1",
+        "a constant changes: R in Claim G.4 is smaller by sqrt(nd), so m is larger by nd",
+        "n = 10^25 equal points, at B = 1",
+        root="a Frobenius norm of N x N entries is N times an entry, not sqrt(N)",
+    ),
+    proof=kernel.equal_points,
     quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16], "delta": 0.05},
     full={"n": 12, "d": 8, "m": 4096},
     seconds=0.2,
@@ -120,6 +133,11 @@ def _training_move(p: PrefixRegression) -> Tensor:
     title="The kernel stays positive definite during training",
     quote="Then, with a probability at least 1 - delta, we have lambda_min(H(tau)) >= lambda/2.",
     rests_on=("P1/lemma-3.1",),
+    nature="lemma",
+    plain=(
+        "The smallest eigenvalue of the printed kernel stays above half its first value in training, "
+        "in every run; the conditions on m are out of reach."
+    ),
     quick={**_SIZES, "init": "independent", "rate": 0.5, "steps": 200, "looks": 10},
     full={"n": 12, "d": 8, "m": 4096, "steps": 3000},
     seconds=0.5,
@@ -187,6 +205,18 @@ _LEMMA_K = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "in
     place="Appendix K, Lemma K.1",
     title="Thirteen bounds on softmax under a small perturbation",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
+    nature="lemma",
+    plain=(
+        "Printed: |<w_r, x>| <= B for all m prefix vectors, with a B that does not depend on m. False "
+        "at the theorem's own m with C = 10, and for every C as lambda goes to 0; B needs log m."
+    ),
+    failure=Failure(
+        "P1/lemma-k.1",
+        ("a constant changes: B gets sqrt(log m), and e^B becomes m^o(1) in every bound that uses it"),
+        "m = 10^134 at nd/delta = 480; Theorem 3.2 requires m = 10^327",
+        root="the bound B on all m products does not contain m",
+    ),
+    proof=tails.union_over_prefix,
     quick={**_LEMMA_K, "R": 0.0099},
     full={"n": 64, "m": 65536},
     seconds=0.2,
@@ -216,6 +246,12 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     title="Six bounds on beta and v",
     quote="Part 1. |beta_k,r| <= B ... Part 6. <v_k,r, S_i> <= exp(6B)",
     rests_on=("P1/lemma-k.1",),
+    nature="lemma",
+    plain=(
+        "Six bounds hold under the premise |w_r| <= B, which is not in the lemma it refers to and "
+        "fails for large d."
+    ),
+    ours=("|w_r| <= B, a premise that the lemma attributes to Lemma K.1",),
     quick=_LEMMA_K,
     full={"n": 64, "m": 65536},
     seconds=0.1,

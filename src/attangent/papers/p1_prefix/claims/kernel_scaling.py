@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.trends import at_least
@@ -17,6 +17,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     properties,
     slow_regression,
 )
+from attangent.papers.p1_prefix.proofs import kernel
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,17 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     quote="""L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha =
         nd""",
     rests_on=("P1/theorem-3.2",),
+    nature="main result",
+    plain=(
+        "Printed: log loss is linear in compute with slope -eta lambda/(nd) of the printed kernel. "
+        "The slope is that of the exact kernel, smaller by any factor. It falls with Theorem 3.2."
+    ),
+    failure=Failure(
+        "P1/definition-g.1",
+        "Proposition 3.3 falls; it is right with the exact kernel",
+        "the family x_i = rho e_i, in the limit rho to 0",
+    ),
+    proof=kernel.slope,
     quick={
         **SLOW_SIZES,
         "law": {"n": 3, "d": 3, "init": "symmetric", "steps": 1000, "tail": 0.3},

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import Prediction, Trajectory, predict_training
@@ -20,6 +20,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     properties,
     slow_regression,
 )
+from attangent.papers.p1_prefix.proofs import kernel
 
 SLOW_SIZES = {
     "m": 4096,
@@ -63,6 +64,22 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
     quote="""T = Omega((m eta lambda)^-1 log(nd/eps)). Then, after T iterations of update (Eq. (5)), we have
         L(W(T)) <= eps holds with probability at least 1 - delta.""",
     rests_on=("P1/lemma-i.3", "P1/lemma-i.4", "P1/lemma-i.6"),
+    nature="main result",
+    plain=(
+        "The main theorem on training. Printed with the smallest eigenvalue of a kernel that is not "
+        "the network's; no constant in front of T is enough. With the exact kernel it is true, for an "
+        "explicit m."
+    ),
+    failure=Failure(
+        "P1/definition-g.1",
+        "Theorem 3.2 falls as printed; it is true with the exact kernel, log m or pairs of signs",
+        ("no size for a given constant: the needed constant is 3 at rho = 0.4 and 118 at rho = 0.05"),
+    ),
+    proof=kernel.too_few_steps,
+    ours=(
+        "the limit of long prefixes first, then rho to 0; at a fixed poly in m = lambda^-2 poly take "
+        "rho^2 >> poly^-1/2",
+    ),
     quick={**SLOW_SIZES, "lengths": [1024, 4096, 16384]},
     full={"m": 65536, "lengths": [4096, 16384, 65536], "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
     seconds=0.8,
@@ -153,6 +170,17 @@ def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
     title="Induction part 2: every step reduces the loss",
     quote="|F(t+1) - y|_F^2 <= (1 - m eta lambda/2) |F(t) - y|_F^2 (Eq. 21)",
     rests_on=("P1/lemma-h.1", "P1/lemma-h.2", "P1/lemma-h.3", "P1/claim-g.4"),
+    nature="lemma",
+    plain=(
+        "Printed: every step removes m eta lambda/2 of the loss. That is the rate of the printed "
+        "kernel; the exact kernel can be slower by any factor. Theorem 3.2 falls for this reason."
+    ),
+    failure=Failure(
+        "P1/definition-g.1",
+        "Theorem 3.2 falls",
+        "rho = 2/5 in the family x_i = rho e_i, in the limit of long prefixes",
+    ),
+    proof=kernel.slow_step,
     quick=SLOW_SIZES,
     full={"m": 65536, "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
     seconds=0.3,
@@ -205,7 +233,9 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
 
 
 def loss_before(p: PrefixRegression, settings: Settings) -> float:
-    """max_i |F(i) - Y|^2 / ((1 - m eta lambda/2)^i |F(0) - Y|^2) over steps i up to that of `late_progress`."""
+    """max_i |F(i) - Y|^2 / ((1 - m eta lambda/2)^i |F(0) - Y|^2) over steps i up to that of
+    `late_progress`.
+    """
     last = round(promised_steps(p, settings))
     steps = sorted({round(last * (i / 200) ** 2) for i in range(201)})
     losses = frozen(p, settings).loss(steps)
@@ -230,6 +260,11 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
     title="Induction part 1: the weights stay close to initialisation",
     quote="For t+1 and all r in [m], it holds that: |w_r(t+1) - w_r(0)|_2 <= D.",
     rests_on=("P1/lemma-i.4", "P1/lemma-i.5"),
+    nature="lemma",
+    plain=(
+        "In every run the prefix moves by order 1/m relative to the first error, as printed. The "
+        "proof drops a square root, which doubles a constant."
+    ),
     quick={**_ORDINARY, "init": "independent", "lengths": [128, 512, 2048, 8192], "steps": 60},
     full={"n": 12, "d": 8, "m": 8192, "steps": 300, "lengths": [512, 2048, 8192, 32768]},
     seconds=0.5,
@@ -300,6 +335,10 @@ def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
     title="Induction part 3: the gradient is bounded",
     quote="|Delta w_r(t)|_2 <= sqrt(nd) exp(11B) |F(t) - Y|_F (Eq. 22)",
     rests_on=("P1/claim-f.12", "P1/lemma-k.1", "P1/lemma-k.2"),
+    nature="lemma",
+    plain=(
+        "The gradient keeps its bound at the smallest B; at ordinary sigma the bound is too loose to test."
+    ),
     quick={**_ORDINARY, "init": "independent", "sigma": 0.04},
     full={"n": 12, "d": 8, "m": 8192, "steps": 600},
     seconds=0.4,

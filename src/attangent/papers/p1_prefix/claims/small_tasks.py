@@ -1,7 +1,6 @@
 """Small pretrained models and tasks to compare the tuning methods of Section 5 on."""
 
 import copy
-import math
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.adapters.config import NTKConfig
+from attangent.audit.finding import Conclusion
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run, one_run
 from attangent.papers.p1_prefix.head_to_head.settings import Entrant
 from attangent.tuning.encoding import stack
@@ -73,17 +73,25 @@ def best_runs(
     return best
 
 
-def gain(better: Run, other: Run, tests: int) -> tuple[float, float]:
-    """Return the accuracy of one run less that of another, and the upper end of its 95 % interval."""
-    a = better["test"]["accuracy"]
-    b = other["test"]["accuracy"]
-    spread = ((a * (1 - a) + b * (1 - b)) / tests) ** 0.5
-    return a - b, a - b + 1.96 * spread
+def gain(better: float, other: float, tests: int) -> tuple[float, tuple[float, float]]:
+    """Return one accuracy less another, and the 95 % interval of the difference."""
+    spread = 1.96 * ((better * (1 - better) + other * (1 - other)) / tests) ** 0.5
+    difference = better - other
+    return difference, (difference - spread, difference + spread)
 
 
-def decided(measured: float, upper: float) -> float:
-    """Return the upper end of the interval, or nan if the interval covers 0 and so decides nothing."""
-    return math.nan if abs(measured) <= upper - measured else upper
+def gain_lines(
+    accuracies: dict[str, float], baselines: Sequence[str], tests: int, what: str
+) -> list[Conclusion]:
+    """Compare both forms of the paper's method, and ours, with the baselines."""
+    lines = []
+    for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
+        for baseline in baselines:
+            measured, interval = gain(accuracies[method], accuracies[baseline], tests)
+            name = f"{what} of {method} less that of {baseline}"
+            part = method if claimed else ""
+            lines.append(Conclusion(name, ">=", 0.0, measured, claimed=claimed, part=part, interval=interval))
+    return lines
 
 
 def _split(rows: list[dict[str, Any]], train: int, validation: int) -> tuple[Any, Any, Any]:

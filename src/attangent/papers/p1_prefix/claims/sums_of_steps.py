@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import unit_data
@@ -18,6 +18,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     ordinary_regression,
 )
 from attangent.papers.p1_prefix.network import PrefixNetwork
+from attangent.papers.p1_prefix.proofs import signs
 
 _SIZES = {
     "n": 6,
@@ -83,6 +84,12 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     place="Appendix H.5, Lemma H.8",
     title="The loss during training is O(sqrt(nmd))",
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
+    nature="lemma",
+    plain=(
+        "The loss is O(sqrt(nmd)) at the start and during stable training. Printed without any "
+        "condition on the learning rate."
+    ),
+    ours=("a stable learning rate; the lemma has no condition on eta",),
     quick={
         **_SIZES,
         "sigma": 1.0,
@@ -130,14 +137,26 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     quote="""alpha_i(tau+1) - alpha_i(tau) <= eta sqrt(nd) exp(9B)/m |F(tau) - Y|_F + eta^2 m^1.5 nd exp(21B)
         |F(tau) - Y|_F""",
     rests_on=("P1/lemma-h.10", "P1/lemma-k.1"),
+    nature="lemma",
+    plain=(
+        "Printed: a step changes alpha by order 1/m. It is of order sqrt(m), as a sum with random "
+        "signs; with the second printed term the bound survives at sigma = 1, not at small sigma or "
+        "small eta."
+    ),
+    failure=Failure(
+        "P1/lemma-i.6",
+        "a proof step of Lemma H.3, which falls anyway; the steps are of order sqrt(m)",
+        "B = 1 and the learning rate of Lemma I.4, in the limit of long prefixes",
+    ),
+    proof=signs.normaliser,
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},
     seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
-    """A step changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m + eta^2 m^1.5 nd e^(21B) |F - Y|_F (part
-    1), and 1/alpha_i by at most eta sqrt(nd) e^(15B) |F - Y|_F / m^3 + eta^2 nd e^(27B) |F - Y|_F / sqrt(m) (part
-    2). We take eta of Lemma I.4, lambda/(m (nd)^2 e^(16B)).
+    """A step changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m + eta^2 m^1.5 nd e^(21B) |F -
+    Y|_F (part 1), and 1/alpha_i by at most eta sqrt(nd) e^(15B) |F - Y|_F / m^3 + eta^2 nd e^(27B) |F -
+    Y|_F / sqrt(m) (part 2). We take eta of Lemma I.4, lambda/(m (nd)^2 e^(16B)).
     """
     p, by_length = _over_lengths(settings, seed)
     values = [sums.normaliser for sums in by_length.values()]
@@ -166,10 +185,10 @@ def normaliser(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"m = {m}": value for m, value in zip(settings.lengths, values, strict=True)},
         figures=(_lengths_figure("change of alpha / (eta |F - Y|_F)", settings.lengths, values, -1.0),),
-        remark="The change grows like sqrt(m), like any sum of m terms with random signs. So does the second term of "
-        "the bound, which saves it at sigma = 1, where e^(5B) is huge. The lemma has no condition on eta, and as "
-        "eta goes to 0 the second term vanishes beside the first, which falls like 1/m. The proof of part 2 also "
-        "loses a sign (P1/lemma-h.9-sign).",
+        remark="The change grows like sqrt(m), like any sum of m terms with random signs. So does the "
+        "second term of the bound, which saves it at sigma = 1, where e^(5B) is huge. The lemma "
+        "has no condition on eta, and as eta goes to 0 the second term vanishes beside the first, "
+        "which falls like 1/m. The proof of part 2 also loses a sign (P1/lemma-h.9-sign).",
     )
 
 
@@ -185,6 +204,17 @@ def _in_limit(what: str, settings: Settings, ratio: float, part: str) -> Conclus
     quote="""Part 1. |<eta Delta W(tau)'x_i, 1_m>| <= eta sqrt(nd) exp(8B)/m |F(tau) - Y|_F. Part 2. |<eta^2
         (Delta W(tau)'x_i)^2, 1_m>| <= eta^2 m^1.5 nd exp(20B) |F(tau) - Y|_F""",
     rests_on=("P1/claim-f.12", "P1/lemma-h.8", "P1/lemma-k.1", "P1/lemma-k.2"),
+    nature="lemma",
+    plain=(
+        "Printed: the steps of the prefix sum to order 1/m. The sum is m <a, S> <R, x>, of order "
+        "sqrt(m). Part 2 holds."
+    ),
+    failure=Failure(
+        "P1/lemma-i.6",
+        "Lemma H.9 falls with it",
+        "m = 208 at n = d = 1, B = 1",
+    ),
+    proof=signs.step_sum,
     quick={**_SIZES, "lengths": [256, 1024, 4096, 16384], "draws": 40},
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 100},
     seconds=0.6,

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Sequence
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
+from attangent.papers.p1_prefix.proofs import tails
 
 Tail = Callable[[float], tuple[float, float]]
 """Maps a threshold to the exact probability of exceeding it and to its bound."""
@@ -82,6 +83,18 @@ def _kept(name: str, measured: float, part: str = "") -> Conclusion:
     title="Chernoff bound",
     quote="""Pr[X >= (1 + delta)mu] <= exp(-delta^2 mu/3), for all delta > 0; Pr[X <= (1 - delta)mu] <=
         exp(-delta^2 mu/1), for all 0 < delta < 1.""",
+    nature="quotation",
+    plain=(
+        "Chernoff's bound misquoted: the lower tail lacks a factor 1/2, the upper tail holds for "
+        "delta <= 1 only. The paper uses it nowhere."
+    ),
+    failure=Failure(
+        "P1/lemma-d.3",
+        "used nowhere",
+        "one coin with p = 1/10",
+        root="textbook tail bounds quoted with a wrong factor, sign or range",
+    ),
+    proof=tails.chernoff,
     quick={"coin": 0.1, "n": 400, "mu": 20.0, "upper": [0.1, 0.5, 1.0], "half": 1.0, "third": 3.0},
     seeds=1,
     seconds=0.1,
@@ -111,8 +124,8 @@ def chernoff(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"lower tail, mu = 20, delta = 0.5": exact, "its bound": bound},
-        remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2). The paper uses "
-        "neither.",
+        remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2). The "
+        "paper uses neither.",
     )
 
 
@@ -122,6 +135,14 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     title="Khintchine's inequality",
     quote="""Then there are constants C > 0 so that for all t > 0 Pr[|sum_i z_i sigma_i| >= t |z|_2] <= exp(-C
         t^2).""",
+    nature="quotation",
+    plain="Khintchine's inequality quoted without the factor 2 of two tails. The paper uses it nowhere.",
+    failure=Failure(
+        "P1/lemma-d.3",
+        "used nowhere",
+        "one sign, t = 1",
+    ),
+    proof=tails.one_sign,
     quick={"n": 1, "constants": [1e-6, 1e-3, 0.1, 0.5]},
     seeds=1,
     seconds=0.1,
@@ -145,6 +166,17 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     title="Tails of a chi-square variable",
     quote="""Pr[X - k sigma^2 >= (2 sqrt(kt) + 2t) sigma^2] <= exp(-t), Pr[X - k sigma^2 >= 2 sqrt(kt)
         sigma^2] <= exp(-t).""",
+    nature="quotation",
+    plain=(
+        "The lower tail of a chi-square variable is printed with the sign of the upper tail. The "
+        "paper uses it nowhere."
+    ),
+    failure=Failure(
+        "P1/lemma-d.3",
+        "used nowhere",
+        "k = 2, t = 4",
+    ),
+    proof=tails.chi_square,
     quick={"degrees": [1, 2, 4, 16], "places": [0.5, 1.0, 4.0, 9.0]},
     seeds=1,
     seconds=0.1,
@@ -173,6 +205,14 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     place="Appendix D.2, Lemma D.9",
     title="Tail of a sub-exponential variable",
     quote="Pr[|X - mu| >= t] <= exp(-0.5 min{t^2/sigma^2, t/alpha})",
+    nature="quotation",
+    plain="A two-sided sub-exponential tail quoted without the factor 2. The paper uses it nowhere.",
+    failure=Failure(
+        "P1/lemma-d.3",
+        "used nowhere",
+        "one sign, t = 1",
+    ),
+    proof=tails.one_sub_exponential_sign,
     quick={"n": 1, "alpha": 1.0, "places": [1.0]},
     seeds=1,
     seconds=0.1,
@@ -199,6 +239,14 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     title="Matrix Chernoff bound",
     quote="""Pr[lambda_min(sum X_i) <= (1 - delta)mu_min] <= d exp(-delta^2 mu_min/B) for delta in (0, 1],
         Pr[lambda_max(sum X_i) >= (1 + delta)mu_max] <= d exp(-delta^2 mu_max/(4B)) for delta >= 0.""",
+    nature="quotation",
+    plain="The matrix Chernoff bound misquoted like the scalar one. The paper uses it nowhere.",
+    failure=Failure(
+        "P1/lemma-d.3",
+        "used nowhere",
+        "1 x 1 matrices, one draw of 20",
+    ),
+    proof=tails.matrix_chernoff,
     quick={"urn": 100_000, "n": 400, "mu": 20.0, "small": 20, "half": 1.0, "quarter": 4.0},
     seeds=1,
     seconds=0.1,
@@ -215,7 +263,9 @@ def matrix_chernoff(settings: Settings, seed: int) -> Finding:
     far, far_bound = one(settings.small - 1.0)
     return Finding(
         conclusions=(
-            _kept(f"{settings.n} draws, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"),
+            _kept(
+                f"{settings.n} draws, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"
+            ),
             _kept(
                 f"one draw of {settings.small}, delta = {settings.small - 1}",
                 worst(one, [settings.small - 1.0]),
@@ -223,7 +273,7 @@ def matrix_chernoff(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"lower tail": exact, "its bound": bound, "upper tail": far, "its bound, upper": far_bound},
-        remark="The counter-examples are 1 x 1 matrices. The exponent of the lower tail lacks a factor 1/2. "
-        "For large delta the exponent of the upper tail is of order delta log delta, not delta^2. The paper does "
-        "not use the lemma.",
+        remark="The counter-examples are 1 x 1 matrices. The exponent of the lower tail lacks a factor "
+        "1/2. For large delta the exponent of the upper tail is of order delta log delta, not "
+        "delta^2. The paper does not use the lemma.",
     )

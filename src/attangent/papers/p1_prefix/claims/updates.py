@@ -12,6 +12,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
 from attangent.papers.p1_prefix.claims.attention_setting import drawn
+from attangent.papers.p1_prefix.proofs import attention
 
 
 class PrefixMap:
@@ -38,6 +39,12 @@ class PrefixMap:
     quote="""checking the training process of P, we observe that P is updating iff Z and k are updating.
         Hence, we can replace P by utilizing trainable parameters Z and k""",
     rests_on=("P1/equation-7",),
+    nature="remark",
+    plain=(
+        "In training, P moves if and only if Z and k move, as the paper says. Outside training the "
+        "map from P to (Z, k) is not injective."
+    ),
+    proof=attention.gradient_steps_move_the_state,
     quick={"m": 32, "d": 4, "L": 6, "rates": [0.001, 0.1, 1.0], "steps": 20, "move": "gradient"},
     full={"m": 128, "d": 8, "steps": 50},
     seconds=0.3,
@@ -77,8 +84,8 @@ def updates(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"numbers in P": P.numel(), "numbers in Z and k": len(state)},
-        remark="The map from P to (Z, k) is not injective: it sums over the rows of P. But a gradient step moves P "
-        "only in directions that move Z and k.",
+        remark="The map from P to (Z, k) is not injective: it sums over the rows of P. But a gradient "
+        "step moves P only in directions that move Z and k.",
     )
 
 
@@ -112,7 +119,9 @@ def _smallest_move(
     settings: Settings,
     seed: int,
 ) -> float:
-    """Return the smallest |change of (Z, k)| / |(Z, k)| over |change of P| / |P| in a run of gradient descent."""
+    """Return the smallest |change of (Z, k)| / |(Z, k)| over |change of P| / |P| in a run of gradient
+    descent.
+    """
     smallest = math.inf
     for step in range(settings.steps):
         moved = P - rate * torch.autograd.functional.jacobian(loss, P)
@@ -131,6 +140,11 @@ def _smallest_move(
     title="The printed feature map phi approximates exp",
     quote="""phi(Q_i)'phi(K_j) ~ exp(Q_i'K_j/sqrt d). (6) ... the function phi is given by phi(z) := d^(-1/4)
         (z o 1_(z>=0) + exp(z) o 1_(z<0)) + 1_d""",
+    nature="remark",
+    plain=(
+        "The paper calls its map with d features an approximation of exp and states no accuracy. At q "
+        "= k = 0 it gives d instead of 1; the paper trains Z and k, so no result falls."
+    ),
     quick={"dims": [4, 8, 16, 32, 64]},
     seeds=3,
     seconds=0.1,
@@ -170,8 +184,8 @@ def printed_map(settings: Settings, seed: int) -> Finding:
             ),
         },
         remark="phi(0) = 1_d, so phi(0).phi(0) = d, but exp(0) = 1. A common factor would cancel in "
-        "attention over the prefix alone, but not in attention over prefix and tokens. The paper trains Z and k, "
-        "so phi need not approximate exp for its experiments.",
+        "attention over the prefix alone, but not in attention over prefix and tokens. The paper "
+        "trains Z and k, so phi need not approximate exp for its experiments.",
     )
 
 

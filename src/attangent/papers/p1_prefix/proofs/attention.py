@@ -18,22 +18,27 @@ def too_many_features() -> Proof:
     return Proof(
         (
             Step(
-                "Take d = log m and B = (log m)^(2/5), which is o(sqrt(log m)). All entries of Q and K_C equal to B "
-                "give logits of sqrt(d) B^2 under the square root of Algorithm 2.",
+                "Take d = log m and B = (log m)^(2/5), which is o(sqrt(log m)). All entries of Q and K_C "
+                "equal to B give logits of sqrt(d) B^2 under the square root of Algorithm 2.",
                 r"\sqrt{d}\, B^2 = (\log m)^{13/10}",
                 is_zero(logits - l ** sympy.Rational(13, 10))
                 and sympy.limit(B / sympy.sqrt(l), l, sympy.oo) == 0,
             ),
             Step(
-                "At the logit -x the terms t_j = x^j/j! of the Taylor sum alternate and grow up to j = x. So the sum "
-                "of an order g <= x/2 is at least t_g - t_(g-1) >= x/2 in size, while e^-x is below 1: the relative "
-                "error exceeds 1, and the order must exceed x/2 (checked for x = 4, 6, ..., 20).",
+                "At the logit -x the terms t_j = x^j/j! of the Taylor sum alternate and grow up to j = x. "
+                "So the sum of an order g <= x/2 is at least t_g - t_(g-1) >= x/2 in size, while e^-x is "
+                "below 1: the relative error exceeds 1, and the order must exceed x/2 (checked for x = 4, "
+                "6, ..., 20).",
                 r"t_g - t_{g-1} = t_g \Big(1 - \frac gx\Big) \ge \frac x2, \qquad 1 \le g \le \frac x2",
-                all(abs(_taylor(x, g)) >= Fraction(x, 2) for x in range(4, 21, 2) for g in range(1, x // 2 + 1)),
+                all(
+                    abs(_taylor(x, g)) >= Fraction(x, 2)
+                    for x in range(4, 21, 2)
+                    for g in range(1, x // 2 + 1)
+                ),
             ),
             Step(
-                "r = C(d + g, d) features are at least (g/d)^d. With g >= x/2 this is m^(0.3 log log m - log 2): more "
-                "than every power of m, and more than the prefix itself.",
+                "r = C(d + g, d) features are at least (g/d)^d. With g >= x/2 this is m^(0.3 log log m - "
+                "log 2): more than every power of m, and more than the prefix itself.",
                 r"r \ge \Big(\frac{(\log m)^{1.3}}{2 \log m}\Big)^{\log m} = m^{0.3 \log\log m - \log 2}",
                 is_zero(exponent - sympy.Rational(3, 10) * sympy.log(l) + sympy.log(2))
                 and sympy.limit(exponent, l, sympy.oo) == sympy.oo,
@@ -63,14 +68,14 @@ def token_values() -> Proof:
     return Proof(
         (
             Step(
-                "One token of weight 1 and value v, one prefix vector of weight 1 and value 0, whose weight the "
-                "features give as 1 + e: the output is off by an amount proportional to v.",
+                "One token of weight 1 and value v, one prefix vector of weight 1 and value 0, whose "
+                "weight the features give as 1 + e: the output is off by an amount proportional to v.",
                 r"\frac{v}{2} - \frac{v}{2 + e} = \frac{v e}{2 (2 + e)}",
                 is_zero(off - v * e / (2 * (2 + e))),
             ),
             Step(
-                "For every fixed error e > 0 of the features this exceeds any bound as v grows. The theorem bounds "
-                "the values of the prefix, not those of the tokens.",
+                "For every fixed error e > 0 of the features this exceeds any bound as v grows. The "
+                "theorem bounds the values of the prefix, not those of the tokens.",
                 r"\lim_{v \to \infty} \frac{v e}{2 (2 + e)} = \infty",
                 sympy.limit(off, v, sympy.oo) == sympy.oo,
             ),
@@ -88,12 +93,14 @@ def linear_cost() -> Proof:
     return Proof(
         (
             Step(
-                "Add up the multiplications of the five matrix products of Algorithm 1: Q, K_P, V_P, A and A V_P.",
+                "Add up the multiplications of the five matrix products of Algorithm 1: Q, K_P, V_P, A "
+                "and A V_P.",
                 r"L d^2 + 2 (m + L) d^2 + 2 L (m + L) d",
                 sympy.degree(sympy.expand(count), m) == 1,
             ),
             Step(
-                "The printed m (m + L) d is quadratic in m and exceeds the count by a factor that grows like m.",
+                "The printed m (m + L) d is quadratic in m and exceeds the count by a factor that grows "
+                "like m.",
                 r"\lim_{m \to \infty} \frac{m (m + L) d}{L d^2 + 2 (m + L) d^2 + 2 L (m + L) d} = \infty",
                 sympy.limit(m * (m + L) * d / count, m, sympy.oo) == sympy.oo,
             ),
@@ -111,10 +118,12 @@ def printed_projection() -> Proof:
     return Proof(
         (
             Step(
-                "With numbers in place of matrices Algorithm 1 gives the prefix vector p the weight exp(x W_Q W_K p "
-                "/ sqrt d); Definition J.1 has W_Q twice and no sqrt d. They agree only if W_Q = W_K / sqrt d.",
+                "With numbers in place of matrices Algorithm 1 gives the prefix vector p the weight exp(x "
+                "W_Q W_K p / sqrt d); Definition J.1 has W_Q twice and no sqrt d. They agree only if W_Q "
+                "= W_K / sqrt d.",
                 r"e^{x W_Q \cdot p W_K/\sqrt d} \ne e^{x W_Q \cdot p W_Q}",
-                not is_zero(algorithm - printed) and is_zero((algorithm - printed).subs(q, k / sympy.sqrt(d))),
+                not is_zero(algorithm - printed)
+                and is_zero((algorithm - printed).subs(q, k / sympy.sqrt(d))),
             ),
         )
     )
@@ -132,8 +141,8 @@ def lora_average() -> Proof:
                 mean == Fraction("81.22"),
             ),
             Step(
-                "Rounding of each number to two decimals moves the average by at most 0.005, and its own rounding by "
-                "0.005; the printed 81.24 is further away.",
+                "Rounding of each number to two decimals moves the average by at most 0.005, and its own "
+                "rounding by 0.005; the printed 81.24 is further away.",
                 r"|81.24 - 81.22| = 0.02 > 0.005 + 0.005",
                 abs(Fraction("81.24") - mean) > Fraction("0.01"),
             ),
@@ -151,13 +160,14 @@ def gradient_steps_move_the_state() -> Proof:
     return Proof(
         (
             Step(
-                "Let D be the derivative of (Z, k) in P and g the gradient of the loss in (Z, k). A step moves P by "
-                "-eta D'g and (Z, k) by -eta D D'g to first order; multiply the latter by g.",
+                "Let D be the derivative of (Z, k) in P and g the gradient of the loss in (Z, k). A step "
+                "moves P by -eta D'g and (Z, k) by -eta D D'g to first order; multiply the latter by g.",
                 r"g^\top (D D^\top g) = |D^\top g|^2",
                 is_zero(sympy.expand((g.T * D * step)[0] - (step.T * step)[0])),
             ),
             Step(
-                "So D D'g = 0 implies D'g = 0, and D'g = 0 implies D D'g = 0: P moves if and only if (Z, k) moves.",
+                "So D D'g = 0 implies D'g = 0, and D'g = 0 implies D D'g = 0: P moves if and only if (Z, "
+                "k) moves.",
                 r"D D^\top g = 0 \iff D^\top g = 0",
                 (D * sympy.zeros(3, 1)).is_zero_matrix is True,
             ),

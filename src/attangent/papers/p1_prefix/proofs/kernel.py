@@ -27,14 +27,14 @@ def printed_kernel() -> Proof:
     return Proof(
         (
             Step(
-                "One prefix vector (n = d = m = 1): the softmax is 1 and F(x) = a w, so the printed kernel is 0 "
-                "for every x, but the derivative of F is a = 1 or -1.",
+                "One prefix vector (n = d = m = 1): the softmax is 1 and F(x) = a w, so the printed "
+                "kernel is 0 for every x, but the derivative of F is a = 1 or -1.",
                 r"H = x^2 (\beta - \langle\beta, S\rangle)^2 = 0, \qquad J J^\top / m = a^2 = 1",
                 is_zero((x * centred) ** 2) and jacobian == a,
             ),
             Step(
-                "Many prefix vectors (n = d = 1, x = sigma = 1, m to infinity): the printed kernel is the mean "
-                "over w ~ N(0, 1) of the part through the softmax alone.",
+                "Many prefix vectors (n = d = 1, x = sigma = 1, m to infinity): the printed kernel is the "
+                "mean over w ~ N(0, 1) of the part through the softmax alone.",
                 r"H \to \frac{E[e^{2w} w^2]}{E[e^{w}]^2} = 5e",
                 is_zero(printed - 5 * sympy.E),
             ),
@@ -60,18 +60,21 @@ def minor_terms() -> Proof:
     return Proof(
         (
             Step(
-                "Let n = d = 1, x = sigma = 1 and m go to infinity. Then lambda is the printed kernel itself.",
+                "Let n = d = 1, x = sigma = 1 and m go to infinity. Then lambda is the printed kernel "
+                "itself.",
                 r"\lambda = \frac{E[e^{2w} w^2]}{E[e^{w}]^2} = 5e",
                 is_zero(lam - 5 * sympy.E),
             ),
             Step(
                 "C12 is the change of the exponents by the part of the gradient that treats w as a value.",
-                r"\frac{|C_{1,2}|}{m\eta\lambda r^2} = \frac{2 E[e^{2w} w]}{\lambda E[e^w]^2} = \frac45 > 0.1",
+                r"\frac{|C_{1,2}|}{m\eta\lambda r^2} = "
+                r"\frac{2 E[e^{2w} w]}{\lambda E[e^w]^2} = \frac45 > 0.1",
                 is_zero(C12 - sympy.Rational(4, 5)),
             ),
             Step(
                 "C0 contains the change of the values themselves.",
-                r"\frac{|C_0|}{m\eta\lambda r^2} = \frac{2 E[e^{2w} (w + 1)]}{\lambda E[e^w]^2} = \frac65 > 0.1",
+                r"\frac{|C_0|}{m\eta\lambda r^2} = "
+                r"\frac{2 E[e^{2w} (w + 1)]}{\lambda E[e^w]^2} = \frac65 > 0.1",
                 is_zero(C0 - sympy.Rational(6, 5)),
             ),
             Step(
@@ -127,15 +130,16 @@ def _family_steps(rho: Any, least: Any, slower: Any, correct: bool) -> tuple[Ste
     series = sympy.series(slower, rho, 0, 6).removeO()
     return (
         Step(
-            "Take n = d = 3, the points x_i = rho e_i, sigma = 1, m to infinity. The printed kernel is diagonal "
-            "with smallest eigenvalue lambda_H; the exact kernel K has the eigenvalue lambda_K along the "
-            "antisymmetric targets E with zero row sums.",
+            "Take n = d = 3, the points x_i = rho e_i, sigma = 1, m to infinity. The printed kernel is "
+            "diagonal with smallest eigenvalue lambda_H; the exact kernel K has the eigenvalue lambda_K "
+            "along the antisymmetric targets E with zero row sums.",
             r"\lambda_H = \rho^2 e^{\rho^2}, \qquad K E = \lambda_K E, \quad "
             r"\lambda_K = e^{\rho^2} (1 + \rho^2) - 1 - 2\rho^2",
             correct,
         ),
         Step(
-            "For short points lambda_K is smaller by a factor of order rho^2, so no constant relates the two.",
+            "For short points lambda_K is smaller by a factor of order rho^2, so no constant relates the "
+            "two.",
             r"\lambda_K = \tfrac32 \rho^4 + O(\rho^6), \qquad "
             r"\lim_{\rho \to 0} \frac{\lambda_K}{\lambda_H} = 0",
             is_zero(series - sympy.Rational(3, 2) * rho**4) and sympy.limit(slower / least, rho, 0) == 0,
@@ -155,8 +159,8 @@ def too_few_steps() -> Proof:
         (
             *_family_steps(rho, least, slower, correct),
             Step(
-                "After T = c log(nd/eps)/(m eta lambda_H) steps at a small rate the part along E has the factor "
-                "below, which tends to 1 for every constant c: the loss does not become small.",
+                "After T = c log(nd/eps)/(m eta lambda_H) steps at a small rate the part along E has the "
+                "factor below, which tends to 1 for every constant c: the loss does not become small.",
                 r"(1 - m\eta\lambda_K)^{2T} \to e^{-2c \log(nd/\epsilon) \lambda_K/\lambda_H} "
                 r"\xrightarrow{\rho \to 0} 1",
                 sympy.limit(left, rho, 0) == 1,
@@ -174,8 +178,9 @@ def slow_step() -> Proof:
         (
             *_family_steps(rho, least, slower, correct),
             Step(
-                "A step along E leaves the factor (1 - m eta lambda_K)^2, at least 1 - 2 m eta lambda_K. The lemma "
-                "allows 1 - m eta lambda_H/2, so it fails if 4 lambda_K < lambda_H; rho = 2/5 is enough.",
+                "A step along E leaves the factor (1 - m eta lambda_K)^2, at least 1 - 2 m eta lambda_K. "
+                "The lemma allows 1 - m eta lambda_H/2, so it fails if 4 lambda_K < lambda_H; rho = 2/5 "
+                "is enough.",
                 r"4 \lambda_K < \lambda_H \quad\text{at } \rho = \tfrac25",
                 4 * ratio < 1,
             ),
@@ -193,8 +198,8 @@ def slope() -> Proof:
         (
             *_family_steps(rho, least, slower, correct),
             Step(
-                "Per unit of compute m d n the logarithm of the loss along E falls by 2 eta lambda_K/(nd). In units "
-                "of the printed slope this tends to 0.",
+                "Per unit of compute m d n the logarithm of the loss along E falls by 2 eta "
+                "lambda_K/(nd). In units of the printed slope this tends to 0.",
                 r"\frac{2\eta\lambda_K/(nd)}{\eta\lambda_H/(nd)} \to 0",
                 sympy.limit(2 * rate * slower / (rate * least), rho, 0) == 0,
             ),
@@ -216,23 +221,24 @@ def equal_points() -> Proof:
     return Proof(
         (
             Step(
-                "Let d = 1 and all n points be 1. All n^2 entries of H(W) - H(W~) are equal, so its Frobenius norm "
-                "is n times an entry.",
+                "Let d = 1 and all n points be 1. All n^2 entries of H(W) - H(W~) are equal, so its "
+                "Frobenius norm is n times an entry.",
                 r"\|H(W) - H(\tilde W)\|_F = \sqrt{n^2 c^2} = n |c|",
                 is_zero(sympy.sqrt(n**2 * c**2) - n * c),
             ),
             Step(
-                "Move every prefix vector by R. The softmax does not change; for m to infinity each entry grows by "
-                "at least R^2, for every sigma.",
+                "Move every prefix vector by R. The softmax does not change; for m to infinity each entry "
+                "grows by at least R^2, for every sigma.",
                 r"c = e^{\sigma^2} (R^2 + 4 \sigma^2 R) \ge R^2",
                 is_zero(after - before - change)
                 and sympy.expand((R**2 + 4 * s**2 * R) - R**2).is_positive is True,
             ),
             Step(
-                "With sigma = 1/(C sqrt(log(nd/delta))), B = 1 for every n. The printed bound is 8 R sqrt(n) e^22, "
-                "and n R^2 exceeds it from n = 10^25 on, at R = 0.0099.",
-                r"n R^2 > 8 R \sqrt{n}\, e^{22} \iff n > (8 e^{22}/R)^2, \qquad 10^{25} > (8 e^{22}/0.0099)^2",
-                10**25 > needed,
+                "With sigma = 1/(C sqrt(log(nd/delta))), B = 1 for every n. The printed bound is 8 R "
+                "sqrt(n) e^22, and n R^2 exceeds it from n = 10^25 on, at R = 0.0099.",
+                r"n R^2 > 8 R \sqrt{n}\, e^{22} \iff n > (8 e^{22}/R)^2, "
+                r"\qquad 10^{25} > (8 e^{22}/0.0099)^2",
+                needed < 10**25,
             ),
         ),
         part="2",

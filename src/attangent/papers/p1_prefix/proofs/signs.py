@@ -25,15 +25,16 @@ def first_loss() -> Proof:
     return Proof(
         (
             Step(
-                "Given W the signs are independent with mean 0, so mixed terms vanish: the mean of the square of a "
-                "signed sum is the sum of the squares (shown for two terms).",
+                "Given W the signs are independent with mean 0, so mixed terms vanish: the mean of the "
+                "square of a signed sum is the sum of the squares (shown for two terms).",
                 r"E_a\Big(\sum_r a_r S_r w_r\Big)^2 = \sum_r S_r^2 w_r^2",
                 is_zero(mean - u**2 - v**2),
             ),
             Step(
-                "For n = d = 1 and x = 1 the law of large numbers gives the mean of |F(0)|^2 = (m sum_r a_r w_r "
-                "S_r)^2 for large m.",
-                r"\frac{E|F(0)|^2}{m} \to \frac{E[e^{2w} w^2]}{E[e^w]^2} = e^{\sigma^2} \sigma^2 (1 + 4\sigma^2) > 0",
+                "For n = d = 1 and x = 1 the law of large numbers gives the mean of |F(0)|^2 = (m sum_r "
+                "a_r w_r S_r)^2 for large m.",
+                r"\frac{E|F(0)|^2}{m} \to \frac{E[e^{2w} w^2]}{E[e^w]^2} = "
+                r"e^{\sigma^2} \sigma^2 (1 + 4\sigma^2) > 0",
                 is_zero(limit - sympy.exp(s**2) * s**2 * (1 + 4 * s**2)),
             ),
             Step(
@@ -63,8 +64,8 @@ def step_sum() -> Proof:
     return Proof(
         (
             Step(
-                "For one point (n = d = 1) the part of the gradient through the softmax sums to zero over the "
-                "prefix; only the part of the values is left (shown for m = 2, with symbols).",
+                "For one point (n = d = 1) the part of the gradient through the softmax sums to zero over "
+                "the prefix; only the part of the values is left (shown for m = 2, with symbols).",
                 r"\sum_r \langle \Delta w_r, x\rangle = m \langle a, S\rangle R x",
                 is_zero(total - stated),
             ),
@@ -74,10 +75,10 @@ def step_sum() -> Proof:
                 is_zero(spread - sympy.exp(s**2)),
             ),
             Step(
-                "The sum is therefore sqrt(m) e^(sigma^2/2) |R| in the root mean square; the print has e^(8B) |R|/m. "
-                "With B = 1 it is exceeded from m = e^(16/3), m = 208, on.",
+                "The sum is therefore sqrt(m) e^(sigma^2/2) |R| in the root mean square; the print has "
+                "e^(8B) |R|/m. With B = 1 it is exceeded from m = e^(16/3), m = 208, on.",
                 r"\sqrt{m} > \frac{e^{8}}{m} \iff m^3 > e^{16}; \qquad 208^3 > e^{16}",
-                208**3 > exp_bounds(16)[1],
+                exp_bounds(16)[1] < 208**3,
             ),
         ),
         part="1",
@@ -96,15 +97,16 @@ def normaliser() -> Proof:
     return Proof(
         (
             Step(
-                "For n = d = 1 and x = 1, to first order in eta alpha changes by -eta m R sum_r e^(w_r) S_r a_r "
-                "(w_r + 1), a sum of m terms with independent signs.",
+                "For n = d = 1 and x = 1, to first order in eta alpha changes by -eta m R sum_r e^(w_r) "
+                "S_r a_r (w_r + 1), a sum of m terms with independent signs.",
                 r"\frac{E(\alpha(1) - \alpha(0))^2}{\eta^2 R^2 m} \to \frac{E[e^{4w} (w + 1)^2]}{E[e^w]^2} = "
                 r"e^{7\sigma^2} \big(\sigma^2 + (4\sigma^2 + 1)^2\big)",
                 is_zero(mean - stated),
             ),
             Step(
-                "The change is eta sqrt(m) |R| times a positive number. The lemma has no condition on eta; as eta "
-                "goes to 0 its second term, of order eta^2, vanishes beside the first, which falls like 1/m.",
+                "The change is eta sqrt(m) |R| times a positive number. The lemma has no condition on "
+                "eta; as eta goes to 0 its second term, of order eta^2, vanishes beside the first, which "
+                "falls like 1/m.",
                 r"\lim_{m \to \infty} \lim_{\eta \to 0} "
                 r"\frac{m^{-1} e^{9B} + \eta\, m^{1.5} e^{21B}}{\sqrt m} = 0",
                 sympy.limit(sympy.limit(printed, eta, 0) / sympy.sqrt(m), m, sympy.oo) == 0,
@@ -126,8 +128,8 @@ def lost_sign() -> Proof:
                 is_zero(1 / b - 1 / a + (b - a) / (a * b)),
             ),
             Step(
-                "With alpha = 2 before and 1 after the step the left side is 1/2, the printed right side -1/2. An "
-                "upper bound on alpha(t+1) - alpha(t) bounds the left side from below only.",
+                "With alpha = 2 before and 1 after the step the left side is 1/2, the printed right side "
+                "-1/2. An upper bound on alpha(t+1) - alpha(t) bounds the left side from below only.",
                 r"\frac11 - \frac12 = \frac12 \ne -\frac12 = \frac{1 - 2}{1 \cdot 2}",
                 sympy.Rational(1, 1) - sympy.Rational(1, 2) != sympy.Rational(1 - 2, 2),
             ),
@@ -137,21 +139,21 @@ def lost_sign() -> Proof:
 
 def dependent_signs() -> Proof:
     """After one step the weights depend on the signs."""
-    import sympy
-
     w, s = _symbols()
     mean = gaussian_mean(w + 1, w, 1, s) / gaussian_mean(w**0, w, 1, s)
     return Proof(
         (
             Step(
-                "Let n = d = 1 and x = 1. By Claim F.12 the first step moves w_r by -eta m R S_r (beta_r + a_r - "
-                "<beta, S>); multiplied by a_r, with a_r^2 = 1, its mean over the prefix for large m is below.",
-                r"E[a_r (w_r(1) - w_r(0))] \to -\eta R\, \frac{E[e^w (w + 1)]}{E[e^w]} = -\eta R (1 + \sigma^2)",
+                "Let n = d = 1 and x = 1. By Claim F.12 the first step moves w_r by -eta m R S_r (beta_r "
+                "+ a_r - <beta, S>); multiplied by a_r, with a_r^2 = 1, its mean over the prefix for "
+                "large m is below.",
+                r"E[a_r (w_r(1) - w_r(0))] \to -\eta R\, "
+                r"\frac{E[e^w (w + 1)]}{E[e^w]} = -\eta R (1 + \sigma^2)",
                 is_zero(mean - (1 + s**2)),
             ),
             Step(
-                "This is not 0, so a_r and W(1) are dependent: given W(tau), tau > 0, the signs are not independent "
-                "with mean 0, which Hoeffding's inequality (Lemma D.4) requires.",
+                "This is not 0, so a_r and W(1) are dependent: given W(tau), tau > 0, the signs are not "
+                "independent with mean 0, which Hoeffding's inequality (Lemma D.4) requires.",
                 r"1 + \sigma^2 > 0",
                 (1 + s**2).is_positive is True,
             ),
@@ -174,11 +176,13 @@ def without_signs() -> Proof:
                 is_zero(mean - s**2 * x),
             ),
             Step(
-                "So |F(0) - Y| grows like m, not like sqrt(m) or a constant, and D of Definition I.1, which is "
-                "|F(0) - Y|/m up to factors, does not become small: the induction of Appendix I cannot start.",
+                "So |F(0) - Y| grows like m, not like sqrt(m) or a constant, and D of Definition I.1, "
+                "which is |F(0) - Y|/m up to factors, does not become small: the induction of Appendix I "
+                "cannot start.",
                 r"\lim_{m \to \infty} \frac{m \sigma^2 x}{\sqrt m} = \infty, \qquad "
                 r"\lim_{m \to \infty} \frac{|F(0)|}{m} = \sigma^2 x > 0",
-                sympy.limit(m * 1 / sympy.sqrt(m), m, sympy.oo) == sympy.oo and (s**2 * x).is_positive is True,
+                sympy.limit(m * 1 / sympy.sqrt(m), m, sympy.oo) == sympy.oo
+                and (s**2 * x).is_positive is True,
             ),
         )
     )
@@ -188,7 +192,7 @@ def steps_without_log_m() -> Proof:
     """T of Theorem 3.2 needs log m, because the first loss is of order m."""
     import sympy
 
-    w, s = _symbols()
+    w, _ = _symbols()
     m, c, epsilon = sympy.symbols("m c epsilon", positive=True)
     first = gaussian_mean(w**2, w, 2) / gaussian_mean(w**0, w, 1) ** 2
     exact = gaussian_mean((w + 1) ** 2, w, 2) / gaussian_mean(w**0, w, 1) ** 2
@@ -196,21 +200,45 @@ def steps_without_log_m() -> Proof:
     return Proof(
         (
             Step(
-                "Let n = d = 1, x = sigma = 1. The first loss |F(0) - Y|^2 is 5e m for large m, lambda = 5e, and "
-                "the exact kernel is 10e.",
+                "Let n = d = 1, x = sigma = 1. The first loss |F(0) - Y|^2 is 5e m for large m, lambda = "
+                "5e, and the exact kernel is 10e.",
                 r"\frac{E|F(0)|^2}{m} \to 5e, \qquad \lambda = 5e, \qquad K = 10e",
                 is_zero(first - 5 * sympy.E) and is_zero(exact - 10 * sympy.E),
             ),
             Step(
-                "T = c log(1/eps)/(m eta lambda) steps at a small rate multiply |F - Y|^2 by e^(-2 m eta K T) = "
-                "eps^(4c).",
+                "T = c log(1/eps)/(m eta lambda) steps at a small rate multiply |F - Y|^2 by e^(-2 m eta "
+                "K T) = eps^(4c).",
                 r"e^{-2 m \eta K T} = \epsilon^{2cK/\lambda} = \epsilon^{4c}",
                 is_zero(sympy.simplify(2 * c * exact / first - 4 * c)),
             ),
             Step(
-                "What is left, 5e m eps^(4c), grows with m and exceeds eps for every constant c. T needs log m.",
+                "What is left, 5e m eps^(4c), grows with m and exceeds eps for every constant c. T needs "
+                "log m.",
                 r"\lim_{m \to \infty} 5e\, m\, \epsilon^{4c} = \infty",
                 sympy.limit(left, m, sympy.oo) == sympy.oo,
+            ),
+        )
+    )
+
+
+def geometric_sum() -> Proof:
+    """The sum of Eq. (18) is 2/(m lambda)."""
+    import sympy
+
+    m, eta, lam, x = sympy.symbols("m eta lambda x", positive=True)
+    total = eta / (m * eta * lam / 2)
+    return Proof(
+        (
+            Step(
+                "A geometric series sums to the inverse of 1 minus its ratio.",
+                r"\eta \sum_i \Big(1 - \frac{m\eta\lambda}{2}\Big)^i = "
+                r"\frac{\eta}{m\eta\lambda/2} = \frac{2}{m\lambda}",
+                is_zero(total - 2 / (m * lam)) and is_zero((1 - (1 - x)) * (1 / x) - 1),
+            ),
+            Step(
+                "The printed bound is smaller than the sum if eta < 1/2.",
+                r"\frac{4\eta}{m\lambda} < \frac{2}{m\lambda} \iff \eta < \frac12",
+                is_zero(sympy.simplify((4 * eta / (m * lam)) / total - 2 * eta)),
             ),
         )
     )

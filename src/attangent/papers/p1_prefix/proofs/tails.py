@@ -31,8 +31,8 @@ def chernoff() -> Proof:
                 Fraction(1, 10) > exp_bounds(Fraction(-27, 10))[1],
             ),
             Step(
-                "Lower tail, 400 coins with p = 1/20 (mu = 20) and delta = 1/2: the probability, a sum of fractions, "
-                "exceeds the bound.",
+                "Lower tail, 400 coins with p = 1/20 (mu = 20) and delta = 1/2: the probability, a sum of "
+                "fractions, exceeds the bound.",
                 r"\Pr[X \le 10] = 0.0093\ldots > e^{-\frac14 \cdot 20} = e^{-5} = 0.0067\ldots",
                 tail > exp_bounds(-5)[1] and Fraction(93, 10_000) < tail < Fraction(94, 10_000),
             ),
@@ -49,10 +49,11 @@ def one_sign() -> Proof:
     return Proof(
         (
             Step(
-                "Take n = 1, z = 1 and t = 1. The sum is 1 or -1, so the probability is 1; the bound is below 1 for "
-                "every C > 0.",
+                "Take n = 1, z = 1 and t = 1. The sum is 1 or -1, so the probability is 1; the bound is "
+                "below 1 for every C > 0.",
                 r"\Pr[|\sigma_1| \ge 1] = 1 > e^{-C} \quad \text{for all } C > 0",
-                all(abs(sign) >= 1 for sign in (-1, 1)) and (1 - sympy.exp(-C)).is_positive is not False
+                all(abs(sign) >= 1 for sign in (-1, 1))
+                and (1 - sympy.exp(-C)).is_positive is not False
                 and sympy.simplify(sympy.diff(-sympy.exp(-C), C)).is_positive is True
                 and sympy.exp(-C).subs(C, 0) == 1,
             ),
@@ -69,17 +70,16 @@ def one_sub_exponential_sign() -> Proof:
     return Proof(
         (
             Step(
-                "X = 1 or -1 with equal probability is in SE(1, alpha) for every alpha: compare the two series term "
-                "by term, (2k)! is at least 2^k k!.",
+                "X = 1 or -1 with equal probability is in SE(1, alpha) for every alpha: compare the two "
+                "series term by term, (2k)! is at least 2^k k!.",
                 r"E[e^{\lambda X}] = \cosh\lambda = \sum_k \frac{\lambda^{2k}}{(2k)!} \le "
                 r"\sum_k \frac{\lambda^{2k}}{2^k k!} = e^{\lambda^2/2}",
-                ratio.subs(k, 0) == 1
-                and is_zero(sympy.combsimp(ratio.subs(k, k + 1) / ratio) - (2 * k + 1)),
+                ratio.subs(k, 0) == 1 and is_zero(sympy.combsimp(ratio.subs(k, k + 1) / ratio) - (2 * k + 1)),
             ),
             Step(
                 "With alpha = 1 and t = 1 the probability is 1 and the bound e^(-1/2).",
                 r"\Pr[|X| \ge 1] = 1 > e^{-1/2}",
-                1 > exp_bounds(Fraction(-1, 2))[1],
+                exp_bounds(Fraction(-1, 2))[1] < 1,
             ),
         )
     )
@@ -96,7 +96,8 @@ def chi_square() -> Proof:
         (
             Step(
                 "For k = 2 and sigma = 1 the density of X is e^(-y/2)/2, so the tail is known exactly.",
-                r"\Pr[X - 2 \ge 2\sqrt{2t}] = \int_{2 + 2\sqrt{2t}}^\infty \tfrac12 e^{-y/2} dy = e^{-1 - \sqrt{2t}}",
+                r"\Pr[X - 2 \ge 2\sqrt{2t}] = \int_{2 + 2\sqrt{2t}}^\infty "
+                r"\tfrac12 e^{-y/2} dy = e^{-1 - \sqrt{2t}}",
                 is_zero(tail - sympy.exp(-1 - sympy.sqrt(2 * t))),
             ),
             Step(
@@ -115,8 +116,8 @@ def matrix_chernoff() -> Proof:
     return Proof(
         (
             Step(
-                "Numbers are 1 x 1 matrices. Draw one of 20 numbers, of which one is 1 and the others 0 (B = 1, mu = "
-                "1/20), and take delta = 19.",
+                "Numbers are 1 x 1 matrices. Draw one of 20 numbers, of which one is 1 and the others 0 "
+                "(B = 1, mu = 1/20), and take delta = 19.",
                 r"\Pr[X \ge 20\mu] = \frac1{20} > e^{-19^2 \cdot \frac1{20}/4} = e^{-361/80}",
                 Fraction(1, 20) > exp_bounds(Fraction(-361, 80))[1],
             ),
@@ -141,15 +142,17 @@ def union_over_prefix() -> Proof:
     return Proof(
         (
             Step(
-                "With |x| = 1 all m products lie in [-B, B] with probability (1 - q)^m, q = P(|N(0, 1)| > B/sigma) > "
-                "0. B depends on n, d and delta only, and m = lambda^-2 poly(n, d, e^B) has no upper bound, since "
-                "lambda may be as small as one likes: for every C the probability tends to 0.",
-                r"\lim_{m \to \infty} (1 - q)^m = \lim_{m \to \infty} e^{-cm} = 0, \quad c = -\log(1 - q) > 0",
+                "With |x| = 1 all m products lie in [-B, B] with probability (1 - q)^m, q = P(|N(0, 1)| > "
+                "B/sigma) > 0. B depends on n, d and delta only, and m = lambda^-2 poly(n, d, e^B) has no "
+                "upper bound, since lambda may be as small as one likes: for every C the probability "
+                "tends to 0.",
+                r"\lim_{m \to \infty} (1 - q)^m = "
+                r"\lim_{m \to \infty} e^{-cm} = 0, \quad c = -\log(1 - q) > 0",
                 sympy.limit(sympy.exp(-c * m), m, sympy.oo) == 0,
             ),
             Step(
-                "It fails at ordinary sizes, too. For nd/delta = 480, sigma = 1 and C = 10, B lies between 24.8 and "
-                "24.9.",
+                "It fails at ordinary sizes, too. For nd/delta = 480, sigma = 1 and C = 10, B lies "
+                "between 24.8 and 24.9.",
                 r"24.8^2 < 100 \log 480 < 24.9^2",
                 exp_bounds(Fraction(248**2, 10_000))[1] < 480 < exp_bounds(Fraction(249**2, 10_000))[0],
             ),

@@ -5,13 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import Trajectory, predict_training
 from attangent.papers.common.bounds import falling, never_above, stays_below
 from attangent.papers.common.figures import plot
 from attangent.papers.common.trends import at_most
+from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
     constants,
@@ -33,6 +34,11 @@ _SIZES = {
     title="Gradient descent fits any data",
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_F^2 <= eps.",
     rests_on=("P2/lemma-5.3", "P2/lemma-d.1"),
+    nature="main result",
+    plain=(
+        "Gradient descent fits the data within the promised steps in every run; the width it requires "
+        "is out of reach."
+    ),
     quick={**_SIZES, "d_out": 4},
     full={"n": 12, "d": 16, "m": 8192, "most_steps": 20_000},
     seconds=2.0,
@@ -51,6 +57,11 @@ def convergence(settings: Settings, seed: int) -> Finding:
     title="Gradient descent fits any data, scalar outputs",
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_2^2 <= eps.",
     rests_on=("P2/theorem-4.2",),
+    nature="main result",
+    plain=(
+        "Gradient descent fits scalar data within the promised steps in every run; the width it "
+        "requires is out of reach."
+    ),
     quick={**_SIZES, "d_out": 1},
     full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
     seconds=1.0,
@@ -127,6 +138,11 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
     quote="""Weights Induction. |w_r(tau+1) - w_r(0)|_2 <= D. Loss Induction. |F(tau+1) - Y|_F^2 <=
         (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
     rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
+    nature="lemma",
+    plain=(
+        "Weights, loss and gradient keep the bounds of the induction in every run; the required width "
+        "is out of reach."
+    ),
     quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
     seconds=1.0,
@@ -197,6 +213,8 @@ def _movement(settings: Settings, seed: int) -> float:
     place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
     title="The largest stable learning rate",
     kind="ours",
+    nature="remark",
+    plain="Gradient descent is stable up to eta m lambda_max = 2, far above the rate of the theorem.",
     quick={
         "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,
         "below": [1.0, 1.9, 1.99], "above": [2.01, 2.1], "shown": [1.9, 1.99, 2.01, 2.1],
@@ -292,6 +310,18 @@ def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
     quote="""as we have poly(nd) number of neurons and training steps, the softmax NN can fit any training
         datasets with n number of d-dim training samples""",
     rests_on=("P2/theorem-4.2",),
+    nature="remark",
+    plain=(
+        "Below Theorem 4.2: poly(nd) neurons and steps fit any data. The theorem has lambda in it, "
+        "which is not bounded by a power of nd; it is not affected."
+    ),
+    failure=Failure(
+        "P2/theorem-4.2-poly",
+        "used nowhere: Theorem 4.2 contains lambda",
+        "n = d = 2, in the limit of close points",
+        root="1/lambda is not a power of nd",
+    ),
+    proof=proofs.close_points,
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0, "epsilon": 0.01},
     full={"angles": [0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.0125]},
     seconds=0.1,
@@ -331,6 +361,9 @@ def polynomial(settings: Settings, seed: int) -> Finding:
     place="Section 4, below Theorem 4.2, repaired",
     title="poly(nd, 1/lambda) steps",
     derivation="Every direction falls by 1 - eta m lambda at least in a step, and (1 - a)^(2T) <= e^(-2aT).",
+    nature="remark",
+    plain="A number of steps of poly(nd, 1/lambda) is enough.",
+    sharp="sharp for labels along the last eigenvector, up to rounding up",
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0},
     sizes=({"epsilon": 0.01}, {"epsilon": 1e-4}),
     seconds=0.1,

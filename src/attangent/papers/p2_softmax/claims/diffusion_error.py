@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import torch
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
 from attangent.papers.common.trends import NOISE
+from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_setting import (
     MIXTURE,
     NETWORK,
@@ -39,8 +40,27 @@ LABELS = {
     place="Appendix G, Claim G.1",
     title="The error is at most the sum of four terms",
     quote="1/T int_0^T E|F_nn(W(tau), (t, x(t))) - F_*(t, x(t))|_2^2 dt <= Z_1 + Z_2 + Z_3 + Z_4",
+    nature="lemma",
+    plain=(
+        "Printed: the error is at most the sum of four terms. A factor 4 is missing; it disappears in "
+        "the O of Theorem 6.5."
+    ),
+    failure=Failure(
+        "P2/claim-g.1",
+        "a constant changes, inside the O of Theorem 6.5",
+        "step 0, F* = 1, F_H = 1/2",
+        root="|a + b + c + d|^2 needs a factor 4",
+    ),
+    proof=proofs.four_terms,
     quick={
-        **MIXTURE, **NETWORK, "n": 128, "m": 64, "steps": 100, "reference": 128, "reference_steps": 60, "test": 2000,
+        **MIXTURE,
+        **NETWORK,
+        "n": 128,
+        "m": 64,
+        "steps": 100,
+        "reference": 128,
+        "reference_steps": 60,
+        "test": 2000,
     },
     full={"n": 512, "m": 128, "steps": 600, "reference": 512, "test": 8000},
     seconds=0.6,
@@ -140,10 +160,11 @@ def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     "P2/coupling-width",
     place="Section 6.2 and Theorem F.2, the coupling term",
     title="The coupling term vanishes with the width",
-    kind="theorem",
     quote="""we show the equivalence between softmax NN learning and corresponding neural tangent kernel
         regression, i.e., the gap between them is always small""",
     rests_on=("P2/theorem-f.2",),
+    nature="remark",
+    plain="The gap between network and kernel predictor falls with the width, like m^-2.",
     quick={
         **MIXTURE, **NETWORK, "n": 128, "widths": [64, 128, 256, 512], "steps": 100, "test": 1000,
         "inits": 3,
@@ -209,6 +230,10 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
     title="The error is at most four times the sum of the terms",
     derivation="""|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a =
         b = c = e.""",
+    nature="lemma",
+    plain="The error is at most four times the sum of the four terms.",
+    proof=proofs.four_terms,
+    sharp="sharp: equality if all four differences are equal",
     quick={
         **MIXTURE, **NETWORK, "m": 64, "steps": 100, "reference": 128, "reference_steps": 60, "test": 1000,
     },

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
+from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_error import (
     reference_function,
     terms_figure,
@@ -49,6 +50,8 @@ _SIZES = {
     kind="ours",
     quote="""Thus, we obtain a practically implementable approximation of the backward SDE ... which can be
         used for sampling/data generation""",
+    nature="remark",
+    plain="Samples drawn with the learned score reach all modes.",
     quick={**_SIZES, "reference": 256, "reference_steps": 300, "test": 2000},
     full={
         "n": 1024, "steps": 600, "shown": [3, 30, 600], "samples": 4000, "walk": 100, "reference": 512,
@@ -177,8 +180,19 @@ class PrintedClock:
     "P2/sampling-printed-time",
     place="Section 6.1, the backward process with s_theta(y(t), t)",
     title="The time at which the score is evaluated",
-    kind="misprint",
     quote="dy(t) = (1/2 g(T-t) y(t) + g(T-t) s_theta(y(t), t)) dt + sqrt(g(T-t)) dB_t",
+    nature="misprint",
+    plain=(
+        "The sampler is printed with the score at time t; it has to be T - t, as in the equation before it."
+    ),
+    failure=Failure(
+        "P2/sampling-printed-time",
+        "used nowhere: Theorem 6.5 is about the score, not the sampler",
+        "any t other than T/2",
+        root="t is printed for T - t",
+    ),
+    proof=proofs.wrong_clock,
+    unconditional=True,
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "walk": 100},
     full={"samples": 20000, "walk": 500},
     seconds=1.0,
@@ -249,6 +263,9 @@ def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> 
     title="The score is evaluated at T - t",
     derivation="""y(t) = x(T - t): this is Eq. (4) with the estimator for its score, which is that at time T
         - t.""",
+    nature="misprint",
+    plain="With the score at T - t the sampler leads to the data.",
+    sharp="sharp: an identity of processes",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "tolerance": 1.2},
     sizes=({"walk": 60}, {"walk": 120}),
     seconds=1.0,

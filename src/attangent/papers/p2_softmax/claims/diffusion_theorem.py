@@ -41,6 +41,11 @@ from attangent.papers.p2_softmax.networks import softmax_limit
     quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) +
         eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
+    nature="main result",
+    plain=(
+        "The main theorem on diffusion. Its right side is too large to test; its proof uses a false "
+        "theorem (G.4), a dropped logarithm and a dropped norm of the kernel, so it is not proved."
+    ),
     quick={**MIXTURE, **NETWORK, "sizes": [32, 128, 512], "m": 128, "steps": 150, "delta": 0.05},
     full={"sizes": [32, 128, 512, 1024], "steps": 300, "test": 8000, "validation": 512},
     seconds=2.5,
@@ -170,6 +175,8 @@ def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     place="Section 6.2 and Assumption G.3",
     title="Noisy labels require early stopping",
     kind="ours",
+    nature="remark",
+    plain=("Training on noisy labels has to stop early, and validation on noisy labels finds a good step."),
     quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
     full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
     seconds=1.0,
@@ -241,6 +248,8 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     place="Abstract and Section 6: softmax networks as score estimators",
     title="Softmax networks compared with other estimators",
     kind="ours",
+    nature="remark",
+    plain="A softmax network does not learn the score better than a ReLU network of equal size.",
     quick={**LOG_TIMES, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
     full={"n": 2048, "test": 8000, "validation": 512},
     seconds=5.0,

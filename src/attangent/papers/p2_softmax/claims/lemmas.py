@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, vectorise
@@ -15,6 +15,7 @@ from attangent.papers.common.bounds import LOG10_E, bound_figure, never_above
 from attangent.papers.common.descent import SplitStep, gradient_line, second_order_factor, terms_add_up, walk
 from attangent.papers.common.figures import plot
 from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
+from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
     constants,
@@ -32,6 +33,11 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     title="A small move of the weights changes the kernel little",
     quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
     rests_on=("P2/lemma-b.1",),
+    nature="lemma",
+    plain=(
+        "A small move of the weights changes the kernel by at most the printed bound, tested at the "
+        "smallest B, where it has four decades of slack."
+    ),
     quick={**_MOVED, "sigma": 0.04, "radii": [0.00001, 0.0001, 0.001, 0.0099]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
     seconds=0.5,
@@ -60,8 +66,8 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
             "log10 of the slack": math.log10(p.size) + bound - math.log10(max(over_radius.values())),
         },
         figures=(kernel_change.change_figure(changes, "neuron"),),
-        remark="sigma is such that B = 1, the smallest value; there the bound has about four decades of slack. "
-        "At sigma = 1 it has over a hundred and cannot fail.",
+        remark="sigma is such that B = 1, the smallest value; there the bound has about four decades of "
+        "slack. At sigma = 1 it has over a hundred and cannot fail.",
     )
 
 
@@ -93,6 +99,18 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
     place="Appendix B.1, Lemma B.1",
     title="Thirteen bounds on products, exponentials and softmax under a small move",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
+    nature="lemma",
+    plain=(
+        "Printed: |<w_r, x>| <= B for all m neurons, with a B that does not depend on m. False at the "
+        "theorem's own m with C = 10; B needs log m."
+    ),
+    failure=Failure(
+        "P2/lemma-b.1",
+        ("a constant changes: B gets sqrt(log m), and e^B becomes m^o(1) in every bound that uses it"),
+        "m = 10^134 at nd/delta = 480; Theorem 4.2 requires m = 10^197",
+        root="the bound B on all m products does not contain m",
+    ),
+    proof=proofs.union_over_neurons,
     quick={**_MOVED, "m": 4096, "n": 16, "R": 0.0099},
     full={"n": 64, "m": 65536},
     seconds=0.5,
@@ -130,6 +148,8 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     title="Bounds on the gradient and on the first loss",
     quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= O(sqrt(nd)) (D.3)""",
     rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
+    nature="lemma",
+    plain="The gradient keeps its bound at the smallest B, and the first loss is at most sqrt(nd).",
     quick={**_SIZES, "sigma": 0.04, "m": 1024, "steps": 50},
     full=_LARGER,
     seconds=0.4,
@@ -230,6 +250,8 @@ def take_step(
     title="The change of the loss splits into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P2/claim-3.4",),
+    nature="lemma",
+    plain="The change of the loss splits into the printed terms exactly.",
     quick=_SIZES,
     full=_LARGER,
     seconds=1.0,
@@ -250,6 +272,8 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2 (E.3) ... C1 <= -1.6 m eta vec(F - Y)'H(tau) vec(F - Y)
         (E.4) ... lambda_min(H(tau)) >= lambda/2 (E.5)""",
     rests_on=("P2/lemma-5.1", "P2/lemma-b.1", "P2/lemma-d.1"),
+    nature="lemma",
+    plain="All four terms keep their bounds in every run; the required width is out of reach.",
     quick=_SIZES,
     full=_LARGER,
     seconds=1.0,

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit.claims import Failure, Settings
+from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.kernels import log_gap, predict_training, unit_data, vectorise
+from attangent.kernels import log_gap, vectorise
 from attangent.papers.common.figures import plot
-from attangent.papers.common.trends import at_most
+from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
-    constants,
     kernel_is_definite,
     softmax_regression,
 )
@@ -27,6 +26,19 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     place="Appendix F, Eq. (24) and (25)",
     title="The update of the kernel predictor is the gradient of its loss",
     quote="the Eq. (25) is according to gamma(tau+1) = gamma(tau) - eta grad_gamma L_ntk(gamma(tau))",
+    nature="misprint",
+    plain=(
+        "The printed update is called the gradient of the kernel loss. It is descent in function "
+        "space, which is what the proof needs; only the word is wrong."
+    ),
+    failure=Failure(
+        "P2/equation-25",
+        "used nowhere: the proof uses the printed formula",
+        "n = 1, m H* = 2",
+        root="a step of functional descent is called a gradient in the coefficients",
+    ),
+    proof=proofs.kernel_update,
+    unconditional=True,
     quick=_SIZES,
     full={"n": 16, "d": 8, "d_out": 8, "m": 8192, "sigma": 1.0},
     seconds=0.4,
@@ -89,8 +101,20 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     "P2/appendix-f-features",
     place="Appendix F.1, proof of Theorem F.2",
     title="The feature map printed for the kernel",
-    kind="identity",
     quote="phi(x)_l = 1/sqrt(m) x sum_r <v_l,r, S(0)> m S_r(0) ... K*_te = phi(x_te)' phi(X)",
+    nature="misprint",
+    plain=(
+        "The printed feature map sums over the neurons and is zero; it should be concatenated. The "
+        "kernel and the proof are not affected."
+    ),
+    failure=Failure(
+        "P2/appendix-f-features",
+        "used nowhere: the proof uses the kernel",
+        "two neurons",
+        root="a sum is printed for a concatenation",
+    ),
+    proof=proofs.zero_features,
+    unconditional=True,
     quick={"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0},
     seconds=0.1,
 )
@@ -161,6 +185,9 @@ _REPAIR = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
     title="The update is descent in function space",
     derivation="""m H* (gamma - eta (m H* gamma - y)) - y = (I - eta m H*)(m H* gamma - y). The gradient in
         gamma is m H*(m H* gamma - y) and multiplies the residual by I - eta (m H*)^2.""",
+    nature="misprint",
+    plain="The printed update is gradient descent in the space of the kernel.",
+    sharp="sharp: an identity",
     quick={**_REPAIR, "tolerance": 0.02},
     sizes=({"m": 1024}, {"m": 2048}),
     seconds=0.5,
@@ -205,6 +232,9 @@ def function_space(settings: Settings, seed: int) -> Finding:
     title="The features of the neurons, concatenated",
     derivation="""The inner product of the concatenation is the sum over r of the products, which is
         Definition 3.6; the printed sum over r inside phi is m(<a_l, S> - <a_l, S>) = 0.""",
+    nature="misprint",
+    plain="Concatenated features give the kernel.",
+    sharp="sharp: an identity",
     quick={"n": 8, "d": 4, "d_out": 3, "sigma": 1.0},
     sizes=({"m": 64}, {"m": 256}),
     seconds=0.1,

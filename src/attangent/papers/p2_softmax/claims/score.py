@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
+from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_setting import LOG_TIMES, MIXTURE
 from attangent.papers.p2_softmax.diffusion import (
     ExactScore,
@@ -30,9 +31,10 @@ from attangent.papers.p2_softmax.diffusion.sampling import Method
     "P2/score-relation",
     place="Section 6.1, Eq. (3) and (4)",
     title="The posterior mean gives the score; forward and backward processes",
-    kind="identity",
     quote="""x(t) = exp(-int 1/2 g) x(0) + exp(-int 1/2 g) int exp(int 1/2 g) sqrt(g) dB ... y(t) = x(T - t)
         ... transforms noise into samples from the target distribution""",
+    nature="definition",
+    plain="The relations between posterior mean, score, forward and backward process are right.",
     quick={**LOG_TIMES, "points": 300, "grid": 240, "samples": 8000, "steps": 40, "walks": [5, 10, 20]},
     full={"points": 1000, "samples": 20000, "steps": 80, "walks": [5, 10, 20, 40]},
     seconds=2.5,
@@ -218,9 +220,20 @@ class LinearScore:
     "P2/equation-6",
     place="Section 6.1, Eq. (5) and (6)",
     title="Denoising score matching is equivalent to score matching",
-    kind="misprint",
     quote="""As the hardness of estimate grad log p_t term in Eq. (5), equivalently, we minimize the following
         denoising score matching (6)""",
+    nature="misprint",
+    plain=(
+        "Two objectives are called equivalent but run over [0, T] and [T_0, T]. Over one interval "
+        "they are equivalent."
+    ),
+    failure=Failure(
+        "P2/equation-6",
+        "used nowhere: the theorem needs one interval",
+        "any T_0 > 0",
+        root="two intervals of time are mixed up",
+    ),
+    proof=proofs.two_intervals,
     quick={
         **MIXTURE, "T0": 0.5, "points": 200_000, "times": 40, "from_zero": 1e-3, "thetas": [0.5, 1.0, 2.0],
     },
@@ -301,6 +314,9 @@ def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, s
     title="One interval for both objectives",
     derivation="""E[grad log p_(t|0) | x(t)] = grad log p_t, so that E<s, grad log p_(t|0)> = E<s, grad log
         p_t> for every s; for s = -theta x both are theta d, since E<x, grad log p_t> = -d.""",
+    nature="misprint",
+    plain="Over one interval the two objectives have the same minimiser.",
+    sharp="sharp: an identity",
     quick={**MIXTURE, "points": 100_000, "errors": 4.5},
     sizes=({"T0": 0.1}, {"T0": 0.5}),
     seconds=0.5,

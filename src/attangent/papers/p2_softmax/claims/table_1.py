@@ -62,6 +62,11 @@ class NetworkRuns:
         number of neurons and training steps to converge as that with ReLU or exponential activation
         functions.""",
     rests_on=("P2/corollary-4.3", "P2/lemma-5.1"),
+    nature="remark",
+    plain=(
+        "The table says that softmax needs almost the same number of neurons and steps as ReLU and "
+        "exp. It compares bounds; measured needs are within a factor of four."
+    ),
     quick={
         "n": 12, "d": 6, "d_out": 1, "sigma": 1.0, "epsilon": 1e-3, "rate": 1.0, "steps": 200, "R": 0.01,
         "widths": [32, 128, 512, 2048], "same_steps": 2.0, "same_neurons": 4.0, "enough": 3.0,

@@ -35,6 +35,9 @@ def _signs(settings: Settings) -> Finding:
     title="Chernoff bound",
     derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta. Then use log(1+x) >=
         2x/(2+x) for x > 0 and (1-x) log(1-x) >= -x + x^2/2 for x in (0, 1).""",
+    nature="quotation",
+    plain="Chernoff's bound with the right factors.",
+    sharp="sharp to leading order for small delta",
     quick={"lower": [0.1, 0.2, 0.4, 0.6], "upper": [0.1, 0.5, 1.0, 3.0, 9.0], "n": 100_000, "half": 2.0},
     sizes=({"mu": 25.0}, {"mu": 400.0}),
     seconds=0.1,
@@ -55,6 +58,9 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     title="Khintchine's inequality",
     derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); use Chernoff's method with l = t/|z| for both
         tails.""",
+    nature="quotation",
+    plain="Khintchine's inequality with the factor 2.",
+    sharp="the constant 1/2 is sharp: the central limit theorem; the factor 2 is not known to be",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     sizes=({"n": 1}, {"n": 100}),
     seconds=0.1,
@@ -70,6 +76,9 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     place="Appendix D.2, Lemma D.8, repaired",
     title="Tails of a chi-square variable",
     derivation="Laurent and Massart (2000), Lemma 1: the second line is the lower tail.",
+    nature="quotation",
+    plain="The two tails of Laurent and Massart.",
+    sharp="not known",
     quick={"places": [0.1, 0.5, 1.0, 4.0, 9.0], "lower": True},
     sizes=({"k": 4}, {"k": 64}),
     seconds=0.1,
@@ -89,6 +98,9 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     title="Tail of a sub-exponential variable",
     derivation="""Use Chernoff's method for both tails, with l = t/s^2 if that is below 1/alpha, and otherwise
         with l just below 1/alpha.""",
+    nature="quotation",
+    plain="The sub-exponential tail with the factor 2.",
+    sharp="not known",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     sizes=({"n": 1}, {"n": 100}),
     seconds=0.1,
@@ -108,6 +120,9 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     title="Matrix Chernoff bound",
     derivation="""Tropp (2011), Theorem 2.2, bounds both by d (e^x/(1+x)^(1+x))^(mu/B) with x = -delta or
         delta, also without replacement. Continue as in Lemma D.3.""",
+    nature="quotation",
+    plain="The matrix Chernoff bound with the right factors.",
+    sharp='not sharp: Tropp"s own form is stronger',
     quick={
         "lower": [0.1, 0.2, 0.4, 0.6],
         "upper": [0.1, 0.5, 1.0, 3.0, 9.0],
