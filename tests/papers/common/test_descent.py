@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from attangent.audit import Settings, Verdict
-from attangent.kernels import SoftmaxNetwork, unit_data
 from attangent.papers.common.descent import (
     SplitStep,
-    gradient_lines,
+    gradient_line,
     second_order_factor,
-    steepest_of_copies,
     terms_add_up,
     walk,
 )
@@ -52,14 +50,7 @@ def test_a_factor_far_from_a_half_is_shown():
     assert [line.kept for line in lines] == [True, False, False]
 
 
-def test_the_steepest_neuron_with_every_point_repeated():
-    X, Y = unit_data(4, 3, 2, seed=0)
-    p = SimpleNamespace(X=X, Y=Y, network=SoftmaxNetwork(3, 2, 16, seed=0))
-    gradient, residual = p.network.gradient(X, Y), p.network.forward(X) - Y
-    once = max(gradient[:, r].norm() for r in range(16)) / residual.norm()
-    # n copies have n times the gradient and sqrt(n) times the residual
-    assert steepest_of_copies(p, 1) == pytest.approx(once.item())
-    assert steepest_of_copies(p, 9) == pytest.approx(3 * once.item())
-    size, growth = gradient_lines(p, "D.1", 1.0, 2.0, [1, 2, 4, 8])
-    assert (size.kept, growth.kept, growth.part) == (False, True, "D.1")
-    assert growth.measured == pytest.approx(0.5)
+def test_the_constant_of_a_gradient_is_compared_with_its_bound():
+    line = gradient_line("D.1", 1.0, 2.0)
+    assert (line.kept, line.part) == (False, "D.1")
+    assert gradient_line("D.1", 2.0, 1.0).kept

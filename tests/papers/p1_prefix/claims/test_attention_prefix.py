@@ -1,3 +1,5 @@
+import math
+
 from attangent.attention.features import Taylor
 from attangent.audit import Verdict
 from attangent.papers.p1_prefix.claims import attention_prefix
@@ -9,9 +11,6 @@ class TestClaims(SteadySuite):
         "P1/equation-7": "holds",
         "P1/theorem-4.1": "violated",
     }
-    broken = {
-        "P1/theorem-4.1": {"order": 2},
-    }
 
     def examine(self, finding):
         assert finding.figures
@@ -20,12 +19,28 @@ class TestClaims(SteadySuite):
 
 def test_theorem_4_1_part_by_part(monkeypatch):
     parts = {name: part.verdict for name, part in check("P1/theorem-4.1").judgements.items()}
-    assert parts["error"] is Verdict.HOLDS
-    assert parts["cost"] is parts["unbounded values of the tokens"] is Verdict.VIOLATED
-    assert check("P1/theorem-4.1", order=2).judgements["error"].verdict is Verdict.VIOLATED
-    monkeypatch.setattr(attention_prefix, "_smallest_size", lambda *given: 20)
-    monkeypatch.setattr(attention_prefix, "_error_with_values", lambda *given: 1e-3)
-    assert check("P1/theorem-4.1").verdict is Verdict.HOLDS
+    assert set(parts.values()) == {Verdict.VIOLATED}
+    assert not measured(check("P1/theorem-4.1", order=2), "error x m, entries in [-1, 1]") <= 1.0
+    monkeypatch.setattr(attention_prefix, "number_of_features", lambda *args: 20)
+    monkeypatch.setattr(attention_prefix, "features_in_regime", lambda log2_m, scale: 20)
+    parts = {name: part.verdict for name, part in check("P1/theorem-4.1").judgements.items()}
+    assert parts == {
+        "cost in the regime of the theorem": Verdict.HOLDS,
+        "cost at fixed L": Verdict.HOLDS,
+        "unbounded values of the tokens": Verdict.VIOLATED,
+    }
+
+
+def test_features_outnumber_every_power_of_the_length_with_the_square_root_and_not_with_d():
+    def exponents(scale):
+        return [
+            math.log(attention_prefix.features_in_regime(k, scale)) / (k * math.log(2)) for k in (20, 80, 320)
+        ]
+
+    by_root = exponents(0.5)
+    by_d = exponents(1.0)
+    assert by_root[0] < by_root[1] < by_root[2]
+    assert by_d[0] > by_d[1] > by_d[2]
 
 
 def test_polynomial_features_in_place_of_exp_break_the_equation(monkeypatch):

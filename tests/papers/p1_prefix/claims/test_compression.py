@@ -20,7 +20,7 @@ def finding(claim):
 
 
 def test_the_authors_map_does_not_compress_a_prompt_and_fitted_anchors_do(finding):
-    assert finding.verdict is Verdict.HOLDS
+    assert finding.verdict is Verdict.MEASURED
     assert finding.numbers["KL ratio, elu, Eq. (7)"] > 0.4
     assert finding.numbers["KL ratio, anchors, fitted"] < 0.01
     assert (
@@ -34,12 +34,12 @@ def test_the_authors_map_does_not_compress_a_prompt_and_fitted_anchors_do(findin
 def test_a_map_that_keeps_less_with_more_features_is_found_out(claim):
     backwards = ["Taylor of order 4, Eq. (7)", "Taylor of order 2, Eq. (7)"]
     settings = claim.quick | {"polynomial": backwards, "sizes": [6], "steps": 30, "m": 256}
-    assert claim.check(settings, 1).verdict is Verdict.VIOLATED
+    assert claim.check(settings, 1).verdict is Verdict.NOT_REPRODUCED
 
 
 def test_a_state_larger_than_the_prompt_is_found_out(claim):
     settings = claim.quick | {"sizes": [6], "steps": 30, "m": 16}
-    assert claim.check(settings, 1).verdict is Verdict.VIOLATED
+    assert claim.check(settings, 1).verdict is Verdict.NOT_REPRODUCED
 
 
 def test_the_authors_map_does_not_decide(finding):

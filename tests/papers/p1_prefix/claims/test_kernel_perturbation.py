@@ -20,15 +20,15 @@ class TestClaims(ClaimSuite):
         assert finding.figures
 
 
-def test_part_1_of_lemma_3_1_holds_and_part_2_would_if_copies_did_not_add_up(monkeypatch):
-    assert check("P1/lemma-3.1").judgements["1"].verdict is Verdict.HOLDS
+def test_part_1_of_lemma_3_1_cannot_fail_and_part_2_would_hold_if_copies_did_not_add_up(monkeypatch):
+    assert check("P1/lemma-3.1").judgements["1"].trivial
     monkeypatch.setattr(kernel_perturbation, "_change_of_copies", lambda settings, n, seed: n**0.5)
     assert check("P1/lemma-3.1").verdict is Verdict.HOLDS
 
 
 def test_part_1_of_lemma_3_1_fails_for_a_kernel_that_jumps(monkeypatch):
     def jumping(p, settings, U, kind):
-        return {R: torch.ones(2, 2) for R in settings.radii}
+        return {R: 1e300 * torch.ones(2, 2, dtype=torch.float64) for R in settings.radii}
 
     monkeypatch.setattr(kernel_perturbation, "_changes", jumping)
     assert check("P1/lemma-3.1").judgements["1"].verdict is Verdict.VIOLATED
@@ -41,12 +41,14 @@ def test_data_outside_the_unit_ball_are_refused_where_the_theorem_excludes_them(
 
 class TestLemmasK(ClaimSuite):
     found = {
-        "P1/lemma-k.1": "holds",
+        "P1/lemma-k.1": "violated",
         "P1/lemma-k.2": "holds",
     }
     broken = {
-        "P1/lemma-k.1": {"C": 0.0},
         "P1/lemma-k.2": {"C": 0.0, "sigma": 3.0},
+    }
+    benign = {
+        "P1/lemma-k.1": {"C": 40.0},
     }
 
     def examine(self, finding):
@@ -60,3 +62,7 @@ def test_parts_that_cannot_fail_do_not_hold_by_themselves():
     growth = line(check("P1/lemma-k.1", m=65536), "over log m")
     assert growth.kept is False
     assert not growth.claimed
+
+
+def test_a_bound_below_the_products_fails_at_any_length():
+    assert check("P1/lemma-k.1", C=0.0).judgements["1"].verdict is Verdict.VIOLATED

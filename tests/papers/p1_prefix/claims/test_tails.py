@@ -16,11 +16,11 @@ class TestClaims(ClaimSuite):
         "P1/lemma-d.10": "violated",
     }
     benign = {
-        "P1/lemma-d.3": {"upper": [0.5, 1.0], "lower": [0.01]},
+        "P1/lemma-d.3": {"half": 2.0, "third": 12.0},
         "P1/lemma-d.6": {"constants": [0.0]},
         "P1/lemma-d.8": {"places": [0.1, 0.5]},
         "P1/lemma-d.9": {"n": 400, "places": [2.0]},
-        "P1/lemma-d.10": {"upper": [0.5, 1.0], "lower": [0.01]},
+        "P1/lemma-d.10": {"half": 2.0, "quarter": 21.0},
     }
 
 
@@ -41,11 +41,12 @@ def test_exact_probabilities_by_hand():
 
 def test_figures_of_the_counter_examples():
     finding = check("P1/lemma-d.3")
-    assert finding.numbers["lower tail, mu = 100, delta = 0.2"] == pytest.approx(0.0226, abs=1e-4)
-    assert finding.numbers["its bound"] == pytest.approx(0.0183, abs=1e-4)
+    assert finding.numbers["lower tail, mu = 20, delta = 0.5"] == pytest.approx(0.0094, abs=1e-4)
+    assert finding.numbers["its bound"] == pytest.approx(0.0067, abs=1e-4)
     finding = check("P1/lemma-d.8")
     assert finding.numbers["second line, k = 1, t = 9"] == pytest.approx(0.00815, abs=1e-5)
     finding = check("P1/lemma-d.10")
-    assert finding.numbers["lower tail, mu = 100, delta = 0.2"] == pytest.approx(0.0218, abs=1e-3)
-    assert finding.numbers["upper tail, mu = 1, delta = 9"] > 40 * finding.numbers["its bound, delta = 9"]
+    assert finding.numbers["lower tail"] == pytest.approx(0.0093, abs=1e-4)
+    assert finding.numbers["upper tail"] == pytest.approx(0.05)
+    assert finding.numbers["its bound, upper"] == pytest.approx(math.exp(-361 / 80))
     assert {part.verdict for part in finding.judgements.values()} == {Verdict.VIOLATED}

@@ -12,11 +12,13 @@ from tests.papers.harness import ClaimSuite
 class TestMoves(ClaimSuite):
     found = {
         "P2/lemma-5.1": "holds",
-        "P2/lemma-b.1": "holds",
+        "P2/lemma-b.1": "violated",
     }
     broken = {
-        "P2/lemma-5.1": {"C": 0.0, "x_norm": 60.0},
-        "P2/lemma-b.1": {"C": 0.0},
+        "P2/lemma-5.1": {"C": 0.0, "x_norm": 60.0, "sigma": 1.0},
+    }
+    benign = {
+        "P2/lemma-b.1": {"C": 40.0},
     }
 
     def examine(self, finding):
@@ -35,7 +37,7 @@ class TestSteps(ClaimSuite):
         "P2/lemma-e.3": "measured",
     }
     broken = {
-        "P2/lemma-d.1": {"init": "independent"},
+        "P2/lemma-d.1": {"init": "independent", "sigma": 1.0},
         "P2/lemma-e.1": {"rate": 400.0},
         "P2/lemma-e.3": {"rate": 2.1},
     }

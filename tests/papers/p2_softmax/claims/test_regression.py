@@ -1,7 +1,5 @@
 """The tests of `regression.py`."""
 
-import math
-
 import torch
 
 from attangent.audit import Verdict
@@ -13,11 +11,7 @@ from tests.papers.harness import ClaimSuite, check
 class TestClaims(ClaimSuite):
     found = {
         "P2/equation-25": "violated",
-        "P2/theorem-f.2": "holds",
         "P2/appendix-f-features": "violated",
-    }
-    broken = {
-        "P2/theorem-f.2": {"rate": 2.1},
     }
 
     def examine(self, finding):
@@ -26,14 +20,11 @@ class TestClaims(ClaimSuite):
 
 class TestRepairs(ClaimSuite):
     found = {
-        "P2/theorem-g.2-logarithm": "violated",
         "P2/equation-25-repaired": "holds",
         "P2/appendix-f-features-repaired": "holds",
-        "P2/theorem-g.2-repaired": "holds",
     }
     broken = {
         "P2/equation-25-repaired": {"tolerance": 1e-9},
-        "P2/theorem-g.2-repaired": {"rate": 2.2},
     }
 
 
@@ -56,19 +47,6 @@ def test_printed_features_would_do_for_a_single_neuron(monkeypatch):
     monkeypatch.setattr(regression, "_neuron_features", one_neuron)
     monkeypatch.setattr(SoftmaxNetwork, "kernel", kernel)
     assert check("P2/appendix-f-features").verdict is Verdict.HOLDS
-
-
-def test_the_logarithm_would_do_at_a_width_below_the_theorems(monkeypatch):
-    right = regression.constants
-
-    def narrow(p, settings):
-        found = right(p, settings)
-        width = math.log10(p.size / p.lambda_min) - math.log10(p.size) - 3
-        return type("Narrow", (), {"log10_width": width, "B": found.B})
-
-    monkeypatch.setattr(regression, "constants", narrow)
-    finding = check("P2/theorem-g.2-logarithm", decades=[1e-3, 2e-3, 3e-3, 4e-3])
-    assert finding.verdict is Verdict.HOLDS
 
 
 def test_features_of_another_kernel_are_found_out(monkeypatch):

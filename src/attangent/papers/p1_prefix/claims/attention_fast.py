@@ -163,7 +163,7 @@ def hyper(settings: Settings, seed: int) -> Finding:
     """With HyperAttention for the tokens, NTK-Attention takes O(L^(1+o(1)) d) time and differs from prefix
     attention by at most 1/poly(m): the error falls like a power of m.
     """
-    # Figure 1: "Note that m >> L". An estimate from a fixed number of samples does not improve with m if L = m.
+    # Figure 1: "Note that m >> L". With L = m, a fixed number of samples does not improve with m.
     lengths = settings.lengths
     method = HyperAttention(block=settings.block, samples=settings.samples, seed=seed)
     fixed = [error(method, m, settings.few, settings, seed) for m in lengths]

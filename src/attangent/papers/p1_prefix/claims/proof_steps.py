@@ -23,7 +23,7 @@ _SIZES = {"n": 3, "d": 3, "sigma": 1.0, "init": "independent", "delta": 0.05}
     "P1/theorem-3.2-steps",
     place="Section 3.3, Theorem 3.2; Appendix I.1, its proof",
     title="T does not depend on m but through m eta",
-    quote="""T = Omega((m eta lambda)^-1 log(nd/eps)) ... Proof. We have |F(0) - Y|_F^2 <= nd as Lemma I.6.""",
+    quote="""T = Omega((m eta lambda)^-1 log(nd/eps)) ... We have |F(0) - Y|_F^2 <= nd as Lemma I.6.""",
     rests_on=("P1/lemma-i.6",),
     nature="main result",
     plain=(
@@ -178,14 +178,16 @@ def no_signs(settings: Settings, seed: int) -> Finding:
     """Without the signs a, |F(0) - Y|_F = O(sqrt(nmd)), as with them (Lemma H.8)."""
     X, Y = unit_data(settings.n, settings.d, settings.d, seed)
     losses = [(_output(X, m, settings, seed) - Y).norm().item() for m in settings.lengths]
-    last = settings.lengths[-1]
+    output = _output(X, settings.lengths[-1], settings, seed)
+    unit = settings.lengths[-1] * settings.sigma**2
     return Finding(
         conclusions=(
-            Conclusion.of_trend("|F(0) - Y|_F without a, over m", "<=", at_most(0.5), settings.lengths, losses),
+            Conclusion.of_trend(
+                "|F(0) - Y|_F without a, over m", "<=", at_most(0.5), settings.lengths, losses
+            ),
         ),
-        numbers={"|F(0)| / (m sigma^2 |x|), longest prefix": _output(X, last, settings, seed).norm().item() / last
-                 / settings.sigma**2 / X.norm().item()},
-    )  # fmt: skip
+        numbers={"|F(0)| / (m sigma^2 |x|), longest prefix": (output.norm() / (unit * X.norm())).item()},
+    )
 
 
 def _output(X: Tensor, m: int, settings: Settings, seed: int) -> Tensor:

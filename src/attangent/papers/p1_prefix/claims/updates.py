@@ -51,7 +51,7 @@ class PrefixMap:
 )
 def updates(settings: Settings, seed: int) -> Finding:
     """In training, Z and k, built from P by Eq. (7), move if and only if P moves."""
-    # Train P through Eq. (7) and through exact attention; the smallest relative move of (Z, k) over that of P.
+    # Train P through Eq. (7) and through exact attention; compare the moves of (Z, k) and P.
     d = settings.d
     to_state = PrefixMap(Printed(d), d, seed)
     P = drawn(settings.m, d, seed=seed, stream="P")

@@ -146,7 +146,7 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     "P2/lemma-d.1",
     place="Appendix D, Lemmas D.1, D.2 and D.3",
     title="Bounds on the gradient and on the first loss",
-    quote="""|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= O(sqrt(nd)) (D.3)""",
+    quote="|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= O(sqrt(nd)) (D.3)",
     rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
     nature="lemma",
     plain="The gradient keeps its bound at the smallest B, and the first loss is at most sqrt(nd).",

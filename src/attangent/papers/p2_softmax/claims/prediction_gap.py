@@ -295,7 +295,7 @@ def logarithm(settings: Settings, seed: int) -> Finding:
     place="Appendix F.1, last lines of the proof of Theorem F.2; Appendix G.1, proof of Theorem G.2",
     title="|K*_te|_F is dropped",
     quote="""m eps_l,test int |F_nn - Y|_F + m max |K*_l,te|_F int |F_nn - F_ntk2|_F ... we put things
-        together and get O(sqrt(nd)/lambda eps_l,test + sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H)""",
+        together and get O(sqrt(nd)/lambda eps_l,test + sqrt(nd)/lambda^2 log^2(...) eps_H)""",
     rests_on=("P2/theorem-f.2",),
     nature="proof step",
     plain=(

@@ -109,7 +109,7 @@ def _exponent(log_n: float, settings: Settings, delta: float) -> float:
     seconds=0.1,
 )
 def optimum(settings: Settings, seed: int) -> Finding:
-    """gamma* = (m H*)^-1 vec(Y) satisfies m H* gamma* = vec(Y), and the updates of Eq. (25) converge to it."""
+    """gamma* = (m H*)^-1 vec(Y) satisfies m H* gamma* = vec(Y), and Eq. (25) converges to it."""
     p = softmax_regression(settings, seed)
     mH = settings.m * p.kernel
     y = vectorise(p.Y)

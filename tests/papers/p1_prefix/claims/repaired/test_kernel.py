@@ -17,6 +17,7 @@ class TestClaims(ClaimSuite):
     }
     broken = {
         "P1/lemma-k.1-repaired": {"delta": 1000.0},
+        "P1/lemma-3.1-repaired": {"factor": 0.001},
     }
 
 
@@ -24,12 +25,6 @@ def test_a_kernel_that_is_off_is_found_out(monkeypatch):
     right = kernel.written_out
     monkeypatch.setattr(kernel, "written_out", lambda X, W, a: 1.0001 * right(X, W, a))
     assert check("P1/definition-g.1-repaired").verdict is Verdict.VIOLATED
-
-
-def test_a_kernel_that_grows_faster_with_n_is_found_out(monkeypatch):
-    right = PrefixNetwork.kernel
-    monkeypatch.setattr(PrefixNetwork, "kernel", lambda self, X, **kind: len(X) * right(self, X, **kind))
-    assert check("P1/lemma-3.1-repaired").verdict is Verdict.VIOLATED
 
 
 def test_outputs_that_are_too_large_are_found_out(monkeypatch):
