@@ -111,7 +111,8 @@ def normaliser() -> Proof:
                 r"\frac{m^{-1} e^{9B} + \eta\, m^{1.5} e^{21B}}{\sqrt m} = 0",
                 sympy.limit(sympy.limit(printed, eta, 0) / sympy.sqrt(m), m, sympy.oo) == 0,
             ),
-        )
+        ),
+        part="1",
     )
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.bounds import LOG10_E
@@ -250,6 +250,12 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     kind="ours",
     nature="remark",
     plain="A softmax network does not learn the score better than a ReLU network of equal size.",
+    failure=Failure(
+        "P2/score-comparison",
+        "nothing in the paper: the question is ours",
+        "n = 1024 points, m = 256 neurons",
+        root="a ReLU network of equal size learns the score at least as well",
+    ),
     quick={**LOG_TIMES, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
     full={"n": 2048, "test": 8000, "validation": 512},
     seconds=5.0,

@@ -105,7 +105,7 @@ def _exponent(log_n: float, settings: Settings, delta: float) -> float:
     rests_on=("P2/definition-3.6",),
     nature="definition",
     plain="The printed optimum interpolates the data, and gradient descent on the predictor converges to it.",
-    quick={"n": 6, "d": 8, "d_out": 2, "m": 512, "sigma": 1.0, "steps": 400, "scale": 1.0},
+    quick={"n": 6, "d": 8, "d_out": 2, "m": 512, "sigma": 1.0, "steps": 30, "scale": 1.0},
     seconds=0.1,
 )
 def optimum(settings: Settings, seed: int) -> Finding:

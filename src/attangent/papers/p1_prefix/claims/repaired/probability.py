@@ -6,6 +6,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
 from attangent.papers.p1_prefix.claims.tails import (
+    Tail,
     binomial_tail,
     chi_square_tail,
     signs_tail,
@@ -110,7 +111,28 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     min(t^2/s^2, t/alpha)).
     """
     # For n signs divided by sqrt n, s = 1 and alpha is arbitrary, so the bound is 2 exp(-t^2/2).
-    return _signs(settings)
+    signs = signs_tail(settings.n, 0.5, settings.factor)
+    return Finding(
+        conclusions=(
+            _kept("signs", worst(signs, settings.places)),
+            _kept(
+                "exponential variable, alpha = 2", worst(exponential_tail(settings.factor), settings.places)
+            ),
+        )
+    )
+
+
+def exponential_tail(factor: float) -> Tail:
+    """P(|X - 1| >= t) for X exponential with mean 1, and the bound with s^2 = alpha = 2.
+
+    E e^(l(X-1)) = e^(-l)/(1 - l) is at most e^(l^2) for |l| <= 1/2.
+    """
+
+    def tail(t: float) -> tuple[float, float]:
+        below = 1 - math.exp(-(1 - t)) if t < 1 else 0.0
+        return math.exp(-1 - t) + below, factor * math.exp(-0.5 * min(t * t / 2, t / 2))
+
+    return tail
 
 
 @claim(
