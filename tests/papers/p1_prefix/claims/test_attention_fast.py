@@ -8,9 +8,6 @@ class TestClaims(SteadySuite):
         "P1/corollary-j.3": "violated",
         "P1/corollary-j.3-hyper": "holds",
     }
-    broken = {
-        "P1/corollary-j.3-hyper": {"few": 1024, "lengths": [64, 128, 256, 512], "bound": 2.0},
-    }
 
     def examine(self, finding):
         assert finding.figures

@@ -16,7 +16,7 @@ class TestClaims(ClaimSuite):
     }
     broken = {
         "P1/lemma-h.1": {"rate": 400.0},
-        "P1/lemma-h.2": {"m": 16, "init": "independent", "sigma": 3.0},
+        "P1/lemma-h.2": {"m": 16, "sigma": 3.0, "rate": 0.5, "steps": 100},
     }
 
     def examine(self, finding):

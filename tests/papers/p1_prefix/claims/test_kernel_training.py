@@ -15,7 +15,7 @@ class TestClaims(ClaimSuite):
         "P1/theorem-3.2": "violated",
     }
     broken = {
-        "P1/lemma-i.5": {"C": 0.0, "sigma": 1e4, "steps": 3},
+        "P1/lemma-i.5": {"C": 0.0, "sigma": 1e4, "steps": 3, "init": "symmetric"},
     }
 
     def examine(self, finding):
