@@ -215,6 +215,8 @@ def test_a_stand_in_of_a_large_experiment_is_counted_separately(line):
 
 def test_a_stand_in_that_decides_nothing_is_open():
     assert Finding((UNDECIDED,), smaller="digits for ImageNet").verdict is Verdict.OPEN
+    failed = Conclusion("accuracy", ">=", 0.0, -0.2, interval=(-0.3, -0.1))
+    assert Finding((UNDECIDED, failed), smaller="digits for ImageNet").verdict is Verdict.SMALLER
 
 
 def test_a_plain_counter_example_decides_with_one_seed():

@@ -84,7 +84,7 @@ def judge(
     """
     kept = [line.kept for line in lines]
     unmet = [hypothesis for hypothesis in hypotheses if not hypothesis.met]
-    if smaller and lines and None not in kept:
+    if smaller and any(outcome is not None for outcome in kept):
         return Judgement(Verdict.SMALLER)
     failed = [line for line in lines if line.kept is False]
     refuting = [] if differs else _refuting(failed, unmet)

@@ -1,6 +1,7 @@
 """Exact arguments for the statements of P2 that fail, and for repaired ones."""
 
 from fractions import Fraction
+from typing import Any
 
 from attangent.audit.proofs import Proof, Step
 from attangent.papers.common.exact import exp_bounds, is_zero
@@ -59,7 +60,7 @@ def zero_features() -> Proof:
     S = (s, 1 - s)
     mean = a1 * S[0] + a2 * S[1]
     terms = ((a1 - mean) * S[0], (a2 - mean) * S[1])
-    squares = sum(term**2 for term in terms).subs({a1: 1, a2: -1, s: sympy.Rational(1, 2)})
+    squares = (terms[0] ** 2 + terms[1] ** 2).subs({a1: 1, a2: -1, s: sympy.Rational(1, 2)})
     return Proof(
         (
             Step(
@@ -248,7 +249,7 @@ def two_intervals() -> Proof:
     t, v = sympy.symbols("t v", positive=True)
     square = 1 + (v - 1) * sympy.exp(-t)  # variance of x(t) if x(0) has variance v
 
-    def minimiser(start: int) -> object:
+    def minimiser(start: int) -> Any:
         return (3 - start) / sympy.integrate(square, (t, start, 3))
 
     apart = sympy.simplify((minimiser(1) - minimiser(0)).subs(v, sympy.Rational(1, 2)))
@@ -277,7 +278,7 @@ def wrong_clock() -> Proof:
 
     t, T, v, x = sympy.symbols("t T v x", positive=True)
 
-    def score(time: object) -> object:
+    def score(time: Any) -> Any:
         return -x / (1 + (v - 1) * sympy.exp(-time))
 
     difference = score(t) - score(T - t)

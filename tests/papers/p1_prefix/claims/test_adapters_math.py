@@ -9,7 +9,7 @@ def test_figure_2_comes_out_both_ways(monkeypatch):
     monkeypatch.setattr(adapters_math, "base_model", lambda *given: torch.nn.Linear(1, 1))
     monkeypatch.setattr(adapters_math, "adapt", lambda model, method, *given: method.name)
     monkeypatch.setattr(adapters_math, "_tuned", lambda model, *given: model)
-    for lora, verdict in ((0.5, "open"), (0.9, "open")):
+    for lora, verdict in ((0.5, "open"), (0.9, "smaller setting")):
         monkeypatch.setattr(
             adapters_math, "exact_match", lambda model, tokens, lora=lora: lora if model == "lora" else 0.5
         )

@@ -47,7 +47,12 @@ LEVEL = {"ours": 0.7, "theirs": 0.7, "printed": 0.7, "lora": 0.7, "prefix": 0.7,
 )
 def test_tables_turn_on_a_rivals_clear_lead_and_refute_nothing(monkeypatch, no_trial, id, rival):
     claim = get(id)
-    for lead, verdict in ((0.0, "open"), (0.03, "open"), (0.1, "open"), (-0.1, "open")):
+    for lead, verdict in (
+        (0.0, "open"),
+        (0.03, "open"),
+        (0.1, "smaller setting"),
+        (-0.1, "smaller setting"),
+    ):
         fake_runs(monkeypatch, adapters_tables, **LEVEL | {rival: 0.7 + lead})
         found = claim.check(claim.quick, 0)
         assert found.verdict == verdict
