@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, read_prefix
+from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, read_prefixes
 
 try:
     from vllm.distributed.kv_transfer.kv_connector.v1.base import (  # pyright: ignore[reportMissingImports]
@@ -70,6 +70,8 @@ class AttangentConnector(KVConnectorBase_V1):  # pyright: ignore[reportGeneralTy
         self._block_size: int = vllm_config.cache_config.block_size
         self._waiting: list[PrefixLoad] = []
         self._prefixes = read_prefixes(self._kv_transfer_config.get_from_extra_config("prefixes", []))
+        for prefix in self._prefixes.values():
+            _LOG.info("prefix %s: %d tokens instead of %d", prefix.name, prefix.size, prefix.prompt_tokens)
         parallel = vllm_config.parallel_config
         self._shards: int = parallel.tensor_parallel_size
         if parallel.pipeline_parallel_size > 1:
@@ -146,32 +148,6 @@ class AttangentConnector(KVConnectorBase_V1):  # pyright: ignore[reportGeneralTy
 
     def wait_for_save(self) -> None:
         """Return at once: nothing is stored."""
-
-
-def read_prefixes(folders: Sequence[str]) -> dict[str, EnginePrefix]:
-    """Return the prefixes of folders by name.
-
-    Args:
-        folders: Folders that `attangent export --to vllm` wrote.
-
-    Returns:
-        The prefixes.
-
-    Raises:
-        AttangentError: If there are none, a folder is damaged, or two prefixes have the same name.
-    """
-    if isinstance(folders, str) or not folders:
-        raise AttangentError(
-            'kv_connector_extra_config must list folders, such as {"prefixes": ["handbook/vllm"]}'
-        )
-    prefixes: dict[str, EnginePrefix] = {}
-    for folder in folders:
-        prefix = read_prefix(folder)
-        if prefix.name in prefixes:
-            raise AttangentError(f"two prefixes have the name {prefix.name!r}; export one with --name")
-        prefixes[prefix.name] = prefix
-        _LOG.info("prefix %s: %d tokens instead of %d", prefix.name, prefix.size, prefix.prompt_tokens)
-    return prefixes
 
 
 def matching(prefixes: dict[str, EnginePrefix], ids: Sequence[int]) -> EnginePrefix | None:

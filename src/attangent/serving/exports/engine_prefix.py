@@ -177,6 +177,31 @@ def read_prefix(folder: str | PathLike[str]) -> EnginePrefix:
     return EnginePrefix(described.name, described.marker, layers, described.model, described.prompt_tokens)
 
 
+def read_prefixes(folders: Sequence[str]) -> dict[str, EnginePrefix]:
+    """Return the prefixes of folders by name.
+
+    Args:
+        folders: Folders that `attangent export --to vllm` wrote.
+
+    Returns:
+        The prefixes.
+
+    Raises:
+        AttangentError: If there are none, a folder is damaged, or two prefixes have the same name.
+    """
+    if isinstance(folders, str) or not folders:
+        raise AttangentError(
+            'kv_connector_extra_config must list folders, such as {"prefixes": ["handbook/vllm"]}'
+        )
+    prefixes: dict[str, EnginePrefix] = {}
+    for folder in folders:
+        prefix = read_prefix(folder)
+        if prefix.name in prefixes:
+            raise AttangentError(f"two prefixes have the name {prefix.name!r}; export one with --name")
+        prefixes[prefix.name] = prefix
+    return prefixes
+
+
 def _read_description(path: Path) -> _Description:
     content = read_json(path)
     if content.get("format") != FORMAT:

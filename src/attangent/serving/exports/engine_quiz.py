@@ -52,7 +52,7 @@ def ask_engine(
     """Ask an engine that holds a prefix the questions of its report.
 
     An answer is right if the most likely text has the expected word. An answer that was begun is right if its
-    most likely continuation is the expected one, which is stricter than the report's own measure.
+    most likely continuation is the expected one; the report itself compares the likelihoods of these.
 
     Args:
         engine: The engine.

@@ -1,0 +1,130 @@
+"""From a compressed prompt to an engine: a server that runs the same model writes transformers' tokens."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attangent import AttangentError
+from attangent.compression import load_compressed
+from attangent.serving.exports.engine_prefix import read_prefix
+from attangent.serving.exports.engine_server import LlamaServer
+from attangent.serving.exports.entry import ExportRequest, export_prompt
+from attangent.serving.exports.plain import base_model, plain_prefix
+from tests.compression.cases import ChatLetters, Letters, tiny_llama
+from tests.serving.exports.cases import SIZE, TEXT, LlamaStandIn, greedy, serving, write_prompt
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_prompt(tmp_path_factory.mktemp("prompts") / "town")
+
+
+def attached_tokens(folder, text, count):
+    model = tiny_llama()
+    reader = load_compressed(model, ChatLetters(), folder)
+    return greedy(model, reader.question(ChatLetters(), text).tolist(), count)
+
+
+def test_an_engine_writes_what_the_attached_model_writes(folder, tmp_path):
+    with serving(LlamaStandIn(tmp_path)) as url:
+        request = ExportRequest(folder, "llama.cpp", tmp_path / "out", "town", url, tmp_path)
+        export = export_prompt(tiny_llama(), ChatLetters(), request)
+        ids = [*export.prefix.marker.ids, *ChatLetters()("<user>who is it?</><assistant>")["input_ids"]]
+        answer = LlamaServer(url).complete(ids, 12)
+    assert answer == ChatLetters().decode(attached_tokens(folder, "who is it?", 12))
+    assert export.answers is not None
+    assert export.answers.asked == 2
+    stored = json.loads((tmp_path / "out" / "prefix.json").read_text())
+    assert stored["answers"] == {"llama.cpp": export.answers._asdict()}
+    assert stored["prompt_tokens"] == len(f"<system>{TEXT.strip()}</>") + 1
+
+
+def test_answers_are_counted_by_what_the_engine_writes(folder, tmp_path):
+    open_answer = ChatLetters().decode(attached_tokens(folder, "who?", 24))
+    begun = greedy_after_begun(folder)
+    questions = [
+        {"text": "who?", "expected": open_answer[3:9], "begun": "", "rest": ""},
+        {"text": "who?", "expected": "not in it", "begun": "", "rest": ""},
+        {"text": "what?", "expected": "x", "begun": "It is", "rest": begun},
+        {"text": "what?", "expected": "x", "begun": "It is", "rest": "#" + begun[1:]},
+    ]
+    copy = tmp_path / "town"
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    report = {"own": [{"asked": question} for question in questions]}
+    (copy / "report.json").write_text(json.dumps(report))
+    with serving(LlamaStandIn(tmp_path)) as url:
+        request = ExportRequest(copy, "llama.cpp", tmp_path / "out", "town", url, tmp_path)
+        answers = export_prompt(tiny_llama(), ChatLetters(), request).answers
+    assert answers == (2, 4)
+
+
+def greedy_after_begun(folder):
+    model = tiny_llama()
+    load_compressed(model, ChatLetters(), folder)
+    ids = ChatLetters()("<user>what?</><assistant>It is")["input_ids"]
+    return ChatLetters().decode(greedy(model, ids, 4))
+
+
+def test_without_a_server_only_the_folder_is_written(folder, tmp_path):
+    request = ExportRequest(folder, "vllm", tmp_path / "out", "town")
+    export = export_prompt(tiny_llama(), ChatLetters(), request)
+    assert export.answers is None
+    assert read_prefix(tmp_path / "out").size == SIZE
+
+
+def test_a_server_with_another_model_is_refused(folder, tmp_path):
+    with serving(LlamaStandIn(tmp_path, tiny_llama(seed=1))) as url:
+        request = ExportRequest(folder, "llama.cpp", tmp_path / "out", "town", url, tmp_path)
+        with pytest.raises(AttangentError, match="runs another model"):
+            export_prompt(tiny_llama(), ChatLetters(), request)
+
+
+def test_a_server_with_another_slot_folder_is_refused(folder, tmp_path):
+    (tmp_path / "other").mkdir()
+    with serving(LlamaStandIn(tmp_path)) as url:
+        request = ExportRequest(folder, "llama.cpp", tmp_path / "out", "town", url, tmp_path / "other")
+        with pytest.raises(AttangentError, match="--slot-save-path"):
+            export_prompt(tiny_llama(), ChatLetters(), request)
+
+
+def test_a_server_that_is_not_there_is_named(folder, tmp_path):
+    request = ExportRequest(folder, "vllm", tmp_path / "out", "town", "http://127.0.0.1:9")
+    with pytest.raises(AttangentError, match="start the server first"):
+        export_prompt(tiny_llama(), ChatLetters(), request)
+
+
+def test_only_plain_prompts_can_be_exported(tmp_path):
+    folder = write_prompt(tmp_path / "town", method="recall")
+    with pytest.raises(AttangentError, match="compress --method plain"):
+        base_model(folder)
+
+
+def test_another_tokenizer_is_refused(folder):
+    with pytest.raises(AttangentError, match="another tokenizer"):
+        plain_prefix(tiny_llama(), Letters(127), folder, "town")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "llama.cpp"}, "pass --server and --slots"),
+        ({"engine": "llama.cpp", "server": "http://a"}, "pass --server and --slots"),
+        ({"engine": "vllm", "slots": Path()}, "leave it out"),
+        ({"engine": "llama.cpp", "server": "http://a", "slots": Path("missing")}, "there is no folder"),
+        ({"engine": "vllm", "server": "file:///etc/passwd"}, "must be like http"),
+        ({"engine": "sglang"}, "expected one of vllm, llama.cpp"),
+        ({"engine": "vllm", "name": "a/b"}, "must have 1 to 64"),
+    ],
+)
+def test_requests_that_cannot_be_carried_out_are_refused(folder, tmp_path, options, message):
+    with pytest.raises(AttangentError, match=message):
+        ExportRequest(**{"folder": folder, "out": tmp_path, "name": "town", **options})
+
+
+def test_a_report_without_questions_is_refused(folder, tmp_path):
+    (tmp_path / "report.json").write_text('{"own": [{"question": "who?"}]}')
+    with pytest.raises(AttangentError, match="from an earlier version"):
+        ExportRequest(tmp_path, "vllm", tmp_path, "town", "http://127.0.0.1:9")
