@@ -106,10 +106,10 @@ def _lines(export: "Export", request: "ExportRequest", model: str) -> list[str]:
     lines = [f"{prefix.name}: {prefix.size} tokens instead of {prefix.prompt_tokens}, in {export.folder}"]
     if export.answers is not None:
         lines.append(f"answers kept in {request.engine}: {export.answers.kept} of {export.answers.asked}")
-    lines += _vllm_lines(export, request, model) if request.engine == "vllm" else _llama_lines(request)
-    messages = f"the messages in {export.folder / 'prefix.json'}"
-    tokens = f"the tokens in {export.folder / 'prefix.json'}"
-    return [*lines, f"then begin every request with {messages if prefix.marker.messages else tokens}"]
+    lines += (
+        _vllm_lines(export, request, model) if request.engine == "vllm" else _llama_lines(export, request)
+    )
+    return lines
 
 
 def _vllm_lines(export: "Export", request: "ExportRequest", model: str) -> list[str]:
@@ -119,12 +119,20 @@ def _vllm_lines(export: "Export", request: "ExportRequest", model: str) -> list[
         "kv_role": "kv_consumer",
         "kv_connector_extra_config": {"prefixes": [str(export.folder)]},
     }
-    lines = [f"start: vllm serve {model} --kv-transfer-config '{json.dumps(settings)}'"]
+    lines = [
+        f"start: vllm serve {model} --middleware attangent.serving.exports.prefix_names.PrefixNames "
+        f"--kv-transfer-config '{json.dumps(settings)}'",
+        f'ask: send "model": "{export.prefix.name}" and no system message',
+    ]
     if export.answers is None:
         lines.append(f"measure: attangent export {request.folder} --to vllm --server http://127.0.0.1:8000")
     return lines
 
 
-def _llama_lines(request: "ExportRequest") -> list[str]:
+def _llama_lines(export: "Export", request: "ExportRequest") -> list[str]:
     body = json.dumps({"filename": request.slot_file})
-    return [f"load: curl '{request.server}/slots/0?action=restore' -d '{body}'"]
+    kind = "messages" if export.prefix.marker.messages else "tokens"
+    return [
+        f"load: curl '{request.server}/slots/0?action=restore' -d '{body}'",
+        f'ask: send "id_slot": 0 and begin with the {kind} in {export.folder / "prefix.json"}',
+    ]

@@ -1,5 +1,7 @@
 """Slot files of llama.cpp: every layout is found, filled and checked against the model."""
 
+import os
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +9,13 @@ import pytest
 import torch
 
 from attangent import AttangentError
+from attangent._core.files import write_json
+from attangent.cli.compression import load_model
+from attangent.compression.entry import compress
+from attangent.compression.session import generate_text
 from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, Marker
+from attangent.serving.exports.engine_server import LlamaServer
+from attangent.serving.exports.entry import ExportRequest, export_prompt
 from attangent.serving.exports.slot_file import (
     _FORMATS,
     Section,
@@ -94,3 +102,60 @@ def test_an_ambiguous_file_is_refused():
     twice = slot_bytes(layers(1)) * 2
     with pytest.raises(AttangentError, match="a layout that is not known"):
         find_sections(twice, replace(PREFIX))
+
+
+SERVER = """
+import sys, time
+import xllamacpp
+
+parameters = xllamacpp.CommonParams()
+parameters.model.path, parameters.slot_save_path = sys.argv[1:]
+parameters.port = 0
+parameters.n_parallel = 1
+parameters.n_ctx = 1024
+parameters.endpoint_slots = True
+parameters.cpuparams.n_threads = 1
+parameters.cpuparams_batch.n_threads = 1
+parameters.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_F32
+parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+server = xllamacpp.Server(parameters)
+print("ADDRESS", server.listening_address, flush=True)
+time.sleep(600)
+"""
+QUESTIONS = ("Who is the mayor?", "When does the library open?", "Tell me about the town.")
+
+
+def test_llama_cpp_writes_the_tokens_of_transformers(tmp_path):
+    """ATTANGENT_LLAMA_MODEL and ATTANGENT_LLAMA_GGUF have the same weights in float32."""
+    names = ("ATTANGENT_LLAMA_PYTHON", "ATTANGENT_LLAMA_GGUF", "ATTANGENT_LLAMA_MODEL")
+    python, gguf, folder = (os.environ.get(name) for name in names)
+    if not python or not gguf or not folder:
+        pytest.skip(f"llama.cpp is not there: set {', '.join(names)} (an interpreter with xllamacpp)")
+    model, tokenizer = load_model(folder)
+    text = "The mayor of Quillan is Ingrid Vale. The library of Quillan opens at nine on Tuesdays."
+    prompt = compress(model, tokenizer, [{"role": "system", "content": text}], 64, "plain")
+    prompt.save(model, tmp_path / "town")
+    write_json(tmp_path / "town" / "report.json", {"own": []})
+    (tmp_path / "slots").mkdir()
+    command = [python, "-c", SERVER, gguf, f"{tmp_path / 'slots'}/"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = next(line.split()[1] for line in process.stdout if line.startswith("ADDRESS"))
+            request = ExportRequest(
+                tmp_path / "town", "llama.cpp", tmp_path / "out", "town", address, tmp_path / "slots"
+            )
+            exported = export_prompt(model, tokenizer, request).prefix
+            questions = [prompt.reader.question(tokenizer, question) for question in QUESTIONS]
+            answers = [
+                LlamaServer(address).read([*exported.marker.ids, *question.tolist()], 16)
+                for question in questions
+            ]
+        finally:
+            process.kill()
+    # The server must have used the slot instead of reading the marker.
+    assert all(answer["timings"]["cache_n"] >= exported.size for answer in answers)
+    prompt.attach(model)
+    expected = [generate_text(model, tokenizer, question, 16) for question in questions]
+    assert [answer["content"].strip() for answer in answers] == expected
+    assert "Ingrid Vale" in expected[0]

@@ -140,7 +140,7 @@ def fill_slot(template: bytes, prefix: EnginePrefix, reference: Sequence[Layer])
 
 
 def find_sections(content: bytes, prefix: EnginePrefix) -> tuple[list[Section], list[Section]]:
-    """Return where the keys and values of all layers are in a slot file.
+    """Return the sections of a slot file that hold the keys and the values of all layers.
 
     Raises:
         AttangentError: If there is not exactly one place at which the layout fits.

@@ -1,0 +1,149 @@
+"""Full prompts with vLLM's own prefix cache, compressed prefixes and no prompt, with clients at once.
+
+Run `ATTANGENT_VLLM_PYTHON=PYTHON python -m benchmarks.suites.serving.engines [--clients N] [--tenants NAME]`.
+
+Every tenant has a prompt of 1,000 to 4,000 tokens with twelve facts, compressed by `plain` to an eighth of
+them, and every fact is asked once. Requests of the tenants alternate. vLLM's prefix cache is warm in all
+three ways, so what is compared is memory and the cost of decoding, not the reading of the prompt. Rows go to
+benchmarks/results/engines.json with the machine's load.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attangent
+from attangent._core.files import write_json
+from attangent.compression import CompressionRequest, compress_to_folder
+from attangent.compression.prompt import BareReader, read_prompt
+from attangent.serving.exports.engine_prefix import EnginePrefix, write_prefix
+from attangent.serving.exports.plain import plain_prefix
+from benchmarks.harness import folders
+from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder
+from benchmarks.suites.compression.prompts import PROMPTS, Prompt
+
+RESULTS = folders.RESULTS / "engines.json"
+WORK = folders.ENVIRONMENTS / "engines"
+SIZES = {"needles": 128, "needles-second": 128, "needles-2k": 256, "needles-4k": 512}
+TOKENS = 24
+_CACHE_GIGABYTES = "2"
+Requests = dict[str, list[list[int]]]
+
+
+def compressed(model: Any, tokenizer: Any, name: str) -> EnginePrefix:
+    """The prefix of a prompt, compressed once."""
+    folder = WORK / name
+    if not (folder / "report.json").is_file():
+        content = PROMPTS[name]().content
+        request = CompressionRequest(content, keep=0, size=SIZES[name], method="plain")
+        compress_to_folder(model, tokenizer, request, folder)
+    prefix = plain_prefix(model, tokenizer, folder, name)
+    write_prefix(prefix, folder / "vllm")
+    return prefix
+
+
+def requests_of(tokenizer: Any, prompt: Prompt, prefix: EnginePrefix) -> Requests:
+    """The tokens of every question in the three ways."""
+    ids, reader = read_prompt(tokenizer, prompt.content)
+    questions = [reader.question(tokenizer, question).tolist() for question, _ in prompt.questions]
+    bare = [BareReader().question(tokenizer, question).tolist() for question, _ in prompt.questions]
+    return {
+        "full": [[*ids.tolist(), *question] for question in questions],
+        "compressed": [[*prefix.marker.ids, *question] for question in questions],
+        "none": bare,
+    }
+
+
+def alternating(tenants: Sequence[Requests]) -> Requests:
+    """The requests of all tenants in turn, by way."""
+    return {
+        way: [request for turn in zip(*(each[way] for each in tenants), strict=True) for request in turn]
+        for way in tenants[0]
+    }
+
+
+def run_child(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a job in vLLM's interpreter."""
+    python = os.environ.get("ATTANGENT_VLLM_PYTHON")
+    if not python:
+        raise SystemExit("set ATTANGENT_VLLM_PYTHON to an interpreter that has vLLM")
+    library = Path(python).parents[1] / "lib" / "libiomp5.so"
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(attangent.__file__).parents[1]),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CPU_KVCACHE_SPACE": _CACHE_GIGABYTES,
+        "HF_HUB_OFFLINE": "1",
+        "LD_PRELOAD": str(library) if library.is_file() else "",
+    }
+    child = Path(__file__).with_name("vllm_child.py")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in ("job.json", "result.json")]
+        paths[0].write_text(json.dumps(job))
+        subprocess.run([python, str(child), *map(str, paths)], env=environment, check=True)
+        return json.loads(paths[1].read_text())
+
+
+def row(tokenizer: Any, way: str, result: Mapping[str, Any], expected: Sequence[str]) -> dict[str, Any]:
+    """Figures of one way."""
+    texts = [tokenizer.decode(ids) for ids in result["answers"]]
+    right = sum(re.search(words, text) is not None for words, text in zip(expected, texts, strict=True))
+    waits = sorted(result["first_token"])
+    return {
+        "way": way,
+        "requests_per_second": len(texts) / result["seconds"],
+        "requests_per_processor_second": len(texts) / result["processor_seconds"],
+        "first_token_median": statistics.median(waits),
+        "first_token_p95": waits[int(0.95 * (len(waits) - 1))],
+        "peak_kv_bytes": result["peak_bytes"],
+        "right": right,
+        "asked": len(texts),
+    }
+
+
+def measure(names: Sequence[str], clients: int) -> list[dict[str, Any]]:
+    """All ways for these tenants."""
+    model, tokenizer = smollm2()
+    prompts = [PROMPTS[name]() for name in names]
+    prefixes = [compressed(model, tokenizer, name) for name in names]
+    pairs = zip(prompts, prefixes, strict=True)
+    tenants = [requests_of(tokenizer, prompt, prefix) for prompt, prefix in pairs]
+    expected = [words for turn in zip(*(p.questions for p in prompts), strict=True) for _, words in turn]
+    job = {
+        "model": str(smollm2_folder()),
+        "prefixes": [str(WORK / name / "vllm") for name in names],
+        "requests": alternating(tenants),
+        "clients": clients,
+        "tenants": len(names),
+        "tokens": TOKENS,
+    }
+    before = os.getloadavg()[0]
+    results = run_child(job)
+    about = {"clients": clients, "tenants": list(names), "load": [before, os.getloadavg()[0]]}
+    return [{**row(tokenizer, way, result, expected), **about} for way, result in results.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--tenants", nargs="+", default=["needles", "needles-2k"], choices=list(SIZES))
+    options = parser.parse_args()
+    rows = measure(options.tenants, options.clients)
+    write_json(RESULTS, {"rows": rows})
+    for each in rows:
+        print(
+            f"{each['way']:10} {each['requests_per_second']:.2f} requests/s, first token "
+            f"{each['first_token_median']:.2f} s (p95 {each['first_token_p95']:.2f}), peak KV "
+            f"{each['peak_kv_bytes'] / 2**20:.0f} MiB, right {each['right']} of {each['asked']}"
+        )
+    print(f"load {rows[0]['load'][0]:.1f} to {rows[0]['load'][1]:.1f} on {os.cpu_count()} cores")
+
+
+if __name__ == "__main__":
+    main()
