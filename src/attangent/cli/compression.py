@@ -198,6 +198,8 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(report.headline)
         typer.echo(report.course)
         _print_report(report)
+        for line in report.details:
+            typer.echo(line)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
         if report.export_line:
             typer.echo(f"for {report.export_line}")

@@ -15,8 +15,8 @@ from attangent.adapters.attaching import detach
 from attangent.compression.pieces import LongPrompt, check_pieces, compress_pieces
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt
-from attangent.compression.questions import MOST_QUESTIONS
-from attangent.compression.quiz import Quiz
+from attangent.compression.questions import MOST_FACTS
+from attangent.compression.quiz import Quiz, facts_kept
 from attangent.compression.report import Report, draw_curve
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation, composed, filled_cache
@@ -117,7 +117,7 @@ def compress_to_folder(
     Example:
         >>> request = CompressionRequest("A long prompt ...", keep=0.9)
         >>> compress_to_folder(model, tokenizer, request, Path("out")).headline  # doctest: +SKIP
-        'answers kept: 19 of 20'
+        'facts kept: 19 of 20, asked for by 31 questions'
     """
     check_model(model, tokenizer)
     is_in_pieces = is_long(model, read_prompt(tokenizer, request.prompt)[0])
@@ -147,7 +147,11 @@ def compress_to_folder(
 
 
 def _report(
-    run: CompressionRun, prompt: CompressedPrompt, request: CompressionRequest, quiz: Quiz | None = None
+    run: CompressionRun,
+    prompt: CompressedPrompt,
+    request: CompressionRequest,
+    quiz: Quiz | None = None,
+    unasked: Sequence[str] | None = None,
 ) -> Report:
     answers = run.users_answers(prompt, request.questions)
     return Report(
@@ -156,6 +160,7 @@ def _report(
         method=prompt.method,
         fidelity=run.fidelity(prompt),
         own=run.answers(prompt, quiz),
+        unasked=tuple(run.unasked if unasked is None else unasked),
         seconds={name: round(value, 3) for name, value in run.stages.seconds.items()},
         bytes_of_cache=run.cache.number_of_bytes,
         bytes_of_states=prompt.number_of_bytes,
@@ -174,12 +179,12 @@ def _long_to_folder(
     compare with the last piece, uncompressed, after the others.
     """
     long = LongPrompt.of(model, tokenizer, request.prompt)
-    result = compress_pieces(model, tokenizer, long, request, out, progress, MOST_QUESTIONS)
+    result = compress_pieces(model, tokenizer, long, request, out, progress, MOST_FACTS)
     result.prompt.save(model, out)
     report = _report(result.last, result.prompt, request, result.quiz)
     report = replace(report, pieces=len(long.pieces), prompt_tokens=long.tokens)
     if request.searches:
-        met = keeps_enough(report.kept, len(report.own), request.keep)
+        met = keeps_enough(report.kept, report.asked, request.keep)
         stopped = "" if met else "pieces keep fewer answers together than each of them alone"
         goal = {"met": met, "stopped": stopped, "attempts": [], "sizes": list(result.sizes)}
         report = replace(report, goal=goal)
@@ -214,7 +219,7 @@ def _export(
         "folder": folder.name,
         "size": plain.size,
         "distilled": plain.distilled,
-        "kept": sum(not answer.lost for answer in run.answers(plain)),
+        "kept": sum(facts_kept(run.answers(plain)).values()),
         "ratio": run.fidelity(plain).ratio,
         "attempts": [asdict(attempt) for attempt in attempts],
     }

@@ -31,7 +31,7 @@ from attangent.compression.prompt import (
     tokens_of,
 )
 from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState
-from attangent.compression.questions import MOST_QUESTIONS, Question, questions_from
+from attangent.compression.questions import MOST_FACTS, Question, questions_from, unasked_parts
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
 from attangent.compression.report import Fidelity, measure_fidelity
 from attangent.compression.request import CompressionRequest
@@ -88,7 +88,7 @@ class CompressionRun:
         folder: Folder in which an interrupted run resumes; None stores nothing.
         progress: Called as the steps advance.
         piece: The tokens to compress, if not the whole prompt.
-        most_questions: Maximum number of questions made from the prompt.
+        most_questions: Maximum number of facts of the prompt that are asked for.
     """
 
     model: Any
@@ -97,7 +97,7 @@ class CompressionRun:
     folder: Path | None = None
     progress: Progress | None = None
     piece: Piece | None = None
-    most_questions: int = MOST_QUESTIONS
+    most_questions: int = MOST_FACTS
     stages: Stages = field(init=False)
     _halved: Halved = field(init=False, default_factory=dict)
     _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
@@ -285,14 +285,24 @@ class CompressionRun:
         questions = questions_from(
             self._prose(), bool(self.reader.roles), self.most_questions, self.request.seed
         )
-        users = [Question(text, expected) for text, expected in self.request.questions if expected]
-        name = f"quiz-{digest(questions + users)}" if self.request.questions else "quiz"
+        first = 1 + max((question.fact for question in questions), default=-1)
+        users = [
+            Question(text, expected, first + number, "--ask")
+            for number, (text, expected) in enumerate(self.request.questions)
+            if expected
+        ]
+        name = f"quiz-{digest(questions + users)}"
         stored = self.resume.load_json(name)
         if stored is not None:
             return Quiz.read(stored)
         quiz = self._quiz_of(questions + users)
         self.resume.save_json(name, asdict(quiz))
         return quiz
+
+    @property
+    def unasked(self) -> list[str]:
+        """Return the parts of the prompt on which no question counts."""
+        return unasked_parts(self._prose(), self.quiz.questions)
 
     def _quiz_of(self, questions: Sequence[Question]) -> Quiz:
         full_prompt = PromptForm.full(self.cache)

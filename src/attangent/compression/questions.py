@@ -1,319 +1,201 @@
-"""Questions made from a text, each with the word that a right answer must contain.
-
-Every sentence becomes a gap to fill and, if a rule matches, a question. A gap is an answer that has been
-begun: small models do not follow "complete this sentence".
-"""
+"""Questions made from a text: facts of its sentences, tables, lists and code, each asked for in several ways."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
 from attangent._core.random import generator
-from attangent.compression.text import sentences_of
+from attangent.compression.matching import DENIAL, holds_words
+from attangent.compression.parts import Part, cells_of, parts_of
+from attangent.compression.sentence_questions import SMALL, Fact, sentence_facts, telling_word
 
-MOST_QUESTIONS = 48
-# With fewer questions than this, gaps whose word is neither a name nor a number are used too.
-_ENOUGH = 24
+MOST_FACTS = 40
+_FORMS = 2
 # A word that occurs more often than this in the text proves nothing in an answer.
 _COMMON = 2
-# The question before an answer that has been begun.
-_TELL = "What does the text say?"
-# Minimum number of words before a gap.
-_HEAD = 3
-_SMALL = frozenset(
-    {
-        *("about", "after", "also", "always", "before", "beside", "between", "from", "have", "into"),
-        *("must", "only", "that", "their", "there", "they", "this", "until", "were", "when", "which"),
-        *("whom", "with", "your"),
-    }
+_LONGEST_VALUE = 4
+_LONGEST_TERM = 6
+_TERM = re.compile(r"^(?P<term>[^.:;]{2,60}?)\s*(?:[:=]|\s[–—-])\s+(?P<value>\S.*)$")
+_STEP = re.compile(r"^\s*(?P<number>\d{1,3})[.)]\s+(?P<step>.+)$")
+_ASSIGNED = re.compile(
+    r"""^\s*(?:const |let |var |export |set )?["']?(?P<name>[A-Za-z_][\w.-]*)["']?\s*"""
+    r"""(?::\s*[\w\[\], |]+?\s*)?(?:=|:)\s*["']?(?P<value>[^"'#;,(){}]+?)["']?\s*[;,]?\s*(?:(?:#|//).*)?$"""
 )
-_WHAT = (
-    r"^(?P<what>(?!{no}\b)(?:(?:the|a|an|its|our|your)\b|[A-Z]|[a-z]+(?= costs?\b))"
-    r"(?:(?! (?:is|are|was|were|has|have|can|may|must) )[^,;:()]){{0,70}}?)"
-)
-_NOT_SUBJECTS = (
-    "after|afterwards|all|and|at|before|below|by|downstairs|each|every|everything|for|from|he|here|how|if|in|"
-    "inside|it|last|most|nearby|next|no|nobody|not|on|or|outside|please|she|so|sometimes|that|then|there|"
-    "these|they|this|those|to|today|upstairs|usually|we|what|when|where|whoever|with|you"
-)
-_PLACES = "in|on|at|under|behind|next to|above|beside|near|across|between|opposite"
-_DOES = {
-    "starts": "start", "begins": "begin", "opens": "open", "closes": "close", "leaves": "leave",
-    "ends": "end", "sails": "sail", "meets": "meet", "arrives": "arrive", "departs": "depart",
-}  # fmt: skip
-NUMBERS = (
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
-    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty",
-    "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "thousand", "noon", "midnight",
-)  # fmt: skip
-_NUMBER = re.compile(rf"^(\W?\d|({'|'.join(NUMBERS)})\b)", re.IGNORECASE)
-_TIME = re.compile(
-    rf"^(\W?\d|({'|'.join(NUMBERS)}|half|quarter|mon|tues|wednes|thurs|fri|satur|sun|january|february|march|"
-    r"april|may|june|july|august|september|october|november|december|weekdays|spring|summer|autumn|winter|"
-    r"the (first|second|third|last|morning|evening|afternoon))(days?\b|s\b|\b))",
-    re.IGNORECASE,
-)
-_MONEY = re.compile(r"[$€£]|\b(euros?|dollars?|pounds?|cents?|crowns?|francs?|pence)\b")
-_PERSON = re.compile(r"^((Mr|Mrs|Ms|Dr|Prof)\. |Professor |Doctor )?[A-Z][\w'-]+( [A-Z][\w'-]+){1,2}$")
-
-# Maximum letters of a sentence: anything longer is no sentence, and patterns take long on it.
-_LONGEST = 600
-
-Match = re.Match[str]
-# A question and the words that answer it.
-Form = tuple[str, str]
-
-
-class QuestionCandidate(NamedTuple):
-    """A question, its most telling word, and the words of the answer up to that word."""
-
-    text: str
-    word: str
-    answer: str
+_SIGNATURE = re.compile(r"^\s*(?:async )?(?:def|function|fn|func)\s+(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)")
+_DEFAULT = re.compile(r"(?P<name>\w+)\s*(?::[^=,]+)?=\s*[\"']?(?P<value>[^\"',]+)")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question and a word that the answer must contain.
+    """A question and the words that the answer must contain.
 
     Attributes:
         text: The question.
-        expected: The word.
-        begun: Words with which the answer is begun, if any.
-        rest: Words with which it should continue, up to the expected one.
+        expected: The words; alternatives are separated by "|".
+        fact: Number of the fact that it asks for: several questions may ask for one.
+        part: Label of the part of the text that has the fact.
     """
 
     text: str
     expected: str
-    begun: str = ""
-    rest: str = ""
-
-    @property
-    def shown(self) -> str:
-        """Return the question with the beginning of its answer."""
-        return f"{self.text.strip()} {self.begun.strip()} ..." if self.begun else self.text
+    fact: int = 0
+    part: str = ""
 
 
-def questions_from(text: str, chat: bool, at_most: int = MOST_QUESTIONS, seed: int = 0) -> list[Question]:
-    """Make questions on the sentences of a text, in the order of the text.
+def questions_from(text: str, chat: bool, at_most: int = MOST_FACTS, seed: int = 0) -> list[Question]:
+    """Make questions on the facts of a text, in the order of the text.
 
-    If there are too many, gaps are dropped first, at random. Gaps without a name or a number are used only if
-    there is hardly anything else.
+    Facts are drawn at random, in turn from every part, until there are enough. No question occurs with two
+    answers, and none contains its answer.
 
     Args:
-        text: The text; Markdown marks are ignored.
+        text: The text, plain or Markdown.
         chat: Whether questions are turns of a user or lines to continue.
-        at_most: Maximum number of questions.
-        seed: Seed of the choice.
+        at_most: Maximum number of facts.
+        seed: Seed of the draw.
     """
-    # Words are counted in the prose alone: Markdown marks would hide repeated words.
-    prose = plain_prose(text)
-    sentences = sentences_of(prose)
-    counts = Counter(map(str.casefold, map(_plain, prose.split())))
-    asked = _questions(sentences, _asked, counts, partial(_asked_as, chat=chat))
-    gaps = _questions(sentences, _gaps, counts, partial(_begun_as, chat=chat))
-    facts = {gap: index for gap, index in gaps.items() if _is_name(gap.expected)}
-    chosen = _drawn(asked, at_most, seed)
-    chosen |= _drawn(facts, at_most - len(chosen), seed)
-    words = {gap: index for gap, index in gaps.items() if gap not in facts}
-    chosen |= _drawn(words, min(at_most, _ENOUGH) - len(chosen), seed)
-    return sorted(chosen, key=chosen.__getitem__)
+    parts = parts_of(text)
+    german = is_german(text)
+    counts = Counter(re.findall(r"\w[\w.,:'-]*\w|\w", text.casefold()))
+    facts = [_usable(part_facts(part, german), counts, part.kind) for part in parts]
+    expected = _answers_by_form(facts)
+    questions: list[Question] = []
+    clear = [
+        [fact for fact in part if any(len(expected[form.casefold()]) == 1 for form in fact.forms)]
+        for part in facts
+    ]
+    for number, (index, fact) in enumerate(_drawn(clear, at_most, seed)):
+        forms = [form for form in fact.forms if len(expected[form.casefold()]) == 1]
+        label = parts[index].label
+        questions += [Question(form, fact.expected, number, label) for form in forms[:_FORMS]]
+    return questions if chat else [_as_line(question, german) for question in questions]
 
 
-def plain_prose(text: str) -> str:
-    """Remove Markdown marks, headings and tables."""
-    lines = [line for line in text.splitlines() if not re.match(r"\s*(#|\||```|---|===)", line)]
-    lines = [re.sub(r"^\s*([-*+>]|\d+[.)])\s+", "", line) for line in lines]
-    prose = re.sub(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)", r"\1", "\n".join(lines))
-    return re.sub(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", "", prose)
+def unasked_parts(text: str, questions: Sequence[Question]) -> list[str]:
+    """Return the labels of the parts of a text on which there is no question."""
+    asked = {question.part for question in questions}
+    return [part.label for part in parts_of(text) if part.label not in asked]
 
 
-def _questions(
-    sentences: Sequence[str],
-    candidates: Callable[[str], Iterator[QuestionCandidate]],
-    counts: Mapping[str, int],
-    form: Callable[[QuestionCandidate], Question],
-) -> dict[Question, int]:
-    """Return questions with the index of their sentence, without those that any answer would meet."""
-    questions: dict[Question, int] = {}
-    for index, sentence in enumerate(sentences):
-        for candidate in candidates(sentence):
-            word = candidate.word.casefold()
-            if word and counts.get(word, 0) <= _COMMON and word not in candidate.text.casefold():
-                questions.setdefault(form(candidate), index)
-    return questions
+def is_german(text: str) -> bool:
+    """Return whether a text has more German than English function words."""
+    words = Counter(re.findall(r"\w+", text.casefold()))
+    german = sum(words[word] for word in ("der", "die", "das", "und", "ist", "nicht", "ein", "mit", "für"))
+    return german > sum(words[word] for word in ("the", "and", "is", "of", "to", "with", "for"))
 
 
-def _drawn(indices: Mapping[Question, int], at_most: int, seed: int) -> dict[Question, int]:
-    chosen = torch.randperm(len(indices), generator=generator(seed, "questions"))[: max(0, at_most)]
-    questions = list(indices)
-    return {questions[i]: indices[questions[i]] for i in sorted(chosen.tolist())}
+def part_facts(part: Part, german: bool = False) -> list[Fact]:
+    """Return all facts of a part."""
+    if part.kind == "table":
+        return list(_table_facts(part, german))
+    if part.kind == "code":
+        return list(_code_facts(part))
+    facts = [fact for line in part.lines for fact in _term_facts(line, german)]
+    facts += _step_facts(part, german) if part.kind == "list" else []
+    terms = {fact.expected for fact in facts}
+    sentences = [fact for sentence in part.sentences for fact in sentence_facts(sentence, german)]
+    return facts + [fact for fact in sentences if fact.expected not in terms]
 
 
-def _asked_as(asked: QuestionCandidate, chat: bool) -> Question:
-    return Question(asked.text if chat else f"\n\nQuestion: {asked.text}\nAnswer:", asked.word)
+def _table_facts(part: Part, german: bool) -> Iterator[Fact]:
+    """Yield one fact per cell: the column's header and the row's first cell name it."""
+    rows = cells_of(part)
+    for row in rows[1:]:
+        for header, cell in list(zip(rows[0], row, strict=False))[1:]:
+            value = _value(cell)
+            if not (value and header and row[0]):
+                continue
+            column = header if header.isupper() else header[0].lower() + header[1:]
+            by_row = f"{row[0]}: {column}?"
+            if german:
+                yield Fact(value, (f"Was steht bei {row[0]} unter {header}?", by_row))
+            elif len(column.split()) > 2:
+                yield Fact(value, (by_row,))
+            else:
+                yield Fact(value, (f"What is the {column} of {row[0]}?", by_row))
 
 
-def _begun_as(asked: QuestionCandidate, chat: bool) -> Question:
-    if chat:
-        return Question(_TELL, asked.word, asked.text, f" {asked.answer}")
-    return Question("\n\nAs said above:", asked.word, f" {asked.text}", f" {asked.answer}")
-
-
-def _gaps(sentence: str) -> Iterator[QuestionCandidate]:
-    """Yield the sentence up to its most telling word, if it has one, and that word."""
-    words = sentence.split()
-    index = _telling([_plain(word) for word in words], first=min(_HEAD, len(words)))
-    if index is None:
+def _term_facts(line: str, german: bool) -> Iterator[Fact]:
+    """Yield the fact of a line such as "Deposit: 50 euros"."""
+    match = _TERM.match(re.sub(r"^\s*[-*+•]\s+", "", line))
+    if match is None or len(match["term"].split()) > _LONGEST_TERM:
         return
-    start = index
-    while start > _HEAD and words[start - 1][:1].isupper():
-        start -= 1  # ask for the full name, not for its last word
-    word = _plain(words[index])
-    answer = " ".join(words[start : index + 1])
-    yield QuestionCandidate(" ".join(words[:start]), word, answer[: answer.rindex(word) + len(word)])
+    value = _value(match["value"].rstrip("."))
+    if value:
+        term = match["term"].strip()
+        article = "" if term.split()[0].casefold() in SMALL or term[:1].isdigit() else "the "
+        asked = f"Was steht bei {term}?" if german else f"What is {article}{term}?"
+        yield Fact(value, (asked, f"{term}?"))
 
 
-def _asked(sentence: str) -> Iterator[QuestionCandidate]:
-    """Yield questions that the sentence answers, and the most telling word of each answer."""
-    for question, answer in question_forms(sentence):
-        words = [_plain(word) for word in answer.split()]
-        index = _telling(words, first=0)
-        if index is not None:
-            yield QuestionCandidate(question, words[index], answer)
+def _step_facts(part: Part, german: bool) -> Iterator[Fact]:
+    """Yield the facts of numbered steps."""
+    for line in part.lines:
+        match = _STEP.match(line)
+        word = telling_word(match["step"]) if match else ""
+        if match and word:
+            under = f" ({part.heading})" if part.heading else ""
+            asked = f"What is step {match['number']}{under}?"
+            yield Fact(word, (f"Was ist Schritt {match['number']}{under}?" if german else asked,))
 
 
-def _telling(words: Sequence[str], first: int) -> int | None:
-    """Return the index, from `first` on, of the last number or name, else of the longest long word."""
-    indices = [index for index in range(first, len(words)) if words[index]]
-    named = [index for index in indices if _is_name(words[index])]
-    if named:
-        return named[-1]
-    long = [index for index in indices if len(words[index]) > 3 and words[index] not in _SMALL]
-    return max(long, key=lambda index: (len(words[index]), index), default=None)
+def _code_facts(part: Part) -> Iterator[Fact]:
+    """Yield the facts of assignments, of settings and of the defaults of arguments."""
+    for line in part.lines:
+        signature = _SIGNATURE.match(line)
+        if signature:
+            for default in _DEFAULT.finditer(signature["arguments"]):
+                name = f"{default['name']} in {signature['name']}"
+                yield Fact(default["value"].strip(), (f"What is the default of {name}?", f"{name}: default?"))
+            continue
+        match = _ASSIGNED.match(line)
+        value = match["value"].strip() if match else ""
+        if match and value and len(value.split()) <= _LONGEST_VALUE and value != match["name"]:
+            name = match["name"]
+            yield Fact(value, (f"What is the value of {name}?", f"What is {name} set to?"))
 
 
-def _is_name(word: str) -> bool:
-    """Return whether a word is a name or a number."""
-    return word[0].isupper() or word[0].isdigit() or word.casefold().split("-")[0] in NUMBERS
+def _value(cell: str) -> str:
+    """Return a short value unchanged, and the telling word of a longer one."""
+    words = cell.split()
+    return cell if 0 < len(words) <= 2 and any(map(str.isalnum, cell)) else telling_word(cell)
 
 
-def _plain(word: str) -> str:
-    """Remove the punctuation around a word."""
-    return re.sub(r"^\W+|\W+$|'s$", "", word)
+def _usable(facts: Sequence[Fact], counts: Mapping[str, int], kind: str) -> list[Fact]:
+    """Return the facts whose words are rare enough to prove something, without forms that contain them."""
+    usable: dict[Fact, None] = {}
+    for fact in facts:
+        # A cell or a value is asked for by its row or name; the same value may stand elsewhere too.
+        rare = kind in ("table", "code") or counts.get(fact.expected.casefold(), 0) <= _COMMON
+        forms = tuple(form for form in fact.forms if not holds_words(form, fact.expected))
+        if forms and (fact.expected == DENIAL or rare):
+            usable[Fact(fact.expected, forms)] = None
+    return list(usable)
 
 
-def question_forms(sentence: str) -> Iterator[Form]:
-    """Yield the questions that a sentence answers, clause by clause; none if no rule matches."""
-    if len(sentence) > _LONGEST:
-        return
-    for clause in _clauses(sentence):
-        # Rules are ordered from specific to general: the first match decides.
-        for pattern, ask in _RULES:
-            match = pattern.match(clause)
-            form = ask(match) if match else None
-            if form:
-                yield form
-                break
+def _answers_by_form(facts: Sequence[Sequence[Fact]]) -> dict[str, set[str]]:
+    """Return, for each question, all words that are expected of it."""
+    expected: dict[str, set[str]] = {}
+    for part in facts:
+        for fact in part:
+            for form in fact.forms:
+                expected.setdefault(form.casefold(), set()).add(fact.expected.casefold())
+    return expected
 
 
-def _clauses(sentence: str) -> list[str]:
-    """Cut a sentence before each new subject: "the net is called A and the word is B"."""
-    parts = re.split(
-        r",? (?:and|but|while) (?=(?:the|a|an|its) )|, (?=the \w+ (?:is|are|was|were) )", sentence
-    )
-    return [part.strip().rstrip(".!;:") for part in parts]
+def _drawn(facts: Sequence[Sequence[Fact]], at_most: int, seed: int) -> list[tuple[int, Fact]]:
+    """Draw facts in turn from every part, at random within each; return them in the order of the text."""
+    draw = generator(seed, "questions")
+    orders = [torch.randperm(len(part), generator=draw).tolist() for part in facts]
+    rounds = max(map(len, orders), default=0)
+    turns = [(index, order[turn]) for turn in range(rounds) for index, order in enumerate(orders) if turn < len(order)]
+    return [(index, facts[index][place]) for index, place in sorted(turns[:at_most])]
 
 
-def _subject(match: Match) -> str:
-    what = match["what"]
-    first = what.split()[0]
-    return what[0].lower() + what[1:] if first in ("The", "A", "An", "Its", "Our", "Your") else what
-
-
-def _answer(match: Match) -> str:
-    return re.split(r",| and (?!\d)| who | which | where | between | because ", match["answer"])[0]
-
-
-def _cost(match: Match) -> Form:
-    do = "do" if match["verb"] == "cost" else "does"
-    return f"How much {do} {_subject(match)} cost?", _answer(match)
-
-
-def _called(match: Match) -> Form:
-    return f"What {match['verb']} {_subject(match)} called?", _answer(match)
-
-
-def _by_whom(match: Match) -> Form:
-    name = re.match(r"(?:the )?(?:[A-Z][\w'-]*\.? ?|aunt |uncle )+", match["answer"])
-    return f"By whom {match['verb']} {_subject(match)} {match['done']}?", name[0] if name else _answer(match)
-
-
-def _when_done(match: Match) -> Form:
-    return f"When {match['verb']} {_subject(match)} {match['done']}?", match["answer"]
-
-
-def _where(match: Match) -> Form:
-    asked = "When" if _TIME.match(match["answer"]) else "Where"
-    verb = match["verb"] if match["verb"] in ("is", "are", "was", "were") else "is"
-    return f"{asked} {verb} {_subject(match)}?", _answer(match)
-
-
-def _how_many(match: Match) -> Form:
-    do = "do" if match["verb"] == "have" else "does"
-    return f"How many {match['things']} {do} {_subject(match)} have?", match["answer"]
-
-
-def _when_does(match: Match) -> Form | None:
-    if not _TIME.match(match["answer"]):
-        return None
-    return f"When does {_subject(match)} {_DOES[match['verb']]}?", _answer(match)
-
-
-def _how_long(match: Match) -> Form | None:
-    if not _NUMBER.match(match["answer"]):
-        return None
-    return f"How long does {_subject(match)} take?", _answer(match)
-
-
-def _is(match: Match) -> Form | None:
-    answer = _answer(match)
-    first = answer.split()[0] if answer.split() else ""
-    if _MONEY.search(answer) and _NUMBER.match(answer):
-        return f"How much {match['verb']} {_subject(match)}?", answer
-    if not (first in ("the", "a", "an") or first[:1].isupper() or _NUMBER.match(answer)):
-        return None
-    who = "Who" if _PERSON.match(answer) else "What"
-    return f"{who} {match['verb']} {_subject(match)}?", answer
-
-
-def _rule(
-    rest: str, ask: Callable[[Match], Form | None]
-) -> tuple[re.Pattern[str], Callable[..., Form | None]]:
-    no = f"(?i:{_NOT_SUBJECTS})"
-    return re.compile(_WHAT.format(no=no) + " " + rest + "$"), ask
-
-
-_BE = "(?P<verb>is|are|was|were)"
-_DONE = r"(?P<done>\w+ed|built|made|kept|held|taught|given|run|sold|led|written|drawn|bought|found|grown|won)"
-_RULES: Sequence[tuple[re.Pattern[str], Callable[..., Form | None]]] = (
-    _rule(r"(?P<verb>costs?) (?P<answer>.*\d.*|.*\b(?:" + "|".join(NUMBERS) + r")\b.*|nothing.*)", _cost),
-    _rule(rf"{_BE} called (?P<answer>.+)", _called),
-    _rule(rf"{_BE} {_DONE} by (?P<answer>(?:the \w+ )?[A-Z].+)", _by_whom),
-    _rule(rf"(?P<verb>was|were) {_DONE} (?:in|on) (?:\w+ )?(?P<answer>\d{{4}})\b.*", _when_done),
-    _rule(rf"(?P<verb>is|are|was|were|stands?|hangs?|lies?) (?:{_PLACES}) (?P<answer>.+)", _where),
-    _rule(rf"{_BE} (?:kept|held|served|found) (?:{_PLACES}) (?P<answer>.+)", _where),
-    _rule(
-        rf"(?P<verb>has|have|holds|carries) (?P<answer>\d[\d,.]*|{'|'.join(NUMBERS)}) "
-        r"(?P<things>[a-z-]+s)\b.*",
-        _how_many,
-    ),
-    _rule(rf"(?P<verb>{'|'.join(_DOES)}) (?:.* )??(?:at|on|from|in) (?P<answer>.+)", _when_does),
-    _rule(r"takes (?P<answer>.+)", _how_long),
-    _rule(rf"{_BE} (?P<answer>.+)", _is),
-)
+def _as_line(question: Question, german: bool) -> Question:
+    """Return a question as a line that a model continues, for models without a chat template."""
+    asked, answer = ("Frage", "Antwort") if german else ("Question", "Answer")
+    return replace(question, text=f"\n\n{asked}: {question.text}\n{answer}:")

@@ -1,9 +1,8 @@
 """A quiz on a prompt: questions asked with the full prompt, with the compressed one and with none."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,14 +12,14 @@ from torch import Tensor
 from attangent._core.progress import Advance, no_progress
 from attangent.attention import Prefix
 from attangent.compression.capture import intercepted
-from attangent.compression.prompt import tokens_of
+from attangent.compression.matching import holds_words
 from attangent.compression.prompt_cache import PromptCache, PromptForm
 from attangent.compression.questions import Question
 
 ANSWER_TOKENS = 24
 _ASKED_AT_ONCE = 48
-# An answer counts as kept if it is at least this many times as likely as with the full prompt.
-_AS_LIKELY = 0.6
+# A sentence ends an answer once it has this many words; shorter ones are an opening such as "Yes."
+_SENTENCE_WORDS = 3
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Answer:
         compressed: Answer with the compressed prompt.
         none: Answer without a prompt.
         expected: Words that a right answer contains, if they are known.
-        chance: For an answer that was begun: how likely it continues as expected, relative to the full
-            prompt.
+        fact: Number of the fact that is asked for; several questions may ask for one.
+        part: Label of the part of the prompt that has the fact.
         asked: The question as the model reads it, so that other engines can be asked the same.
     """
 
@@ -43,7 +42,8 @@ class Answer:
     compressed: str
     none: str
     expected: str | None = None
-    chance: float | None = None
+    fact: int = 0
+    part: str = ""
     asked: Question | None = None
 
     @property
@@ -60,17 +60,22 @@ class Answer:
     @property
     def lost(self) -> bool:
         """Return whether the full prompt answers and the compressed one does not."""
-        if self.chance is not None:
-            return self.chance < _AS_LIKELY
         return self.holds(self.full) and not self.holds(self.compressed)
 
 
+def facts_kept(answers: "Sequence[Answer]") -> dict[int, bool]:
+    """Return whether each fact is kept: none of the questions that ask for it lost its answer."""
+    kept: dict[int, bool] = {}
+    for answer in answers:
+        kept[answer.fact] = kept.get(answer.fact, True) and not answer.lost
+    return kept
+
+
 class Reply(NamedTuple):
-    """The model's reply to a question, whether it is right, and its likelihood if the answer was begun."""
+    """The model's reply to a question, and whether it is right."""
 
     text: str
     right: bool
-    chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,19 +86,17 @@ class Quiz:
         questions: The questions.
         full: Answers with the full prompt.
         none: Answers without a prompt.
-        chances: Likelihood with the full prompt of answers that were begun; 0 for others.
     """
 
     questions: tuple[Question, ...] = ()
     full: tuple[str, ...] = ()
     none: tuple[str, ...] = ()
-    chances: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, questions: Sequence[Question], full: Sequence[Reply], none: Sequence[Reply]) -> "Quiz":
         """Keep the questions that are answered right with the full prompt only."""
         rows = [
-            (question, with_prompt.text, without.text, with_prompt.chance)
+            (question, with_prompt.text, without.text)
             for question, with_prompt, without in zip(questions, full, none, strict=True)
             if with_prompt.right and not without.right
         ]
@@ -101,26 +104,35 @@ class Quiz:
 
     @classmethod
     def joined(cls, quizzes: "Sequence[Quiz]") -> "Quiz":
-        """Concatenate several quizzes."""
-        names = ("questions", "full", "none", "chances")
-        return cls(*(tuple(item for quiz in quizzes for item in getattr(quiz, name)) for name in names))
+        """Concatenate several quizzes; facts are numbered through."""
+        questions: list[Question] = []
+        for quiz in quizzes:
+            first = 1 + max((question.fact for question in questions), default=-1)
+            questions += [replace(question, fact=first + question.fact) for question in quiz.questions]
+        full = [text for quiz in quizzes for text in quiz.full]
+        none = [text for quiz in quizzes for text in quiz.none]
+        return cls(tuple(questions), tuple(full), tuple(none))
 
     @classmethod
     def read(cls, notes: dict[str, Any]) -> "Quiz":
         """Return the quiz that `asdict` turned into JSON."""
         questions = tuple(Question(**question) for question in notes["questions"])
-        return cls(questions, tuple(notes["full"]), tuple(notes["none"]), tuple(notes.get("chances", ())))
+        return cls(questions, tuple(notes["full"]), tuple(notes["none"]))
+
+    @property
+    def facts(self) -> int:
+        """Return the number of facts."""
+        return len({question.fact for question in self.questions})
 
     def __len__(self) -> int:
         return len(self.questions)
 
     def answers(self, replies: Sequence[Reply]) -> tuple[Answer, ...]:
         """Compare the replies of a compressed prompt with the others."""
-        chances = self.chances or (0.0,) * len(self)
-        rows = zip(self.questions, self.full, replies, self.none, chances, strict=True)
+        rows = zip(self.questions, self.full, replies, self.none, strict=True)
         return tuple(
-            Answer(q.shown, full, reply.text, none, q.expected, reply.chance / chance if q.begun else None, q)
-            for q, full, reply, none, chance in rows
+            Answer(q.text.strip(), full, reply.text, none, q.expected, q.fact, q.part, q)
+            for q, full, reply, none in rows
         )
 
 
@@ -134,8 +146,6 @@ def ask(
 ) -> list[Reply]:
     """Ask questions in one form of the prompt.
 
-    An answer that was begun is not written: only the likelihood of the expected continuation is computed.
-
     Args:
         model: A causal language model.
         tokenizer: Its tokenizer.
@@ -144,30 +154,11 @@ def ask(
         form: The prompt: full, compressed or none.
         progress: Called with the number of questions just answered.
     """
-    open_ = [question for question in questions if not question.begun]
-    rows = [read(question.text) for question in open_]
-    expected = [question.expected for question in open_]
+    rows = [read(question.text) for question in questions]
+    expected = [question.expected for question in questions]
     texts = answers_by(model, tokenizer, rows, form, ANSWER_TOKENS, progress, expected)
-    replies = {
-        question: Reply(text, holds_words(text, question.expected))
-        for question, text in zip(open_, texts, strict=True)
-    }
-    begun = [question for question in questions if question.begun]
-    turns = [begun_turn(tokenizer, question, read(question.text)) for question in begun]
-    likely = likelihoods(model, turns, form, progress)
-    for question, (chance, likeliest) in zip(begun, likely, strict=True):
-        replies[question] = Reply(f"{question.rest.strip()} ({chance:.0%})", likeliest, chance)
-    return [replies[question] for question in questions]
-
-
-def begun_turn(tokenizer: Any, question: Question, asked: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the tokens up to the beginning of the continuation, and those of the expected continuation."""
-    begun = tokens_of(tokenizer, question.begun)
-    complete = tokens_of(tokenizer, question.begun + question.rest)
-    # The last token of the beginning may merge with what follows: cut at the first difference.
-    same = (begun == complete[: len(begun)]).long().cumprod(dim=0).sum() if len(complete) >= len(begun) else 0
-    cut = min(int(same), len(complete) - 1)
-    return torch.cat([asked, complete[:cut]]), complete[cut:]
+    pairs = zip(texts, expected, strict=True)
+    return [Reply(text, holds_words(text, words)) for text, words in pairs]
 
 
 def answer_all(
@@ -197,14 +188,21 @@ def answers_by(
     progress: Advance = no_progress,
     expected: Sequence[str] | None = None,
 ) -> list[str]:
-    """Return the most likely continuation of each row of ids in one form of the prompt.
+    """Return the most likely answer to each row of ids in one form of the prompt.
 
-    If `expected` has words per row, an answer ends as soon as it contains them.
+    An answer ends after its first sentence of some length. If `expected` has words per row, it also ends as
+    soon as it contains them.
     """
     answers = [""] * len(rows)
     for batch in _batches([len(row) for row in rows]):
-        words = None if expected is None else [expected[index] for index in batch]
-        texts = continuations(model, tokenizer, [rows[index] for index in batch], form, tokens, words)
+
+        def is_answered(row: int, text: str, batch: Sequence[int] = batch) -> bool:
+            if is_finished(text):
+                return True
+            # The next token may change a number ("3", then "3.2"): wait for a blank after the words.
+            return expected is not None and holds_words(text.rstrip().rpartition(" ")[0], expected[batch[row]])
+
+        texts = _texts(model, tokenizer, [rows[index] for index in batch], form, tokens, is_answered)
         for index, text in zip(batch, texts, strict=True):
             answers[index] = text
         progress(len(batch))
@@ -218,61 +216,34 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     return [order[start : start + _ASKED_AT_ONCE] for start in range(0, len(order), _ASKED_AT_ONCE)]
 
 
-class Likelihood(NamedTuple):
-    """Probability of some words, and whether each of their tokens is the most likely one."""
-
-    chance: float
-    likeliest: bool
-
-
-def likelihoods(
-    model: Any, rows: Sequence[tuple[Tensor, Tensor]], form: PromptForm, progress: Advance = no_progress
-) -> list[Likelihood]:
-    """Return the likelihood of each continuation after its row of ids, in one form of the prompt."""
-    likely: dict[int, Likelihood] = {}
-    for batch in _batches([sum(map(len, row)) for row in rows]):
-        likely |= dict(zip(batch, _likelihoods(model, [rows[index] for index in batch], form), strict=True))
-        progress(len(batch))
-    return [likely[index] for index in range(len(rows))]
-
-
-def _likelihoods(model: Any, rows: Sequence[tuple[Tensor, Tensor]], form: PromptForm) -> list[Likelihood]:
-    longest = max(len(continuation) for _, continuation in rows)
-    ids, seen, positions = _padded([torch.cat(row) for row in rows], form.offset, model.device)
-    with intercepted(model, form.handler), torch.no_grad():
-        options: dict[str, Any] = {"use_cache": False, "logits_to_keep": longest + 1}
-        logits = model(ids, attention_mask=seen, position_ids=positions, **options).logits
-    likely = []
-    for (_, continuation), row in zip(rows, logits, strict=True):
-        # Rows are padded at their beginnings, so a continuation ends where its row ends.
-        chances = row[-len(continuation) - 1 : -1].float().log_softmax(dim=-1).cpu()
-        log_p = chances.gather(1, continuation.unsqueeze(1)).sum().item()
-        likely.append(Likelihood(math.exp(log_p), bool((chances.argmax(dim=1) == continuation).all())))
-    return likely
-
-
 def continuations(
+    model: Any, tokenizer: Any, rows: Sequence[Tensor], form: PromptForm, tokens: int
+) -> list[str]:
+    """Return the most likely `tokens` after each row of ids as text, up to the end of the text."""
+    return _texts(model, tokenizer, rows, form, tokens, lambda row, text: False)
+
+
+def is_finished(text: str) -> bool:
+    """Return whether a text has a complete first sentence and goes on after it."""
+    match = re.match(r"\s*(.*?)(?:\n|[.!?](?=\s))", text, re.DOTALL)
+    return match is not None and len(match[1].split()) >= _SENTENCE_WORDS
+
+
+def _texts(
     model: Any,
     tokenizer: Any,
     rows: Sequence[Tensor],
     form: PromptForm,
     tokens: int,
-    expected: Sequence[str] | None = None,
+    is_answered: Callable[[int, str], bool],
 ) -> list[str]:
-    """Return the most likely `tokens` after each row of ids as text, up to its end or the expected words."""
-
-    def is_answered(row: int, ids: Sequence[int]) -> bool:
-        return expected is not None and holds_words(tokenizer.decode(ids), expected[row])
+    def ends(row: int, ids: Sequence[int]) -> bool:
+        return is_answered(row, tokenizer.decode(ids))
 
     with intercepted(model, form.handler), torch.no_grad():
         end = getattr(tokenizer, "eos_token_id", None)
-        written = _likeliest(model, rows, form.offset, tokens, end, is_answered)
+        written = _likeliest(model, rows, form.offset, tokens, end, ends)
     return [tokenizer.decode(ids).strip() for ids in written]
-
-
-def holds_words(text: str, words: str) -> bool:
-    """Return whether a text contains these words, in any case."""
-    return words.casefold() in text.casefold()
 
 
 def _likeliest(

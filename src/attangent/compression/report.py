@@ -15,15 +15,17 @@ from attangent._core.progress import Advance, no_progress
 from attangent.attention import Prefix
 from attangent.compression.capture import run
 from attangent.compression.prompt_cache import PromptCache, PromptForm
-from attangent.compression.quiz import Answer
+from attangent.compression.quiz import Answer, facts_kept
 from attangent.compression.text import Calibration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _AT_ONCE = 4
-# Fewer questions than this say little.
+# Fewer facts than this say little.
 _FEW = 10
+# Lost questions and unasked parts that are printed; the report has all.
+_SHOWN = 5
 # Warn of an export that keeps a smaller fraction of the adapter's answers.
 _EXPORTED = 0.9
 
@@ -157,6 +159,7 @@ class Report:
         bytes_of_states: Memory of the states.
         answers: Answers to the user's questions.
         own: Answers to questions made from the prompt, which it answers and which are not answered without.
+        unasked: Parts of the prompt on which no question counts.
         goal: With a search: whether the goal was met, why not, and all sizes tried.
         exported: The export: folder, size, steps of training, answers kept, ratio and attempts.
         pieces: Number of pieces in which the prompt was read.
@@ -173,6 +176,7 @@ class Report:
     bytes_of_states: int
     answers: tuple[Answer, ...] = ()
     own: tuple[Answer, ...] = ()
+    unasked: tuple[str, ...] = ()
     goal: dict[str, Any] = field(default_factory=dict)
     exported: dict[str, Any] = field(default_factory=dict)
     pieces: int = 1
@@ -181,7 +185,7 @@ class Report:
 
     def __repr__(self) -> str:
         tokens = f"{self.prompt_tokens} -> {self.size}"
-        return brief(self, tokens=tokens, kept=self.kept, asked=len(self.own), ratio=self.fidelity.ratio)
+        return brief(self, tokens=tokens, kept=self.kept, asked=self.asked, ratio=self.fidelity.ratio)
 
     def _repr_html_(self) -> str:
         columns = ("", "full prompt", "compressed", "no prompt")
@@ -212,15 +216,39 @@ class Report:
 
     @property
     def kept(self) -> int:
-        """Return how many of the prompt's own questions are still answered."""
-        return sum(not answer.lost for answer in self.own)
+        """Return how many of the prompt's own facts are still answered."""
+        return sum(facts_kept(self.own).values())
+
+    @property
+    def asked(self) -> int:
+        """Return how many facts of the prompt are asked for."""
+        return len(facts_kept(self.own))
+
+    @property
+    def details(self) -> list[str]:
+        """Return lines on what was lost and on what was not asked."""
+        lost = [answer for answer in self.own if answer.lost]
+        lines = [
+            f"lost: {answer.question} expected {answer.expected.split('|')[0]!r}, got {answer.compressed!r}"
+            for answer in lost[:_SHOWN]
+        ]
+        if len(lost) > _SHOWN:
+            lines.append(f"and {len(lost) - _SHOWN} more lost; see report.json")
+        if self.unasked:
+            lines.append(f"not asked: {len(self.unasked)} parts, such as {'; '.join(self.unasked[:2])}")
+        missed = [answer for answer in self.answers if answer.expected and not answer.holds(answer.full)]
+        lines += [
+            f"the full prompt misses: {answer.question} expected {answer.expected!r}, got {answer.full!r}"
+            for answer in missed
+        ]
+        return lines
 
     @property
     def headline(self) -> str:
         """Return the most important line: how many answers were kept."""
         if not self.own:
-            return "answers kept: no question could be made that the prompt answers; see the table"
-        return f"answers kept: {self.kept} of {len(self.own)}"
+            return "facts kept: no question could be made that the prompt answers; see the table"
+        return f"facts kept: {self.kept} of {self.asked}, asked for by {len(self.own)} questions"
 
     @property
     def course(self) -> str:
@@ -242,7 +270,7 @@ class Report:
             return ""
         steps = self.exported["distilled"]
         trained = f", trained for {steps} steps" if steps else ""
-        kept = f"answers kept: {self.exported['kept']} of {len(self.own)}, " if self.own else ""
+        kept = f"facts kept: {self.exported['kept']} of {self.asked}, " if self.own else ""
         ratio = max(0.0, self.exported["ratio"])
         size = f"{self.exported['size']} tokens per head{trained}"
         return f"{self.exported['folder']}: {size}; {kept}relative KL {ratio:.3f}"
@@ -256,10 +284,10 @@ class Report:
             warnings.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
         if self.goal and self.size >= self.prompt_tokens > 0 and len(self.goal["attempts"]) > 1:
             warnings.append("no smaller size keeps enough of the answers; lower the goal, such as --keep 0.8")
-        if 0 < len(self.own) < _FEW:
+        if 0 < self.asked < _FEW:
             warnings.append(
-                f"only {len(self.own)} questions count, so the share of answers kept is rough; add your own "
-                "with --ask, with the words of their answers"
+                f"only {self.asked} facts count, so the share kept is rough; add your own questions with "
+                "--ask, with the words of their answers"
             )
         if self.exported and self.exported["kept"] < _EXPORTED * self.kept:
             warnings.append(
@@ -285,7 +313,7 @@ class Report:
         loss = self.fidelity.loss
         agree = self.fidelity.agreement
         rows = [
-            *([("own questions", str(len(self.own)), str(self.kept), "0")] if self.own else []),
+            *([("facts", str(self.asked), str(self.kept), "0")] if self.own else []),
             ("prompt tokens", str(self.prompt_tokens), str(self.size), "0"),
             ("KL from the full prompt", "0", f"{d['compressed']:.4f}", f"{d['none']:.4f}"),
             ("the same, relative", "0", f"{self.fidelity.ratio:.3f}", "1"),
@@ -309,7 +337,8 @@ class Report:
             **asdict(self),
             "ratio": self.fidelity.ratio,
             "kept": self.kept,
-            "asked": len(self.own),
+            "asked": self.asked,
+            "questions": len(self.own),
             "answers": [asdict(answer) | {"lost": answer.lost} for answer in self.answers],
             "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
             "warnings": self.warnings,
@@ -323,7 +352,7 @@ def draw_curve(
     path: Path | None = None,
     unfitted: Mapping[int, float] | None = None,
 ) -> "Figure":
-    """Draw the share of answers kept against the size: unfitted tokens, closed form and distilled."""
+    """Draw the share of facts kept against the size: unfitted tokens, closed form and distilled."""
     figure, axes = one_panel((6.0, 3.8))
     if unfitted:
         axes.plot(*zip(*sorted(unfitted.items()), strict=True), ".:", color=FAINT, label="unfitted tokens")
@@ -340,7 +369,7 @@ def draw_curve(
     axes.minorticks_off()
     axes.set_ylim(0, 1.05)
     axes.set_xlabel("average tokens per head")
-    axes.set_ylabel("answers kept" if by_size and by_size[0].asked else "same next token")
+    axes.set_ylabel("facts kept" if by_size and by_size[0].asked else "same next token")
     axes.legend()
     return finished(figure, path)
 
@@ -351,7 +380,7 @@ def draw_shares(report: Report) -> "Figure":
     shares = {"effect on other text": 1 - report.fidelity.ratio}
     shares["same next token"] = report.fidelity.agreement["compressed"]
     if report.own:
-        shares = {"answers": report.kept / len(report.own), **shares}
+        shares = {"facts": report.kept / report.asked, **shares}
     figure, axes = one_panel((6.0, 1.1 + 0.4 * len(shares)))
     bars(axes, shares, f"share kept with {report.size} of {report.prompt_tokens} tokens")
     axes.set_xlim(0, 1.12)

@@ -8,6 +8,7 @@ from typing import Any
 
 from attangent.compression.methods import method_named
 from attangent.compression.pipeline import CompressionRun
+from attangent.compression.quiz import facts_kept
 from attangent.compression.report import Attempt
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt
@@ -116,7 +117,7 @@ class _Search:
     @property
     def can_foresee(self) -> bool:
         """Return whether unfitted tokens predict the fit and there are enough questions to ask them."""
-        return method_named(self.request.method).foreseen and len(self.run.quiz) >= _FEWEST_QUESTIONS
+        return method_named(self.request.method).foreseen and self.run.quiz.facts >= _FEWEST_QUESTIONS
 
     def is_promising(self, size: int) -> bool:
         """Return whether the unfitted tokens of this size answer something; True if that is unknown."""
@@ -124,8 +125,8 @@ class _Search:
             rough = self.run.unfitted(size, self.request.method) if self.can_foresee else None
             if rough is None:
                 return True
-            answers = self.run.answers(rough)
-            self.unfitted[size] = sum(not answer.lost for answer in answers) / max(1, len(answers))
+            facts = facts_kept(self.run.answers(rough))
+            self.unfitted[size] = sum(facts.values()) / max(1, len(facts))
         return self.unfitted[size] >= _PROMISING * self.request.keep
 
     @property
@@ -185,9 +186,9 @@ def keeps_enough(kept: int, asked: int, keep: float | int) -> bool:
 
 
 def _measured(run: CompressionRun, prompt: CompressedPrompt, seconds: float) -> Attempt:
-    answers = run.answers(prompt)
-    kept = sum(not answer.lost for answer in answers)
-    asked = len(answers) if len(answers) >= _FEWEST_QUESTIONS else 0
+    facts = facts_kept(run.answers(prompt))
+    kept = sum(facts.values())
+    asked = len(facts) if len(facts) >= _FEWEST_QUESTIONS else 0
     share = kept / asked if asked else run.fidelity(prompt).agreement["compressed"]
     kept = kept if asked else 0
     return Attempt(prompt.size, prompt.distilled, kept, asked, share, prompt.number_of_bytes, seconds)
