@@ -99,7 +99,7 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
     notes = json.loads((out / "compressed_prompt.json").read_text())
     assert notes["roles"] == ["system"]
     assert notes["distilled"] == 2
-    assert "answers kept" in done.output.splitlines()[0]
+    assert "facts kept" in done.output.splitlines()[0]
     assert not (out / ".work").exists()
     one, same = (
         run("generate", "--model", folder, "--adapter", out, "--tokens", 5, "who is the keeper?")
@@ -326,25 +326,23 @@ def test_generation_behind_an_exact_prompt_is_that_of_the_prompt_in_the_input(fo
 def test_a_goal_out_of_reach_within_the_cap_has_an_exit_code_of_its_own(folder, prompt, tmp_path):
     out = tmp_path / "a"
     usual = ("compress", "--model", folder, "--prompt", prompt, "--out", out, "--distill", 0)
-    done = run(*usual, "--size", 6, "--keep", 1)
+    done = run(*usual, "--size", 5, "--keep", 1, "--seed", 3)
     assert done.exit_code == GOAL_NOT_MET, done.output
-    assert "the goal was not met: the size is limited to 6 tokens per head" in done.output
+    assert "the goal was not met: the size is limited to 5 tokens per head" in done.output
     report = json.loads((out / "report.json").read_text())
     assert report["goal"]["met"] is False
-    assert [attempt["size"] for attempt in report["goal"]["attempts"]] == [6]
+    assert [attempt["size"] for attempt in report["goal"]["attempts"]] == [5]
     assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
     assert run("generate", "--model", folder, "--adapter", out, "--tokens", 2, "who?").exit_code == 0
 
 
-def test_without_a_cap_the_goal_is_met_at_the_latest_by_the_whole_prompt(folder, prompt, tmp_path):
-    done = run(
+def test_without_a_cap_no_size_above_a_third_of_the_prompt_is_tried(folder, prompt, tmp_path):
+    run(
         *("compress", "--model", folder, "--prompt", prompt, "--out", tmp_path / "a", "--distill", 0),
         *("--keep", 1, "--json"),
     )
-    assert done.exit_code == 0, done.output
     report = json.loads((tmp_path / "a" / "report.json").read_text())
-    assert report["goal"]["met"] is True
-    assert report["goal"]["attempts"][-1]["share"] == 1
+    assert report["prompt_tokens"] >= 3 * max(attempt["size"] for attempt in report["goal"]["attempts"])
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_without_a_plan_the_text_is_read_twice_within_bounds(job):
     turns = job.scored_turns
     few, many = Lessons.of(turns[:1]), Lessons.of(turns * 200)
     assert enough_steps(few) == 12
-    assert enough_steps(many) == 24
+    assert enough_steps(many) == 18
     between = Lessons.of(turns * 16)
     assert enough_steps(between, batch=2) == len(between)
     assert job.distill(job.fit(6)).distilled == 12

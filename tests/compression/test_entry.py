@@ -85,8 +85,10 @@ def test_every_stage_reports_its_progress(model):
         "scoring",
         "fitting",
         "distilling",
+        "making questions",
+        "asking",
     ]
-    assert seen[-1] == ("distilling", 2, 2)
+    assert ("distilling", 2, 2) in seen
 
 
 class CutOff(Exception):

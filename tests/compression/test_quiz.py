@@ -16,10 +16,12 @@ from attangent.compression.quiz import (
     Quiz,
     Reply,
     answer_all,
+    answers_by,
     ask,
-    begun_turn,
     continuations,
+    facts_kept,
     holds_words,
+    is_finished,
 )
 from tests.compression.cases import Letters, run_of, tiny_llama
 
@@ -63,13 +65,28 @@ def test_an_answer_ends_where_the_text_ends(job):
 
 def test_an_answer_that_has_what_is_expected_is_not_written_further(job):
     rows = [torch.arange(5, 9), torch.arange(40, 44)]
-    whole = continuations(job.model, job.tokenizer, rows, PromptForm.none(), 6)
-    words = [whole[0][:2].upper(), "never said"]
-    cut = continuations(job.model, job.tokenizer, rows, PromptForm.none(), 6, words)
-    assert cut[1] == whole[1]
-    assert whole[0].startswith(cut[0])
-    assert len(cut[0]) < len(whole[0])
-    assert holds_words(cut[0], words[0])
+
+    class Words(Letters):
+        """Every token is a word."""
+
+        def decode(self, ids, **options):
+            return " ".join(f"w{int(number)}" for number in ids)
+
+    words = Words()
+    complete = continuations(job.model, words, rows, PromptForm.none(), 6)
+    expected = [complete[0].split()[1], "never said"]
+    cut = answers_by(job.model, words, rows, PromptForm.none(), 6, expected=expected)
+    assert cut[1] == complete[1]
+    assert cut[0].split() == complete[0].split()[: len(cut[0].split())]
+    assert len(cut[0].split()) in (2, 3)  # one more word shows that the expected one is complete
+
+
+def test_an_answer_ends_after_its_first_sentence():
+    assert is_finished("It costs 3.50 euros. The")
+    assert is_finished("a line of text\nmore")
+    assert not is_finished("It costs 3.50 euros.")
+    assert not is_finished("Yes. It")
+    assert not is_finished("It costs 3.")
 
 
 def test_questions_are_answered_three_ways(job):
@@ -93,7 +110,7 @@ def test_expected_words_decide_where_they_are_given():
     assert not answer.holds(answer.none)
 
 
-QUESTIONS = [Question("who?", "Quill"), Question("where?", "Rome"), Question("when?", "1931")]
+QUESTIONS = [Question("who?", "Quill", 0), Question("where?", "Rome", 1), Question("when?", "1931", 2)]
 
 
 def said(*answers):
@@ -127,41 +144,24 @@ def test_a_quiz_can_be_written_and_joined():
     assert Quiz.read(json.loads(json.dumps(asdict(quiz)))) == quiz
     both = Quiz.joined([quiz, Quiz((), (), ()), quiz])
     assert len(both) == 6
+    assert both.facts == 6
     assert both.full == quiz.full + quiz.full
 
 
-BEGUN = Question("tell", "Rome", "They live in", " old Rome")
+def test_a_fact_is_kept_if_no_question_for_it_is_lost():
+    answers = [
+        Answer("?", "yes", word, "no", "yes", fact) for word, fact in (("yes", 0), ("no", 0), ("yes", 4))
+    ]
+    assert facts_kept(answers) == {0: False, 4: True}
 
 
-def test_answers_that_were_begun_are_kept_where_they_stay_likely():
-    quiz = Quiz.of([BEGUN] * 3, [Reply("", True, 0.8)] * 3, [Reply("", False)] * 3)
-    found = quiz.answers([Reply("", True, chance) for chance in (0.8, 0.49, 0.47)])
-    assert [answer.lost for answer in found] == [False, False, True]
-    assert found[0].question == "tell They live in ..."
-    assert Quiz.read(json.loads(json.dumps(asdict(quiz)))) == quiz
-
-
-def test_answers_that_were_begun_are_looked_up_not_written():
+def test_answers_are_those_of_the_continuations():
     model, tokenizer = tiny_llama(), Letters()
-    questions = [Question("who?", "Quill"), BEGUN]
     cache = prefill(model, torch.arange(20))
-    for way in (PromptForm.full(cache), PromptForm.none()):
-        found = ask(model, tokenizer, questions, partial(tokens_of, tokenizer), way)
-        prompt = [torch.arange(20)] if way.handler else []
-        ids = torch.cat([*prompt, tokens_of(tokenizer, "tellThey live in old Rome")])
-        chances = model(ids[None]).logits[0].log_softmax(dim=-1)[-10:-1]
-        expected = chances.gather(1, ids[-9:, None]).sum().exp().item()
-        assert found[1].chance == pytest.approx(expected, rel=1e-3)
-        assert not found[1].right
-        assert (found[0].chance, len(found[0].text)) == (0.0, len(found[0].text.strip()))
-
-
-def test_words_whose_tokens_reach_over_the_beginning_are_looked_up_from_where_they_differ():
-    class Pairs(Letters):
-        def __call__(self, text, add_special_tokens=True):
-            return {"input_ids": [hash(text[i : i + 2]) % 97 for i in range(0, len(text), 2)]}
-
-    asked, rest = begun_turn(Pairs(), Question("", "c", "ab ", "cd"), torch.tensor([5]))
-    ids = Pairs()("ab cd")["input_ids"]
-    assert asked.tolist() == [5, ids[0]]
-    assert rest.tolist() == ids[1:]
+    questions = [Question("who?", "Quill", 0), Question("where?", "Rome", 1)]
+    for form in (PromptForm.full(cache), PromptForm.none()):
+        replies = ask(model, tokenizer, questions, partial(tokens_of, tokenizer), form)
+        assert [reply.right for reply in replies] == [
+            holds_words(reply.text, question.expected)
+            for question, reply in zip(questions, replies, strict=True)
+        ]

@@ -42,17 +42,32 @@ def test_little_kept_is_warned_of():
 
 
 def test_few_questions_are_warned_of():
-    own = (Answer("Who?", "Quill", "Quill", "nobody", "Quill"),) * 9
-    assert "only 9 questions count" in replace(report(), own=own).warnings[0]
-    assert replace(report(), own=own + own[:1]).warnings == []
+    own = tuple(Answer("Who?", "Quill", "Quill", "nobody", "Quill", fact) for fact in range(10))
+    assert "only 9 facts count" in replace(report(), own=own[:9] + own[:1]).warnings[0]
+    assert replace(report(), own=own).warnings == []
+
+
+def test_lost_facts_unasked_parts_and_misses_of_the_full_prompt_are_named():
+    own = (
+        Answer("Who?", "Quill", "Dorn", "nobody", "Quill", 0),
+        Answer("When?", "1931", "1931", "", "1931", 1),
+    )
+    missed = Answer("Where?", "in Oslo", "in Rome", "in Paris", "Rome")
+    described = replace(report([missed]), own=own, unasked=("Care: prose 'Wash it'",))
+    assert described.headline == "facts kept: 1 of 2, asked for by 2 questions"
+    assert described.details == [
+        "lost: Who? expected 'Quill', got 'Dorn'",
+        "not asked: 1 part of the text, such as Care: prose 'Wash it'",
+        "the full prompt misses: Where? expected 'Rome', got 'in Oslo'",
+    ]
 
 
 def test_an_export_says_what_it_keeps_and_is_warned_of_where_it_keeps_less():
-    own = (Answer("Who?", "Quill", "Quill", "nobody", "Quill"),) * 10
+    own = tuple(Answer("Who?", "Quill", "Quill", "nobody", "Quill", fact) for fact in range(10))
     about = {"folder": "peft", "size": 24, "distilled": 12, "kept": 8, "ratio": 0.05}
     found = replace(report(), own=own, exported=about)
     assert found.export_line == (
-        "peft: 24 tokens per head, trained for 12 steps; answers kept: 8 of 10, relative KL 0.050"
+        "peft: 24 tokens per head, trained for 12 steps; facts kept: 8 of 10, relative KL 0.050"
     )
     assert "the export keeps 8 answers, the adapter 10" in found.warnings[0]
     assert replace(found, exported=about | {"kept": 9}).warnings == []

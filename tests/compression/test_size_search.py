@@ -1,5 +1,7 @@
 """The smallest size that keeps enough answers: what is tried, in which order, and where it ends."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from attangent.compression.pipeline import CompressionRun
@@ -7,7 +9,7 @@ from attangent.compression.quiz import Answer
 from attangent.compression.report import Fidelity
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt
-from attangent.compression.size_search import _sizes, search_size
+from attangent.compression.size_search import _sizes, compress_by, search_size
 
 
 def goal(**changes):
@@ -23,7 +25,7 @@ class Job(CompressionRun):
     def __init__(self, asked=10, quiz=range(0), part=0.7):
         self.ids = range(500)
         self.asked = asked
-        self.quiz = quiz
+        self.quiz = SimpleNamespace(facts=len(quiz))
         self.part = part
         self.tried = []
         self.rough = []
@@ -47,7 +49,7 @@ class Job(CompressionRun):
         )
         kept = int(kept * self.part) if found.method == "unfitted" else kept
         words = ["yes"] * kept + ["no"] * (self.asked - kept)
-        return tuple(Answer(f"{i}?", "yes", word, "no", "yes") for i, word in enumerate(words))
+        return tuple(Answer(f"{i}?", "yes", word, "no", "yes", i) for i, word in enumerate(words))
 
     def fidelity(self, found):
         share = min(1.0, found.size / 100)
@@ -96,8 +98,8 @@ def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not(
 def test_sizes_whose_tokens_answer_next_to_nothing_are_not_fitted():
     job = Job(quiz=range(10))
     outcome = search_size(job, goal(keep=0.9))
-    assert job.rough == [64, 128]  # 3 and 7 of 10 unfitted, where 6 are wanted
-    assert outcome.as_json()["unfitted"] == {64: 0.3, 128: 0.7}
+    assert job.rough == [64]  # 3 of 10 unfitted, where 6 are wanted; 128 is the last size
+    assert outcome.as_json()["unfitted"] == {64: 0.3}
     assert job.tried == [(128, 0)]
     assert (outcome.met, outcome.prompt.size) == (True, 128)
 
@@ -122,8 +124,18 @@ def test_a_promising_size_that_is_not_enough_makes_way_for_a_larger_one():
     assert job.tried == [(100, 0)]
     assert not outcome.met
     larger = Job(asked=20, quiz=range(20))
-    assert search_size(larger, goal(keep=0.9, distill=0)).prompt.size == 256
-    assert larger.tried == [(256, 0)]
+    assert not search_size(larger, goal(keep=0.9, distill=0)).met
+    assert larger.tried == [(128, 0)]
+
+
+def test_training_that_loses_facts_is_not_returned():
+    class Losing(Job):
+        def answers(self, found):
+            words = ["yes", "no"] if found.distilled else ["yes", "yes"]
+            return tuple(Answer("?", "yes", word, "no", "yes", i) for i, word in enumerate(words))
+
+    assert compress_by(Losing(), goal(keep=0, size=64, distill=3)).prompt.distilled == 0
+    assert compress_by(Job(), goal(keep=0, size=64, distill=3)).prompt.distilled == 3
 
 
 def test_what_is_enough_stays_when_the_time_is_over():
@@ -132,10 +144,11 @@ def test_what_is_enough_stays_when_the_time_is_over():
     assert [attempt.size for attempt in outcome.attempts] == [64]
 
 
-def test_without_a_cap_the_whole_prompt_is_the_last_resort():
+def test_a_search_without_a_cap_ends_at_a_third_of_the_prompt_with_advice():
     outcome = search_size(Job(asked=100), goal(keep=1, distill=0))
-    assert outcome.met
-    assert outcome.prompt.exact
+    assert not outcome.met
+    assert outcome.prompt.size == 128
+    assert "--keep 0.1," in outcome.stopped
 
 
 def test_a_cap_on_the_size_ends_the_search_with_the_best_and_the_reason():
@@ -160,10 +173,10 @@ def test_where_nothing_can_be_asked_the_next_tokens_count():
     assert outcome.attempts[0].share == pytest.approx(0.64)
 
 
-def test_more_than_two_thirds_of_a_prompt_are_not_fitted():
-    assert _sizes(1085, None)[-2:] == [512, 1085]
-    assert _sizes(1085, 1000)[-2:] == [512, 1000]
-    assert _sizes(100, None) == [16, 32, 64, 100]
-    assert _sizes(90, None) == [16, 32, 90]
-    assert _sizes(100, None, least=20) == [32, 64, 100]
+def test_sizes_end_at_a_third_of_the_prompt():
+    assert _sizes(1085, None)[-1] == 256
+    assert _sizes(1085, 1000)[-2:] == [256, 1000]
+    assert _sizes(100, None) == [16, 32]
+    assert _sizes(40, None) == [40]
+    assert _sizes(100, None, least=20) == [32]
     assert _sizes(100, 50, least=64) == [50]

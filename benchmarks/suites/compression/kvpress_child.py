@@ -11,7 +11,14 @@ import time
 from pathlib import Path
 
 import torch
-from kvpress import AdaKVPress, ExpectedAttentionPress, KVzipPress, SnapKVPress, TOVAPress
+from kvpress import (
+    AdaKVPress,
+    ExpectedAttentionPress,
+    KVgradPress,
+    KVzipPress,
+    SnapKVPress,
+    TOVAPress,
+)
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, DynamicCache
 
@@ -26,14 +33,25 @@ class PlacedKVzip(KVzipPress):
         return super().prepare(*arguments, **options)
 
 
-def kvzip(ratio, prefix):
-    press = PlacedKVzip(compression_ratio=ratio)
+class PlacedKVgrad(KVgradPress):
+    """KVgrad on the same kind of prompt."""
+
+    given = 0
+
+    def prepare(self, *arguments, **options):
+        self.prefix_length = self.given
+        return super().prepare(*arguments, **options)
+
+
+def placed(kind, ratio, prefix):
+    press = kind(compression_ratio=ratio)
     press.given = prefix
     return press
 
 
 PRESSES = {
-    "KVzip": kvzip,
+    "KVzip": lambda ratio, prefix: placed(PlacedKVzip, ratio, prefix),
+    "KVgrad": lambda ratio, prefix: placed(PlacedKVgrad, ratio, prefix),
     "SnapKV": lambda ratio, prefix: SnapKVPress(compression_ratio=ratio),
     "ExpectedAttention": lambda ratio, prefix: ExpectedAttentionPress(compression_ratio=ratio),
     "AdaKV": lambda ratio, prefix: AdaKVPress(ExpectedAttentionPress(compression_ratio=ratio)),
@@ -47,7 +65,7 @@ def pressed(model, ids, prefix, press, size):
     for layer in model.model.layers:
         layer.self_attn.masked_key_indices = None
     cache, press = DynamicCache(), PRESSES[press](1 - size / ids.shape[1], prefix)
-    with torch.no_grad(), press(model):
+    with torch.set_grad_enabled(False), press(model):
         model.model(input_ids=ids, past_key_values=cache)
     found = {}
     for place, layer in enumerate(model.model.layers):

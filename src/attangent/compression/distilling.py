@@ -32,7 +32,7 @@ _LARGEST_RATE = 0.006
 _LARGE_LOSS = 0.06
 _ROUNDS = 2
 _FEWEST_STEPS = 12
-_MOST_STEPS = 24
+_MOST_STEPS = 18
 _SMALLEST_MASS = 1e-8
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -52,7 +52,7 @@ class Distillation:
     """
 
     steps: int
-    batch: int = 6
+    batch: int = 4
     rate: float | None = None
     save_every: int = 10
     seed: int = 0
@@ -110,9 +110,9 @@ def _counted(turn: Turn) -> Tensor:
 
 
 def enough_steps(lessons: Lessons, batch: int = Distillation.batch) -> int:
-    """Return the number of steps that reads every row twice, between 12 and 24.
+    """Return the number of steps that reads every row twice, between 12 and 18.
 
-    Fewer than 12 leave no room for the warm-up and the decay of the rate; 24 take about a minute.
+    Fewer than 12 leave no room for the warm-up and the decay of the rate.
     """
     return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * len(lessons) / batch)))
 

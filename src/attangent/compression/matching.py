@@ -10,9 +10,23 @@ NUMBERS = (
 _VALUES = {
     **{word: str(value) for value, word in enumerate(NUMBERS[:19], 2)},
     **{word: str(10 * value) for value, word in enumerate(NUMBERS[19:26], 3)},
-    **{"hundred": "100", "thousand": "1000", "noon": "12", "midnight": "24"},
-    **{"zwei": "2", "drei": "3", "vier": "4", "fünf": "5", "sechs": "6", "sieben": "7", "acht": "8"},
-    **{"neun": "9", "zehn": "10", "elf": "11", "zwölf": "12", "zwanzig": "20", "dreißig": "30"},
+    "hundred": "100",
+    "thousand": "1000",
+    "noon": "12",
+    "midnight": "24",
+    "zwei": "2",
+    "drei": "3",
+    "vier": "4",
+    "fünf": "5",
+    "sechs": "6",
+    "sieben": "7",
+    "acht": "8",
+    "neun": "9",
+    "zehn": "10",
+    "elf": "11",
+    "zwölf": "12",
+    "zwanzig": "20",
+    "dreißig": "30",
 }
 # A number with its decimals, a number joined to letters (R290), or a word.
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*(?![\w])|\w+(?:['’]\w+)?|[%€$£]")

@@ -56,8 +56,9 @@ _SENTENCES = 96
 _COVERED = 0.8
 _FITTED_SENTENCES = 24
 # Number of texts that the model writes: to fit on, and to measure with.
-_SAMPLES = {"samples": 12, "held out": 8}
-# Samples after a short prompt have at most this many tokens, or a quarter of the prompt's.
+_SAMPLES = {"samples": 8, "held out": 6}
+# Tokens that the model writes per sample; after a short prompt a quarter of the prompt's, at least 32.
+_SAMPLED = 40
 _SHORTEST = 32
 _REPETITIONS = 48
 
@@ -181,7 +182,7 @@ class CompressionRun:
         if stored is not None:
             return stored
         opening = self.reader.opening(self.tokenizer)
-        length = min(LENGTH, len(opening) + max(_SHORTEST, len(self.ids) // 4))
+        length = min(LENGTH, len(opening) + min(_SAMPLED, max(_SHORTEST, len(self.ids) // 4)))
         cache = self.cache
         with self._stage("sampling", length - len(opening)) as advance:
             seed = self.request.seed

@@ -12,7 +12,7 @@ from attangent.compression.matching import DENIAL, holds_words
 from attangent.compression.parts import Part, cells_of, parts_of
 from attangent.compression.sentence_questions import SMALL, Fact, sentence_facts, telling_word
 
-MOST_FACTS = 40
+MOST_FACTS = 48
 _FORMS = 2
 # A word that occurs more often than this in the text proves nothing in an answer.
 _COMMON = 2
@@ -24,7 +24,9 @@ _ASSIGNED = re.compile(
     r"""^\s*(?:const |let |var |export |set )?["']?(?P<name>[A-Za-z_][\w.-]*)["']?\s*"""
     r"""(?::\s*[\w\[\], |]+?\s*)?(?:=|:)\s*["']?(?P<value>[^"'#;,(){}]+?)["']?\s*[;,]?\s*(?:(?:#|//).*)?$"""
 )
-_SIGNATURE = re.compile(r"^\s*(?:async )?(?:def|function|fn|func)\s+(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)")
+_SIGNATURE = re.compile(
+    r"^\s*(?:async )?(?:def|function|fn|func)\s+(?P<name>\w+)\s*\((?P<arguments>[^()]*)\)"
+)
 _DEFAULT = re.compile(r"(?P<name>\w+)\s*(?::[^=,]+)?=\s*[\"']?(?P<value>[^\"',]+)")
 
 
@@ -191,7 +193,12 @@ def _drawn(facts: Sequence[Sequence[Fact]], at_most: int, seed: int) -> list[tup
     draw = generator(seed, "questions")
     orders = [torch.randperm(len(part), generator=draw).tolist() for part in facts]
     rounds = max(map(len, orders), default=0)
-    turns = [(index, order[turn]) for turn in range(rounds) for index, order in enumerate(orders) if turn < len(order)]
+    turns = [
+        (index, order[turn])
+        for turn in range(rounds)
+        for index, order in enumerate(orders)
+        if turn < len(order)
+    ]
     return [(index, facts[index][place]) for index, place in sorted(turns[:at_most])]
 
 

@@ -17,6 +17,8 @@ from attangent.compression.prompt_cache import PromptCache, PromptForm
 from attangent.compression.questions import Question
 
 ANSWER_TOKENS = 24
+# Tokens of an answer in the quiz, whose expected words are few.
+_QUIZ_TOKENS = 16
 _ASKED_AT_ONCE = 48
 # A sentence ends an answer once it has this many words; shorter ones are an opening such as "Yes."
 _SENTENCE_WORDS = 3
@@ -156,7 +158,7 @@ def ask(
     """
     rows = [read(question.text) for question in questions]
     expected = [question.expected for question in questions]
-    texts = answers_by(model, tokenizer, rows, form, ANSWER_TOKENS, progress, expected)
+    texts = answers_by(model, tokenizer, rows, form, _QUIZ_TOKENS, progress, expected)
     pairs = zip(texts, expected, strict=True)
     return [Reply(text, holds_words(text, words)) for text, words in pairs]
 
@@ -200,7 +202,9 @@ def answers_by(
             if is_finished(text):
                 return True
             # The next token may change a number ("3", then "3.2"): wait for a blank after the words.
-            return expected is not None and holds_words(text.rstrip().rpartition(" ")[0], expected[batch[row]])
+            return expected is not None and holds_words(
+                text.rstrip().rpartition(" ")[0], expected[batch[row]]
+            )
 
         texts = _texts(model, tokenizer, [rows[index] for index in batch], form, tokens, is_answered)
         for index, text in zip(batch, texts, strict=True):

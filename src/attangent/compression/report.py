@@ -235,7 +235,8 @@ class Report:
         if len(lost) > _SHOWN:
             lines.append(f"and {len(lost) - _SHOWN} more lost; see report.json")
         if self.unasked:
-            lines.append(f"not asked: {len(self.unasked)} parts, such as {'; '.join(self.unasked[:2])}")
+            parts = f"{len(self.unasked)} part{'s' if len(self.unasked) > 1 else ''} of the text"
+            lines.append(f"not asked: {parts}, such as {'; '.join(self.unasked[:2])}")
         missed = [answer for answer in self.answers if answer.expected and not answer.holds(answer.full)]
         lines += [
             f"the full prompt misses: {answer.question} expected {answer.expected!r}, got {answer.full!r}"

@@ -39,18 +39,220 @@ _FEWEST_CHUNKS = 2
 _SHORTEST_REST = 2
 # The last word of such names is easily guessed.
 _GENERIC = frozenset(
-    "street road room office hall square house centre center library school club bridge river lake hotel building "
-    "company department team straße platz haus euro euros uhr franken dollar prozent".split()
+    [
+        "street",
+        "road",
+        "room",
+        "office",
+        "hall",
+        "square",
+        "house",
+        "centre",
+        "center",
+        "library",
+        "school",
+        "club",
+        "bridge",
+        "river",
+        "lake",
+        "hotel",
+        "building",
+        "company",
+        "department",
+        "team",
+        "straße",
+        "platz",
+        "haus",
+        "euro",
+        "euros",
+        "uhr",
+        "franken",
+        "dollar",
+        "prozent",
+    ]
 )
 SMALL = frozenset(
-    "a about after all also always an and any are as at be been before beside between but by can could did do does "
-    "during each either every everybody everyone for from had has have he her his how i if in into is it its "
-    "may might more most must no nor not of off on once one only or other our out over own per please shall she "
-    "should since so some such than that the their them then there these they this those through to under "
-    "unless until up us was we were what when where whether which while who whoever whom whose will with within "
-    "without would you your aber alle als am an auch auf aus bei beim bis das dem den der des die ein eine einem einen "
-    "einer eines er es für gegen hat haben ihr im ist jede jeder jedes kann können man mit muss müssen nach nicht noch "
-    "nur oder sein sich sie sind sowie um und vom von vor war waren werden wird wir zu zum zur über".split()
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "also",
+        "always",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "before",
+        "beside",
+        "between",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "during",
+        "each",
+        "either",
+        "every",
+        "everybody",
+        "everyone",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "he",
+        "her",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "itself",
+        "may",
+        "might",
+        "more",
+        "most",
+        "must",
+        "no",
+        "nor",
+        "not",
+        "of",
+        "off",
+        "on",
+        "once",
+        "one",
+        "only",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "own",
+        "per",
+        "please",
+        "shall",
+        "she",
+        "should",
+        "since",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "to",
+        "under",
+        "unless",
+        "until",
+        "up",
+        "us",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "whether",
+        "which",
+        "while",
+        "who",
+        "whoever",
+        "whom",
+        "whose",
+        "will",
+        "with",
+        "within",
+        "without",
+        "would",
+        "you",
+        "your",
+        "aber",
+        "alle",
+        "als",
+        "am",
+        "an",
+        "auch",
+        "auf",
+        "aus",
+        "bei",
+        "beim",
+        "bis",
+        "das",
+        "dem",
+        "den",
+        "der",
+        "des",
+        "die",
+        "ein",
+        "eine",
+        "einem",
+        "einen",
+        "einer",
+        "eines",
+        "er",
+        "es",
+        "für",
+        "gegen",
+        "hat",
+        "haben",
+        "ihr",
+        "im",
+        "ist",
+        "jede",
+        "jeder",
+        "jedes",
+        "kann",
+        "können",
+        "man",
+        "mit",
+        "muss",
+        "müssen",
+        "nach",
+        "nicht",
+        "noch",
+        "nur",
+        "oder",
+        "sein",
+        "sich",
+        "sie",
+        "sind",
+        "sowie",
+        "um",
+        "und",
+        "vom",
+        "von",
+        "vor",
+        "war",
+        "waren",
+        "werden",
+        "wird",
+        "wir",
+        "zu",
+        "zum",
+        "zur",
+        "über",
+    ]
 )
 
 Match = re.Match[str]
@@ -117,12 +319,12 @@ def _matched(clause: str, rules: "Sequence[Rule]") -> Iterator[Form]:
 def telling_word(answer: str) -> str:
     """Return the word of an answer that proves it: its last number or name, else its longest long word."""
     words = [plain_word(word) for word in answer.split()]
-    words = [word for word in words if word]
+    words = [word for word in words if word and word.casefold() not in SMALL]
     named = [word for word in words if is_value(word)]
     names = [word for word in named if word.casefold() not in _GENERIC] or named
     if names:
         return names[-1]
-    long = [word for word in words if len(word) > 3 and word.casefold() not in SMALL]
+    long = [word for word in words if len(word) > 3]
     return max(reversed(long), key=len, default="")
 
 
@@ -148,17 +350,21 @@ def keyword_forms(sentence: str, german: bool) -> Iterator[tuple[str, list[str]]
             value = " ".join(plain_word(word) for word in words[start:end])
             ask, used = _question_word(words, start, end, german)
             chunks = _chunks([*words[:start], "", *words[used:]])
-            if value and chunks and sum(len(chunk.split()) for chunk in chunks) > 1:
-                lower = ask[0].lower() + ask[1:]
-                first = _value_first(words, start, used, ask)
-                yield value, [*first, f"{', '.join(chunks[:3])}: {lower}?"]
+            questions = _value_first(words, start, used, ask)
+            if sum(len(chunk.split()) for chunk in chunks) > 1:
+                questions.append(f"{', '.join(chunks[:3])}: {ask[0].lower()}{ask[1:]}?")
+            if value and questions:
+                yield value, questions
 
 
 def _value_first(words: Sequence[str], start: int, used: int, ask: str) -> list[str]:
     """Return the clause with the value, with which it begins, replaced by a question word."""
     opening = " ".join(words[:start]).casefold()
     rest = words[used:]
-    if opening not in ("", "up to", "at most", "at least", "about", "the", "only") or len(rest) < _SHORTEST_REST:
+    if (
+        opening not in ("", "up to", "at most", "at least", "about", "the", "only")
+        or len(rest) < _SHORTEST_REST
+    ):
         return []
     return [f"{ask} {' '.join(rest)}?"]
 
@@ -367,7 +573,12 @@ def _german(word: str) -> Callable[[Match], Form]:
 
 _NO_MODAL = r"(?:(?! (?:must|may|can|should|will|shall|is|are) ).)"
 _LONGEST_CONDITION = 14
-_HAPPENS = {"if": "happens if", "when": "happens when", "whenever": "happens when", "before": "must be done before"}
+_HAPPENS = {
+    "if": "happens if",
+    "when": "happens when",
+    "whenever": "happens when",
+    "before": "must be done before",
+}
 _HAPPENS |= {"after": "happens after", "unless": "happens unless"}
 
 
@@ -396,18 +607,35 @@ _RULES: Sequence[Rule] = (
     _rule(r"takes (?P<answer>.+)", _how_long),
     _rule(rf"{_BE} {_DONE} (?P<answer>every .+|once .+|twice .+)", _how_often),
     _rule(rf"(?P<verb>is|are|may be|can be|must be) {_DONE} for (?P<answer>.+)", _for_how_long),
-    _rule(rf"{_MODAL} (?P<done>[a-z]+(?: [a-z]+)?)(?: (?:at most|at least|up to))? {_COUNT}.*", _modal_measure),
+    _rule(
+        rf"{_MODAL} (?P<done>[a-z]+(?: [a-z]+)?)(?: (?:at most|at least|up to))? {_COUNT}.*", _modal_measure
+    ),
     _rule(rf"(?P<verb>[a-z]+s)(?: (?:at most|at least|up to|about))? {_COUNT}.*", _measure),
     _rule(rf"{_BE} (?P<answer>.+)", _is),
 )
 _CONDITIONS: Sequence[Rule] = (
-    (re.compile(r"^(?P<word>If|When|Whenever|Before|After) (?P<condition>[^,]+), (?:then )?(?P<answer>.+)$"), _if),
+    (
+        re.compile(
+            r"^(?P<word>If|When|Whenever|Before|After) (?P<condition>[^,]+), (?:then )?(?P<answer>.+)$"
+        ),
+        _if,
+    ),
     (re.compile(r"^(?P<rule>.{12,120}?),? (?:unless|except(?: when| if| for)?) (?P<answer>.+)$"), _exception),
     (re.compile(r"^(?P<answer>.{12,160}?),? (?P<word>if|when) (?P<condition>[^,]+)$"), _if),
     (re.compile(rf"^Only (?P<answer>.{{3,60}}?) {_MODAL} (?P<done>.{{3,80}})$"), _only),
-    (re.compile(rf"^(?P<what>[A-Z]{_NO_MODAL}{{2,60}}?) {_MODAL} (?:not|never) (?P<done>[^,;]{{3,80}}).*$"), _denied),
-    (re.compile(rf"^(?P<what>[A-Z]{_NO_MODAL}{{2,60}}?) (?P<modal>is|are) (?:not|never) (?P<done>[^,;]{{3,80}}).*$"), _denied),
-    (re.compile(rf"^No (?P<what>.{{2,60}}?) (?P<modal>is|are|may|can) (?P<done>[^,;]{{3,80}}).*$"), _denied),
+    (
+        re.compile(
+            rf"^(?P<what>[A-Z]{_NO_MODAL}{{2,60}}?) {_MODAL} (?:not|never) (?P<done>[^,;]{{3,80}}).*$"
+        ),
+        _denied,
+    ),
+    (
+        re.compile(
+            rf"^(?P<what>[A-Z]{_NO_MODAL}{{2,60}}?) (?P<modal>is|are) (?:not|never) (?P<done>[^,;]{{3,80}}).*$"
+        ),
+        _denied,
+    ),
+    (re.compile(r"^No (?P<what>.{2,60}?) (?P<modal>is|are|may|can) (?P<done>[^,;]{3,80}).*$"), _denied),
     (re.compile(r"^(?:Never|Do not|Don't) (?P<done>[^,;:]{3,80}).*$"), _denied_order),
 )
 _GERMAN_WHAT = r"^(?P<what>(?:Der|Die|Das|Ein|Eine|Unser|Unsere)\b[^,;:()]{2,70}?)"
@@ -418,6 +646,9 @@ _GERMAN: Sequence[Rule] = (
     (re.compile(_GERMAN_WHAT + r" dauert (?P<answer>.+)$"), _german("Wie lange dauert")),
     (re.compile(_GERMAN_WHAT + r" (?:beginnt|öffnet) (?:um|am|im) (?P<answer>.+)$"), _german("Wann beginnt")),
     (re.compile(_GERMAN_WHAT + r" ist (?P<answer>[A-ZÄÖÜ]\w+ [A-ZÄÖÜ]\w+)$"), _german("Wer ist")),
-    (re.compile(_GERMAN_WHAT + r" (?:liegt|steht|ist) (?:in|im|am|auf|an|neben) (?P<answer>.+)$"), _german("Wo ist")),
+    (
+        re.compile(_GERMAN_WHAT + r" (?:liegt|steht|ist) (?:in|im|am|auf|an|neben) (?P<answer>.+)$"),
+        _german("Wo ist"),
+    ),
     (re.compile(_GERMAN_WHAT + r" ist (?P<answer>.*\d.*)$"), _german("Was ist")),
 )

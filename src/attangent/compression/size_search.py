@@ -20,6 +20,8 @@ _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WORTH_DISTILLING = 0.6
 # Fit a size if its tokens, unfitted, reach this fraction of the goal.
 _PROMISING = 0.6
+# Without a bound, sizes stop where the prompt would become less than this many times smaller.
+_FEWEST_TIMES = 3
 _FEWEST_QUESTIONS = 5
 
 
@@ -58,7 +60,14 @@ def compress_by(run: CompressionRun, request: CompressionRequest) -> SearchResul
     if request.searches:
         return search_size(run, request)
     prompt = run.fit(request.fixed_size, request.method)
-    return SearchResult(run.distill(prompt, request.distill) if request.distill else prompt, True)
+    return SearchResult(_better_trained(run, prompt, request.distill) if request.distill else prompt, True)
+
+
+def _better_trained(run: CompressionRun, prompt: CompressedPrompt, steps: int) -> CompressedPrompt:
+    """Train a prompt; return it untrained if training loses more facts than it gains."""
+    trained = run.distill(prompt, steps)
+    kept = [sum(facts_kept(run.answers(candidate)).values()) for candidate in (prompt, trained)]
+    return prompt if kept[1] < kept[0] else trained
 
 
 def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1) -> SearchResult:
@@ -162,18 +171,30 @@ class _Search:
             return SearchResult(self.enough, True, attempts, unfitted=self.unfitted)
         # Of equal shares the smaller size wins.
         best = max(self.tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
-        bound = f"the size is limited to {self.request.size} tokens per head"
-        stopped = f"the time limit of {self.request.seconds:g} seconds is over" if self.is_over else bound
-        return SearchResult(best, False, attempts, stopped, self.unfitted)
+        return SearchResult(best, False, attempts, self._reason(), self.unfitted)
+
+    def _reason(self) -> str:
+        """Return why the search ended and what to do."""
+        if self.is_over:
+            return f"the time limit of {self.request.seconds:g} seconds is over"
+        if self.request.size is not None:
+            return f"the size is limited to {self.request.size} tokens per head"
+        best = max(attempt.share for attempt, _ in self.tried)
+        lower = math.floor(100 * best) / 100
+        return (
+            f"no size that makes the prompt {_FEWEST_TIMES} times smaller keeps {self.request.keep:.0%}; accept "
+            f"this one with --keep {lower:g}, or use the full prompt"
+        )
 
 
 def _sizes(tokens: int, most: int | None, least: int = 1) -> list[int]:
-    """Return 16, 32, 64, ... from `least` up to two thirds of the prompt, and the largest size allowed.
+    """Return 16, 32, 64, ... from `least` up to a third of the prompt, and the largest size allowed.
 
-    Without a bound the last one is the whole prompt: fitting more than two thirds of it is not worth it.
+    A prompt too short for any of these sizes stays unchanged unless there is a bound.
     """
     last = tokens if most is None else min(most, tokens)
-    return [*(size for size in _SIZES if least <= size < last and 3 * size <= 2 * tokens), last]
+    sizes = [size for size in _SIZES if least <= size < last and _FEWEST_TIMES * size <= tokens]
+    return sizes if sizes and most is None else [*sizes, last]
 
 
 def keeps_enough(kept: int, asked: int, keep: float | int) -> bool:
