@@ -134,8 +134,11 @@ def test_a_cut_off_run_ends_in_the_same_states(tmp_path, monkeypatch):
     assert weights[0] == weights[1] == weights[2]
 
 
-def test_decoding_is_timed_three_ways():
+def test_decoding_is_timed_three_ways(monkeypatch):
     job = run_of(tiny_llama(layers=1), Letters(), TEXT)
+    monkeypatch.setattr(entry, "_STEADY", 0.5)
+    assert entry.decode_seconds(job, job.fit(10)) == {}
+    monkeypatch.setattr(entry, "_STEADY", 1e6)
     found = entry.decode_seconds(job, job.fit(10))
     assert set(found) == {"full", "compressed", "none"}
     assert all(seconds > 0 for seconds in found.values())

@@ -72,7 +72,10 @@ def test_a_template_that_rewrites_earlier_messages_is_refused():
         ("", "prompt is empty"),
         (3, r"prompt must be text or chat messages .*\(got int\)"),
         ([], "got list"),
-        ([{"role": "system"}], "must be text or chat messages"),
+        (
+            [{"role": "user", "content": "a"}, {"role": "system"}],
+            "message 2 of the prompt is .* must be text or chat",
+        ),
         ([{"role": "system", "content": None}], "message 1 of the prompt has the content None"),
         ([{"role": "user", "content": [{"type": "image"}]}], "a part of type 'image', expected only text"),
         (CHAT, "no chat template"),

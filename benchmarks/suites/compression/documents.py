@@ -1,9 +1,11 @@
-"""Documents of different kinds with 25 questions each: `python -m benchmarks.suites.compression.documents [NAME]`.
+"""Documents of different kinds with 25 questions each.
+
+Run `python -m benchmarks.suites.compression.documents [NAME]`.
 
 The texts and questions in texts/documents/reported were written before the first run; nothing was chosen on
 them. Those in texts/documents/building served to write the quiz. Every method gets the same number of bytes,
-8 and 16 times less than the full prompt. `recall` is trained if its own quiz keeps less than 95 %; `claimed` is
-the share that its quiz reports. Seconds are processor seconds on one thread. Rows go to
+8 and 16 times less than the full prompt. `recall` is trained if its own quiz keeps less than 95 %;
+`claimed` is the share that its quiz reports. Seconds are processor seconds on one thread. Rows go to
 benchmarks/results/compress_documents.json; documents that are there already are left out unless `--again` is
 given.
 """

@@ -38,9 +38,9 @@ class PlacedKVgrad(KVgradPress):
 
     given = 0
 
-    def prepare(self, *arguments, **options):
+    def _perform_kvzip_compression(self, *arguments, **options):
         self.prefix_length = self.given
-        return super().prepare(*arguments, **options)
+        return super()._perform_kvzip_compression(*arguments, **options)
 
 
 def placed(kind, ratio, prefix):
@@ -65,7 +65,7 @@ def pressed(model, ids, prefix, press, size):
     for layer in model.model.layers:
         layer.self_attn.masked_key_indices = None
     cache, press = DynamicCache(), PRESSES[press](1 - size / ids.shape[1], prefix)
-    with torch.set_grad_enabled(False), press(model):
+    with torch.no_grad(), press(model):
         model.model(input_ids=ids, past_key_values=cache)
     found = {}
     for place, layer in enumerate(model.model.layers):

@@ -83,6 +83,7 @@ def compress(
     questions = _questions(ask)
     texts = None if calibration is None else _lines(calibration)
     _check_out(out)
+    replaces = (out / _REPORT).is_file()
     from attangent.compression import CompressionRequest, compress_to_folder
 
     request = CompressionRequest(
@@ -93,6 +94,8 @@ def compress(
     with Bars(quiet or json_) as bars:
         report = compress_to_folder(network, tokenizer, request, out, bars.show)
     _show(report, model, out, json_, quiet)
+    if (report.resumed or replaces) and not (quiet or json_):
+        typer.echo(f"{'resumed the run in' if report.resumed else 'replaced the earlier result in'} {out}")
     if report.goal and not report.goal["met"]:
         raise typer.Exit(GOAL_NOT_MET)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeGuard
 
 import torch
@@ -14,7 +15,7 @@ from attangent._core.progress import Progress
 from attangent.adapters.attaching import detach
 from attangent.compression.pieces import LongPrompt, check_pieces, compress_pieces
 from attangent.compression.pipeline import CompressionRun
-from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt
+from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt, sliding_layers
 from attangent.compression.questions import MOST_FACTS
 from attangent.compression.quiz import Quiz, facts_kept
 from attangent.compression.report import Report, draw_curve
@@ -24,7 +25,9 @@ from attangent.compression.size_search import compress_by, keeps_enough, search_
 
 CURVE = "curve.png"
 REPORT = "report.json"
-_STEPS = 4
+_STEPS = 6
+# Times count if their median is at most this many times the smallest.
+_STEADY = 1.25
 
 
 @renamed_arguments("0.2", told="progress")
@@ -135,6 +138,7 @@ def compress_to_folder(
             _report(run, result.prompt, request),
             decode=decode_seconds(run, result.prompt),
             goal=result.as_json(),
+            resumed=run.resume.resumed,
         )
         if result.attempts:
             draw_curve(result.attempts, request.keep, out / CURVE, result.unfitted)
@@ -160,7 +164,7 @@ def _report(
         method=prompt.method,
         fidelity=run.fidelity(prompt),
         own=run.answers(prompt, quiz),
-        unasked=tuple(run.unasked if unasked is None else unasked),
+        unasked=tuple(run.unasked_by(run.quiz) if unasked is None else unasked),
         seconds={name: round(value, 3) for name, value in run.stages.seconds.items()},
         bytes_of_cache=run.cache.number_of_bytes,
         bytes_of_states=prompt.number_of_bytes,
@@ -181,8 +185,14 @@ def _long_to_folder(
     long = LongPrompt.of(model, tokenizer, request.prompt)
     result = compress_pieces(model, tokenizer, long, request, out, progress, MOST_FACTS)
     result.prompt.save(model, out)
-    report = _report(result.last, result.prompt, request, result.quiz)
-    report = replace(report, pieces=len(long.pieces), prompt_tokens=long.tokens)
+    report = _report(result.last, result.prompt, request, result.quiz, result.unasked)
+    report = replace(
+        report,
+        pieces=len(long.pieces),
+        prompt_tokens=long.tokens,
+        bytes_of_cache=_bytes_of_cache(result.last, long.tokens),
+        resumed=result.resume.resumed,
+    )
     if request.searches:
         met = keeps_enough(report.kept, report.asked, request.keep)
         stopped = "" if met else "pieces keep fewer answers together than each of them alone"
@@ -191,6 +201,17 @@ def _long_to_folder(
     write_json(out / REPORT, report.as_json())
     result.resume.clear()
     return report
+
+
+def _bytes_of_cache(run: CompressionRun, tokens: int) -> int:
+    """Return the memory of the keys and values of `tokens` tokens; a sliding window bounds its layers."""
+    sliding = sliding_layers(run.model)
+    window = getattr(run.model.config, "sliding_window", None) or tokens
+    total = 0
+    for name, pair in run.cache.layers.items():
+        each = sum(tensor.numel() * tensor.element_size() for tensor in pair) // len(run.ids)
+        total += each * (min(tokens, window) if name in sliding else tokens)
+    return total
 
 
 def _export(
@@ -226,27 +247,29 @@ def _export(
 
 
 def decode_seconds(run: CompressionRun, prompt: CompressedPrompt, batch: int = 1) -> dict[str, float]:
-    """Time a decoding step with the full prompt, the compressed one and none: the fastest of four."""
+    """Time a decoding step with the full prompt, the compressed one and none.
+
+    The three take turns. The result is empty if the times of one of them differ too much to be compared.
+    """
     from transformers import DynamicCache
 
     model = run.model
     word = run.ids[-1:].expand(batch, 1).to(model.device)
-
-    def timed(past: Any) -> float:
-        model(word, past_key_values=past, use_cache=True)  # warm-up
-        times = []
-        for _ in range(_STEPS):
-            start = time.perf_counter()
-            model(word, past_key_values=past, use_cache=True, logits_to_keep=1)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
+    times: dict[str, list[float]] = {"full": [], "compressed": [], "none": []}
     with torch.no_grad():
-        full = filled_cache(list(run.cache.layers.values()), batch)
-        seconds = {"full": timed(full), "none": timed(DynamicCache())}
-        prompt.attach(model)
-        try:
-            seconds["compressed"] = timed(DynamicCache())
-        finally:
-            detach(model)
-    return seconds
+        caches = {name: DynamicCache() for name in times}
+        caches["full"] = filled_cache(list(run.cache.layers.values()), batch)
+        for turn in range(_STEPS + 1):
+            for name, cache in caches.items():
+                if name == "compressed":
+                    prompt.attach(model)
+                try:
+                    start = time.perf_counter()
+                    model(word, past_key_values=cache, use_cache=True, logits_to_keep=1)
+                    if turn:  # the first step warms up
+                        times[name].append(time.perf_counter() - start)
+                finally:
+                    if name == "compressed":
+                        detach(model)
+    steady = all(median(some) <= _STEADY * min(some) for some in times.values())
+    return {name: min(some) for name, some in times.items()} if steady else {}

@@ -82,6 +82,7 @@ class PieceResult:
         last: The run of the last piece.
         sizes: Average tokens per head of each piece.
         quiz: Questions that each piece answers, uncompressed, after the compressed ones before it.
+        unasked: Parts of the prompt on which no question counts.
         resume: Cache of the finished pieces.
     """
 
@@ -89,6 +90,7 @@ class PieceResult:
     last: CompressionRun
     sizes: tuple[int, ...]
     quiz: Quiz
+    unasked: tuple[str, ...]
     resume: ResumeCache
 
 
@@ -149,6 +151,7 @@ def compress_pieces(
     rotation = Rotation.of(model) if long.rotated else None
     done: list[_CompressedPiece] = []
     quizzes: list[Quiz] = []
+    unasked: list[str] = []
     sizes: list[int] = []
     last: CompressionRun | None = None
     start = 0
@@ -162,15 +165,18 @@ def compress_pieces(
         sizes.append(_size_of(states))
         if most_questions:
             quizzes.append(_piece_quiz(last, resume, f"quiz-{index}"))
+            unasked += last.unasked_by(quizzes[-1])
         # Rotated pieces all start at position 0; earlier keys move back instead.
         start = 0 if long.rotated else start + len(ids)
         if progress is not None:
             progress("pieces", index + 1, len(long.pieces))
     offset = done[-1].length if long.rotated else long.tokens
-    size = sum(_size_of(piece.states) for piece in done)
-    prompt = CompressedPrompt(_joined(done), offset, size, request.method, long.roles, fingerprint(tokenizer))
+    states = _joined(done)
+    prompt = CompressedPrompt(
+        states, offset, _size_of(states), request.method, long.roles, fingerprint(tokenizer)
+    )
     assert last is not None
-    return PieceResult(prompt, last, tuple(sizes), Quiz.joined(quizzes), resume)
+    return PieceResult(prompt, last, tuple(sizes), Quiz.joined(quizzes), tuple(unasked), resume)
 
 
 def _piece_states(run: CompressionRun, resume: ResumeCache, name: str) -> dict[str, PromptState]:

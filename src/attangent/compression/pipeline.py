@@ -156,13 +156,10 @@ class CompressionRun:
 
     def _prose(self) -> str:
         if self.piece is not None:
-            return self.tokenizer.decode(self.ids.tolist())
+            return self.tokenizer.decode(self.ids.tolist(), skip_special_tokens=True)
         prompt = self.request.prompt
-        return (
-            prompt
-            if isinstance(prompt, str)
-            else "\n".join(message["content"] for message in plain_messages(prompt))
-        )
+        messages = [{"content": prompt}] if isinstance(prompt, str) else plain_messages(prompt)
+        return "\n".join(message["content"] for message in messages)
 
     @property
     def _uncovered(self) -> list[Turn]:
@@ -300,10 +297,9 @@ class CompressionRun:
         self.resume.save_json(name, asdict(quiz))
         return quiz
 
-    @property
-    def unasked(self) -> list[str]:
-        """Return the parts of the prompt on which no question counts."""
-        return unasked_parts(self._prose(), self.quiz.questions)
+    def unasked_by(self, quiz: Quiz) -> list[str]:
+        """Return the parts of the prompt on which a quiz has no question."""
+        return unasked_parts(self._prose(), quiz.questions)
 
     def _quiz_of(self, questions: Sequence[Question]) -> Quiz:
         full_prompt = PromptForm.full(self.cache)

@@ -208,15 +208,20 @@ def plain_messages(prompt: Any) -> list[dict[str, Any]]:
     Raises:
         AttangentError: If these are no chat messages, or a part is not text; it names the message.
     """
-    if not isinstance(prompt, Sequence) or not prompt or not all(map(_is_message, prompt)):
-        raise AttangentError(
-            f"prompt must be text or chat messages such as [{{'role': 'system', 'content': '...'}}] (got "
-            f"{type(prompt).__name__})"
-        )
+    if not isinstance(prompt, Sequence) or not prompt:
+        raise AttangentError(f"prompt must be {_EXPECTED} (got {type(prompt).__name__})")
+    for number, message in enumerate(prompt, 1):
+        if not _is_message(message):
+            raise AttangentError(
+                f"message {number} of the prompt is {message!r:.60}; the prompt must be {_EXPECTED}"
+            )
     return [
         {**message, "content": _content_text(message["content"], number)}
         for number, message in enumerate(prompt, 1)
     ]
+
+
+_EXPECTED = "text or chat messages such as [{'role': 'system', 'content': '...'}]"
 
 
 def _is_message(message: Any) -> bool:

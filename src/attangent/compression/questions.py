@@ -1,4 +1,4 @@
-"""Questions made from a text: facts of its sentences, tables, lists and code, each asked for in several ways."""
+"""Questions made from a text: facts of its sentences, tables, lists and code, asked for in several ways."""
 
 import re
 from collections import Counter
@@ -10,9 +10,10 @@ import torch
 from attangent._core.random import generator
 from attangent.compression.matching import DENIAL, holds_words
 from attangent.compression.parts import Part, cells_of, parts_of
-from attangent.compression.sentence_questions import SMALL, Fact, sentence_facts, telling_word
+from attangent.compression.sentence_questions import Fact, sentence_facts, telling_word
+from attangent.compression.vocabulary import SMALL
 
-MOST_FACTS = 48
+MOST_FACTS = 56
 _FORMS = 2
 # A word that occurs more often than this in the text proves nothing in an answer.
 _COMMON = 2

@@ -66,11 +66,11 @@ class Answer:
 
 
 def facts_kept(answers: "Sequence[Answer]") -> dict[int, bool]:
-    """Return whether each fact is kept: none of the questions that ask for it lost its answer."""
-    kept: dict[int, bool] = {}
+    """Return whether each fact is kept: at least half of the questions that ask for it are still answered."""
+    kept: dict[int, list[bool]] = {}
     for answer in answers:
-        kept[answer.fact] = kept.get(answer.fact, True) and not answer.lost
-    return kept
+        kept.setdefault(answer.fact, []).append(not answer.lost)
+    return {fact: 2 * sum(replies) >= len(replies) for fact, replies in kept.items()}
 
 
 class Reply(NamedTuple):

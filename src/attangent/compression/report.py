@@ -165,6 +165,7 @@ class Report:
         pieces: Number of pieces in which the prompt was read.
         decode: Seconds per decoding step with the full prompt, the compressed one and none.
         distilled: Steps of training after the closed form.
+        resumed: Whether an interrupted run was resumed.
     """
 
     prompt_tokens: int
@@ -182,6 +183,7 @@ class Report:
     pieces: int = 1
     decode: dict[str, float] = field(default_factory=dict)
     distilled: int = 0
+    resumed: bool = False
 
     def __repr__(self) -> str:
         tokens = f"{self.prompt_tokens} -> {self.size}"
@@ -229,8 +231,8 @@ class Report:
         """Return lines on what was lost and on what was not asked."""
         lost = [answer for answer in self.own if answer.lost]
         lines = [
-            f"lost: {answer.question} expected {answer.expected.split('|')[0]!r}, got {answer.compressed!r}"
-            for answer in lost[:_SHOWN]
+            f"lost: {lost_one.question} expected {lost_one.expected!r:.30}, got {lost_one.compressed!r}"
+            for lost_one in lost[:_SHOWN]
         ]
         if len(lost) > _SHOWN:
             lines.append(f"and {len(lost) - _SHOWN} more lost; see report.json")
@@ -242,7 +244,18 @@ class Report:
             f"the full prompt misses: {answer.question} expected {answer.expected!r}, got {answer.full!r}"
             for answer in missed
         ]
+        if self.decode:
+            lines.append(self._gain)
         return lines
+
+    @property
+    def _gain(self) -> str:
+        """Return from which prompt length a decoding step is faster than with the full prompt."""
+        per_token = (self.decode["full"] - self.decode["none"]) / self.prompt_tokens
+        if per_token <= 0:
+            return "a decoding step takes as long with the full prompt as without; longer prompts gain time"
+        tokens = max(0.0, self.decode["compressed"] - self.decode["none"]) / per_token
+        return f"decoding is faster than with the full prompt from about {tokens:,.0f} tokens on"
 
     @property
     def headline(self) -> str:

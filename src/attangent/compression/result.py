@@ -15,11 +15,11 @@ from torch import Tensor
 
 from attangent._core.display import brief, facts_html
 from attangent._core.errors import AttangentError
-from attangent._core.files import read_json, real_folder, write_json, writing
+from attangent._core.files import read_json, real_folder, write_json, write_whole, writing
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
-from attangent.adapters.files.format import CONFIG, PEFT_TYPE
-from attangent.adapters.files.save import load_adapter, write_adapter
+from attangent.adapters.files.format import CARD, CONFIG, PEFT_TYPE
+from attangent.adapters.files.save import load_adapter, may_write_card, write_adapter
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import find_record
 from attangent.attention import PrefixState, RaggedState
@@ -30,6 +30,7 @@ from attangent.compression.prompt_cache import PromptState
 NOTES = "compressed_prompt.json"
 _LARGEST_NOTES = 1 << 20
 _CLOSE = 1e-3
+_CARD = Path(__file__).with_name("card.md")
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,20 @@ class CompressedPrompt:
             "distilled": self.distilled,
         }
         write_json(place / NOTES, notes)
+        if may_write_card(place / CARD):
+            write_whole(place / CARD, self._card((place / CARD).read_text(encoding="utf-8")))
         return place
+
+    def _card(self, card: str) -> str:
+        """Return the adapter's model card with a section on the prompt that it replaces."""
+        return card.rstrip() + _CARD.read_text(encoding="utf-8").format(
+            tokens=f"{self.position_offset:,}",
+            size=f"{self.size:,}",
+            bytes=f"{self.number_of_bytes:,}",
+            method=self.method,
+            steps=self.distilled,
+            template=f"the chat template, after {', '.join(self.roles)}" if self.roles else "no template",
+        )
 
     def add(self, other: "CompressedPrompt") -> "CompressedPrompt":
         """Combine two prompts, each of which begins at position 0.

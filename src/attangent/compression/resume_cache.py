@@ -39,6 +39,7 @@ class ResumeCache:
 
     def __init__(self, folder: Path | None = None, key: Any = None):
         self.folder: Path | None = None
+        self.resumed = False
         if folder is not None:
             self.folder = folder / FOLDER / digest(key)
             real_folder(self.folder.parent)
@@ -46,6 +47,7 @@ class ResumeCache:
             for other in self.folder.parent.iterdir():
                 if other != self.folder and other.is_dir() and not other.is_symlink():
                     shutil.rmtree(other)
+            self.resumed = self.folder.is_dir() and any(self.folder.iterdir())
             real_folder(self.folder)
 
     def path(self, name: str) -> Path | None:

@@ -1,34 +1,12 @@
 """Questions on a sentence: each fact of it is asked for in several forms, none of which is the sentence."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from attangent.compression.matching import DENIAL, NUMBERS
-
-_WHAT = (
-    r"^(?P<what>(?!{no}\b)(?:(?:the|a|an|its|our|your)\b|[A-Z]|[a-z]+(?= costs?\b))"
-    r"(?:(?! (?:is|are|was|were|has|have|can|may|must) )[^,;:()]){{0,70}}?)"
-)
-_NOT_SUBJECTS = (
-    "after|afterwards|all|and|at|before|below|by|downstairs|each|every|everything|for|from|he|here|how|if|in|"
-    "inside|it|last|most|nearby|next|no|nobody|not|on|or|outside|please|she|so|sometimes|that|then|there|"
-    "these|they|this|those|to|today|upstairs|usually|we|what|when|where|whoever|with|you"
-)
-_PLACES = "in|on|at|under|behind|next to|above|beside|near|across|between|opposite"
-_DOES = {
-    "starts": "start", "begins": "begin", "opens": "open", "closes": "close", "leaves": "leave",
-    "ends": "end", "sails": "sail", "meets": "meet", "arrives": "arrive", "departs": "depart",
-}  # fmt: skip
-_NUMBER = re.compile(rf"^(\W?\d|({'|'.join(NUMBERS)})\b)", re.IGNORECASE)
-_TIME = re.compile(
-    rf"^(\W?\d|({'|'.join(NUMBERS)}|half|quarter|mon|tues|wednes|thurs|fri|satur|sun|january|february|march|"
-    r"april|may|june|july|august|september|october|november|december|weekdays|spring|summer|autumn|winter|"
-    r"the (first|second|third|last|morning|evening|afternoon))(days?\b|s\b|\b))",
-    re.IGNORECASE,
-)
-_MONEY = re.compile(r"[$€£]|\b(euros?|dollars?|pounds?|cents?|crowns?|francs?|pence)\b")
-_PERSON = re.compile(r"^((Mr|Mrs|Ms|Dr|Prof)\. |Professor |Doctor )?[A-Z][\w'-]+( [A-Z][\w'-]+){1,2}$")
+from attangent.compression.sentence_rules import MONEY, TIME, ruled_questions
+from attangent.compression.vocabulary import GENERIC, SMALL
 
 # Maximum letters of a sentence: anything longer is no sentence, and patterns take long on it.
 _LONGEST = 600
@@ -37,228 +15,6 @@ _LONGEST = 600
 _LONGEST_RUN = 4
 _FEWEST_CHUNKS = 2
 _SHORTEST_REST = 2
-# The last word of such names is easily guessed.
-_GENERIC = frozenset(
-    [
-        "street",
-        "road",
-        "room",
-        "office",
-        "hall",
-        "square",
-        "house",
-        "centre",
-        "center",
-        "library",
-        "school",
-        "club",
-        "bridge",
-        "river",
-        "lake",
-        "hotel",
-        "building",
-        "company",
-        "department",
-        "team",
-        "straße",
-        "platz",
-        "haus",
-        "euro",
-        "euros",
-        "uhr",
-        "franken",
-        "dollar",
-        "prozent",
-    ]
-)
-SMALL = frozenset(
-    [
-        "a",
-        "about",
-        "after",
-        "all",
-        "also",
-        "always",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "before",
-        "beside",
-        "between",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "during",
-        "each",
-        "either",
-        "every",
-        "everybody",
-        "everyone",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "he",
-        "her",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "itself",
-        "may",
-        "might",
-        "more",
-        "most",
-        "must",
-        "no",
-        "nor",
-        "not",
-        "of",
-        "off",
-        "on",
-        "once",
-        "one",
-        "only",
-        "or",
-        "other",
-        "our",
-        "out",
-        "over",
-        "own",
-        "per",
-        "please",
-        "shall",
-        "she",
-        "should",
-        "since",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "through",
-        "to",
-        "under",
-        "unless",
-        "until",
-        "up",
-        "us",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "whether",
-        "which",
-        "while",
-        "who",
-        "whoever",
-        "whom",
-        "whose",
-        "will",
-        "with",
-        "within",
-        "without",
-        "would",
-        "you",
-        "your",
-        "aber",
-        "alle",
-        "als",
-        "am",
-        "an",
-        "auch",
-        "auf",
-        "aus",
-        "bei",
-        "beim",
-        "bis",
-        "das",
-        "dem",
-        "den",
-        "der",
-        "des",
-        "die",
-        "ein",
-        "eine",
-        "einem",
-        "einen",
-        "einer",
-        "eines",
-        "er",
-        "es",
-        "für",
-        "gegen",
-        "hat",
-        "haben",
-        "ihr",
-        "im",
-        "ist",
-        "jede",
-        "jeder",
-        "jedes",
-        "kann",
-        "können",
-        "man",
-        "mit",
-        "muss",
-        "müssen",
-        "nach",
-        "nicht",
-        "noch",
-        "nur",
-        "oder",
-        "sein",
-        "sich",
-        "sie",
-        "sind",
-        "sowie",
-        "um",
-        "und",
-        "vom",
-        "von",
-        "vor",
-        "war",
-        "waren",
-        "werden",
-        "wird",
-        "wir",
-        "zu",
-        "zum",
-        "zur",
-        "über",
-    ]
-)
-
-Match = re.Match[str]
-Rule = tuple[re.Pattern[str], Callable[..., "Form | None"]]
-# A question and the words that answer it.
-Form = tuple[str, str]
 
 
 class Fact(NamedTuple):
@@ -273,7 +29,7 @@ def sentence_facts(sentence: str, german: bool = False) -> list[Fact]:
     if len(sentence) > _LONGEST:
         return []
     forms: dict[str, list[str]] = {}
-    for question, answer in _ruled(sentence, german):
+    for question, answer in ruled_questions(sentence, german):
         word = answer if answer == DENIAL else telling_word(answer)
         if word:
             forms.setdefault(word, []).append(question)
@@ -296,32 +52,12 @@ def _about(sentence: str, german: bool) -> dict[str, list[str]]:
     return {word: [about]}
 
 
-def _ruled(sentence: str, german: bool) -> Iterator[Form]:
-    """Yield the questions of all rules that match, clause by clause; none if no rule matches."""
-    if german:
-        yield from _matched(sentence.rstrip(".!;:"), _GERMAN)
-        return
-    yield from _matched(sentence.rstrip(".!;:"), _CONDITIONS)
-    for clause in _clauses(sentence):
-        yield from _matched(clause, _RULES)
-
-
-def _matched(clause: str, rules: "Sequence[Rule]") -> Iterator[Form]:
-    # Rules are ordered from specific to general: the first match decides.
-    for pattern, ask in rules:
-        match = pattern.match(clause)
-        form = ask(match) if match else None
-        if form:
-            yield form
-            return
-
-
 def telling_word(answer: str) -> str:
     """Return the word of an answer that proves it: its last number or name, else its longest long word."""
     words = [plain_word(word) for word in answer.split()]
     words = [word for word in words if word and word.casefold() not in SMALL]
     named = [word for word in words if is_value(word)]
-    names = [word for word in named if word.casefold() not in _GENERIC] or named
+    names = [word for word in named if word.casefold() not in GENERIC] or named
     if names:
         return names[-1]
     long = [word for word in words if len(word) > 3]
@@ -351,7 +87,8 @@ def keyword_forms(sentence: str, german: bool) -> Iterator[tuple[str, list[str]]
             ask, used = _question_word(words, start, end, german)
             chunks = _chunks([*words[:start], "", *words[used:]])
             questions = _value_first(words, start, used, ask)
-            if sum(len(chunk.split()) for chunk in chunks) > 1:
+            # "What?" after key words asks for anything: small models answer with something else.
+            if ask not in ("What", "Was") and sum(len(chunk.split()) for chunk in chunks) > 1:
                 questions.append(f"{', '.join(chunks[:3])}: {ask[0].lower()}{ask[1:]}?")
             if value and questions:
                 yield value, questions
@@ -361,10 +98,8 @@ def _value_first(words: Sequence[str], start: int, used: int, ask: str) -> list[
     """Return the clause with the value, with which it begins, replaced by a question word."""
     opening = " ".join(words[:start]).casefold()
     rest = words[used:]
-    if (
-        opening not in ("", "up to", "at most", "at least", "about", "the", "only")
-        or len(rest) < _SHORTEST_REST
-    ):
+    openings = ("", "up to", "at most", "at least", "about", "the", "only")
+    if opening not in openings or len(rest) < _SHORTEST_REST or _has_digit(rest[0]):
         return []
     return [f"{ask} {' '.join(rest)}?"]
 
@@ -403,8 +138,8 @@ def _question_word(words: Sequence[str], start: int, end: int, german: bool) -> 
     value = plain_word(words[start])
     after = plain_word(words[end]) if end < len(words) else ""
     before = words[start - 1].casefold() if start else ""
-    if _MONEY.search(words[start] + " " + after):
-        return ("Wie viel" if german else "How much"), end + bool(_MONEY.search(after))
+    if MONEY.search(words[start] + " " + after):
+        return ("Wie viel" if german else "How much"), end + bool(MONEY.search(after))
     if re.fullmatch(r"1\d{3}|20\d{2}", value) and before in ("in", "since", "seit", "jahr", "of", "until"):
         return ("In welchem Jahr" if german else "In which year"), end
     if _has_digit(value) or _is_number(value):
@@ -419,7 +154,7 @@ def _question_word(words: Sequence[str], start: int, end: int, german: bool) -> 
                 return (f"Wie viele {unit}" if german else f"How many {unit}"), end + 1 + two
             return ("Welche Zahl" if german else "What number"), end
         return ("Was" if german else "What"), end
-    if _TIME.match(value):
+    if TIME.match(value):
         return ("Wann" if german else "When"), end
     return (("Wer" if german else "Who") if end - start > 1 else ("Was" if german else "What")), end
 
@@ -436,219 +171,3 @@ def _chunks(words: Sequence[str]) -> list[str]:
             chunks.append(" ".join(run))
             run = []
     return sorted(chunks, key=lambda chunk: -len(chunk))
-
-
-def _clauses(sentence: str) -> list[str]:
-    """Cut a sentence before each new subject: "the net is called A and the word is B"."""
-    parts = re.split(
-        r",? (?:and|but|while) (?=(?:the|a|an|its) )|, (?=the \w+ (?:is|are|was|were) )", sentence
-    )
-    return [part.strip().rstrip(".!;:") for part in parts]
-
-
-def _subject(match: Match) -> str:
-    what = match["what"]
-    first = what.split()[0]
-    return what[0].lower() + what[1:] if first in ("The", "A", "An", "Its", "Our", "Your") else what
-
-
-def _answer(match: Match) -> str:
-    return re.split(r",| and (?!\d)| who | which | where | between | because ", match["answer"])[0]
-
-
-def _cost(match: Match) -> Form:
-    do = "do" if match["verb"] == "cost" else "does"
-    return f"How much {do} {_subject(match)} cost?", _answer(match)
-
-
-def _called(match: Match) -> Form:
-    return f"What {match['verb']} {_subject(match)} called?", _answer(match)
-
-
-def _by_whom(match: Match) -> Form:
-    name = re.match(r"(?:the )?(?:[A-Z][\w'-]*\.? ?|aunt |uncle )+", match["answer"])
-    return f"By whom {match['verb']} {_subject(match)} {match['done']}?", name[0] if name else _answer(match)
-
-
-def _when_done(match: Match) -> Form:
-    return f"When {match['verb']} {_subject(match)} {match['done']}?", match["answer"]
-
-
-def _where(match: Match) -> Form | None:
-    if _NUMBER.match(match["answer"]):
-        return None
-    asked = "When" if _TIME.match(match["answer"]) else "Where"
-    verb = match["verb"] if match["verb"] in ("is", "are", "was", "were") else "is"
-    return f"{asked} {verb} {_subject(match)}?", _answer(match)
-
-
-def _how_many(match: Match) -> Form:
-    do = "do" if match["verb"] == "have" else "does"
-    return f"How many {match['things']} {do} {_subject(match)} have?", match["answer"]
-
-
-def _when_does(match: Match) -> Form | None:
-    if not _TIME.match(match["answer"]):
-        return None
-    return f"When does {_subject(match)} {_DOES[match['verb']]}?", _answer(match)
-
-
-def _how_long(match: Match) -> Form | None:
-    if not _NUMBER.match(match["answer"]):
-        return None
-    return f"How long does {_subject(match)} take?", _answer(match)
-
-
-def _is(match: Match) -> Form | None:
-    answer = _answer(match)
-    first = answer.split()[0] if answer.split() else ""
-    if _MONEY.search(answer) and _NUMBER.match(answer):
-        return f"How much {match['verb']} {_subject(match)}?", answer
-    if not (first in ("the", "a", "an") or first[:1].isupper() or _NUMBER.match(answer)):
-        return None
-    who = "Who" if _PERSON.match(answer) else "What"
-    return f"{who} {match['verb']} {_subject(match)}?", answer
-
-
-def _how_often(match: Match) -> Form:
-    return f"How often {match['verb']} {_subject(match)} {match['done']}?", _answer(match)
-
-
-def _for_how_long(match: Match) -> Form | None:
-    if not _NUMBER.match(match["answer"]):
-        return None
-    verb, _, be = match["verb"].partition(" ")
-    return f"For how long {verb} {_subject(match)} {be} {match['done']}?".replace("  ", " "), _answer(match)
-
-
-def _measure(match: Match) -> Form | None:
-    verb = match["verb"]
-    base = verb[:-3] + "y" if verb.endswith("ies") else verb[:-1]
-    if not verb.endswith("s") or verb in ("is", "has", "was", "costs") or verb.endswith("ss"):
-        return None
-    return f"How many {match['things']} does {_subject(match)} {base}?", match["answer"]
-
-
-def _modal_measure(match: Match) -> Form:
-    asked = f"How many {match['things']} {match['modal']} {_subject(match)} {match['done']}?"
-    return asked, match["answer"]
-
-
-def _if(match: Match) -> Form | None:
-    condition = match["condition"].strip()
-    if len(condition.split()) > _LONGEST_CONDITION:
-        return None
-    return f"What {_HAPPENS[match['word'].casefold()]} {condition}?", match["answer"]
-
-
-def _exception(match: Match) -> Form:
-    return f"What is the exception to this rule: {_lower(match['rule'])}?", match["answer"]
-
-
-def _denied(match: Match) -> Form:
-    # "Staff must not smoke" is asked for as "May staff smoke?".
-    modal = match["modal"].replace("must", "may").capitalize()
-    return f"{modal} {_lower(match['what'])} {match['done']}?", DENIAL
-
-
-def _denied_order(match: Match) -> Form:
-    return f"May I {match['done']}?", DENIAL
-
-
-def _only(match: Match) -> Form:
-    return f"Who {match['modal']} {match['done']}?", match["answer"]
-
-
-def _lower(text: str) -> str:
-    first = text.split()[0]
-    return text if first.casefold() not in SMALL and first[1:2].isupper() else text[0].lower() + text[1:]
-
-
-def _german(word: str) -> Callable[[Match], Form]:
-    def ask(match: Match) -> Form:
-        return f"{word} {_lower(match['what'])}?", match["answer"]
-
-    return ask
-
-
-_NO_MODAL = r"(?:(?! (?:must|may|can|should|will|shall|is|are) ).)"
-_LONGEST_CONDITION = 14
-_HAPPENS = {
-    "if": "happens if",
-    "when": "happens when",
-    "whenever": "happens when",
-    "before": "must be done before",
-}
-_HAPPENS |= {"after": "happens after", "unless": "happens unless"}
-
-
-def _rule(rest: str, ask: Callable[[Match], Form | None]) -> Rule:
-    no = f"(?i:{_NOT_SUBJECTS})"
-    return re.compile(_WHAT.format(no=no) + " " + rest + "$"), ask
-
-
-_BE = "(?P<verb>is|are|was|were)"
-_DONE = r"(?P<done>\w+ed|built|made|kept|held|taught|given|run|sold|led|written|drawn|bought|found|grown|won)"
-_COUNT = rf"(?P<answer>\d[\d,.]*|{'|'.join(NUMBERS)}) (?P<things>[a-z-]+s)\b"
-_MODAL = "(?P<modal>must|may|can|should|will|shall)"
-_RULES: Sequence[Rule] = (
-    _rule(r"(?P<verb>costs?) (?P<answer>.*\d.*|.*\b(?:" + "|".join(NUMBERS) + r")\b.*|nothing.*)", _cost),
-    _rule(rf"{_BE} called (?P<answer>.+)", _called),
-    _rule(rf"{_BE} {_DONE} by (?P<answer>(?:the|a|an) .+|[A-Z].+)", _by_whom),
-    _rule(rf"(?P<verb>was|were) {_DONE} (?:in|on) (?:\w+ )?(?P<answer>\d{{4}})\b.*", _when_done),
-    _rule(rf"(?P<verb>is|are|was|were|stands?|hangs?|lies?) (?:{_PLACES}) (?P<answer>.+)", _where),
-    _rule(rf"{_BE} (?:kept|held|served|found) (?:{_PLACES}) (?P<answer>.+)", _where),
-    _rule(
-        rf"(?P<verb>has|have|holds|carries) (?P<answer>\d[\d,.]*|{'|'.join(NUMBERS)}) "
-        r"(?P<things>[a-z-]+s)\b.*",
-        _how_many,
-    ),
-    _rule(rf"(?P<verb>{'|'.join(_DOES)}) (?:.* )??(?:at|on|from|in) (?P<answer>.+)", _when_does),
-    _rule(r"takes (?P<answer>.+)", _how_long),
-    _rule(rf"{_BE} {_DONE} (?P<answer>every .+|once .+|twice .+)", _how_often),
-    _rule(rf"(?P<verb>is|are|may be|can be|must be) {_DONE} for (?P<answer>.+)", _for_how_long),
-    _rule(
-        rf"{_MODAL} (?P<done>[a-z]+(?: [a-z]+)?)(?: (?:at most|at least|up to))? {_COUNT}.*", _modal_measure
-    ),
-    _rule(rf"(?P<verb>[a-z]+s)(?: (?:at most|at least|up to|about))? {_COUNT}.*", _measure),
-    _rule(rf"{_BE} (?P<answer>.+)", _is),
-)
-_CONDITIONS: Sequence[Rule] = (
-    (
-        re.compile(
-            r"^(?P<word>If|When|Whenever|Before|After) (?P<condition>[^,]+), (?:then )?(?P<answer>.+)$"
-        ),
-        _if,
-    ),
-    (re.compile(r"^(?P<rule>.{12,120}?),? (?:unless|except(?: when| if| for)?) (?P<answer>.+)$"), _exception),
-    (re.compile(r"^(?P<answer>.{12,160}?),? (?P<word>if|when) (?P<condition>[^,]+)$"), _if),
-    (re.compile(rf"^Only (?P<answer>.{{3,60}}?) {_MODAL} (?P<done>.{{3,80}})$"), _only),
-    (
-        re.compile(
-            rf"^(?P<what>[A-Z]{_NO_MODAL}{{2,60}}?) {_MODAL} (?:not|never) (?P<done>[^,;]{{3,80}}).*$"
-        ),
-        _denied,
-    ),
-    (
-        re.compile(
-            rf"^(?P<what>[A-Z]{_NO_MODAL}{{2,60}}?) (?P<modal>is|are) (?:not|never) (?P<done>[^,;]{{3,80}}).*$"
-        ),
-        _denied,
-    ),
-    (re.compile(r"^No (?P<what>.{2,60}?) (?P<modal>is|are|may|can) (?P<done>[^,;]{3,80}).*$"), _denied),
-    (re.compile(r"^(?:Never|Do not|Don't) (?P<done>[^,;:]{3,80}).*$"), _denied_order),
-)
-_GERMAN_WHAT = r"^(?P<what>(?:Der|Die|Das|Ein|Eine|Unser|Unsere)\b[^,;:()]{2,70}?)"
-_GERMAN: Sequence[Rule] = (
-    (re.compile(_GERMAN_WHAT + r" (?:kostet|kosten) (?P<answer>.*\d.*|nichts)$"), _german("Was kostet")),
-    (re.compile(_GERMAN_WHAT + r" (?:heißt|heißen) (?P<answer>.+)$"), _german("Wie heißt")),
-    (re.compile(_GERMAN_WHAT + r" beträgt (?P<answer>.*\d.*)$"), _german("Wie hoch ist")),
-    (re.compile(_GERMAN_WHAT + r" dauert (?P<answer>.+)$"), _german("Wie lange dauert")),
-    (re.compile(_GERMAN_WHAT + r" (?:beginnt|öffnet) (?:um|am|im) (?P<answer>.+)$"), _german("Wann beginnt")),
-    (re.compile(_GERMAN_WHAT + r" ist (?P<answer>[A-ZÄÖÜ]\w+ [A-ZÄÖÜ]\w+)$"), _german("Wer ist")),
-    (
-        re.compile(_GERMAN_WHAT + r" (?:liegt|steht|ist) (?:in|im|am|auf|an|neben) (?P<answer>.+)$"),
-        _german("Wo ist"),
-    ),
-    (re.compile(_GERMAN_WHAT + r" ist (?P<answer>.*\d.*)$"), _german("Was ist")),
-)

@@ -59,6 +59,8 @@ def generate(
             attention_mask=torch.ones_like(inputs),
             max_new_tokens=tokens,
             pad_token_id=getattr(tokenizer, "eos_token_id", None),
+            # A template ends an answer with a token that the model's own configuration may not name.
+            eos_token_id=sorted(end_tokens(model, tokenizer)) or None,
             **options,
         )
     return out[0, len(ids) :].cpu()
@@ -72,6 +74,13 @@ def _check_positions(config: Any, length: int, tokens: int) -> None:
             f"the text has {length} tokens and {tokens} more are to be written, but the model has {limit} "
             f"positions: write at most {max(0, limit - length)} tokens, or shorten the text"
         )
+
+
+def end_tokens(model: Any, tokenizer: Any) -> set[int]:
+    """Return the tokens with which a model ends an answer."""
+    config = getattr(model.generation_config, "eos_token_id", None)
+    ends = config if isinstance(config, list) else [config]
+    return {end for end in (*ends, getattr(tokenizer, "eos_token_id", None)) if end is not None}
 
 
 def plain_ids(tokenizer: Any, text: str) -> Int[Tensor, " length"]:
@@ -189,13 +198,8 @@ class ChatSession:
             if self.prompt.states:
                 detach(self.model)
         # The template of the next turn writes the end of this one.
-        return answer[:-1] if len(answer) and answer[-1].item() in self._ends() else answer
-
-    def _ends(self) -> set[int]:
-        """Return the tokens with which the model ends an answer."""
-        config = getattr(self.model.generation_config, "eos_token_id", None)
-        ends = config if isinstance(config, list) else [config]
-        return {end for end in (*ends, getattr(self.tokenizer, "eos_token_id", None)) if end is not None}
+        ends = end_tokens(self.model, self.tokenizer)
+        return answer[:-1] if len(answer) and answer[-1].item() in ends else answer
 
     def _fold(self) -> None:
         """Replace all turns by virtual tokens after those of the prompt."""

@@ -182,8 +182,8 @@ class _Search:
         best = max(attempt.share for attempt, _ in self.tried)
         lower = math.floor(100 * best) / 100
         return (
-            f"no size that makes the prompt {_FEWEST_TIMES} times smaller keeps {self.request.keep:.0%}; accept "
-            f"this one with --keep {lower:g}, or use the full prompt"
+            f"no size that makes the prompt {_FEWEST_TIMES} times smaller keeps {self.request.keep:.0%}; "
+            f"accept this one with --keep {lower:g}, or use the full prompt"
         )
 
 
