@@ -87,7 +87,6 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
         "full prompt",
         "KL from the full prompt",
         "who is the keeper?",
-        "one decoding step",
         "adapter:",
     ):
         assert part in done.output

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from attangent._core.random import generator
-from attangent.compression.matching import DENIAL, holds_words
+from attangent.compression.matching import DENIAL, SMALL, holds_words
 from attangent.compression.parts import Part, cells_of, parts_of
-from attangent.compression.sentence_questions import Fact, sentence_facts, telling_word
-from attangent.compression.vocabulary import SMALL
+from attangent.compression.sentence_questions import AskedFact, sentence_facts, telling_word
 
 MOST_FACTS = 56
 _FORMS = 2
@@ -90,7 +89,7 @@ def is_german(text: str) -> bool:
     return german > sum(words[word] for word in ("the", "and", "is", "of", "to", "with", "for"))
 
 
-def part_facts(part: Part, german: bool = False) -> list[Fact]:
+def part_facts(part: Part, german: bool = False) -> list[AskedFact]:
     """Return all facts of a part."""
     if part.kind == "table":
         return list(_table_facts(part, german))
@@ -103,7 +102,7 @@ def part_facts(part: Part, german: bool = False) -> list[Fact]:
     return facts + [fact for fact in sentences if fact.expected not in terms]
 
 
-def _table_facts(part: Part, german: bool) -> Iterator[Fact]:
+def _table_facts(part: Part, german: bool) -> Iterator[AskedFact]:
     """Yield one fact per cell: the column's header and the row's first cell name it."""
     rows = cells_of(part)
     for row in rows[1:]:
@@ -114,14 +113,14 @@ def _table_facts(part: Part, german: bool) -> Iterator[Fact]:
             column = header if header.isupper() else header[0].lower() + header[1:]
             by_row = f"{row[0]}: {column}?"
             if german:
-                yield Fact(value, (f"Was steht bei {row[0]} unter {header}?", by_row))
+                yield AskedFact(value, (f"Was steht bei {row[0]} unter {header}?", by_row))
             elif len(column.split()) > 2:
-                yield Fact(value, (by_row,))
+                yield AskedFact(value, (by_row,))
             else:
-                yield Fact(value, (f"What is the {column} of {row[0]}?", by_row))
+                yield AskedFact(value, (f"What is the {column} of {row[0]}?", by_row))
 
 
-def _term_facts(line: str, german: bool) -> Iterator[Fact]:
+def _term_facts(line: str, german: bool) -> Iterator[AskedFact]:
     """Yield the fact of a line such as "Deposit: 50 euros"."""
     match = _TERM.match(re.sub(r"^\s*[-*+•]\s+", "", line))
     if match is None or len(match["term"].split()) > _LONGEST_TERM:
@@ -131,10 +130,10 @@ def _term_facts(line: str, german: bool) -> Iterator[Fact]:
         term = match["term"].strip()
         article = "" if term.split()[0].casefold() in SMALL or term[:1].isdigit() else "the "
         asked = f"Was steht bei {term}?" if german else f"What is {article}{term}?"
-        yield Fact(value, (asked, f"{term}?"))
+        yield AskedFact(value, (asked, f"{term}?"))
 
 
-def _step_facts(part: Part, german: bool) -> Iterator[Fact]:
+def _step_facts(part: Part, german: bool) -> Iterator[AskedFact]:
     """Yield the facts of numbered steps."""
     for line in part.lines:
         match = _STEP.match(line)
@@ -142,23 +141,25 @@ def _step_facts(part: Part, german: bool) -> Iterator[Fact]:
         if match and word:
             under = f" ({part.heading})" if part.heading else ""
             asked = f"What is step {match['number']}{under}?"
-            yield Fact(word, (f"Was ist Schritt {match['number']}{under}?" if german else asked,))
+            yield AskedFact(word, (f"Was ist Schritt {match['number']}{under}?" if german else asked,))
 
 
-def _code_facts(part: Part) -> Iterator[Fact]:
+def _code_facts(part: Part) -> Iterator[AskedFact]:
     """Yield the facts of assignments, of settings and of the defaults of arguments."""
     for line in part.lines:
         signature = _SIGNATURE.match(line)
         if signature:
             for default in _DEFAULT.finditer(signature["arguments"]):
                 name = f"{default['name']} in {signature['name']}"
-                yield Fact(default["value"].strip(), (f"What is the default of {name}?", f"{name}: default?"))
+                yield AskedFact(
+                    default["value"].strip(), (f"What is the default of {name}?", f"{name}: default?")
+                )
             continue
         match = _ASSIGNED.match(line)
         value = match["value"].strip() if match else ""
         if match and value and len(value.split()) <= _LONGEST_VALUE and value != match["name"]:
             name = match["name"]
-            yield Fact(value, (f"What is the value of {name}?", f"What is {name} set to?"))
+            yield AskedFact(value, (f"What is the value of {name}?", f"What is {name} set to?"))
 
 
 def _value(cell: str) -> str:
@@ -167,19 +168,19 @@ def _value(cell: str) -> str:
     return cell if 0 < len(words) <= 2 and any(map(str.isalnum, cell)) else telling_word(cell)
 
 
-def _usable(facts: Sequence[Fact], counts: Mapping[str, int], kind: str) -> list[Fact]:
+def _usable(facts: Sequence[AskedFact], counts: Mapping[str, int], kind: str) -> list[AskedFact]:
     """Return the facts whose words are rare enough to prove something, without forms that contain them."""
-    usable: dict[Fact, None] = {}
+    usable: dict[AskedFact, None] = {}
     for fact in facts:
         # A cell or a value is asked for by its row or name; the same value may stand elsewhere too.
         rare = kind in ("table", "code") or counts.get(fact.expected.casefold(), 0) <= _COMMON
         forms = tuple(form for form in fact.forms if not holds_words(form, fact.expected))
         if forms and (fact.expected == DENIAL or rare):
-            usable[Fact(fact.expected, forms)] = None
+            usable[AskedFact(fact.expected, forms)] = None
     return list(usable)
 
 
-def _answers_by_form(facts: Sequence[Sequence[Fact]]) -> dict[str, set[str]]:
+def _answers_by_form(facts: Sequence[Sequence[AskedFact]]) -> dict[str, set[str]]:
     """Return, for each question, all words that are expected of it."""
     expected: dict[str, set[str]] = {}
     for part in facts:
@@ -189,7 +190,7 @@ def _answers_by_form(facts: Sequence[Sequence[Fact]]) -> dict[str, set[str]]:
     return expected
 
 
-def _drawn(facts: Sequence[Sequence[Fact]], at_most: int, seed: int) -> list[tuple[int, Fact]]:
+def _drawn(facts: Sequence[Sequence[AskedFact]], at_most: int, seed: int) -> list[tuple[int, AskedFact]]:
     """Draw facts in turn from every part, at random within each; return them in the order of the text."""
     draw = generator(seed, "questions")
     orders = [torch.randperm(len(part), generator=draw).tolist() for part in facts]

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from attangent.compression.matching import DENIAL, NUMBERS
+from attangent.compression.matching import DENIAL, GENERIC, NUMBERS, SMALL
 from attangent.compression.sentence_rules import MONEY, TIME, ruled_questions
-from attangent.compression.vocabulary import GENERIC, SMALL
 
 # Maximum letters of a sentence: anything longer is no sentence, and patterns take long on it.
 _LONGEST = 600
@@ -17,14 +16,14 @@ _FEWEST_CHUNKS = 2
 _SHORTEST_REST = 2
 
 
-class Fact(NamedTuple):
+class AskedFact(NamedTuple):
     """Words that answer a question, and the forms of the question."""
 
     expected: str
     forms: tuple[str, ...]
 
 
-def sentence_facts(sentence: str, german: bool = False) -> list[Fact]:
+def sentence_facts(sentence: str, german: bool = False) -> list[AskedFact]:
     """Return the facts of a sentence, each with the forms in which it is asked for."""
     if len(sentence) > _LONGEST:
         return []
@@ -39,7 +38,7 @@ def sentence_facts(sentence: str, german: bool = False) -> list[Fact]:
         forms.setdefault(known or telling_word(value) or value, []).extend(questions)
     if not forms:
         forms = _about(sentence, german)
-    return [Fact(word, tuple(dict.fromkeys(questions))) for word, questions in forms.items()]
+    return [AskedFact(word, tuple(dict.fromkeys(questions))) for word, questions in forms.items()]
 
 
 def _about(sentence: str, german: bool) -> dict[str, list[str]]:

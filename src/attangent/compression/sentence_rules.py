@@ -3,8 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from attangent.compression.matching import DENIAL, NUMBERS
-from attangent.compression.vocabulary import SMALL
+from attangent.compression.matching import DENIAL, NUMBERS, SMALL
 
 _WHAT = (
     r"^(?P<what>(?!{no}\b)(?:(?:the|a|an|its|our|your)\b|[A-Z]|[a-z]+(?= costs?\b))"
