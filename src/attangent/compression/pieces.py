@@ -18,10 +18,10 @@ from attangent._core.progress import Progress
 from attangent.attention import PrefixState, RaggedState
 from attangent.compression.pipeline import CompressionRun, Piece
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
-from attangent.compression.prompt_cache import PromptState
+from attangent.compression.prompt_cache import PromptState, joined_states
 from attangent.compression.quiz import Quiz
 from attangent.compression.request import CompressionRequest
-from attangent.compression.result import CompressedPrompt, Rotation, joined_states
+from attangent.compression.result import CompressedPrompt, Rotation
 from attangent.compression.resume_cache import ResumeCache, packed, unpacked
 from attangent.compression.size_search import search_size
 from attangent.compression.text import LENGTH

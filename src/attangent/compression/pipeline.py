@@ -30,12 +30,12 @@ from attangent.compression.prompt import (
     read_prompt,
     tokens_of,
 )
-from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState
+from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState, joined_states
 from attangent.compression.questions import MOST_FACTS, Question, questions_from, unasked_parts
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
 from attangent.compression.report import Fidelity, measure_fidelity
 from attangent.compression.request import CompressionRequest
-from attangent.compression.result import CompressedPrompt, Rotation, joined_states
+from attangent.compression.result import CompressedPrompt, Rotation
 from attangent.compression.resume_cache import ResumeCache, digest
 from attangent.compression.text import (
     BY_HALVES,
@@ -385,14 +385,6 @@ def fit_states(
     progress: Advance = no_progress,
 ) -> dict[str, PromptState]:
     """Fit a state per layer in one pass of the calibration text through the model.
-
-    Args:
-        model: A causal language model.
-        cache: The prompt.
-        calibration: Text to fit on.
-        method: The compression method.
-        chosen: Tokens that each head keeps.
-        progress: Called after every layer.
 
     Returns:
         The states by layer.

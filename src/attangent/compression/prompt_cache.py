@@ -171,3 +171,17 @@ def by_sequence(
     """Undo `by_kv_head(q)` for a result with one row per query."""
     batch, heads, rows, _ = q.shape
     return x.unflatten(1, (batch, -1)).transpose(0, 1).reshape(batch, heads, rows, -1)
+
+
+def joined_states(
+    before: Mapping[str, PromptState], after: Mapping[str, PromptState]
+) -> dict[str, PromptState]:
+    """Join the states of both by layer, in the order of `after`; a layer may be in only one of them."""
+    joined = {name: _added(before[name], state) if name in before else state for name, state in after.items()}
+    return {**joined, **{name: state for name, state in before.items() if name not in after}}
+
+
+def _added(one: PromptState, other: PromptState) -> PromptState:
+    if isinstance(one, PrefixState) and isinstance(other, PrefixState):
+        return one.add(other)
+    return (one if isinstance(one, RaggedState) else RaggedState.from_state(one)).add(other)

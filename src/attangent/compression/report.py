@@ -253,7 +253,7 @@ class Report:
         """Return from which prompt length a decoding step is faster than with the full prompt."""
         per_token = (self.decode["full"] - self.decode["none"]) / self.prompt_tokens
         if per_token <= 0:
-            return "a decoding step takes as long with the full prompt as without; longer prompts gain time"
+            return "a decoding step takes as long with the full prompt as without"
         tokens = max(0.0, self.decode["compressed"] - self.decode["none"]) / per_token
         return f"decoding is faster than with the full prompt from about {tokens:,.0f} tokens on"
 
@@ -323,9 +323,7 @@ class Report:
         Returns:
             One tuple per row.
         """
-        d = self.fidelity.divergence
-        loss = self.fidelity.loss
-        agree = self.fidelity.agreement
+        d, loss, agree = (getattr(self.fidelity, name) for name in ("divergence", "loss", "agreement"))
         rows = [
             *([("facts", str(self.asked), str(self.kept), "0")] if self.own else []),
             ("prompt tokens", str(self.prompt_tokens), str(self.size), "0"),

@@ -1,7 +1,7 @@
 """A compressed prompt: attach it to a model, save it, load it, compose it, or hand it to other engines."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from os import PathLike
@@ -22,10 +22,10 @@ from attangent.adapters.files.format import CARD, CONFIG, PEFT_TYPE
 from attangent.adapters.files.save import load_adapter, may_write_card, write_adapter
 from attangent.adapters.layers import attention_layers
 from attangent.adapters.record import find_record
-from attangent.attention import PrefixState, RaggedState
+from attangent.attention import PrefixState
 from attangent.attention.features import Anchors, Elu
 from attangent.compression.prompt import Reader, fingerprint
-from attangent.compression.prompt_cache import PromptState
+from attangent.compression.prompt_cache import PromptState, joined_states
 
 NOTES = "compressed_prompt.json"
 _LARGEST_NOTES = 1 << 20
@@ -328,20 +328,6 @@ def _write_peft(layers: Sequence[tuple[Tensor, Tensor]], model: Any, folder: Pat
         save_file({"prompt_embeddings": flat}, part)
     config.save_pretrained(str(folder))
     return folder
-
-
-def joined_states(
-    before: Mapping[str, PromptState], after: Mapping[str, PromptState]
-) -> dict[str, PromptState]:
-    """Join the states of both by layer, in the order of `after`; a layer may be in only one of them."""
-    joined = {name: _added(before[name], state) if name in before else state for name, state in after.items()}
-    return {**joined, **{name: state for name, state in before.items() if name not in after}}
-
-
-def _added(one: PromptState, other: PromptState) -> PromptState:
-    if isinstance(one, PrefixState) and isinstance(other, PrefixState):
-        return one.add(other)
-    return (one if isinstance(one, RaggedState) else RaggedState.from_state(one)).add(other)
 
 
 def composed(prompts: Sequence[CompressedPrompt]) -> CompressedPrompt:
