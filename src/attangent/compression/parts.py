@@ -27,7 +27,7 @@ class Part:
     """Consecutive lines of one kind.
 
     Attributes:
-        kind: What the lines are.
+        kind: Kind of the lines.
         heading: The heading above them, if any.
         lines: The lines without Markdown marks; code is unchanged.
     """

@@ -228,7 +228,7 @@ def continuations(
 
 
 def is_finished(text: str) -> bool:
-    """Return whether a text has a complete first sentence and goes on after it."""
+    """Return whether a text has a complete first sentence and more text after it."""
     match = re.match(r"\s*(.*?)(?:\n|[.!?](?=\s))", text, re.DOTALL)
     return match is not None and len(match[1].split()) >= _SENTENCE_WORDS
 

@@ -122,7 +122,7 @@ def _is_part_of_name(words: Sequence[str], index: int, first: int, german: bool)
     word = plain_word(words[index])
     if not word or _has_digit(word) or not word[0].isupper() or word.casefold() in SMALL:
         return False
-    # The first word of a sentence is capitalised anyway, unless a name goes on after it.
+    # The first word of a sentence is capitalised anyway, unless a name continues after it.
     alone = index == 0 and not (len(words) > 1 and words[1][:1].isupper())
     ended = index > first and words[index - 1][-1] in ",.;:"
     return not alone and not ended and not _is_number(word)
