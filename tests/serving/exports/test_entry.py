@@ -42,12 +42,9 @@ def test_an_engine_writes_what_the_attached_model_writes(folder, tmp_path):
 
 def test_answers_are_counted_by_what_the_engine_writes(folder, tmp_path):
     open_answer = ChatLetters().decode(attached_tokens(folder, "who?", 24))
-    begun = greedy_after_begun(folder)
     questions = [
-        {"text": "who?", "expected": open_answer[3:9], "begun": "", "rest": ""},
-        {"text": "who?", "expected": "not in it", "begun": "", "rest": ""},
-        {"text": "what?", "expected": "x", "begun": "It is", "rest": begun},
-        {"text": "what?", "expected": "x", "begun": "It is", "rest": "#" + begun[1:]},
+        {"text": "who?", "expected": open_answer, "fact": 0, "part": ""},
+        {"text": "who?", "expected": "not in it"},
     ]
     copy = tmp_path / "town"
     copy.mkdir()
@@ -58,14 +55,7 @@ def test_answers_are_counted_by_what_the_engine_writes(folder, tmp_path):
     with serving(LlamaStandIn(tmp_path)) as url:
         request = ExportRequest(copy, "llama.cpp", tmp_path / "out", "town", url, tmp_path)
         answers = export_prompt(tiny_llama(), ChatLetters(), request).answers
-    assert answers == (2, 4)
-
-
-def greedy_after_begun(folder):
-    model = tiny_llama()
-    load_compressed(model, ChatLetters(), folder)
-    ids = ChatLetters()("<user>what?</><assistant>It is")["input_ids"]
-    return ChatLetters().decode(greedy(model, ids, 4))
+    assert answers == (1, 2)
 
 
 def test_without_a_server_only_the_folder_is_written(folder, tmp_path):

@@ -38,9 +38,9 @@ def read_questions(folder: Path) -> list[Question]:
     if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
         raise AttangentError(f"{folder / REPORT} was not written by `attangent compress`")
     stored = [answer.get("asked") for answer in answers]
-    if None in stored:
+    if any(question is None or "begun" in question for question in stored):
         raise AttangentError(
-            f"{folder / REPORT} is from an earlier version, which did not save the questions; run "
+            f"{folder / REPORT} is from an earlier version, whose questions were others; run "
             "`attangent compress` again"
         )
     return [settings_of(Question, question, str(folder / REPORT)) for question in stored]
@@ -51,12 +51,12 @@ def ask_engine(
 ) -> AnswersKept:
     """Ask an engine that holds a prefix the questions of its report.
 
-<<<<<<< HEAD
+    <<<<<<< HEAD
     An answer is right if the most likely text has the expected word. An answer that was begun is right if its
     most likely continuation is the expected one; the report itself compares the likelihoods of these.
-=======
+    =======
     An answer is right if the most likely text has the expected words. Questions are counted, not facts.
->>>>>>> 7cf4eca (docs/compress.md shorter; tests of the timing; changelog)
+    >>>>>>> 7cf4eca (docs/compress.md shorter; tests of the timing; changelog)
 
     Args:
         engine: The engine.
