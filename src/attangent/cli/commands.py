@@ -18,6 +18,7 @@ from attangent.cli import data
 from attangent.cli.auditing import audit, new_claims, report
 from attangent.cli.common_options import spoken
 from attangent.cli.compression import chat, compress, generate
+from attangent.cli.demo import demo
 from attangent.cli.doctor import doctor, extra_with
 from attangent.cli.evaluation import evaluate
 from attangent.cli.export import export
@@ -151,7 +152,7 @@ for panel, commands in {
     "Tune a model": (tune, predict),
     "Compress a prompt": (compress, generate, chat, export),
     "Forecast": (forecast, evaluate),
-    "Inspect": (stages, spectrum, doctor),
+    "Inspect": (stages, spectrum, doctor, demo),
 }.items():
     for command in commands:
         wrapped = spoken(command, threads=command in _WITH_THREADS, answers=command in _WITH_ANSWERS)
