@@ -51,12 +51,7 @@ def ask_engine(
 ) -> AnswersKept:
     """Ask an engine that holds a prefix the questions of its report.
 
-    <<<<<<< HEAD
-    An answer is right if the most likely text has the expected word. An answer that was begun is right if its
-    most likely continuation is the expected one; the report itself compares the likelihoods of these.
-    =======
     An answer is right if the most likely text has the expected words. Questions are counted, not facts.
-    >>>>>>> 7cf4eca (docs/compress.md shorter; tests of the timing; changelog)
 
     Args:
         engine: The engine.
