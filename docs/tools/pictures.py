@@ -2,7 +2,7 @@
 
 compression.svg: from benchmarks/results/compress_results.json, which `python -m
 benchmarks.suites.compression.bench_compress` writes. prediction.svg: networks are trained while it is
-drawn. verdicts.svg: from the table of docs/audit-full.md, which `attangent report` writes.
+drawn. verdicts.svg: from the table of docs/audit-results.md, which `attangent report` writes.
 """
 
 import json
@@ -27,8 +27,17 @@ VERDICTS = {
     "holds": "#3a7d44",
     "measured": "#9bc49a",
     "open": "#d9d9d9",
+    "smaller setting": "#bfc9d1",
     "not reproduced": "#e3b778",
-    "violated": "#c0563b",
+    "a slip, quotation, constant or remark fails": "#eebfb3",
+    "a proof step or definition fails": "#d98b77",
+    "a result is false": "#b23a23",
+}
+SLIGHT = "a slip, quotation, constant or remark fails"
+FAILURES = {
+    "false result": "a result is false",
+    "wrong definition or assumption": "a proof step or definition fails",
+    "false proof step": "a proof step or definition fails",
 }
 
 
@@ -100,30 +109,37 @@ def compression() -> Figure:
 
 
 def verdict_counts() -> dict[str, Counter[str]]:
-    """Count the verdicts on the statements of each paper, without our statements."""
+    """Count the verdicts on the statements of each paper, without our statements; failures by weight."""
+    page = (FOLDER / "audit-results.md").read_text().partition("## Our statements")[0]
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for line in (FOLDER / "audit-full.md").read_text().splitlines():
-        found = re.match(r"\| (P\d)/\S+ \| (theorem|identity|experiment|misprint) \| ([\w ]+) \|", line)
+    for line in page.splitlines():
+        found = re.match(r"\| (P\d)/\S+ \| [\w ]+ \| ([\w ]+) \| ([\w ]*) \|", line)
         if found:
-            counts[found[1]][found[3].strip()] += 1
+            verdict = found[2].strip()
+            counts[found[1]][
+                FAILURES.get(found[3].strip(), SLIGHT) if verdict == "violated" else verdict
+            ] += 1
     return dict(sorted(counts.items()))
 
 
 def verdicts() -> Figure:
     """One bar for each paper, in the colours of the verdicts."""
     counts = verdict_counts()
-    figure, axes = blank()
+    figure, axes = blank((7.0, 4.2))
     papers = list(counts)[::-1]
+    names = [
+        f"{paper}\n(version withdrawn\nin December 2024)" if paper == "P3" else paper for paper in papers
+    ]
     left = [0] * len(papers)
     for verdict, colour in VERDICTS.items():
         widths = [counts[paper][verdict] for paper in papers]
-        bars = axes.barh(papers, widths, left=left, color=colour, label=verdict)
-        light = verdict in ("measured", "open", "not reproduced")
+        bars = axes.barh(names, widths, left=left, color=colour, label=verdict)
+        dark = verdict in ("holds", "a result is false")
         labels = [str(width) if width > 1 else "" for width in widths]
-        axes.bar_label(bars, labels, label_type="center", color="#333" if light else "w", fontsize=9)
+        axes.bar_label(bars, labels, label_type="center", color="w" if dark else "#333", fontsize=9)
         left = [before + width for before, width in zip(left, widths, strict=True)]
     axes.set(xlabel="statements")
-    figure.legend(frameon=False, fontsize=8.5, loc="outside upper center", ncols=5, handlelength=1.2)
+    figure.legend(frameon=False, fontsize=8.5, loc="outside upper center", ncols=3, handlelength=1.2)
     return figure
 
 

@@ -56,7 +56,7 @@ def test_a_line_of_ours_that_stands_first_is_not_shown_as_what_decides(capsys):
     run = make_run(make_record("P2/lemma-1", counter_example(MET, 0.25)))
     _print_run(run, run.folder)
     assert "kept" in capsys.readouterr().out
-    assert "| P2/lemma-1 | lemma | holds | kept | 0.5 |" in render_markdown(run)
+    assert "| P2/lemma-1 | lemma | holds |  | kept | 0.5 |" in render_markdown(run)
 
 
 def test_frame_json_and_result_agree_on_the_verdict():

@@ -70,15 +70,18 @@ def _claim_calls(path: Path) -> Iterator[ast.Call]:
 
 
 def _read(call: ast.Call) -> ListedClaim | None:
+    """Return the claim that a call registers, or None if its texts are computed."""
     arguments = {keyword.arg: keyword.value for keyword in call.keywords}
-    nodes = [*call.args[:1], arguments.get("place"), arguments.get("title")]
-    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    if len(texts) != 3 or len(nodes) != 3:
+    id = _constant(call.args[0] if call.args else None)
+    place = _constant(arguments.get("place"))
+    title = _constant(arguments.get("title"))
+    if not (id and place and title):
         return None
-    kind, nature = (_constant(arguments.get(name)) for name in ("kind", "nature"))
+    kind = _constant(arguments.get("kind"))
     is_ours = kind == "ours" or "repairs" in arguments
-    return ListedClaim(*texts, "ours" if is_ours else nature or nature_of(texts[0], kind))
+    nature = "ours" if is_ours else _constant(arguments.get("nature")) or nature_of(id, kind)
+    return ListedClaim(id, place, title, nature)
 
 
 def _constant(node: ast.expr | None) -> str:
-    return str(node.value) if isinstance(node, ast.Constant) else ""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

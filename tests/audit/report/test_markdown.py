@@ -32,7 +32,7 @@ def test_table_totals_and_violations(tmp_path):
     assert "- **1 holds**" in page
     assert "| nature | holds | not reproduced |\n|---|---|---|\n| lemma | 1 | 1 |\n| all | 1 | 1 |" in page
     assert "- **1 not reproduced**" in page
-    assert "| P2/lemma-1 | lemma | holds | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
+    assert "| P2/lemma-1 | lemma | holds |  | kept \\| \\<b\\> | 0.5 | \\<= 1 |" in page
     assert "## P2/lemma-2: Title" in page
     assert "Not reproduced outside its hypotheses." in page
     assert "|F|^2 at the end: 1.5, should be <= 1: **fails**" in page
