@@ -148,7 +148,7 @@ def _method(settings: dict[str, Any], kind: Any, has_adapter: bool, silent: bool
 
 
 def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
-    from attangent.tuning.data.text import TextColumns
+    from attangent.tuning.data.columns import TextColumns
 
     return TextColumns(tuple(text or ()), label or "label") if text or label else None
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attangent.tuning.data.text import TextColumns
+    from attangent.tuning.data.columns import TextColumns
     from attangent.tuning.folders.tuned import LabelPrediction, TunedModel, ValuePrediction, load_tuned
     from attangent.tuning.methods.settings import Method, adapt
     from attangent.tuning.pipeline import TuningRuns, tune
@@ -28,7 +28,7 @@ __all__ = [
 _HOMES = {
     "LabelPrediction": "folders.tuned",
     "Method": "methods.settings",
-    "TextColumns": "data.text",
+    "TextColumns": "data.columns",
     "TrainingSettings": "request",
     "TunedModel": "folders.tuned",
     "TuningRequest": "request",

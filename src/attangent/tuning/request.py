@@ -9,8 +9,8 @@ from attangent._core.checks import check_choice, check_not_negative, check_posit
 from attangent._core.deprecation import moved_names
 from attangent._core.errors import AttangentError
 from attangent.adapters.files.format import WEIGHTS
+from attangent.tuning.data.columns import TextColumns
 from attangent.tuning.data.records import SUFFIXES
-from attangent.tuning.data.text import TextColumns
 from attangent.tuning.loading import Pooling, Quantised, check_frozen_adapter
 from attangent.tuning.methods import DEFAULT, Method, default_settings
 from attangent.tuning.tasks import TaskKind

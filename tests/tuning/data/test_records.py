@@ -6,7 +6,7 @@ import json
 import pytest
 
 from attangent import AttangentError
-from attangent.tuning.data.records import read_records
+from attangent.tuning.data.records import LegacyEncodingWarning, read_records
 
 ROWS = [{"text": "a, b", "label": "x"}, {"text": "c", "label": "y"}]
 
@@ -38,14 +38,16 @@ def test_every_kind_gives_the_same_rows(tmp_path, kind):
     ("name", "content", "message"),
     [
         ("x.csv", b"text,label\na,b,c\n", "row 1 has more cells than the header"),
-        ("x.csv", b"text,label\n\xff\xfe,b\n", "cannot be read as UTF-8"),
+        ("x.jsonl", b'{"a": "\xff\xfe"}', "cannot be read as UTF-8"),
+        ("x.csv", b"text,label\n\xff\0,b\n", "cannot be read as UTF-8"),
         ("x.jsonl", b"[1]\n", "row 1 is list"),
         ("x.json", b"{}", "is not a list of objects"),
         ("x.json", b"[" * 100_000, "is not JSON"),
         ("x.jsonl", b'{"a": ' + b"1" * 5000 + b"}", "row 1 is not JSON"),
         ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 500, mtime=0)[:-9], "cannot be read"),
         ("x.parquet", b"PAR1junk", "cannot be read as parquet"),
-        ("x.xls", b"", "ends in .xls, expected one of"),
+        ("x.doc", b"", "ends in .doc, expected one of"),
+        ("x.xlsx", b"", "is a spreadsheet; save it as CSV"),
     ],
 )
 def test_files_that_are_refused(tmp_path, name, content, message):
@@ -81,3 +83,14 @@ def test_half_a_letter_is_refused_and_a_whole_one_is_not(tmp_path, kind):
     path.write_text(json.dumps([row] if kind == ".json" else row))
     with pytest.raises(AttangentError, match="holds half a character"):
         list(read_records(path))
+
+
+def test_tables_as_excel_writes_them(tmp_path):
+    rows = [{"text": "Grüße; alles gut", "label": "x"}, {"text": "café", "label": "y"}]
+    table = 'text;label\r\n"Grüße; alles gut";x\r\ncafé;y\r\n'
+    for number, encoding in enumerate(("utf-8", "utf-8-sig", "utf-16")):
+        (tmp_path / f"{number}.csv").write_bytes(table.encode(encoding))
+        assert list(read_records(tmp_path / f"{number}.csv")) == rows
+    (tmp_path / "old.csv").write_bytes(table.replace(";", "\t").replace("Grüße\t", "Grüße;").encode("cp1252"))
+    with pytest.warns(LegacyEncodingWarning, match=r"old.csv is not UTF-8 and was read as Windows-1252"):
+        assert list(read_records(tmp_path / "old.csv")) == rows

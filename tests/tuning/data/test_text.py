@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
+from attangent.tuning.data.columns import TextColumns, text_columns
 from attangent.tuning.data.records import read_records
 from attangent.tuning.data.text import (
     BlankTextWarning,
-    TextColumns,
     ValueUnits,
     label_in,
     read_completions,
     read_features,
     read_task,
     read_values,
-    text_columns,
 )
 
 CB = {"premise": "It rained.", "hypothesis": "It was wet.", "label": "entailment", "idx": 0}
@@ -51,7 +50,7 @@ def test_columns_of_a_csv_in_their_order(tmp_path):
         writer.writerows(
             [("id", "title", "body", "label"), (1, "a,b", 'say "x"\nmore', "10"), (2, "c", "d", "9")]
         )
-    task = read_task(tmp_path / "t.csv")
+    task = read_task(tmp_path / "t.csv", columns=TextColumns(("title", "body")))
     assert task.examples[0].features == ("a,b", 'say "x"\nmore')
     assert task.labels == ("9", "10")  # numbers by size
 
@@ -80,7 +79,7 @@ def test_any_text_survives_jsonl(tmp_path_factory, rows):
     ("rows", "message"),
     [
         ([CB, {**CB, "label": None}], "row 2: no label"),
-        ([CB, {"premise": 3, "label": 1}], "row 2: no text column among premise, label"),
+        ([CB, {"premise": 3, "label": 1}], "row 2: no text in the column premise, hypothesis"),
         ([{"label": 1}], "no text column"),
         ([CB, CB], "at least two labels"),
     ],
@@ -130,11 +129,58 @@ def test_texts_in_the_order_they_are_named(tmp_path):
     assert text_columns(tmp_path / "t.csv", columns) == ("body", "subject")
 
 
-def test_without_names_all_texts_but_the_label(tmp_path):
-    (tmp_path / "t.csv").write_text(TABLE)
-    assert text_columns(tmp_path / "t.csv", TextColumns(label="intent")) == ("subject", "body", "agent")
+WIDE = [
+    {
+        "id": f"A{number}",
+        "when": f"2026-01-{number + 10}",
+        "price": f"{number}.5",
+        "topic": "late" if number % 2 else "lost parcel",
+        "message": f"where is parcel {number}",
+        "label": str(number % 2),
+    }
+    for number in range(8)
+]
+
+
+def test_only_the_one_column_with_texts_is_read(tmp_path):
+    path = write(tmp_path / "t.jsonl", WIDE)
+    assert text_columns(path, None) == ("message",)
+    assert read_task(path).examples[3].features == ("where is parcel 3",)
+    assert [example.row for example in read_task(path).examples] == list(range(1, 9))
+    both = write(tmp_path / "u.jsonl", [{**row, "text": "x"} for row in WIDE])
+    assert text_columns(both, None) == ("text",)
     (tmp_path / "new.csv").write_text("note,body,subject\nx,it is late,Hi\n")
     assert read_features(tmp_path / "new.csv", TextColumns(("subject", "body"))) == [("Hi", "it is late")]
+
+
+def test_several_columns_with_texts_have_to_be_named(tmp_path):
+    path = write(tmp_path / "t.jsonl", [{**row, "reply": row["message"] + " please"} for row in WIDE])
+    with pytest.raises(AttangentError, match=r"message, reply may all hold the text; .*--text-column"):
+        read_task(path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [
+        ([f"{n / 2}" for n in range(40)], True),
+        ([str(n) for n in range(40)], True),
+        ([str(n % 12) for n in range(40)], False),
+        ([f"{n % 5}.5" for n in range(40)], False),
+        ([f"class {n % 20}" for n in range(40)], False),
+    ],
+)
+def test_many_numbers_are_no_classes(tmp_path, labels, refused):
+    path = write(tmp_path / "t.jsonl", [{"text": "a b", "label": label} for label in labels])
+    if refused:
+        with pytest.raises(AttangentError, match="--task regression"):
+            read_task(path)
+    else:
+        assert len(read_task(path)) == 40
+
+
+def test_decimal_commas_are_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("text;label\na b;1,5\nc d;2\n")
+    assert read_values(tmp_path / "t.csv").targets == [1.5, 2.0]
 
 
 def test_missing_columns_and_labels_are_named(tmp_path):
@@ -146,7 +192,7 @@ def test_missing_columns_and_labels_are_named(tmp_path):
     with pytest.raises(
         AttangentError, match=r"'intnt'.*did you mean 'intent'\? the columns are .*--label-column"
     ):
-        read_task(tmp_path / "t.csv", columns=TextColumns(label="intnt"))
+        read_task(tmp_path / "t.csv", columns=TextColumns(("body",), "intnt"))
 
 
 def test_a_row_without_a_label_is_not_taken_for_a_missing_column(tmp_path):
@@ -234,7 +280,7 @@ def test_a_row_with_one_of_two_texts_is_no_blank_one(tmp_path):
     rows = [{"title": "", "body": "b", "label": 0}, {"title": "t", "body": "", "label": 1}]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(read_task(write_in(tmp_path, rows))) == 2
+        assert len(read_task(write_in(tmp_path, rows), columns=TextColumns(("title", "body")))) == 2
 
 
 def test_texts_and_prompts(tmp_path):

@@ -4,45 +4,77 @@ pandas and datasets are not used: they change values on the way ("01" and "NA" a
 rows silently, and their errors do not name the row.
 """
 
+import codecs
 import csv
 import gzip
 import json
+import warnings
+import zlib
 from collections.abc import Iterator
-from io import TextIOWrapper
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from attangent._core.checks import is_whole
 from attangent._core.errors import AttangentError
 from attangent._core.tables import MOST_COLUMNS, check_columns
 
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
+class LegacyEncodingWarning(UserWarning):
+    """A file is not UTF-8 and was read as Windows-1252 (Latin-1)."""
+
+
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file; its suffix gives the format, and .gz is unpacked."""
+    """Yield the rows of a file; its suffix gives the format, and .gz is unpacked.
+
+    A .csv file may be separated by commas, semicolons or tabs, and be encoded as UTF-8, UTF-16 or
+    Windows-1252, as Excel writes it.
+    """
     path = Path(path)
     if not path.is_file():
         raise AttangentError(f"there is no file {path}; use a file that ends in {', '.join(SUFFIXES)}.")
     kind = Path(path.name.removesuffix(".gz")).suffix
+    if kind in _SPREADSHEETS:
+        raise AttangentError(f"{path.name} is a spreadsheet; save it as CSV (UTF-8) and pass that file.")
     if kind not in SUFFIXES:
         raise AttangentError(
             f"{path.name} ends in {kind or 'nothing'}, expected one of {', '.join(SUFFIXES)}"
         )
     if kind == ".parquet":
         yield from _parquet_rows(path)
-        return
-    open_file = gzip.open if path.suffix == ".gz" else open
+    else:
+        yield from _text_rows(_text_file(path, kind), kind, path)
+
+
+def _text_file(path: Path, kind: str) -> TextIO:
+    """Return the decoded text of a file; only tables may be in another encoding than UTF-8."""
     try:
-        with open_file(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield from _text_rows(file, kind, path)  # pyright: ignore[reportArgumentType]
-    except (UnicodeDecodeError, EOFError, OSError) as error:
-        raise AttangentError(f"{path} cannot be read as UTF-8 text: {error}") from None
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (EOFError, OSError, zlib.error) as error:
+        raise AttangentError(f"{path} cannot be read: {error}") from None
+    utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "utf-16" if utf16 else "utf-8-sig"
+    try:
+        return StringIO(content.decode(encoding), newline="")
+    except UnicodeDecodeError as error:
+        if kind not in (".csv", ".tsv") or b"\0" in content:
+            raise AttangentError(f"{path} cannot be read as UTF-8 text: {error}") from None
+    warnings.warn(
+        f"{path} is not UTF-8 and was read as Windows-1252 (Latin-1); save it as UTF-8 if characters look "
+        "wrong.",
+        LegacyEncodingWarning,
+        stacklevel=4,
+    )
+    return StringIO(content.decode("cp1252", errors="replace"), newline="")
 
 
-def _text_rows(file: TextIOWrapper, kind: str, path: Path) -> Iterator[dict[str, Any]]:
+def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
     if kind in (".csv", ".tsv"):
-        yield from _table_rows(file, "," if kind == ".csv" else "\t", path)
+        yield from _table_rows(file, _delimiter(file) if kind == ".csv" else "\t", path)
     elif kind == ".json":
         rows = _parsed(file.read(), str(path))
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -56,7 +88,14 @@ def _text_rows(file: TextIOWrapper, kind: str, path: Path) -> Iterator[dict[str,
                 yield _object(_parsed(line, f"{path}, row {number}"), f"{path}, row {number}")
 
 
-def _table_rows(file: TextIOWrapper, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
+def _delimiter(file: TextIO) -> str:
+    """Return the separator of a table: the most frequent of comma, semicolon and tab in its header."""
+    header = file.readline()
+    file.seek(0)
+    return max(",;\t", key=header.count)
+
+
+def _table_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, Any]]:
     try:
         rows = csv.DictReader(file, delimiter=delimiter)
         names = rows.fieldnames or ()

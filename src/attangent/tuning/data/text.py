@@ -8,7 +8,8 @@ import math
 import statistics
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +17,12 @@ import torch
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
+from attangent.tuning.data.columns import TextColumns, is_number, text_columns
 from attangent.tuning.data.records import read_records
 
 T = TypeVar("T")
-_NOT_TEXT = {"idx", "id", "index", "label", "version"}
+# Number of different numeric labels from which they are taken for numbers to predict.
+_MANY_VALUES = 10
 _MAX_LISTED = 5
 # File, row number, text features and label of an example.
 _NumberedRow = tuple[Path, int, tuple[str, ...], str]
@@ -30,77 +33,18 @@ class BlankTextWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class TextColumns:
-    """Columns that hold the texts and the label.
-
-    Args:
-        text: Text columns in the order of the features; empty selects every column with text.
-        label: The column of the label.
-
-    Example:
-        >>> TextColumns(label="intent").features({"message": "Where is it?", "intent": "late"})
-        ('Where is it?',)
-    """
-
-    text: tuple[str, ...] = ()
-    label: str = "label"
-
-    def features(self, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the texts of a row.
-
-        Args:
-            record: Values of the row by column.
-
-        Returns:
-            One text per text column.
-
-        Raises:
-            AttangentError: If the row has no text in one of the columns.
-        """
-        names = self.text or self.names(record)
-        missing = [name for name in names if not isinstance(record.get(name), str)]
-        if missing:
-            raise AttangentError(
-                f"no text in the column {', '.join(missing)}; the columns are {', '.join(map(str, record))}"
-            )
-        return tuple(record[name] for name in names)
-
-    def names(self, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the text columns of a row: all with text but the label and the row number.
-
-        Args:
-            record: Values of the row by column.
-
-        Returns:
-            The names in the order of the file.
-
-        Raises:
-            AttangentError: If the row has no text.
-        """
-        if self.text:
-            return self.text
-        excluded = _NOT_TEXT | {self.label}
-        names = tuple(
-            name for name, value in record.items() if isinstance(value, str) and name not in excluded
-        )
-        if not names:
-            raise AttangentError(
-                f"no text column among {', '.join(map(str, record)) or 'none'}; call one `text`."
-            )
-        return names
-
-
-@dataclass(frozen=True)
 class TextExample:
     """Text features of one example with its label.
 
     Attributes:
         features: One text per text column.
         label: The index of the label or a number; while a file is read, the label's name or None.
+        row: Number of its row in the file, from 1; 0 if it comes from no file.
     """
 
     features: tuple[str, ...]
     label: Any
+    row: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -187,7 +131,7 @@ def read_task(
     Args:
         paths: The files.
         labels: Label names of the training data; a row with another label is an error.
-        columns: The columns to read; by default all text columns and `label`.
+        columns: The columns to read; by default `label` and the columns that `text_columns` finds.
         parse: Turns a row into examples, for files that are not plain tables.
 
     Returns:
@@ -196,17 +140,38 @@ def read_task(
     Raises:
         AttangentError: If a file cannot be read, or a row has no text, no label or an unknown label.
     """
+    files = [paths] if isinstance(paths, Path) else paths
     columns = columns or TextColumns()
-    parse = parse or (lambda record: [TextExample(columns.features(record), label_in(record, columns.label))])
+    if parse is None:
+        columns = replace(columns, text=text_columns(files[0], columns))
+        parse = partial(_labelled_example, columns)
     rows = []
-    for path in [paths] if isinstance(paths, Path) else paths:
+    for path in files:
         rows += _labelled_rows(path, parse, columns.label)
     names = tuple(labels) if labels is not None else _sorted_names({label for *_, label in rows})
     if len(names) < 2:
         raise AttangentError(f"the labels are {', '.join(names) or 'none'}, expected at least two labels")
     index = {name: position for position, name in enumerate(names)}
     _check_known(rows, index)
-    return TextTask(tuple(TextExample(features, index[label]) for _, _, features, label in rows), names)
+    if labels is None:
+        _check_classes(names, len(rows))
+    examples = (TextExample(features, index[label], row) for _, row, features, label in rows)
+    return TextTask(tuple(examples), names)
+
+
+def _labelled_example(columns: TextColumns, record: dict[str, Any]) -> list[TextExample]:
+    return [TextExample(columns.features(record), label_in(record, columns.label))]
+
+
+def _check_classes(names: Sequence[str], rows: int) -> None:
+    """Raise if the labels are numbers to predict rather than numbers of classes."""
+    if len(names) <= _MANY_VALUES or not all(is_number(name) for name in names):
+        return
+    if len(names) > rows / 3 or not all(float(name).is_integer() for name in names):
+        raise AttangentError(
+            f"the labels are {len(names)} different numbers in {rows} rows; pass --task regression to "
+            "predict numbers, or write the classes as words."
+        )
 
 
 def label_in(record: Mapping[str, Any], column: str = "label") -> str | None:
@@ -268,17 +233,20 @@ def _sorted_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def read_values(path: Path, columns: TextColumns | None = None) -> TextTask:
     """Read texts with a number in the label column."""
-    columns = columns or TextColumns()
+    columns = replace(columns or TextColumns(), text=text_columns(path, columns))
 
     def parse(record: dict[str, Any]) -> TextExample:
         return TextExample(columns.features(record), _number(record.get(columns.label), columns.label))
 
-    examples = parsed_records(path, parse, "at least one example")
-    _check_texts(path, [(number, example.features) for number, example in enumerate(examples, 1)])
-    return TextTask(tuple(examples))
+    parsed = parsed_records(path, parse, "at least one example")
+    examples = tuple(replace(example, row=number) for number, example in enumerate(parsed, 1))
+    _check_texts(path, [(example.row, example.features) for example in examples])
+    return TextTask(examples)
 
 
 def _number(cell: Any, column: str) -> float:
+    if isinstance(cell, str) and cell.count(",") == 1 and "." not in cell:
+        cell = cell.replace(",", ".")  # a decimal comma
     try:
         value = float(cell)
     except (TypeError, ValueError):
@@ -307,12 +275,8 @@ def _completion(row: dict[str, Any]) -> Completion:
 
 def read_features(path: Path, columns: TextColumns | None = None) -> list[tuple[str, ...]]:
     """Read the texts of a file's rows, with or without labels."""
-    return parsed_records(path, (columns or TextColumns()).features, "at least one example")
-
-
-def text_columns(path: Path, columns: TextColumns | None) -> tuple[str, ...]:
-    """Return the names of the text columns of a file."""
-    return (columns or TextColumns()).names(next(iter(read_records(path))))
+    columns = replace(columns or TextColumns(), text=text_columns(path, columns))
+    return parsed_records(path, columns.features, "at least one example")
 
 
 def parsed_records(path: Path, parse: Callable[[dict[str, Any]], T], expected: str) -> list[T]:

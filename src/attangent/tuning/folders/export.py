@@ -12,7 +12,8 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import read_json, settings_of, write_json, write_whole
 from attangent._version import __version__
 from attangent.adapters.files.format import CONFIG
-from attangent.tuning.data.text import TextColumns, ValueUnits
+from attangent.tuning.data.columns import TextColumns
+from attangent.tuning.data.text import ValueUnits
 from attangent.tuning.loading import Quantised
 from attangent.tuning.methods.ntk import LORA
 from attangent.tuning.methods.registry import TECHNIQUES
