@@ -1,6 +1,7 @@
 """Tuning on files, whole: what is written, what is refused, what is not computed twice."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +15,6 @@ from attangent.tuning.loading import load_model
 from attangent.tuning.methods import Method
 from attangent.tuning.prepared import prepare
 from attangent.tuning.request import TrainingSettings
-from attangent.tuning.selection import LEAST_GAIN
 from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
 
 SHORT = TrainingSettings(epochs=1, batch=8)
@@ -44,7 +44,9 @@ def tuning(folder, **own):
 def test_a_run_writes_adapter_metrics_and_settings_once(bert, tmp_path, monkeypatch):
     (found,) = tune(tuning(bert), tmp_path)
     folder = tmp_path / "seed-0"
-    assert {path.name for path in folder.iterdir()} == {"adapter", "metrics.json", "settings.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        *("adapter", "metrics.json", "settings.json", "confusion.csv", "wrong.csv")
+    }
     assert json.loads((folder / "metrics.json").read_text()) == found
     assert json.loads((folder / "settings.json").read_text())["method"]["name"] == "ntk"
     monkeypatch.setattr("attangent.tuning.pipeline.prepare", None)
@@ -129,15 +131,41 @@ def test_rows_to_score_on_are_kept_apart_where_none_are_given(bert, tmp_path):
     assert 0 <= tune(given, tmp_path)[0]["eval_accuracy"] <= 1
 
 
-def test_auto_leaves_its_first_for_a_lesser_error_only_and_says_so(bert, tmp_path):
-    (found,) = tune(tuning(bert, method=Method("auto")), tmp_path)
-    tried = found["tried"]
-    assert set(tried) == {"ntk+lora", "lora"}
-    assert found["method"] == "ntk+lora" or tried["lora"] < tried["ntk+lora"] - LEAST_GAIN
-    assert found["validation_error"] == found["tried"][found["method"]]
-    assert load_tuned(tmp_path).description.method == found["method"]
-    written = {path.name for path in (tmp_path / "seed-0").iterdir()}
-    assert written == {"adapter", "metrics.json", "settings.json"}
+def test_the_saved_model_is_trained_on_all_rows_unless_told_otherwise(bert, tmp_path):
+    given = tuning(bert, evaluate=None, method=Method("probe"))
+    (found,) = tune(given, tmp_path / "all")
+    everything = tuning(bert, evaluate=bert / "train.jsonl", method=Method("probe"))
+    tune(everything, tmp_path / "same")
+    (kept,) = tune(replace(given, keep_holdout=True), tmp_path / "kept")
+    assert (found["rows_trained"], found["rows_scored"], found["rows_saved"]) == (20, 4, 24)
+    assert "rows_saved" not in kept
+    assert kept["eval_loss"] == found["eval_loss"]
+    weights = [load_tuned(tmp_path / name).model.classifier.weight for name in ("all", "same", "kept")]
+    torch.testing.assert_close(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    names = {path.name for path in (tmp_path / "all/seed-0").iterdir()}
+    assert names == {"model", "metrics.json", "settings.json", "confusion.csv", "wrong.csv"}
+    with pytest.raises(AttangentError, match="keep_holdout is set, but evaluate"):
+        replace(everything, keep_holdout=True)
+
+
+def test_a_run_that_stopped_after_its_scores_goes_on_with_all_rows(bert, tmp_path, monkeypatch):
+    given = tuning(bert, evaluate=None)
+    (found,) = tune(given, tmp_path / "a")
+    monkeypatch.setattr("attangent.tuning.pipeline.export_model", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        tune(given, tmp_path / "b")
+    monkeypatch.undo()
+    assert (tmp_path / "b/seed-0/scores.json").is_file()
+    monkeypatch.setattr("attangent.tuning.pipeline.outputs_of", None)  # nothing is scored again
+    (resumed,) = tune(given, tmp_path / "b")
+    assert resumed["eval_loss"] == found["eval_loss"]
+    tensors = [load_tuned(tmp_path / name).model.state_dict() for name in "ab"]
+    assert all(torch.equal(tensors[0][name], tensors[1][name]) for name in tensors[0])
+
+
+def _stop(*_):
+    raise KeyboardInterrupt
 
 
 def test_class_weights_count_every_class_the_same(bert, tmp_path):
@@ -197,30 +225,6 @@ def test_regression_predicts_numbers_in_the_units_of_the_file(bert, tmp_path, me
     assert found["eval_rmse"] < 50
 
 
-def test_auto_on_numbers(bert, tmp_path):
-    files = [numbered(tmp_path / f"{n}.jsonl", 32, n) for n in range(2)]
-    given = TuningRequest(str(bert), *files, task="regression", method=Method("auto"), training=SHORT)
-    (found,) = tune(given, tmp_path / "out")
-    assert found["validation_error"] == found["tried"][found["method"]]
-    written = {path.name for path in (tmp_path / "out/seed-0").iterdir()}
-    assert written == {"adapter", "metrics.json", "settings.json"}
-
-
-def test_auto_chooses_on_validation_where_there_is_no_classifier(llama, tmp_path):
-    given = TuningRequest(
-        str(llama),
-        llama / "math.jsonl",
-        llama / "math.jsonl",
-        "causal-lm",
-        max_tokens=40,
-        training=SHORT,
-        method=Method("auto"),
-    )
-    (found,) = tune(given, tmp_path)
-    assert all(0 < error < 1 for error in found["tried"].values())
-    assert found["tried"]["ntk+lora"] != found["tried"]["lora"]
-
-
 def test_regression_has_no_classes_to_weigh(bert):
     with pytest.raises(AttangentError, match="regression, which has no classes"):
         tuning(bert, task="regression", class_weights=True)
@@ -236,14 +240,12 @@ def test_too_few_rows_to_keep_some_are_refused_before_the_model_is_loaded(tmp_pa
         prepare(TuningRequest("nothing", path, task=task))
 
 
-def test_one_row_for_each_label_trains_with_rows_to_score_on_and_has_none_to_choose_by(bert, tmp_path):
+def test_one_row_for_each_label_trains_with_rows_to_score_on(bert, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"text": one, "label": one}) + "\n" for one in ("cat", "dog")))
     given = {"train": path, "evaluate": path}
     (found,) = tune(tuning(bert, **given), tmp_path / "run")
     assert found["steps"] == 1
-    with pytest.raises(AttangentError, match="leave none to choose a method by"):
-        tune(tuning(bert, **given, method=Method("auto")), tmp_path / "auto")
 
 
 def test_old_names_still_work_with_a_warning():

@@ -14,14 +14,14 @@ import torch
 from attangent import AttangentError
 from attangent.tuning import TrainingSettings, TuningRequest, tune
 from attangent.tuning import trainer as trainer_module
-from attangent.tuning.data.text import Completion, read_task
-from attangent.tuning.encoding import Padding, encode_completions, encode_task
+from attangent.tuning.data.text import read_task
+from attangent.tuning.encoding import Padding, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.running import start_method
 from attangent.tuning.trainer import make_trainer, optimiser, put_tensors, trained_tensors
-from attangent.tuning.training import row_errors, score, train
+from attangent.tuning.training import outputs_of, score, train
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
@@ -56,34 +56,15 @@ def test_what_can_be_learnt_is_learnt(data, tmp_path, name, rate):
     assert numbers["head_parameters"] == 66
 
 
-def test_errors_of_rows_are_what_one_row_alone_gets(data, tmp_path):
+def test_outputs_of_rows_are_what_one_row_alone_gets(data, tmp_path):
     rows = data[1]
     trainer = trainer_of(data, tmp_path)
-    found = row_errors(trainer, rows[48:], "classification")
-    for row, error in zip(rows[48:], found, strict=True):
-        loss = score(trainer, [row], "classification")["loss"]
-        assert error == pytest.approx(1 - math.exp(-loss), abs=1e-5)
-
-
-def test_errors_of_texts_that_go_on(tmp_path):
-    folder = save_llama(tmp_path / "llama")
-    tokenizer = load_tokenizer(folder)
-    pairs = [Completion("the cat", "sleeps"), Completion("a dog", "runs and runs")]
-    rows = encode_completions(pairs, tokenizer, 16)
-    adapted = adapt(load_model(folder, "causal-lm"), Method("lora"), "causal-lm", 0)
-    trainer = make_trainer(PreparedTask(adapted, "causal-lm", rows, PAD), 0.1, TrainingSettings(), tmp_path)
-    losses = [score(trainer, [row], "causal-lm")["loss"] for row in rows]
-    assert row_errors(trainer, rows, "causal-lm") == pytest.approx([1 - math.exp(-one) for one in losses])
-
-
-def test_errors_of_numbers_are_squared(tmp_path):
-    folder = save_bert(tmp_path / "bert")
-    rows = encode_task(read_task(write_rows(folder / "rows.jsonl", 5)), load_tokenizer(folder), 8)
-    rows = [{**row, "labels": float(n)} for n, row in enumerate(rows)]
-    adapted = adapt(load_model(folder, "regression"), Method("head"), "regression", 0)
-    trainer = make_trainer(PreparedTask(adapted, "regression", rows, PAD), 0.1, TrainingSettings(), tmp_path)
-    found = row_errors(trainer, rows, "regression")
-    assert sum(found) / 5 == pytest.approx(score(trainer, rows, "regression")["loss"])
+    found = outputs_of(trainer, rows[48:])
+    losses = torch.nn.functional.cross_entropy(
+        found, torch.tensor([row["labels"] for row in rows[48:]]), reduction="none"
+    )
+    for row, loss in zip(rows[48:], losses.tolist(), strict=True):
+        assert loss == pytest.approx(score(trainer, [row], "classification")["loss"], abs=1e-5)
 
 
 def test_the_head_has_a_rate_of_its_own(data):
@@ -106,7 +87,7 @@ def test_a_head_without_closed_form_keeps_its_rate(data):
     model, rows = data
     plain = PreparedTask(copy.deepcopy(model), "classification", rows[:48], PAD)
     started = start_method(plain, Method("ntk+lora"), TrainingSettings(), "random")
-    scale = started.method.technique.rate_scale
+    scale = Method("ntk+lora").technique.rate_scale
     assert started.training.head_rate == TrainingSettings().head_rate
     assert (scale("classifier.weight"), scale("lora_A.weight")) == (1.0, 0.2)
 

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from attangent.tuning import Method, TextColumns
 
 Task = Literal["classification", "regression", "causal-lm"]
-MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft", "auto"]
-Pooling = Literal["declared", "first", "mean"]
-Start = Literal["closed-form", "cross-validated", "random"]
-_WHY = {
-    "classification": "ntk, about level with LoRA on texts; --method auto tries LoRA on your rows, too",
-    "image-classification": "lora (as rsLoRA), which is ahead of states on images; see --method",
-}
+MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft"]
 _TOP_LEVEL = ("pooling", "start", "quantised", "beside")
 """Options that the config file may hold besides its tables."""
 
@@ -51,7 +45,7 @@ def tune(
     ] = None,
     text_column: Annotated[
         list[str] | None,
-        typer.Option(help="Column with text; may be repeated.", show_default="all with text"),
+        typer.Option(help="Column with text; may be repeated.", show_default="text, or the only one"),
     ] = None,
     label_column: Annotated[
         str | None, typer.Option(help="Column of the label.", show_default="label")
@@ -73,10 +67,10 @@ def tune(
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Rows per step and process.", show_default="16")] = None,
     seeds: Annotated[int, typer.Option(help="Number of seeds to run.")] = 1,
-    pooling: Annotated[Pooling | None, typer.Option(hidden=True)] = None,
-    start: Annotated[Start | None, typer.Option(hidden=True)] = None,
-    beside: Annotated[Path | None, typer.Option(hidden=True)] = None,
-    top: Annotated[int | None, typer.Option(hidden=True)] = None,
+    keep_holdout: Annotated[
+        bool,
+        typer.Option("--keep-holdout", help="Do not train the saved model on the held-out rows."),
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(help="First seed of all random draws.", show_default="0")
     ] = None,
@@ -85,6 +79,7 @@ def tune(
 ) -> None:
     """Tune a model on your files; save the adapter, its metrics and its settings.
 
+    Without --eval, a fifth of the rows is held out and scored; then the saved model is trained on all rows.
     Repeat the same command to resume an interrupted run. Under `torchrun` or `accelerate launch`, all
     processes take part.
     """
@@ -94,27 +89,27 @@ def tune(
 
     silent = quiet or json_ or not is_first_process()
     settings = _read_config(config)
-    options = _set(pooling=pooling, start=start, quantised=quantised, beside=beside)
-    chosen = settings.pop("method") | _set(name=method, top=top, learning_rate=learning_rate)
+    options = _set(quantised=quantised)
+    chosen = settings.pop("method") | _set(name=method, learning_rate=learning_rate)
     training = settings.pop("training") | _set(epochs=epochs, batch=batch, seed=seed)
-    has_adapter = "beside" in {**settings, **options}
     request = TuningRequest(
         model,
         train,
         eval_,
         task,
         max_tokens,
-        method=_method(chosen, "image-classification" if train.is_dir() else task, has_adapter, silent),
+        method=_method(chosen, "image-classification" if train.is_dir() else task, settings, silent),
         training=settings_of(TrainingSettings, training, "training"),
         columns=_columns(text_column, label_column),
         class_weights=class_weights,
+        keep_holdout=keep_holdout,
         **{**settings, **options},
     )
     runs = []
     for metrics in tune_seeds(request, out, seeds, silent):
         runs.append(metrics)
         if not silent:
-            _print_metrics(metrics)
+            _print_metrics(metrics, out, max_tokens)
     if json_ and is_first_process():
         typer.echo(json.dumps(runs, indent=1))
     elif not silent:
@@ -136,15 +131,16 @@ def _set(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _method(settings: dict[str, Any], kind: Any, has_adapter: bool, silent: bool) -> "Method":
+def _method(chosen: dict[str, Any], kind: Any, settings: dict[str, Any], silent: bool) -> "Method":
     """Build the method; if the settings name none, use the default and say so."""
     from attangent.tuning.methods import Method, default_settings
 
-    if {"name", "ntk"} & set(settings) or has_adapter:
-        return Method.from_dict(settings)
+    if {"name", "ntk"} & set(chosen) or "beside" in settings:
+        return Method.from_dict(chosen)
+    method = Method.from_dict({**default_settings(kind), **chosen})
     if not silent:
-        typer.echo(f"method: {_WHY.get(kind, 'ntk; --method auto tries LoRA on your rows, too')}")
-    return Method.from_dict({**default_settings(kind), **settings})
+        typer.echo(f"method: {method.name}; see --method for others")
+    return method
 
 
 def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
@@ -153,22 +149,59 @@ def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
     return TextColumns(tuple(text or ()), label or "label") if text or label else None
 
 
-def _print_metrics(metrics: dict[str, Any]) -> None:
+def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
+    folder = out / f"seed-{metrics['seed']}"
     scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
-    typer.echo(f"seed {metrics['seed']}: {scores}; {metrics['seconds']:.1f} s")
-    if "tried" not in metrics:
-        return
-    errors = ", ".join(f"{name} {error:.3f}" for name, error in metrics["tried"].items())
     typer.echo(
-        f"chose {metrics['method']}: held-out error {errors}; it is {next(iter(metrics['tried']))} unless "
-        "another is clearly better"
+        f"seed {metrics['seed']}: trained on {metrics['rows_trained']} rows, scored on "
+        f"{metrics['rows_scored']}: {scores}; {metrics['seconds']:.1f} s"
     )
-    share = metrics["trained_share"]
-    if share == 0:
-        typer.echo("training did not help on held-out rows: the classifier alone was fitted, as by `probe`")
-    else:
-        length = "the entire run" if share == 1 else f"{share:.3g} of the run"
-        typer.echo(f"then trained for {length} on all rows, at the rate {metrics['learning_rate']:g}")
+    if "accuracy_interval" in metrics:
+        low, high = metrics["accuracy_interval"]
+        typer.echo(f"  accuracy: 95 % interval {low:.3f} to {high:.3f}")
+    for line in (_gain(metrics), _facts(metrics, max_tokens)):
+        if line:
+            typer.echo(f"  {line}")
+    if (folder / "wrong.csv").is_file():
+        matrix = f"; confusion matrix: {folder / 'confusion.csv'}" if "eval_accuracy" in metrics else ""
+        typer.echo(f"  wrong rows: {folder / 'wrong.csv'}{matrix}")
+    if "rows_saved" in metrics:
+        typer.echo(
+            f"  the saved model was trained on all {metrics['rows_saved']} rows (--keep-holdout prevents it)"
+        )
+
+
+def _gain(metrics: dict[str, Any]) -> str:
+    """Compare the result with the closed-form classifier that training started from."""
+    if metrics["method"] == "probe":
+        return ""
+    seconds = f"{metrics.get('closed_form_seconds', 0):.0f} s"
+    if "closed_form_rmse" in metrics:
+        rmse = metrics["closed_form_rmse"]
+        return f"closed-form regression ({seconds}, --method probe): rmse {rmse:.4f}"
+    if "gain" not in metrics:
+        return ""
+    gain = 100 * metrics["gain"]
+    error = 100 * metrics["gain_error"]
+    start = f"closed-form classifier ({seconds}): accuracy {metrics['closed_form_accuracy']:.4f}"
+    if gain > error:
+        return f"{start}; training gained {gain:.1f} ± {error:.1f} points"
+    return (
+        f"{start}; training gained nothing that these rows can show ({gain:+.1f} ± {error:.1f} points): "
+        f"--method probe gives the same in {seconds}"
+    )
+
+
+def _facts(metrics: dict[str, Any], max_tokens: int) -> str:
+    """Name the text columns, the texts that were cut and the rows that occur in both parts."""
+    facts = []
+    if metrics.get("text_columns"):
+        facts.append(f"texts from the column {', '.join(metrics['text_columns'])}")
+    if metrics.get("truncated"):
+        facts.append(f"{metrics['truncated']} rows cut at {max_tokens} tokens (--max-tokens)")
+    if metrics.get("duplicates"):
+        facts.append(f"{metrics['duplicates']} scored rows are also among the training rows")
+    return "; ".join(facts)
 
 
 def _print_summary(runs: list[dict[str, Any]], out: Path, model: str) -> None:
@@ -206,7 +239,8 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict labels with their probabilities, or numbers, for new rows with a tuned model."""
-    from attangent.tuning.folders.tuned import load_tuned, predictions_csv, rows_to_predict
+    from attangent.tuning.folders.answers import predictions_csv, rows_to_predict
+    from attangent.tuning.folders.tuned import load_tuned
 
     check_size("batch", batch)
     if rows is not None and not rows.exists():
@@ -215,7 +249,7 @@ def predict(
         check_file(out)
     tuned = load_tuned(adapter, model)
     inputs = rows_to_predict(tuned, rows or sys.stdin)
-    predictions = tuned.predict(inputs, batch)
+    predictions = tuned.predict(inputs.rows, batch)
     if out is not None:
         write_whole(out, predictions_csv(predictions, inputs))
     if json_:

@@ -17,9 +17,15 @@ Collate = Callable[[Sequence[Encoded]], dict[str, Tensor]]
 _CALIBRATION = 96
 
 
+class EncodedTexts(list[Encoded]):
+    """Encoded rows, with the number of those whose text was cut."""
+
+    truncated = 0
+
+
 def encode_task(
     task: TextTask, tokenizer: Any, max_tokens: int, model_limit: int | None = None
-) -> list[Encoded]:
+) -> EncodedTexts:
     """Tokenise examples: the first `max_tokens` tokens of each feature, joined (P1 Appendix B.1)."""
     check_size("max_tokens", max_tokens)
     pieces = [
@@ -32,7 +38,12 @@ def encode_task(
                 f"example {number} has {len(row['input_ids'])} tokens with {max_tokens} per feature, the "
                 f"model takes {model_limit}; use a smaller max_tokens."
             )
-    return [{**row, "labels": example.label} for row, example in zip(rows, task.examples, strict=True)]
+    targets = task.targets
+    encoded = EncodedTexts({**row, "labels": label} for row, label in zip(rows, targets, strict=True))
+    encoded.truncated = sum(
+        tuple(texts) != example.features for texts, example in zip(pieces, task.examples, strict=True)
+    )
+    return encoded
 
 
 def _truncated(text: str, tokenizer: Any, max_tokens: int) -> str:

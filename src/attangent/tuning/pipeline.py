@@ -5,7 +5,7 @@ Works in one process or under `torchrun` and `accelerate launch`, as transformer
 
 import contextlib
 import json
-import math
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,19 +18,21 @@ from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.files import only_writer, real_folder, remove_leftovers, write_json
 from attangent._core.plots import bars, finished, in_style, one_panel
+from attangent.tuning.evaluation import gain_of_training, scores_of, write_findings
 from attangent.tuning.folders.export import export_model, remove_checkpoints
-from attangent.tuning.methods import Method
 from attangent.tuning.prepared import PreparedTask, prepare
 from attangent.tuning.request import TuningRequest, differences
 from attangent.tuning.running import TrainedMethod, run_method
-from attangent.tuning.selection import choose_method, train_choice
 from attangent.tuning.tasks import NEEDS
-from attangent.tuning.trainer import StepReport, TrainingProgress, is_first_process
-from attangent.tuning.training import score
+from attangent.tuning.trainer import TrainingProgress, is_first_process
+from attangent.tuning.training import outputs_of, score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Subfolder of the run that is scored, and its result, if the saved model is trained on all rows.
+_SCORING = "scoring"
+_SCORES_FILE = "scores.json"
 _SCORES = ("eval_accuracy", "eval_rmse", "eval_loss")
 
 
@@ -93,7 +95,9 @@ def tune(
 ) -> TuningRuns:
     """Tune a model with one or more seeds and save the adapters, metrics and settings.
 
-    A finished seed is not computed again; an interrupted one resumes from its last checkpoint.
+    Without `request.evaluate`, a fifth of the rows is held out and scored; then the model that is saved is
+    trained on all rows, unless `request.keep_holdout` is set. A finished seed is not computed again;
+    an interrupted one resumes from its last checkpoint.
 
     Args:
         request: The model, its data, the method and the training.
@@ -137,51 +141,73 @@ def _tune_seed(request: TuningRequest, folder: Path, progress: TrainingProgress)
     metrics = _finished_metrics(folder, settings)
     if metrics is not None:
         return metrics
+    progress.stage(f"seed {request.training.seed}: reading rows, loading the model")
     task = prepare(request)
     with _locked(folder):
         if is_first_process():
             remove_leftovers(folder)
             write_json(folder / "settings.json", settings)
-        return _train_and_save(request, task, folder, progress)
-
-
-def _train_and_save(
-    request: TuningRequest, task: PreparedTask, folder: Path, progress: TrainingProgress
-) -> dict[str, Any]:
-    result, tried = _train(request, task, folder, progress)
-    scores = score(result.trainer, task.evaluate, task.kind)
-    if NEEDS[task.kind].values:
-        scores["rmse"] = task.units.scale * math.sqrt(scores["loss"])
-    metrics = {
-        "seed": request.training.seed,
-        "method": result.method.name,
-        **{f"eval_{name}": value for name, value in scores.items()},
-        **result.metrics,
-        **({"tried": tried} if tried else {}),
-    }
-    if result.trainer.is_world_process_zero():
-        export_model(folder, result.model, task, replace(request, method=result.method), metrics)
-        write_json(folder / "metrics.json", metrics)
-        remove_checkpoints(folder)
-    result.trainer.accelerator.wait_for_everyone()
-    return metrics
+        metrics = _read_run_file(folder / _SCORES_FILE)
+        if metrics is None:
+            part = folder / _SCORING if request.retrains else folder
+            result = _train(request, task, part, progress)
+            metrics = _score(request, task, result, folder)
+            if not request.retrains:
+                return _save(request, task, result, metrics, folder)
+            _write_scores(result.trainer, metrics, folder)
+            del result
+        task = prepare(request, hold_out=False)
+        result = _train(request, task, folder, progress, "all rows")
+        cost = {"seconds": metrics["seconds"] + result.metrics["seconds"], "rows_saved": len(task.train)}
+        return _save(request, task, result, metrics | cost, folder)
 
 
 def _train(
-    request: TuningRequest, task: PreparedTask, folder: Path, progress: TrainingProgress
-) -> tuple[TrainedMethod, dict[str, float]]:
-    """Train the method; `auto` also returns the held-out error of each candidate."""
-    method = request.method
-    report_for = partial(_step_report, request.training.seed, progress)
-    if len(method.technique.candidates(method)) == 1:
-        return run_method(task, method, request.training, request.start, folder, report_for(method)), {}
-    trial, tried = choose_method(task, method, request.training, request.start, folder, report_for)
-    report = report_for(trial.started.method)
-    return train_choice(trial, task, request.start, folder, report), tried
+    request: TuningRequest, task: PreparedTask, folder: Path, progress: TrainingProgress, rows: str = ""
+) -> TrainedMethod:
+    name = ", ".join(part for part in (f"seed {request.training.seed}", request.method.name, rows) if part)
+    if NEEDS[task.kind].classifier:
+        progress.stage(f"{name}: fitting the classifier in closed form")
+    report = partial(progress.step, name) if is_first_process() else None
+    return run_method(task, request.method, request.training, request.start, folder, report)
 
 
-def _step_report(seed: int, progress: TrainingProgress, method: Method) -> StepReport | None:
-    return partial(progress.step, f"seed {seed}, {method.name}") if is_first_process() else None
+def _score(request: TuningRequest, task: PreparedTask, result: TrainedMethod, folder: Path) -> dict[str, Any]:
+    """Score a model on the held-out rows, and write the confusion matrix and the wrong rows."""
+    about = {"seed": request.training.seed, "method": request.method.name}
+    if not NEEDS[task.kind].classifier:
+        scores: dict[str, Any] = {
+            f"eval_{name}": value for name, value in score(result.trainer, task.evaluate, task.kind).items()
+        }
+        return about | scores | result.metrics | dict(task.facts)
+    outputs = outputs_of(result.trainer, task.evaluate)
+    scores = scores_of(task, outputs)
+    if result.closed_form is not None:
+        scores |= gain_of_training(task, outputs, result.closed_form)
+    if result.trainer.is_world_process_zero():
+        write_findings(folder, task, outputs)
+    columns = {"text_columns": list(task.text_columns)} if task.text_columns else {}
+    return about | scores | result.metrics | dict(task.facts) | columns
+
+
+def _write_scores(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
+    """Write the scores, so that a resumed run goes on with the training on all rows."""
+    if trainer.is_world_process_zero():
+        write_json(folder / _SCORES_FILE, metrics)
+        shutil.rmtree(folder / _SCORING, ignore_errors=True)
+    trainer.accelerator.wait_for_everyone()
+
+
+def _save(
+    request: TuningRequest, task: PreparedTask, result: TrainedMethod, metrics: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    if result.trainer.is_world_process_zero():
+        export_model(folder, result.model, task, request, metrics)
+        write_json(folder / "metrics.json", metrics)
+        remove_checkpoints(folder)
+        (folder / _SCORES_FILE).unlink(missing_ok=True)
+    result.trainer.accelerator.wait_for_everyone()
+    return metrics
 
 
 def _finished_metrics(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:

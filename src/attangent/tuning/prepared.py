@@ -1,5 +1,6 @@
 """Turn a request into a loaded model and encoded rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,16 +10,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
+from attangent.tuning.data.columns import text_columns
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels, read_images
 from attangent.tuning.data.text import (
     Completion,
+    TextExample,
     TextTask,
     ValueUnits,
     held_out,
     read_completions,
     read_task,
     read_values,
-    text_columns,
 )
 from attangent.tuning.encoding import Collate, Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import (
@@ -47,6 +49,8 @@ class PreparedTask:
         collate: Turns rows into a batch.
         class_weights: One weight per class in the loss; None weighs all rows the same.
         evaluate: Encoded rows to score on.
+        held: The same rows as they were read.
+        facts: Counts of the rows that a user should know: duplicates in both parts, texts that were cut.
         tokenizer: The tokenizer; None for images.
         labels: Names of the classes.
         text_columns: Columns that the texts were read from.
@@ -60,6 +64,8 @@ class PreparedTask:
     collate: Collate
     class_weights: Float[Tensor, " classes"] | None = None
     evaluate: Any = ()
+    held: Any = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
     tokenizer: Any = None
     labels: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
@@ -67,16 +73,32 @@ class PreparedTask:
     units: ValueUnits = field(default_factory=ValueUnits)
 
 
-def prepare(request: TuningRequest) -> PreparedTask:
-    """Read and check the data, load the model, and encode the rows."""
-    data, held = _read(request)
+def prepare(request: TuningRequest, hold_out: bool = True) -> PreparedTask:
+    """Read and check the data, load the model, and encode the rows; without `hold_out`, train on all."""
+    data, held = _read(request) if hold_out else (_read_rows(request, request.train), ())
     if request.kind == "image-classification":
         task = _encode_images(request, data, held)
     elif request.kind == "causal-lm":
         task = _encode_completions(request, data, held)
     else:
         task = _encode_texts(request, data, held)
-    return replace(task, class_weights=_class_weights(task)) if request.class_weights else task
+    weights = _class_weights(task) if request.class_weights else None
+    return replace(task, class_weights=weights, held=held, facts=_facts(task, data, held))
+
+
+def _facts(task: PreparedTask, data: Any, held: Any) -> dict[str, int]:
+    """Count the rows, those to score on that are also trained on, and the texts that were cut."""
+    facts = {"rows_trained": len(data), "rows_scored": len(held)}
+    if task.kind == "image-classification":
+        return facts
+    seen = {_content(row) for row in getattr(data, "examples", data)}
+    facts["duplicates"] = sum(_content(row) in seen for row in getattr(held, "examples", held))
+    facts["truncated"] = sum(getattr(rows, "truncated", 0) for rows in (task.train, task.evaluate))
+    return facts
+
+
+def _content(row: TextExample | Completion) -> tuple[str, ...]:
+    return row.features if isinstance(row, TextExample) else (row.prompt, row.text)
 
 
 def _read(request: TuningRequest) -> tuple[Any, Any]:
@@ -106,12 +128,12 @@ def _read_rows(request: TuningRequest, path: Path, labels: tuple[str, ...] | Non
     return read_task(path, labels=labels, columns=request.columns)
 
 
-def _encode_texts(request: TuningRequest, data: TextTask, held: TextTask) -> PreparedTask:
+def _encode_texts(request: TuningRequest, data: TextTask, held: Any) -> PreparedTask:
     units = ValueUnits()
     if request.kind == "regression":
         units = ValueUnits.of(data.targets)
         data = units.scaled(data)
-        held = units.scaled(held)
+        held = units.scaled(held) if held else held
     tokenizer = load_tokenizer(request.model)
     pooling = resolved_pooling(request.pooling, request.model)
     model = _load(request, data.labels, pooling)
@@ -122,7 +144,7 @@ def _encode_texts(request: TuningRequest, data: TextTask, held: TextTask) -> Pre
         request.kind,
         encode_task(data, tokenizer, *limits),
         Padding(tokenizer.pad_token_id),
-        evaluate=encode_task(held, tokenizer, *limits),
+        evaluate=encode_task(held, tokenizer, *limits) if held else (),
         tokenizer=tokenizer,
         labels=data.labels,
         text_columns=text_columns(request.train, request.columns),
@@ -131,9 +153,7 @@ def _encode_texts(request: TuningRequest, data: TextTask, held: TextTask) -> Pre
     )
 
 
-def _encode_completions(
-    request: TuningRequest, pairs: list[Completion], held: list[Completion]
-) -> PreparedTask:
+def _encode_completions(request: TuningRequest, pairs: list[Completion], held: Any) -> PreparedTask:
     tokenizer = load_tokenizer(request.model)
     model = _load(request)
     limits = (request.max_tokens, model_limit(model))
@@ -142,10 +162,11 @@ def _encode_completions(
     return PreparedTask(model, request.kind, rows, collate, evaluate=others, tokenizer=tokenizer)
 
 
-def _encode_images(request: TuningRequest, data: ImageTask, held: ImageTask) -> PreparedTask:
+def _encode_images(request: TuningRequest, data: ImageTask, held: Any) -> PreparedTask:
     model = _load(request, data.labels)
     pixels = Pixels.of(model.config, preprocessor_of(request.model))
-    rows, others = (EncodedImages(part, pixels) for part in (data, held))
+    rows = EncodedImages(data, pixels)
+    others = EncodedImages(held, pixels) if held else ()
     return PreparedTask(model, request.kind, rows, stack, evaluate=others, labels=data.labels)
 
 

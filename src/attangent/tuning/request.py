@@ -76,6 +76,8 @@ class TuningRequest:
         model: A folder or a Hub id.
         train: A file of rows, or a folder with one subfolder of images per class.
         evaluate: The same, to score on; None holds out a fifth of the training rows.
+        keep_holdout: Never train on the rows that were held out. By default the saved model is trained on
+            all rows after the held-out ones are scored.
         task: `classification`, `regression` (the label column holds numbers) or `causal-lm`. Folders of
             images are always classified.
         max_tokens: Maximum number of tokens: per text feature, which is truncated, or for causal-lm per
@@ -113,6 +115,7 @@ class TuningRequest:
     start: Start = "closed-form"
     quantised: Quantised | None = None
     beside: Path | None = None
+    keep_holdout: bool = False
 
     def __post_init__(self) -> None:
         if self.method is DEFAULT and self.beside is None:
@@ -135,6 +138,8 @@ class TuningRequest:
         self._check_files()
         if self.class_weights and self.kind in ("causal-lm", "regression"):
             raise AttangentError(f"class_weights is set for {self.kind}, which has no classes")
+        if self.keep_holdout and self.evaluate is not None:
+            raise AttangentError("keep_holdout is set, but evaluate names other rows; leave one of them out.")
 
     def _check_files(self) -> None:
         for path in self.files:
@@ -146,6 +151,11 @@ class TuningRequest:
             raise AttangentError(
                 f"{self.train} and {self.evaluate} are a folder and a file, expected two of one kind"
             )
+
+    @property
+    def retrains(self) -> bool:
+        """Whether the saved model is trained on all rows after the scores are known."""
+        return self.evaluate is None and not self.keep_holdout
 
     @property
     def kind(self) -> TaskKind:

@@ -1,10 +1,12 @@
 """Train one method: fit the classifier in closed form, add the method, train."""
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.loading import check_gradients
@@ -23,13 +25,26 @@ _NEAR = 0.2
 
 
 @dataclass(frozen=True)
-class TrainedMethod:
-    """A trained model with its method, its trainer and its metrics."""
+class ClosedForm:
+    """The classifier that needs no training: a fit to the frozen model's features.
 
-    method: Method
+    Attributes:
+        outputs: Its outputs for the rows to score on.
+        seconds: Time of the fit.
+    """
+
+    outputs: Float[Tensor, "rows classes"]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TrainedMethod:
+    """A trained model with its trainer, its metrics and the closed-form classifier that it started from."""
+
     model: Any
     trainer: Any
     metrics: dict[str, Any]
+    closed_form: ClosedForm | None = None
 
 
 @dataclass(frozen=True)
@@ -37,22 +52,16 @@ class StartedMethod:
     """A method added to a model that is ready to train.
 
     Attributes:
-        method: The method.
         task: The task; its model is the adapted one.
         rate: Learning rate of the method.
         training: The settings, with the learning rate of the classifier.
+        closed_form: The classifier in closed form, if there is one.
     """
 
-    method: Method
     task: PreparedTask
     rate: float
     training: TrainingSettings
-
-    def trainer(self, folder: Path, report: StepReport | None = None, callback: Any = None) -> Any:
-        """Build the trainer; see `make_trainer`."""
-        scale = self.method.technique.rate_scale
-        options = {"rate_scale": scale, "report": report, "callback": callback}
-        return make_trainer(self.task, self.rate, self.training, folder, **options)
+    closed_form: ClosedForm | None = None
 
 
 def run_method(
@@ -67,7 +76,7 @@ def run_method(
 
     Args:
         task: The model and its rows.
-        method: The method; not `auto`.
+        method: The method.
         training: Length and speed of the training.
         start: Initial classifier.
         folder: Folder of the checkpoints.
@@ -77,9 +86,13 @@ def run_method(
         The trained model with its metrics.
     """
     started = start_method(task, method, training, start)
-    trainer = started.trainer(folder, report)
+    scale = method.technique.rate_scale
+    trainer = make_trainer(
+        started.task, started.rate, started.training, folder, rate_scale=scale, report=report
+    )
     cost = train(trainer) if method.technique.trains else training_cost(trainer)
-    return TrainedMethod(method, started.task.model, trainer, {"learning_rate": started.rate, **cost})
+    metrics = {"learning_rate": started.rate, **cost}
+    return TrainedMethod(started.task.model, trainer, metrics, started.closed_form)
 
 
 def start_method(
@@ -87,28 +100,32 @@ def start_method(
 ) -> StartedMethod:
     """Fit the initial classifier, add the method to the task's model, and set the learning rates."""
     rate = method.rate
-    layer = closed_form_layer(task, start)
+    closed_form = None
+    layer = None
+    if start != "random":
+        layer = linear_classifier(task.model, classifier_names(task.model, task.kind))
     if layer is not None:
         leave_error = method.technique.trains and start == "closed-form"
-        confident = fit_to_rows(task, task.model, layer, training.seed, leave_error) or not leave_error
+        confident, closed_form = _fit_start(task, layer, training.seed, leave_error)
         if method.learning_rate is None:
-            rate *= _GENTLE if confident else method.technique.bold
+            rate *= _GENTLE if confident or not leave_error else method.technique.bold
         training = replace(training, head_rate=_NEAR * (training.head_rate or rate))
     batches = calibration_batches(task.train, task.collate)
     adapted = adapt(task.model, method, task.kind, training.seed, batches)
     if method.technique.trains:
         check_gradients(adapted, task.collate([task.train[0]]))
-    return StartedMethod(method, replace(task, model=adapted), rate, training)
+    return StartedMethod(replace(task, model=adapted), rate, training, closed_form)
 
 
-def closed_form_layer(task: PreparedTask, start: Start) -> nn.Linear | None:
-    """Return the classifier to fit in closed form, or None if there is none or the start is random."""
-    if start == "random":
-        return None
-    return linear_classifier(task.model, classifier_names(task.model, task.kind))
-
-
-def fit_to_rows(task: PreparedTask, model: Any, layer: nn.Linear, seed: int, leave_error: bool) -> bool:
-    """Fit the classifier `layer` of `model` to the training rows; return whether it is confident."""
-    features, targets = features_of(model, layer, task.train, task.collate)
-    return fit_head(task.kind, layer, features, targets, seed, task.class_weights, leave_error).confident
+def _fit_start(
+    task: PreparedTask, layer: nn.Linear, seed: int, leave_error: bool
+) -> tuple[bool, ClosedForm | None]:
+    """Fit the classifier; return whether it is confident, and its outputs for the rows to score on."""
+    began = time.perf_counter()
+    features, targets = features_of(task.model, layer, task.train, task.collate)
+    fit = fit_head(task.kind, layer, features, targets, seed, task.class_weights, leave_error)
+    seconds = time.perf_counter() - began
+    if not len(task.evaluate):
+        return fit.confident, None
+    features, _ = features_of(task.model, layer, task.evaluate, task.collate)
+    return fit.confident, ClosedForm(fit.outputs(features), seconds)

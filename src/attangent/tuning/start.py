@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -31,11 +31,19 @@ class HeadFit:
         strength: The best inverse penalty.
         least: The smallest inverse penalty that answers as well.
         confident: Whether the classifier is confident on held-out rows.
+        weight: The solution at the best penalty, (outputs, dim).
+        bias: Its bias.
     """
 
     strength: float
     least: float
     confident: bool
+    weight: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)
+    bias: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)
+
+    def outputs(self, features: np.ndarray) -> Tensor:
+        """Return the outputs of the best solution for these features."""
+        return torch.from_numpy(features @ self.weight.T + self.bias).float()
 
 
 def linear_classifier(model: Any, classifier: Sequence[str]) -> nn.Linear | None:
@@ -69,8 +77,9 @@ def fit_values(layer: nn.Linear, features: np.ndarray, targets: np.ndarray) -> H
     ridge: Any = RidgeCV(penalties, fit_intercept=layer.bias is not None)
     fit = ridge.fit((features - centre) / scale, targets)
     weight = np.asarray(fit.coef_).reshape(1, -1) / scale
-    _put(layer, weight, np.asarray(fit.intercept_).reshape(1) - weight @ centre)
-    return HeadFit(float(fit.alpha_), float(fit.alpha_), confident=True)
+    bias = np.asarray(fit.intercept_).reshape(1) - weight @ centre
+    _put(layer, weight, bias)
+    return HeadFit(float(fit.alpha_), float(fit.alpha_), confident=True, weight=weight, bias=bias)
 
 
 def fit_classifier(
@@ -95,10 +104,14 @@ def fit_classifier(
         LogisticRegression, max_iter=1000, class_weight=class_weight, fit_intercept=layer.bias is not None
     )
     fit = _best_fit(build, x, targets, seed)
-    strength = fit.least if leave_error and not fit.confident else fit.strength
-    solution = build(C=strength / x.shape[1]).fit(x, targets)
-    _put(layer, *_unstandardised(solution, layer, centre, scale))
-    return fit
+    best = build(C=fit.strength / x.shape[1]).fit(x, targets)
+    weight, bias = _unstandardised(best, layer, centre, scale)
+    if leave_error and not fit.confident and fit.least != fit.strength:
+        stronger = build(C=fit.least / x.shape[1]).fit(x, targets)
+        _put(layer, *_unstandardised(stronger, layer, centre, scale))
+    else:
+        _put(layer, weight, bias)
+    return replace(fit, weight=weight, bias=bias)
 
 
 def _standardisation(features: np.ndarray, centred: bool) -> tuple[np.ndarray, float]:

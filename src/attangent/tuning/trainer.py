@@ -47,7 +47,6 @@ def make_trainer(
     *,
     rate_scale: Callable[[str], float] = lambda name: 1.0,
     report: StepReport | None = None,
-    callback: Any = None,
 ) -> Any:
     """Build a transformers Trainer for the task's model, which is already adapted.
 
@@ -58,7 +57,6 @@ def make_trainer(
         folder: Folder of the checkpoints.
         rate_scale: Learning rate of a parameter, by name, relative to that of its group.
         report: Called after each step with its number, the number of steps and the loss.
-        callback: A transformers callback, which also decides when to write checkpoints.
 
     Returns:
         The trainer.
@@ -99,9 +97,7 @@ def make_trainer(
     )
     trainer.report = report
     trainer.remove_callback(PrinterCallback)
-    if callback is not None:
-        trainer.add_callback(callback)
-    elif not training.checkpoint_steps:
+    if not training.checkpoint_steps:
         trainer.add_callback(_timed_checkpoints())
     if task.kind != "causal-lm":
         trainer.model_accepts_loss_kwargs = False  # their loss is a mean over the batch
@@ -361,6 +357,12 @@ class TrainingProgress:
 
     def __exit__(self, *exception: object) -> None:
         self._bars.__exit__(*exception)
+
+    def stage(self, name: str) -> None:
+        """Report what happens before the first step."""
+        self._bars.show(name, 0, 1)
+        if self._lines:
+            print(name, file=sys.stderr, flush=True)
 
     def step(self, name: str, done: int, total: int, loss: float) -> None:
         """Report that `done` of `total` steps are done."""

@@ -110,26 +110,14 @@ def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
     return {**scores, "accuracy": rest[0] / count} if NEEDS[kind].classifier else scores
 
 
-def row_errors(trainer: Any, rows: Any, kind: TaskKind) -> list[float]:
-    """Return the error of each row: 1 - p(label), the expected fraction of wrong answers, or (y - f)^2.
-
-    For causal-lm, p is the geometric mean of the probabilities of the trained tokens.
-    """
-    errors = torch.zeros(len(rows), dtype=torch.float64)
-    for indices, logits, labels in _outputs(trainer, rows):
-        errors[indices] = _errors(logits.double(), labels, kind).cpu()
-    return trainer.accelerator.reduce(errors.to(trainer.args.device), "sum").tolist()
-
-
-def _errors(logits: Tensor, labels: Tensor, kind: TaskKind) -> Float[Tensor, " rows"]:
-    if NEEDS[kind].values:
-        return (logits.squeeze(-1) - labels.double()).square()
-    if NEEDS[kind].classifier:
-        return 1 - logits.softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    logits, labels = _shifted(logits, labels)
-    losses = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=-100, reduction="none")
-    counted = (labels != -100).sum(-1).clamp(min=1)
-    return 1 - torch.exp(-losses.sum(-1) / counted)
+def outputs_of(trainer: Any, rows: Any) -> Float[Tensor, "rows classes"]:
+    """Return the logits of each row, or its predicted number; each process computes its share."""
+    outputs = torch.zeros(0)
+    for indices, logits, _ in _outputs(trainer, rows):
+        if not len(outputs):
+            outputs = torch.zeros(len(rows), logits.shape[-1], device=logits.device)
+        outputs[indices] = logits
+    return trainer.accelerator.reduce(outputs, "sum").cpu()
 
 
 def _shifted(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

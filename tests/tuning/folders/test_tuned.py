@@ -12,12 +12,12 @@ import torch
 import attangent
 from attangent import AttangentError
 from attangent.tuning import TuningRequest, tune
+from attangent.tuning.folders.answers import InputRows, predictions_csv
 from attangent.tuning.folders.export import TunedDescription, card_text
 from attangent.tuning.folders.tuned import (
     LabelPrediction,
     is_tuned,
     load_tuned,
-    predictions_csv,
     weights_folder,
 )
 from attangent.tuning.methods import Method
@@ -247,9 +247,9 @@ def test_labels_and_files_that_a_spreadsheet_would_run_get_an_apostrophe():
         LabelPrediction("=1+1", {"=1+1": 0.75, "-3": 0.25}),
         LabelPrediction("-3", {"=1+1": 0.0, "-3": 1.0}),
     ]
-    text = predictions_csv(predictions, [Path("@a.png"), Path("b.png")])
+    text = predictions_csv(predictions, InputRows([], ("file",), [("@a.png",), ("b.png",)]))
     assert text.splitlines() == [
-        "file,label,probability,probability of =1+1,probability of -3",
+        "file,label,probability,probability_=1+1,probability_-3",
         "'@a.png,'=1+1,0.750000,0.750000,0.250000",
         "b.png,-3,1.000000,0.000000,1.000000",
     ]

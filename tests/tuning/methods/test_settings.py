@@ -105,17 +105,6 @@ def test_default_rates():
     assert Method("ntk", learning_rate=0.5).rate == 0.5
 
 
-def test_auto_tries_two_methods_of_one_budget():
-    both, lora = Method("auto").technique.candidates(Method("auto", top=2))
-    assert (both.name, both.rank, both.ntk.resolved_size, both.top) == ("ntk+lora", 4, 8, 2)
-    assert (lora.name, lora.rank, lora.top) == ("lora", 8, 2)
-    first, second = Method("auto").technique.candidates(Method("auto"), "image-classification")
-    assert (first.name, first.rank, first.peft) == ("lora", 8, {"use_rslora": True})
-    assert (second.name, second.rank, second.peft) == ("ntk+lora", 4, {})
-    fixed = Method("auto", rank=1, ntk=NTKConfig(features="elu"))
-    assert fixed.technique.candidates(fixed)[0].rank == 1
-
-
 @pytest.mark.parametrize("kind", ["classification", "regression", "causal-lm"])
 def test_texts_get_a_state(kind):
     method = Method.from_dict(default_settings(kind))

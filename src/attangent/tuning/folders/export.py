@@ -135,7 +135,7 @@ def _describe(model: Any, task: "PreparedTask", request: "TuningRequest") -> Tun
 
 def remove_checkpoints(run: Path) -> None:
     """Remove the files that only an interrupted run needs."""
-    for pattern in ("checkpoint-*", "trying-*"):
+    for pattern in ("checkpoint-*", "scoring"):
         for path in run.glob(pattern):
             shutil.rmtree(path)
 

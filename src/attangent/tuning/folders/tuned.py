@@ -1,8 +1,6 @@
 """Load a tuned model from its folder and predict with it."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,12 +13,10 @@ from attangent._core.display import brief, facts_html, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.files import read_json
 from attangent._core.plots import bars, finished, in_style, one_panel
-from attangent._core.tables import harmless
 from attangent.adapters.files.format import CONFIG, WEIGHTS
 from attangent.adapters.hub import fetch_folder
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
-from attangent.tuning.data.records import SUFFIXES
-from attangent.tuning.data.text import TextExample, TextTask, read_features
+from attangent.tuning.data.text import TextExample, TextTask
 from attangent.tuning.encoding import Padding, encode_task, stack
 from attangent.tuning.folders.export import FILE, TunedDescription, read_tuned_description
 from attangent.tuning.loading import load_base, load_tokenizer, model_limit, pad_with, preprocessor_of
@@ -323,47 +319,6 @@ def _label_count(weights: Path) -> int:
     except SafetensorError as error:
         raise AttangentError(f"{files[0]} is not a safetensors file: {error}") from None
     raise AttangentError(f"{files[0]} holds no classifier")
-
-
-def rows_to_predict(tuned: TunedModel, source: Path | Iterable[str]) -> list[Any]:
-    """Read new rows: a table with the columns of training, lines with one text each, or images."""
-    about = tuned.description
-    if not isinstance(source, Path):
-        rows: list[Any] = [line.strip() for line in source if line.strip()]
-    elif source.is_dir():
-        rows = sorted(path for path in source.rglob("*") if path.is_file() and not path.name.startswith("."))
-    elif about.kind == "image-classification":
-        rows = [source]
-    elif source.suffix == ".txt":
-        rows = [line.strip() for line in _lines(source) if line.strip()]
-    else:
-        rows = list(read_features(source, about.columns))
-    if not rows:
-        raise AttangentError(f"there are no rows to predict for; use {', '.join(SUFFIXES)}, .txt or lines.")
-    return rows
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise AttangentError(f"cannot read {path}: {error}") from None
-
-
-def predictions_csv(predictions: Sequence[Any], rows: Sequence[Any] = ()) -> str:
-    """Write predictions as CSV: the label with all probabilities, or the number; image files come first."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    if isinstance(predictions[0], ValuePrediction):
-        writer.writerows([["value"], *([f"{prediction.value:.6g}"] for prediction in predictions)])
-        return file.getvalue()
-    names = [[harmless(str(row))] if isinstance(row, Path) else [] for row in rows] or [[]] * len(predictions)
-    labels = [f"probability of {name}" for name in predictions[0].probabilities]
-    writer.writerow([*(["file"] if names[0] else []), "label", "probability", *labels])
-    for name, prediction in zip(names, predictions, strict=True):
-        shares = [prediction.probability, *prediction.probabilities.values()]
-        writer.writerow([*name, harmless(prediction.label), *(f"{share:.6f}" for share in shares)])
-    return file.getvalue()
 
 
 _RENAMED = {"Tuned": "TunedModel", "Prediction": "LabelPrediction", "Estimate": "ValuePrediction"}

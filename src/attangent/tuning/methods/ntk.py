@@ -1,17 +1,15 @@
-"""Methods with a prefix state (NTK-Attention): alone, with LoRA, and the automatic choice."""
+"""Methods with a prefix state (NTK-Attention): alone and with LoRA."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._core.errors import AttangentError
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.save import load_adapter, save_adapter
 from attangent.tuning.methods.peft_methods import RSLORA, AnyPeft, Lora, value_targets, with_peft_adapter
 from attangent.tuning.methods.technique import MethodContext, Technique
-from attangent.tuning.tasks import TaskKind
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
@@ -77,42 +75,6 @@ class NtkAndLora(Ntk):
         # Version 0.1 saved LoRA next to the state instead of below it.
         lora = folder / LORA if (folder / LORA).is_dir() else folder.with_name(LORA)
         return super().load(with_peft_adapter(model, lora), folder)
-
-
-class Auto(Technique):
-    """Try LoRA, and a state with half of LoRA, on held-out rows; the result names the one it chose.
-
-    The preferred candidate is rsLoRA on images and the state with LoRA elsewhere.
-    """
-
-    name = "auto"
-
-    def candidates(self, method: "Method", kind: TaskKind = "classification") -> "list[Method]":
-        lora = replace(method, name="lora")
-        if kind == "image-classification":
-            return [replace(lora, peft={**lora.peft, **RSLORA}), _halves(method)]
-        return [_halves(method), lora]
-
-    def default_rate(self, method: "Method") -> float:
-        return self.candidates(method)[0].rate
-
-    def added(self, model: Any, method: "Method", context: MethodContext) -> Any:
-        raise AttangentError("auto works in `attangent tune` only; here use ntk, ntk+lora or lora.")
-
-    def save(self, model: Any, folder: Path) -> None:
-        raise AttangentError("auto is saved as the method that it chose")
-
-    def load(self, model: Any, folder: Path) -> Any:
-        raise AttangentError("auto is loaded as the method that it chose")
-
-
-def _halves(method: "Method") -> "Method":
-    """Return LoRA of half the rank with a state of half the size, if the state has a size."""
-    half = replace(method, name=NtkAndLora.name, rank=max(1, method.rank // 2))
-    size = method.ntk.resolved_size
-    if not size or method.ntk.features not in ("learned", "anchors"):
-        return half
-    return replace(half, ntk=NTKConfig.from_dict(half.ntk.as_dict() | {"size": max(2, size // 2)}))
 
 
 def _lora_part(model: Any, method: "Method", context: MethodContext) -> "Method":

@@ -22,8 +22,7 @@ class Method:
     Args:
         name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained
             keys and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier
-            in closed form), `full` (every weight), `ntk+lora`, `peft` (any peft config) or `auto` (LoRA, or
-            half of it with half a state, whichever is better on held-out rows).
+            in closed form), `full` (every weight), `ntk+lora` or `peft` (any peft config).
         ntk: Settings of the prefix state.
         rank: Rank of LoRA.
         tokens: Number of trained prefix tokens.

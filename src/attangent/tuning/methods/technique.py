@@ -50,10 +50,6 @@ class Technique(ABC):
     folder = "adapter"
     defaults: Mapping[str, Any] = {}
 
-    def candidates(self, method: "Method", kind: TaskKind = "classification") -> "list[Method]":
-        """Return the methods to try on a task of this kind, the preferred one first."""
-        return [method]
-
     @abstractmethod
     def default_rate(self, method: "Method") -> float:
         """Return the learning rate to use if the user gives none."""

@@ -1,0 +1,100 @@
+"""Rows to predict for, and the table of their predictions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attangent._core.errors import AttangentError
+from attangent._core.tables import harmless
+from attangent.tuning.data.columns import TextColumns, text_columns
+from attangent.tuning.data.records import SUFFIXES, read_records
+from attangent.tuning.data.text import read_features
+from attangent.tuning.evaluation import table_csv
+from attangent.tuning.folders.tuned import TunedModel, ValuePrediction
+from attangent.tuning.tasks import NEEDS
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """New rows, with the cells that tell them apart in a table of predictions.
+
+    Attributes:
+        rows: Texts, tuples of texts or image files, as `TunedModel.predict` takes them.
+        names: Columns of the cells.
+        cells: Row number, id and texts, or the image file, of each row.
+    """
+
+    rows: list[Any]
+    names: tuple[str, ...]
+    cells: list[tuple[str, ...]]
+
+
+def rows_to_predict(tuned: TunedModel, source: Path | Iterable[str]) -> InputRows:
+    """Read new rows: a table with the columns of training, lines with one text each, or images."""
+    about = tuned.description
+    if not NEEDS[about.kind].classifier:
+        raise AttangentError("the model generates text and has no labels; use `attangent generate`.")
+    if isinstance(source, Path) and about.kind == "image-classification":
+        files = [path for path in source.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        return _images(sorted(files) if source.is_dir() else [source])
+    if isinstance(source, Path) and source.suffix != ".txt":
+        return _table(source, about.columns)
+    lines = _lines(source) if isinstance(source, Path) else source
+    texts = {number: line.strip() for number, line in enumerate(lines, 1) if line.strip()}
+    return _not_empty(
+        InputRows([*texts.values()], ("row", "text"), [(str(row), text) for row, text in texts.items()])
+    )
+
+
+def _images(files: list[Path]) -> InputRows:
+    return _not_empty(InputRows(files, ("file",), [(str(path),) for path in files]))
+
+
+def _table(path: Path, columns: TextColumns | None) -> InputRows:
+    """Read a table; its column `id`, if there is one, is copied."""
+    names = text_columns(path, columns)
+    features = read_features(path, columns)
+    ids = [str(record["id"]) for record in read_records(path) if record.get("id") is not None]
+    shown = len(ids) == len(features)
+    cells = [(str(row), *([ids[row - 1]] if shown else []), *texts) for row, texts in enumerate(features, 1)]
+    return InputRows(list(features), ("row", *(["id"] if shown else []), *names), cells)
+
+
+def _not_empty(inputs: InputRows) -> InputRows:
+    if not inputs.rows:
+        raise AttangentError(f"there are no rows to predict for; use {', '.join(SUFFIXES)}, .txt or lines.")
+    return inputs
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AttangentError(f"cannot read {path}: {error}") from None
+
+
+def predictions_csv(predictions: Sequence[Any], inputs: InputRows) -> str:
+    """Write predictions as CSV: row, id and texts, then the label with all probabilities or the number.
+
+    No column name has a space.
+    """
+    names = [*map(_column, inputs.names)]
+    cells = [[harmless(cell) for cell in row] for row in inputs.cells]
+    if isinstance(predictions[0], ValuePrediction):
+        rows = ([*row, f"{each.value:.6g}"] for row, each in zip(cells, predictions, strict=True))
+        return table_csv([*names, "value"], rows)
+    labels = [_column(f"probability_{label}") for label in predictions[0].probabilities]
+    rows = (
+        [
+            *row,
+            harmless(each.label),
+            *(f"{share:.6f}" for share in (each.probability, *each.probabilities.values())),
+        ]
+        for row, each in zip(cells, predictions, strict=True)
+    )
+    return table_csv([*names, "label", "probability", *labels], rows)
+
+
+def _column(name: str) -> str:
+    return harmless("_".join(name.split()))
