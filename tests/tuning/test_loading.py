@@ -197,7 +197,7 @@ def test_declared_is_what_the_files_say(tmp_path):
     assert resolved_pooling("declared", folder) == "first"
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
-    assert resolved_pooling("declared", folder) == "mean"
+    assert resolved_pooling("declared", folder) == "normalised"
     assert resolved_pooling("first", folder) == "first"
     (folder / "1_Pooling/config.json").write_text("{")
     with pytest.raises(AttangentError, match="is not JSON"):

@@ -36,7 +36,7 @@ RENAMED = {
 REMOVED = {
     "tuning.recipe": "a run has no search and no validation settings any more",
     "tuning.planning": "a plan cost five runs and its interval missed on a fresh task; "
-    "tune with --method auto, or compare two real runs",
+    "compare two real runs",
 }
 """Why a module was removed, and what to do instead."""
 

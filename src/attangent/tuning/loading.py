@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -19,8 +21,11 @@ from attangent.tuning.methods.peft_methods import with_peft_adapter
 from attangent.tuning.tasks import NEEDS, TaskKind, classifier_names, is_head
 
 Quantised = Literal["int8"]
-# `declared`: the mean if the model's sentence-transformers config says so, else the model's default.
-Pooling = Literal["declared", "first", "mean"]
+# `declared`: the normalised mean if the model's sentence-transformers config says so, else the first token.
+Pooling = Literal["declared", "first", "mean", "normalised"]
+UsedPooling = Literal["first", "mean", "normalised"]
+# Variance that is added before the square root; small, as in BERT's own normalisation.
+_EPSILON = 1e-12
 _SAVED = ("config.json", "tokenizer_config.json")
 _POOLING_FILE = "1_Pooling/config.json"
 _PROMPT_ADAPTERS = (
@@ -73,7 +78,7 @@ def load_base(
     loaded = quantise(load_model(model, kind, labels, seed, revision), quantised)
     if adapter is not None:
         loaded = with_frozen_adapter(loaded, Path(adapter))
-    return use_mean_pooling(loaded) if pooling == "mean" else loaded
+    return loaded if pooling == "first" else use_mean_pooling(loaded, normalised=pooling == "normalised")
 
 
 def load_tokenizer(model: str | Path) -> Any:
@@ -225,7 +230,7 @@ def with_frozen_adapter(model: Any, folder: Path) -> Any:
         raise AttangentError(f"{folder} does not fit the model: {reason}") from error
 
 
-def resolved_pooling(pooling: Pooling, model: str | Path) -> Literal["first", "mean"]:
+def resolved_pooling(pooling: Pooling, model: str | Path) -> UsedPooling:
     """Resolve `declared` by the model's sentence-transformers config."""
     if pooling != "declared":
         return pooling
@@ -236,8 +241,9 @@ def resolved_pooling(pooling: Pooling, model: str | Path) -> Literal["first", "m
         content = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise AttangentError(f"{path} is not JSON; mend it, or set the pooling to first or mean.") from None
-    declared = isinstance(content, dict) and content.get("pooling_mode_mean_tokens") is True
-    return "mean" if declared else "first"
+    content = content if isinstance(content, dict) else {}
+    declared = content.get("pooling_mode_mean_tokens") is True or content.get("pooling_mode") == "mean"
+    return "normalised" if declared else "first"
 
 
 def _hub_file(model: str) -> Path | None:
@@ -250,8 +256,11 @@ def _hub_file(model: str) -> Path | None:
         return None
 
 
-def use_mean_pooling(model: Any) -> Any:
+def use_mean_pooling(model: Any, normalised: bool = False) -> Any:
     """Let the classifier of an encoder read the mean of the last hidden states, padding excluded.
+
+    If `normalised`, it reads (mean - average) / standard deviation over the dimensions instead: what one more
+    layer of the encoder can compute, so that plain transformers can (see `folders.portable`).
 
     A forward hook puts the mean in place of the pooled output and of the first token, one of which every
     classifier reads. The weights and files of the model do not change.
@@ -261,15 +270,21 @@ def use_mean_pooling(model: Any) -> Any:
         raise AttangentError(
             f"{type(model).__name__} has no encoder whose tokens can be averaged; use pooling 'first'."
         )
-    base.register_forward_hook(_put_mean, with_kwargs=True)
-    model.attangent_pooling = "mean"  # checked when an adapter is loaded that was tuned this way
+    base.register_forward_hook(partial(_put_mean, normalised), with_kwargs=True)
+    model.attangent_pooling = (
+        "normalised" if normalised else "mean"
+    )  # checked when an adapter is loaded that was tuned this way
     return model
 
 
-def _put_mean(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
+def _put_mean(
+    normalised: bool, _: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any
+) -> Any:
     states: Tensor = output.last_hidden_state
     mask = named.get("attention_mask", args[1] if len(args) > 1 else None)
     pooled = mean_over_tokens(states, mask)
+    if normalised:
+        pooled = F.layer_norm(pooled, pooled.shape[-1:], eps=_EPSILON)
     output.last_hidden_state = torch.cat([pooled.unsqueeze(1), states[:, 1:]], dim=1)
     if getattr(output, "pooler_output", None) is not None:
         output.pooler_output = pooled

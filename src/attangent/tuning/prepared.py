@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,7 @@ from attangent.tuning.data.text import (
 )
 from attangent.tuning.encoding import Collate, Padding, encode_completions, encode_task, stack
 from attangent.tuning.loading import (
+    UsedPooling,
     load_base,
     load_tokenizer,
     model_limit,
@@ -69,7 +70,7 @@ class PreparedTask:
     tokenizer: Any = None
     labels: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
-    pooling: Literal["first", "mean"] = "first"
+    pooling: UsedPooling = "first"
     units: ValueUnits = field(default_factory=ValueUnits)
 
 

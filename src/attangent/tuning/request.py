@@ -85,7 +85,8 @@ class TuningRequest:
         method: The method; by default a prefix state, and LoRA for images.
         training: Length and speed of the training.
         columns: Columns of the texts and the label; None finds them.
-        pooling: Input of the classifier: the `first` token, the `mean`, or what the model `declared`.
+        pooling: Input of the classifier: the `first` token, the `mean`, the `normalised` mean, or what the
+            model `declared`: the normalised mean for sentence-transformers, else the first token.
         class_weights: Give every class the same weight in the loss.
         start: Initial classifier. `cross-validated` fits it to the frozen model's features with the best
             penalty; `closed-form` uses a stronger penalty that leaves an error to learn from, unless the

@@ -1,11 +1,12 @@
 """Write a tuned folder: weights, tokenizer, a description of how to load them, and a model card."""
 
-import json
+import os
+import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from attangent._core.checks import check_between, check_choice, check_positive, check_size
 from attangent._core.errors import AttangentError
@@ -14,8 +15,9 @@ from attangent._version import __version__
 from attangent.adapters.files.format import CONFIG
 from attangent.tuning.data.columns import TextColumns
 from attangent.tuning.data.text import ValueUnits
-from attangent.tuning.loading import Quantised
+from attangent.tuning.loading import Quantised, UsedPooling
 from attangent.tuning.methods.ntk import LORA
+from attangent.tuning.methods.peft_methods import refuse_plain_peft
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.tasks import TaskKind
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 FILE = "tuned.json"
 FORMAT = "attangent tuned 1"
+# A model in the cache of huggingface_hub.
+_CACHED = re.compile(r".*/models--(?P<name>[^/]+--[^/]+)/snapshots/(?P<revision>[0-9a-f]{40})")
 _LARGEST = 1 << 20
 
 
@@ -33,12 +37,12 @@ class TunedDescription:
     """Content of tuned.json: everything needed to load a tuned folder.
 
     Attributes:
-        base_model: Folder or Hub id of the base model.
+        base_model: Hub id of the base model, or its folder, relative to that of the weights.
         kind: The kind of task.
         method: Name of the method.
         labels: Names of the classes.
         revision: Revision of the base model on the Hub.
-        pooling: `mean` if the classifier reads the mean over tokens.
+        pooling: `mean` or `normalised` if the classifier reads the mean over tokens.
         max_tokens: Maximum number of tokens per text feature or row.
         layout: Row format of earlier versions.
         text_columns: Columns that the texts were read from.
@@ -53,7 +57,7 @@ class TunedDescription:
     method: str
     labels: tuple[str, ...] = ()
     revision: str | None = None
-    pooling: Literal["first", "mean"] = "first"
+    pooling: UsedPooling = "first"
     max_tokens: int = 128
     layout: str | None = None
     text_columns: tuple[str, ...] = ()
@@ -104,25 +108,31 @@ def export_model(
     technique.save(model, folder)
     if task.tokenizer is not None:
         task.tokenizer.save_pretrained(folder)
-    description = _describe(model, task, request)
-    for path in (
-        folder / CONFIG,
-        folder / LORA / CONFIG,
-    ):  # so that nobody loads the adapter without the mean
-        if description.pooling == "mean" and path.is_file():
-            write_json(path, json.loads(path.read_text()) | {"pooling": "mean"})
+    description = _describe(model, task, request, folder)
+    for path in (folder / CONFIG, folder / LORA / CONFIG):
+        if path.is_file():
+            _correct_config(path, description)
     write_whole(folder / "README.md", card_text(folder, description, metrics))
     write_json(folder / FILE, {"format": FORMAT, **asdict(description)})
 
 
-def _describe(model: Any, task: "PreparedTask", request: "TuningRequest") -> TunedDescription:
-    base = request.model
+def _correct_config(path: Path, description: TunedDescription) -> None:
+    """Name the base model as the description does, and let nobody load the adapter without its mean."""
+    base = {"base_model_name_or_path": description.base_model, "revision": description.revision}
+    content = read_json(path)
+    write_json(path, content | {name: value for name, value in base.items() if name in content})
+    if description.pooling != "first":
+        refuse_plain_peft(path, description.pooling)
+
+
+def _describe(model: Any, task: "PreparedTask", request: "TuningRequest", folder: Path) -> TunedDescription:
+    base, revision = _base_of(request.model, folder)
     return TunedDescription(
-        base_model=str(Path(base).resolve()) if Path(base).is_dir() else base,
+        base_model=base,
         kind=request.kind,
         method=request.method.name,
         labels=task.labels,
-        revision=getattr(model.config, "_commit_hash", None),
+        revision=revision or getattr(model.config, "_commit_hash", None),
         pooling=task.pooling,
         max_tokens=request.max_tokens,
         text_columns=task.text_columns,
@@ -131,6 +141,24 @@ def _describe(model: Any, task: "PreparedTask", request: "TuningRequest") -> Tun
         quantised=request.quantised,
         beside=None if request.beside is None else str(request.beside.resolve()),
     )
+
+
+def _base_of(model: str, folder: Path) -> tuple[str, str | None]:
+    """Return the Hub id and revision of a model if they are known, else its path relative to the folder."""
+    if not Path(model).is_dir():
+        return model, None
+    path = Path(model).resolve()
+    cached = _CACHED.fullmatch(path.as_posix())
+    if cached is not None:
+        return cached["name"].replace("--", "/", 1), cached["revision"]
+    return os.path.relpath(path, folder.resolve()), None
+
+
+def base_location(description: TunedDescription, folder: Path) -> str:
+    """Return the Hub id of the base model, or its path as seen from the current folder."""
+    base = description.base_model
+    nearby = folder / base
+    return str(nearby.resolve()) if not Path(base).is_absolute() and nearby.is_dir() else base
 
 
 def remove_checkpoints(run: Path) -> None:
@@ -145,8 +173,7 @@ _CARD = """\
 library_name: attangent
 base_model: {base}
 tags:
-- ntk-attention
-- adapter
+{tags}
 ---
 
 # {base}, tuned with attangent ({method})
@@ -169,8 +196,8 @@ _GENERATE = """inputs = tuned.tokenizer("{example}", return_tensors="pt")
 print(tuned.tokenizer.decode(tuned.model.generate(**inputs, max_new_tokens=32)[0]))"""
 _MEAN = """
 
-The classifier reads the mean over tokens, like the base model's sentence vectors. Load it with `load_tuned`:
-loading the weights alone (peft, `from_pretrained`) gives other answers."""
+The classifier reads the mean over tokens, like the base model's sentence vectors. Load it with `load_tuned`,
+or run `attangent export FOLDER --to transformers` for a model that `from_pretrained` and `pipeline` load."""
 
 
 def card_text(folder: Path, description: TunedDescription, metrics: dict[str, Any]) -> str:
@@ -183,12 +210,20 @@ def card_text(folder: Path, description: TunedDescription, metrics: dict[str, An
     pipeline = "; `tuned.pipeline()` is a pipeline of transformers with them"
     return _CARD.format(
         base=description.base_model,
+        tags="\n".join(f"- {tag}" for tag in _tags(description)),
         method=description.method,
         task=tasks.get(kind, f"Classifies into {labels}"),
         scores=f"On the rows it was scored on: {', '.join(scores)}." if scores else "",
         folder=folder,
         use=use.format(example="IMAGE.png" if kind == "image-classification" else "Where is my order?"),
         pipeline=pipeline if kind in ("classification", "causal-lm") else "",
-        warning=_MEAN if description.pooling == "mean" else "",
+        warning="" if description.pooling == "first" else _MEAN,
         version=__version__,
     )
+
+
+def _tags(description: TunedDescription) -> list[str]:
+    """Return the tags of the model card: the task's name on the Hub and the method."""
+    tasks = {"classification": "text-classification", "causal-lm": "text-generation"}
+    method = "ntk-attention" if description.method.startswith("ntk") else description.method
+    return [tasks.get(description.kind, description.kind), method]

@@ -1,7 +1,7 @@
 """Load a tuned model from its folder and predict with it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from attangent.adapters.hub import fetch_folder
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels
 from attangent.tuning.data.text import TextExample, TextTask
 from attangent.tuning.encoding import Padding, encode_task, stack
-from attangent.tuning.folders.export import FILE, TunedDescription, read_tuned_description
+from attangent.tuning.folders.export import FILE, TunedDescription, base_location, read_tuned_description
 from attangent.tuning.loading import load_base, load_tokenizer, model_limit, pad_with, preprocessor_of
 from attangent.tuning.methods.registry import TECHNIQUES
 from attangent.tuning.tasks import NEEDS, TaskKind
@@ -221,12 +221,13 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> TunedMo
     weights = weights_folder(_local(folder))
     description = description_of(weights)
     technique = TECHNIQUES[description.method]
-    base = technique.source(model or description.base_model, weights)
+    location = base_location(description, weights)
+    base = technique.source(model or location, weights)
     network = load_base(
         base,
         description.kind,
         description.labels,
-        revision=description.revision if base == description.base_model else None,
+        revision=description.revision if base == location else None,
         quantised=description.quantised,
         adapter=description.beside,
         pooling=description.pooling,
@@ -235,7 +236,8 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> TunedMo
     if description.kind != "image-classification":
         tokenizer = load_tokenizer(weights if (weights / "tokenizer_config.json").is_file() else base)
         pad_with(network, tokenizer)
-    return TunedModel(technique.load(network, weights).eval(), tokenizer, description)
+    about = replace(description, base_model=model or location)
+    return TunedModel(technique.load(network, weights).eval(), tokenizer, about)
 
 
 def load_generator(folder: str | PathLike[str], model: str | None = None) -> tuple[Any, Any]:

@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from attangent._core.errors import AttangentError, loading
-from attangent.adapters.files.format import WEIGHTS
+from attangent._core.files import read_json, write_json
+from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
 from attangent.tuning.methods.technique import MethodContext, Technique
-from attangent.tuning.tasks import NEEDS
+from attangent.tuning.tasks import NEEDS, is_head
 
 if TYPE_CHECKING:
     from attangent.tuning.methods.settings import Method
 
 _VALUE = {"value", "v_proj", "v_lin", "v"}
 _QUERY_AND_VALUE = _VALUE | {"query", "q_proj", "q_lin", "q", "c_attn", "query_key_value"}
+_BLOCK = re.compile(r"\.(\d+)\.")
+NOT_PLAIN = " with mean pooling: use attangent.load_tuned, or `attangent export` for plain transformers"
+"""Added to the `peft_type` of an adapter whose classifier reads a mean, which peft alone does not compute."""
+ALL_LINEAR = "all-linear"
+"""Value of `target_modules`: every linear layer in the blocks."""
 # peft setting: scale the matrices by alpha / sqrt(rank) instead of alpha / rank.
 RSLORA: Mapping[str, Any] = {"use_rslora": True}
 
@@ -55,7 +61,9 @@ class AnyPeft(Technique):
             "task_type": NEEDS[context.kind].peft_task,
             "modules_to_save": [*context.classifier] or None,
         }
-        if kind not in ("LN_TUNING", "IA3") and "target_modules" in accepted:
+        if settings.get("target_modules") == ALL_LINEAR:
+            settings["target_modules"] = linear_targets(model, method.top)
+        elif kind not in ("LN_TUNING", "IA3") and "target_modules" in accepted:
             filled["target_modules"] = lora_targets(model, method.top)
         filled = {name: value for name, value in filled.items() if name in accepted}
         return known[kind](**{**filled, **settings})
@@ -64,7 +72,7 @@ class AnyPeft(Technique):
         from peft import get_peft_model
 
         try:
-            with _no_merge_warning():
+            with _peft_on(model):
                 return get_peft_model(model, self.config(model, method, context))
         except AttangentError:
             raise
@@ -110,6 +118,29 @@ class PrefixTokens(AnyPeft):
         return {**settings, "modules_to_save": None}  # peft itself keeps the classifier of a prefix
 
 
+def linear_targets(model: nn.Module, top: int | None = None) -> list[str]:
+    """Return the names of all linear layers in the last `top` blocks, or in all blocks, without heads.
+
+    Args:
+        model: A Hugging Face model.
+        top: Number of blocks, counted from the last; None for all.
+
+    Returns:
+        Names of modules, as peft's `target_modules` takes them.
+
+    Raises:
+        AttangentError: If there is no such layer.
+    """
+    names = [
+        name
+        for name, module in model.named_modules()
+        if type(module).__name__ in ("Linear", "Conv1D") and _BLOCK.search(name) and not is_head(name)
+    ]
+    if not names:
+        raise AttangentError(f"{type(model).__name__} has no linear layers in numbered blocks.")
+    return _in_last_blocks(names, top)
+
+
 def lora_targets(model: nn.Module, top: int | None = None) -> list[str]:
     """Return the names of the query and value projections in the last `top` layers, or in all.
 
@@ -133,6 +164,10 @@ def lora_targets(model: nn.Module, top: int | None = None) -> list[str]:
             f"{type(model).__name__} has no projection called {', '.join(sorted(_QUERY_AND_VALUE))}; "
             "name its layers as target_modules in [method.peft]."
         )
+    return _in_last_blocks(names, top)
+
+
+def _in_last_blocks(names: list[str], top: int | None) -> list[str]:
     layers = sorted({_layer_number(name) for name in names})
     chosen = set(layers if top is None else layers[-top:])
     return [name for name in names if _layer_number(name) in chosen]
@@ -144,24 +179,48 @@ def value_targets(model: nn.Module, top: int | None = None) -> list[str]:
 
 
 def _layer_number(name: str) -> int:
-    number = re.search(r"\.(\d+)\.", name)
+    number = _BLOCK.search(name)
     return int(number[1]) if number else 0
 
 
 def with_peft_adapter(model: Any, folder: Path) -> Any:
     """Return the model with the adapter that peft saved; only safetensors weights are read."""
-    from peft import PeftModel
+    from peft import PeftConfig, PeftModel
 
     if not (folder / WEIGHTS).is_file():
         raise AttangentError(f"{folder} has no {WEIGHTS}; save the adapter as safetensors.")
-    with _no_merge_warning(), loading(f"no peft adapter can be loaded from {folder}"):
-        warnings.filterwarnings("ignore", message=".*Unexpected keyword arguments.*pooling")
-        return PeftModel.from_pretrained(model, str(folder))
+    with _peft_on(model), loading(f"no peft adapter can be loaded from {folder}"):
+        content = read_json(folder / CONFIG)
+        content.pop("pooling", None)
+        content["peft_type"] = str(content.get("peft_type")).removesuffix(NOT_PLAIN)
+        config = PeftConfig.from_peft_type(**content)
+        config.inference_mode = True
+        return PeftModel.from_pretrained(model, str(folder), config=config)
+
+
+def refuse_plain_peft(path: Path, pooling: str) -> None:
+    """Change an adapter's config so that peft alone rejects it instead of giving other answers."""
+    content = read_json(path)
+    content |= {"pooling": pooling, "peft_type": str(content["peft_type"]).removesuffix(NOT_PLAIN)}
+    if content["peft_type"] != PEFT_TYPE:
+        content["peft_type"] += NOT_PLAIN
+    write_json(path, content)
 
 
 @contextlib.contextmanager
-def _no_merge_warning() -> Iterator[None]:
-    """Silence the warning that LoRA cannot be merged into quantised weights: nothing is merged here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*without `get_apply_tensor_subclass`")
-        yield
+def _peft_on(model: nn.Module) -> Iterator[None]:
+    """Let peft read the model's checkpointing by the name that transformers 5 gives it.
+
+    Also silence its warning that LoRA cannot be merged into quantised weights: nothing is merged here.
+    """
+    kind = type(model)
+    renamed = hasattr(kind, "is_activation_checkpointing") and "is_gradient_checkpointing" not in vars(kind)
+    if renamed:
+        kind.is_gradient_checkpointing = property(lambda self: self.is_activation_checkpointing)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*without `get_apply_tensor_subclass`")
+            yield
+    finally:
+        if renamed:
+            del kind.is_gradient_checkpointing

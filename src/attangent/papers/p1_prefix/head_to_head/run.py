@@ -51,7 +51,7 @@ def prepare_trial(comparison: MethodComparison, trial: TaskSplit, seed: int) -> 
     parts = split_task(trial, seed)
     kind: TaskKind = "image-classification" if isinstance(parts[0], ImageTask) else "classification"
     model = load_model(comparison.model, kind, parts[0].labels, seed)
-    if kind == "classification" and resolved_pooling(comparison.pooling, comparison.model) == "mean":
+    if kind == "classification" and resolved_pooling(comparison.pooling, comparison.model) != "first":
         use_mean_pooling(model)
     rows, collate = _encoded(comparison.model, model, parts, trial.max_tokens)
     if comparison.top is not None:
