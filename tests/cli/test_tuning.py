@@ -165,13 +165,15 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     tuned = run("tune", *common, "--epochs", 20, "--learning-rate", 0.1, "--out", tmp_path / "out")
     assert tuned.exit_code == 0
     assert "over 1 seed;" in tuned.output
-    assert f"next: attangent generate TEXT --model {model} --adapter {tmp_path}" in tuned.output
-    asked = ("generate", "the cat", "--model", model, "--adapter", tmp_path / "out", "--tokens", 1)
+    assert f"next: attangent generate TEXT --adapter {tmp_path}" in tuned.output
+    assert "exact_match 1.0000" in tuned.output
+    assert "'the cat' -> 'sleeps'" in tuned.output
+    asked = ("generate", "the cat", "--adapter", tmp_path / "out", "--tokens", 1)
     done = run(*asked)
     assert (done.exit_code, done.output) == (0, "sleeps\n")
     refused = run("predict", "--adapter", tmp_path / "out", tmp_path / "t.jsonl")
     assert "generates text" in str(refused.exception)
-    chat = ["chat", "--model", str(model), "--adapter", str(tmp_path / "out"), "--tokens", "1"]
+    chat = ["chat", "--adapter", str(tmp_path / "out"), "--tokens", "1"]
     talked = RUNNER.invoke(app, chat, input="the cat\n\n")
     assert (talked.exit_code, len(talked.output.splitlines())) == (0, 1)
     assert "--budget" in str(RUNNER.invoke(app, [*chat, "--budget", "200"]).exception)
@@ -210,3 +212,18 @@ def test_answers_to_images_name_the_files(tmp_path):
     assert many[0].startswith("file,label,probability,")
     assert [line.split(",")[0] for line in many[1:]] == [str(path) for path in files]
     assert one == many[:2]
+
+
+def test_a_tuned_model_is_exported_to_transformers_only(folder, tmp_path):
+    given = ("--epochs", 1, "--method", "lora", "--keep-holdout", "--quiet")
+    assert (
+        run("tune", "--model", folder, "--train", folder / "train.jsonl", *given, "--out", tmp_path).exit_code
+        == 0
+    )
+    done = run("export", tmp_path, "--to", "transformers")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "transformers/model.safetensors").is_file()
+    refused = run("export", tmp_path, "--to", "vllm")
+    assert "holds a tuned model; export it to transformers or sentence-transformers" in str(refused.exception)
+    odd = run("export", tmp_path, "--to", "transformers", "--out", tmp_path / "x", "--name", "y")
+    assert "--name, --server and --slots are for compressed prompts" in str(odd.exception)

@@ -94,3 +94,18 @@ def test_stack():
     batch = stack([{"pixel_values": torch.zeros(3, 2, 2), "labels": 1}] * 2)
     assert batch["pixel_values"].shape == (2, 3, 2, 2)
     assert batch["labels"].tolist() == [1, 1]
+
+
+def test_a_chat_template_frames_the_prompt(tmp_path):
+    tokenizer = load_tokenizer(save_llama(tmp_path))
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role }} : {{ m.content }} . {% endfor %}"
+        "{% if add_generation_prompt %}answer :{% endif %}"
+    )
+    pair = Completion("the cat", " sleeps")
+    (row,) = encode_completions([pair], tokenizer, 16, chat=True)
+    assert tokenizer.decode(row["input_ids"]) == "[UNK] : the cat . answer : sleeps [SEP]"
+    trained = [token for token in row["labels"] if token != -100]
+    assert tokenizer.decode(trained) == "sleeps [SEP]"
+    (plain,) = encode_completions([pair], tokenizer, 16)
+    assert tokenizer.decode(plain["input_ids"]) == "[CLS] the cat sleeps [SEP]"

@@ -22,6 +22,12 @@ GOAL_NOT_MET = 3
 """Exit code if a bound was reached before the goal."""
 
 Model = Annotated[str, typer.Option(help="Causal language model: a folder or a Hub id.")]
+ModelOrTuned = Annotated[
+    str | None,
+    typer.Option(
+        help="Causal language model: a folder or a Hub id.", show_default="that of a tuned model's folder"
+    ),
+]
 Adapter = Annotated[
     Path | None,
     typer.Option(help="Folder that `attangent compress` or `tune` wrote; none uses the bare model."),
@@ -102,7 +108,7 @@ def compress(
 
 def generate(
     text: Annotated[str, typer.Argument(help="Question to a compressed prompt, or text to continue.")],
-    model: Model,
+    model: ModelOrTuned = None,
     adapter: Adapter = None,
     tokens: Annotated[int, typer.Option(help="Maximum number of new tokens.")] = 64,
     temperature: Annotated[
@@ -117,11 +123,17 @@ def generate(
     check_not_negative("temperature", temperature)
     if not has_words(text):
         raise AttangentError(f"the text must have words in valid Unicode (got {text!r})")
-    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else load_model(model)
+    network, tokenizer = _load_either(adapter, model)
     from attangent.compression.session import generate_text, plain_ids
 
-    if adapter is None or _is_tuned(adapter):
+    if adapter is None:
         ids = plain_ids(tokenizer, text)
+    elif _is_tuned(adapter):
+        import torch
+
+        from attangent.tuning.encoding import prompt_ids
+
+        ids = torch.tensor(prompt_ids(text, tokenizer, bool(tokenizer.chat_template)))
     else:
         from attangent.compression import load_compressed
 
@@ -130,7 +142,7 @@ def generate(
 
 
 def chat(
-    model: Model,
+    model: ModelOrTuned = None,
     adapter: Adapter = None,
     tokens: Annotated[int, typer.Option(help="Maximum number of new tokens per answer.")] = 128,
     budget: Annotated[
@@ -168,10 +180,10 @@ def _print_answer(text: str, answer: str, json_: bool) -> None:
     typer.echo(json.dumps({"asked": text, "answer": answer}) if json_ else answer)
 
 
-def _session(model: str, adapter: Path | None, budget: int | None) -> "ChatSession":
+def _session(model: str | None, adapter: Path | None, budget: int | None) -> "ChatSession":
     if _is_tuned(adapter) and budget is not None:
         raise AttangentError("--budget cannot be used with a tuned model; leave it out")
-    network, tokenizer = _load_tuned(adapter, model) if _is_tuned(adapter) else load_model(model)
+    network, tokenizer = _load_either(adapter, model)
     from attangent.compression import ChatSession
     from attangent.compression.prompt import BareReader
 
@@ -186,12 +198,15 @@ def _is_tuned(adapter: Path | None) -> bool:
     return adapter is not None and is_tuned(adapter)
 
 
-def _load_tuned(adapter: Path | None, model: str) -> tuple[Any, Any]:
-    """Load a model that `attangent tune --task causal-lm` tuned, and its tokenizer."""
-    from attangent.tuning.folders.tuned import load_generator
+def _load_either(adapter: Path | None, model: str | None) -> tuple[Any, Any]:
+    """Load a tuned model, which knows its base, or the bare model."""
+    if adapter is not None and _is_tuned(adapter):
+        from attangent.tuning.folders.tuned import load_generator
 
-    assert adapter is not None
-    return load_generator(adapter, model)
+        return load_generator(adapter, model)
+    if model is None:
+        raise AttangentError("--model is missing; only a folder that `attangent tune` wrote names its model.")
+    return load_model(model)
 
 
 def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> None:

@@ -13,13 +13,17 @@ from attangent.cli.common_options import AsJson, Quiet
 if TYPE_CHECKING:
     from attangent.serving.exports.entry import Export, ExportRequest
 
-Target = Literal["vllm", "llama.cpp"]
+Target = Literal["vllm", "llama.cpp", "transformers", "sentence-transformers"]
 _PROMPT_TARGETS = ("vllm", "llama.cpp")
+_TUNED_TARGETS = ("transformers", "sentence-transformers")
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="Folder that `attangent compress --method plain` wrote.")],
-    to: Annotated[Target, typer.Option(help="Engine to export to.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Folder that `attangent compress --method plain` or `attangent tune` wrote."),
+    ],
+    to: Annotated[Target, typer.Option(help="Engine or library to export to.")],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write to.", show_default="one named after the engine, in FOLDER"),
@@ -40,24 +44,43 @@ def export(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a compressed prompt for vLLM or llama.cpp, and count the answers that it keeps there.
+    """Write a compressed prompt for vLLM or llama.cpp, or a tuned classifier for transformers.
 
-    llama.cpp needs a running server, which writes the template of the slot file.
+    For a prompt, count the answers that it keeps in the engine; llama.cpp needs a running server, which
+    writes the template of the slot file.
     """
-    _check_folder(folder)
-    _export_prompt(folder, to, out, model, name, server, slots, json_, quiet)
+    if _is_tuned_folder(folder, to):
+        if name or server or slots:
+            raise AttangentError("--name, --server and --slots are for compressed prompts; leave them out.")
+        _export_tuned(folder, to, folder / to if out is None else out, model, json_, quiet)
+    else:
+        _export_prompt(folder, to, out, model, name, server, slots, json_, quiet)
 
 
-def _check_folder(folder: Path) -> None:
+def _is_tuned_folder(folder: Path, to: Target) -> bool:
+    """Return whether `attangent tune` wrote the folder; raise if it cannot be exported to this target."""
     from attangent.tuning.folders.tuned import is_tuned
 
     if not folder.is_dir():
-        raise AttangentError(f"there is no folder {folder}; pass one that `attangent compress` wrote")
-    if is_tuned(folder):
         raise AttangentError(
-            f"{folder} holds a tuned model; only compressed prompts can be exported to "
-            f"{' and '.join(_PROMPT_TARGETS)}"
+            f"there is no folder {folder}; pass one that `attangent compress` or `attangent tune` wrote"
         )
+    tuned = is_tuned(folder)
+    targets = _TUNED_TARGETS if tuned else _PROMPT_TARGETS
+    if to not in targets:
+        content = "a tuned model" if tuned else "no tuned model"
+        raise AttangentError(f"{folder} holds {content}; export it to {' or '.join(targets)}, not to {to}")
+    return tuned
+
+
+def _export_tuned(folder: Path, to: Any, out: Path, model: str | None, json_: bool, quiet: bool) -> None:
+    from attangent.tuning.folders.portable import export_tuned
+
+    export_tuned(folder, out, to, model)
+    if json_:
+        typer.echo(json.dumps({"folder": str(out), "to": to}, indent=1))
+    elif not quiet:
+        typer.echo(f"exported to {out}; {out / 'README.md'} shows how to load it")
 
 
 def _export_prompt(

@@ -74,6 +74,9 @@ def tune(
     seed: Annotated[
         int | None, typer.Option(help="First seed of all random draws.", show_default="0")
     ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="For causal-lm: do not use the model's chat template.")
+    ] = False,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -103,6 +106,7 @@ def tune(
         columns=_columns(text_column, label_column),
         class_weights=class_weights,
         keep_holdout=keep_holdout,
+        plain=plain,
         **{**settings, **options},
     )
     runs = []
@@ -113,7 +117,7 @@ def tune(
     if json_ and is_first_process():
         typer.echo(json.dumps(runs, indent=1))
     elif not silent:
-        _print_summary(runs, out, model)
+        _print_summary(runs, out)
 
 
 def _read_config(path: Path | None) -> dict[str, Any]:
@@ -159,9 +163,14 @@ def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
     if "accuracy_interval" in metrics:
         low, high = metrics["accuracy_interval"]
         typer.echo(f"  accuracy: 95 % interval {low:.3f} to {high:.3f}")
-    for line in (_gain(metrics), _facts(metrics, max_tokens)):
+    for line in (_gain(metrics), _facts(metrics, max_tokens), _course(metrics)):
         if line:
             typer.echo(f"  {line}")
+    for prompt, expected, answer in metrics.get("samples", []):
+        typer.echo(
+            f"  {prompt!r:.60} -> {answer!r:.60}"
+            + ("" if answer == expected else f" (expected {expected!r:.60})")
+        )
     if (folder / "wrong.csv").is_file():
         matrix = f"; confusion matrix: {folder / 'confusion.csv'}" if "eval_accuracy" in metrics else ""
         typer.echo(f"  wrong rows: {folder / 'wrong.csv'}{matrix}")
@@ -192,6 +201,16 @@ def _gain(metrics: dict[str, Any]) -> str:
     )
 
 
+def _course(metrics: dict[str, Any]) -> str:
+    """Warn if the held-out loss of a text completion rose after its best epoch."""
+    losses = metrics.get("held_out_losses", [])
+    best = metrics.get("best_epoch", 0)
+    if not 0 < best < len(losses):
+        return ""
+    course = ", ".join(f"{loss:.3f}" for loss in losses)
+    return f"warning: the held-out loss rose after epoch {best} ({course}); the model of epoch {best} is used"
+
+
 def _facts(metrics: dict[str, Any], max_tokens: int) -> str:
     """Name the text columns, the texts that were cut and the rows that occur in both parts."""
     facts = []
@@ -204,7 +223,7 @@ def _facts(metrics: dict[str, Any], max_tokens: int) -> str:
     return "; ".join(facts)
 
 
-def _print_summary(runs: list[dict[str, Any]], out: Path, model: str) -> None:
+def _print_summary(runs: list[dict[str, Any]], out: Path) -> None:
     first = runs[0]
     name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in first)
     values = [metrics[name] for metrics in runs]
@@ -215,7 +234,7 @@ def _print_summary(runs: list[dict[str, Any]], out: Path, model: str) -> None:
         f"{first['parameters']:,.0f} trained parameters, {first['head_parameters']:,.0f} more in the "
         f"classifier; saved in {out}"
     )
-    use = f"generate TEXT --model {model}" if name == "eval_loss" else "predict ROWS"
+    use = "generate TEXT" if name == "eval_loss" else "predict ROWS"
     folder = out / f"seed-{first['seed']}"
     typer.echo(f"next: attangent {use} --adapter {folder}")
 

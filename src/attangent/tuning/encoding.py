@@ -73,11 +73,18 @@ def calibration_batches(rows: Any, collate: Collate, batch: int = 32) -> list[di
 
 
 def encode_completions(
-    pairs: Sequence[Completion], tokenizer: Any, max_tokens: int, model_limit: int | None = None
+    pairs: Sequence[Completion],
+    tokenizer: Any,
+    max_tokens: int,
+    model_limit: int | None = None,
+    chat: bool = False,
 ) -> list[Encoded]:
-    """Tokenise prompt + text + end; labels are -100 on the prompt, so that the model learns only the text."""
+    """Tokenise prompt + text + end; labels are -100 on the prompt, so that the model learns only the text.
+
+    If `chat`, a prompt is the user's turn in the tokenizer's chat template.
+    """
     limit = min(max_tokens, model_limit or max_tokens)
-    rows = [_completion(pair, tokenizer) for pair in pairs]
+    rows = [_completion(pair, tokenizer, chat) for pair in pairs]
     for number, row in enumerate(rows, 1):
         if len(row["input_ids"]) > limit:
             raise AttangentError(
@@ -87,15 +94,27 @@ def encode_completions(
     return rows
 
 
-def _completion(pair: Completion, tokenizer: Any) -> Encoded:
-    prompt = tokenizer(pair.prompt)["input_ids"] if pair.prompt else tokenizer("")["input_ids"][:1]
-    answer = tokenizer(pair.text, add_special_tokens=False)["input_ids"]
+def _completion(pair: Completion, tokenizer: Any, chat: bool) -> Encoded:
+    prompt = prompt_ids(pair.prompt, tokenizer, chat)
+    text = pair.text.lstrip() if chat and pair.prompt else pair.text
+    answer = tokenizer(text, add_special_tokens=False)["input_ids"]
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    if end and len(prompt) > 1 and prompt[-1:] == end:  # some tokenizers end every text
-        prompt = prompt[:-1]
     ids = [*prompt, *answer, *end]
     labels = [-100] * len(prompt) + [*answer, *end]
     return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels}
+
+
+def prompt_ids(prompt: str, tokenizer: Any, chat: bool) -> list[int]:
+    """Return the tokens in front of a completion: the prompt, as the user's turn of a chat if `chat`."""
+    if not prompt:
+        return tokenizer("")["input_ids"][:1]
+    if chat:
+        turn = [{"role": "user", "content": prompt}]
+        text = tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+    ids = tokenizer(prompt)["input_ids"]
+    ends = len(ids) > 1 and ids[-1] == tokenizer.eos_token_id  # some tokenizers end every text
+    return ids[:-1] if ends else ids
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.files import only_writer, real_folder, remove_leftovers, write_json
 from attangent._core.plots import bars, finished, in_style, one_panel
+from attangent.tuning.completions import answer_rows, write_samples
 from attangent.tuning.evaluation import gain_of_training, scores_of, write_findings
 from attangent.tuning.folders.export import export_model, remove_checkpoints
 from attangent.tuning.prepared import PreparedTask, prepare
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # Subfolder of the run that is scored, and its result, if the saved model is trained on all rows.
 _SCORING = "scoring"
 _SCORES_FILE = "scores.json"
+# Sample answers in the metrics.
+_SHOWN = 3
 _SCORES = ("eval_accuracy", "eval_rmse", "eval_loss")
 
 
@@ -156,6 +159,8 @@ def _tune_seed(request: TuningRequest, folder: Path, progress: TrainingProgress)
                 return _save(request, task, result, metrics, folder)
             _write_scores(result.trainer, metrics, folder)
             del result
+        if metrics.get("best_epoch"):
+            request = replace(request, training=replace(request.training, epochs=metrics["best_epoch"]))
         task = prepare(request, hold_out=False)
         result = _train(request, task, folder, progress, "all rows")
         cost = {"seconds": metrics["seconds"] + result.metrics["seconds"], "rows_saved": len(task.train)}
@@ -176,9 +181,11 @@ def _score(request: TuningRequest, task: PreparedTask, result: TrainedMethod, fo
     """Score a model on the held-out rows, and write the confusion matrix and the wrong rows."""
     about = {"seed": request.training.seed, "method": request.method.name}
     if not NEEDS[task.kind].classifier:
-        scores: dict[str, Any] = {
-            f"eval_{name}": value for name, value in score(result.trainer, task.evaluate, task.kind).items()
-        }
+        scores: dict[str, Any] = {"eval_loss": score(result.trainer, task.evaluate, task.kind)["loss"]}
+        scores |= answer_rows(result.model, task)
+        if result.trainer.is_world_process_zero() and "samples" in scores:
+            write_samples(folder, scores["samples"])
+            scores["samples"] = scores["samples"][:_SHOWN]
         return about | scores | result.metrics | dict(task.facts)
     outputs = outputs_of(result.trainer, task.evaluate)
     scores = scores_of(task, outputs)

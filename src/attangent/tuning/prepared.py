@@ -57,6 +57,7 @@ class PreparedTask:
         text_columns: Columns that the texts were read from.
         pooling: Input of the classifier.
         units: Units of the numbers to predict.
+        chat: Whether prompts are turns of the tokenizer's chat template.
     """
 
     model: Any
@@ -72,6 +73,7 @@ class PreparedTask:
     text_columns: tuple[str, ...] = ()
     pooling: UsedPooling = "first"
     units: ValueUnits = field(default_factory=ValueUnits)
+    chat: bool = False
 
 
 def prepare(request: TuningRequest, hold_out: bool = True) -> PreparedTask:
@@ -157,10 +159,11 @@ def _encode_texts(request: TuningRequest, data: TextTask, held: Any) -> Prepared
 def _encode_completions(request: TuningRequest, pairs: list[Completion], held: Any) -> PreparedTask:
     tokenizer = load_tokenizer(request.model)
     model = _load(request)
-    limits = (request.max_tokens, model_limit(model))
+    chat = bool(getattr(tokenizer, "chat_template", None)) and not request.plain
+    limits = (request.max_tokens, model_limit(model), chat)
     rows, others = (encode_completions(part, tokenizer, *limits) for part in (pairs, held))
     collate = Padding(tokenizer.pad_token_id)
-    return PreparedTask(model, request.kind, rows, collate, evaluate=others, tokenizer=tokenizer)
+    return PreparedTask(model, request.kind, rows, collate, evaluate=others, tokenizer=tokenizer, chat=chat)
 
 
 def _encode_images(request: TuningRequest, data: ImageTask, held: Any) -> PreparedTask:

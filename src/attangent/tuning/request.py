@@ -78,6 +78,7 @@ class TuningRequest:
         evaluate: The same, to score on; None holds out a fifth of the training rows.
         keep_holdout: Never train on the rows that were held out. By default the saved model is trained on
             all rows after the held-out ones are scored.
+        plain: For causal-lm: use prompts as they are, even if the model has a chat template.
         task: `classification`, `regression` (the label column holds numbers) or `causal-lm`. Folders of
             images are always classified.
         max_tokens: Maximum number of tokens: per text feature, which is truncated, or for causal-lm per
@@ -117,6 +118,7 @@ class TuningRequest:
     quantised: Quantised | None = None
     beside: Path | None = None
     keep_holdout: bool = False
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if self.method is DEFAULT and self.beside is None:
@@ -139,6 +141,8 @@ class TuningRequest:
         self._check_files()
         if self.class_weights and self.kind in ("causal-lm", "regression"):
             raise AttangentError(f"class_weights is set for {self.kind}, which has no classes")
+        if self.plain and self.kind != "causal-lm":
+            raise AttangentError(f"plain is set for {self.kind}, which has no prompts; leave it out.")
         if self.keep_holdout and self.evaluate is not None:
             raise AttangentError("keep_holdout is set, but evaluate names other rows; leave one of them out.")
 

@@ -8,6 +8,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attangent.tuning.completions import BestEpoch
 from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.loading import check_gradients
 from attangent.tuning.methods import Method, adapt
@@ -90,8 +91,11 @@ def run_method(
     trainer = make_trainer(
         started.task, started.rate, started.training, folder, rate_scale=scale, report=report
     )
+    best = BestEpoch(folder, task.evaluate) if task.kind == "causal-lm" and len(task.evaluate) else None
+    if best is not None:
+        best.watch(trainer)
     cost = train(trainer) if method.technique.trains else training_cost(trainer)
-    metrics = {"learning_rate": started.rate, **cost}
+    metrics = {"learning_rate": started.rate, **cost, **({} if best is None else best.restore(trainer))}
     return TrainedMethod(started.task.model, trainer, metrics, started.closed_form)
 
 
@@ -100,6 +104,8 @@ def start_method(
 ) -> StartedMethod:
     """Fit the initial classifier, add the method to the task's model, and set the learning rates."""
     rate = method.rate
+    if task.kind == "causal-lm" and method.learning_rate is None:
+        rate *= method.technique.completion_factor
     closed_form = None
     layer = None
     if start != "random":

@@ -50,6 +50,7 @@ class TunedDescription:
         scale: Factor on the model output (regression).
         quantised: Precision of the frozen weights.
         beside: Folder of the peft adapter that is active with it.
+        chat: Whether prompts are turns of the tokenizer's chat template (causal-lm).
     """
 
     base_model: str
@@ -65,6 +66,7 @@ class TunedDescription:
     scale: float = 1.0
     quantised: Quantised | None = None
     beside: str | None = None
+    chat: bool = False
 
     def __post_init__(self) -> None:
         if not self.base_model:
@@ -140,6 +142,7 @@ def _describe(model: Any, task: "PreparedTask", request: "TuningRequest", folder
         scale=task.units.scale,
         quantised=request.quantised,
         beside=None if request.beside is None else str(request.beside.resolve()),
+        chat=task.chat,
     )
 
 

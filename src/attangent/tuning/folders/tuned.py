@@ -241,11 +241,16 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> TunedMo
 
 
 def load_generator(folder: str | PathLike[str], model: str | None = None) -> tuple[Any, Any]:
-    """Load the model and tokenizer of a folder that was tuned with `--task causal-lm`."""
+    """Load the model and tokenizer of a folder that was tuned with `--task causal-lm`.
+
+    If it was tuned on plain prompts, the tokenizer has no chat template.
+    """
     kind = description_of(_local(folder)).kind
     if kind != "causal-lm":
         raise AttangentError(f"{folder} was tuned for {kind}; use `attangent predict`.")
     tuned = load_tuned(folder, model)
+    if not tuned.description.chat:
+        tuned.tokenizer.chat_template = None
     return tuned.model, tuned.tokenizer
 
 

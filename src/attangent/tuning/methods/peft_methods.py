@@ -90,6 +90,7 @@ class Lora(AnyPeft):
     """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft.LoraConfig."""
 
     name = "lora"
+    completion_factor = 10.0
 
     def settings(self, model: Any, method: "Method", context: MethodContext) -> dict[str, Any]:
         return {"peft_type": "LORA", "r": method.rank, "lora_alpha": 2 * method.rank, **method.peft}

@@ -40,6 +40,7 @@ class Technique(ABC):
         name: The name users select the method by.
         trains: Whether the method takes optimiser steps; False if it has a closed form.
         bold: Factor on the default learning rate if the closed-form classifier leaves much to learn.
+        completion_factor: Factor on the default learning rate for text completion, which has no closed form.
         folder: Subfolder of a run into which `save` writes.
         defaults: Settings of `Method` that differ from its defaults.
     """
@@ -47,6 +48,7 @@ class Technique(ABC):
     name: str
     trains = True
     bold = 1.0
+    completion_factor = 1.0
     folder = "adapter"
     defaults: Mapping[str, Any] = {}
 

@@ -1,0 +1,111 @@
+"""Completions on held-out rows: loss by epoch, the best epoch, exact match and sample answers."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from attangent._core.files import write_json, write_whole
+from attangent._core.tables import harmless
+from attangent.tuning.encoding import prompt_ids
+from attangent.tuning.evaluation import table_csv
+from attangent.tuning.trainer import is_first_process, put_tensors, trained_tensors, trainer_callback
+from attangent.tuning.training import score
+
+if TYPE_CHECKING:
+    from attangent.tuning.prepared import PreparedTask
+
+SAMPLES = "samples.csv"
+_BEST = "best.safetensors"
+_LOSSES = "held_out.json"
+# Rows that are answered for the exact match: generation is slow.
+_ANSWERED = 40
+_SPARE_TOKENS = 4
+
+
+class BestEpoch:
+    """Held-out loss after each epoch; the weights of the best epoch are kept in the run's folder.
+
+    Args:
+        folder: Folder of the checkpoints.
+        rows: Encoded rows to score on.
+    """
+
+    def __init__(self, folder: Path, rows: Any):
+        self.folder = folder
+        self.rows = rows
+        path = folder / _LOSSES
+        self.losses: list[float] = json.loads(path.read_text()) if path.is_file() else []
+
+    def watch(self, trainer: Any) -> None:
+        """Score the trainer's model after each epoch."""
+
+        def on_epoch_end(args: Any, state: Any, control: Any, **_: Any) -> None:
+            self._add(trainer, round(state.epoch))
+
+        trainer.add_callback(trainer_callback(on_epoch_end=on_epoch_end))
+
+    def _add(self, trainer: Any, epoch: int) -> None:
+        from safetensors.torch import save_file
+
+        loss = score(trainer, self.rows, "causal-lm")["loss"]
+        del self.losses[epoch - 1 :]  # a resumed run repeats its last epoch
+        self.losses.append(loss)
+        if is_first_process():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if loss <= min(self.losses):
+                tensors = trained_tensors(trainer.accelerator.unwrap_model(trainer.model))
+                save_file(tensors, self.folder / _BEST)
+            write_json(self.folder / _LOSSES, self.losses)
+        trainer.accelerator.wait_for_everyone()
+
+    @property
+    def best(self) -> int:
+        """The number of epochs after which the loss was lowest; 0 if no epoch was complete."""
+        return self.losses.index(min(self.losses)) + 1 if self.losses else 0
+
+    def restore(self, trainer: Any) -> dict[str, Any]:
+        """Go back to the best epoch, and return the losses and its number."""
+        from safetensors.torch import load_file
+
+        if 0 < self.best < len(self.losses):
+            put_tensors(trainer.accelerator.unwrap_model(trainer.model), load_file(self.folder / _BEST))
+        trainer.accelerator.wait_for_everyone()
+        if is_first_process():
+            for name in (_BEST, _LOSSES):
+                (self.folder / name).unlink(missing_ok=True)
+        return {"held_out_losses": self.losses, "best_epoch": self.best}
+
+
+def answer_rows(model: Any, task: "PreparedTask") -> dict[str, Any]:
+    """Answer held-out prompts with the most likely tokens; return the exact match and the answers."""
+    pairs = [pair for pair in task.held if pair.prompt][:_ANSWERED]
+    if not pairs:
+        return {}
+    answers = [_answer(model, task, pair) for pair in pairs]
+    hits = sum(answer == pair.text.strip() for answer, pair in zip(answers, pairs, strict=True))
+    rows = [[pair.prompt, pair.text.strip(), answer] for pair, answer in zip(pairs, answers, strict=True)]
+    return {"eval_exact_match": hits / len(pairs), "rows_answered": len(pairs), "samples": rows}
+
+
+def _answer(model: Any, task: "PreparedTask", pair: Any) -> str:
+    tokenizer = task.tokenizer
+    ids = torch.tensor([prompt_ids(pair.prompt, tokenizer, task.chat)], device=model.device)
+    length = len(tokenizer(pair.text, add_special_tokens=False)["input_ids"]) + _SPARE_TOKENS
+    with torch.no_grad():
+        output = model.eval().generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=length,
+            do_sample=False,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    return tokenizer.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()
+
+
+def write_samples(folder: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Write prompts, expected completions and answers."""
+    cells = ([harmless(cell) for cell in row] for row in rows)
+    write_whole(folder / SAMPLES, table_csv(["prompt", "completion", "answer"], cells))
