@@ -63,7 +63,7 @@ def test_tune_says_what_it_found_and_where_it_is(folder, tmp_path):
 def test_the_method_is_said_where_none_is_named(folder, tmp_path):
     short = ("--epochs", 1, "--max-tokens", 3)
     done = run("tune", *files(folder), *short, "--out", tmp_path / "a")
-    assert done.output.startswith("method: ntk; "), done.output
+    assert done.output.startswith("method: lora; "), done.output
     named = run("tune", *files(folder), *short, "--method", "lora", "--out", tmp_path / "b")
     assert "method:" not in named.output
     assert "method:" not in run("tune", *files(folder), *short, "--quiet", "--out", tmp_path / "c").output

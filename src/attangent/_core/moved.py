@@ -35,8 +35,7 @@ RENAMED = {
 """New names of things that were renamed on the way, by old module."""
 REMOVED = {
     "tuning.recipe": "a run has no search and no validation settings any more",
-    "tuning.planning": "a plan cost five runs and its interval missed on a fresh task; "
-    "compare two real runs",
+    "tuning.planning": "a plan cost five runs and its interval missed on a fresh task; compare two real runs",
 }
 """Why a module was removed, and what to do instead."""
 

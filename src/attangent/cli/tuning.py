@@ -38,7 +38,7 @@ def tune(
     ),
     method: Annotated[
         MethodName | None,
-        typer.Option(help="Tuning method.", show_default="ntk, and lora for images"),
+        typer.Option(help="Tuning method.", show_default="lora, and ntk for causal-lm"),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with the tables method, method.ntk and training.")

@@ -1,6 +1,7 @@
 """Completions on held-out rows: loss by epoch, the best epoch, exact match and sample answers."""
 
 import json
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,9 +42,10 @@ class BestEpoch:
 
     def watch(self, trainer: Any) -> None:
         """Score the trainer's model after each epoch."""
+        watched = weakref.ref(trainer)  # a cycle would keep the process group alive at exit
 
         def on_epoch_end(args: Any, state: Any, control: Any, **_: Any) -> None:
-            self._add(trainer, round(state.epoch))
+            self._add(watched(), round(state.epoch))
 
         trainer.add_callback(trainer_callback(on_epoch_end=on_epoch_end))
 

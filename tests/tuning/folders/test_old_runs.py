@@ -11,6 +11,7 @@ import torch
 from attangent.adapters import load_adapter
 from attangent.tuning import TuningRequest, tune
 from attangent.tuning.loading import load_model
+from attangent.tuning.methods import Method
 from attangent.tuning.prepared import prepare
 from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, write_rows
@@ -27,7 +28,11 @@ def old(tmp_path, monkeypatch):
     shutil.copytree(RUN, tmp_path / "run")
     monkeypatch.chdir(tmp_path)
     return TuningRequest(
-        "bert", Path("train.jsonl"), Path("eval.jsonl"), training=TrainingSettings(epochs=3.0, batch=8)
+        "bert",
+        Path("train.jsonl"),
+        Path("eval.jsonl"),
+        method=Method("ntk"),
+        training=TrainingSettings(epochs=3.0, batch=8),
     )
 
 

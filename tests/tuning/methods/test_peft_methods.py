@@ -5,7 +5,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.tuning.methods import Method, adapt, lora_targets
-from attangent.tuning.methods.peft_methods import RSLORA, value_targets
+from attangent.tuning.methods.peft_methods import RSLORA, linear_targets, value_targets
 from attangent.tuning.tasks import trained_sizes
 from tests.adapters.models import inputs, tiny
 
@@ -18,6 +18,18 @@ def test_lora_goes_to_queries_and_values_of_the_top_layers():
     assert len(lora_targets(tiny("gpt2"))) == 2
     with pytest.raises(AttangentError, match="Linear has no projection called"):
         lora_targets(torch.nn.Linear(2, 2))
+
+
+def test_all_linear_layers_are_those_of_the_blocks():
+    names = linear_targets(tiny("bert"), 1)
+    parts = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense")
+    parts = (*parts, "intermediate.dense", "output.dense")
+    assert names == [f"bert.encoder.layer.1.{part}" for part in parts]
+    assert len(linear_targets(tiny("gpt2"))) == 2 * 4
+    adapted = adapt(tiny("bert"), Method.from_dict({"name": "lora"}), "classification", 0)
+    assert sum(hasattr(module, "lora_A") for module in adapted.modules()) == 2 * 6
+    with pytest.raises(AttangentError, match="Linear has no linear layers in numbered blocks"):
+        linear_targets(torch.nn.Linear(2, 2))
 
 
 def test_values_alone_are_found_where_they_stand_alone():

@@ -105,10 +105,11 @@ def test_default_rates():
     assert Method("ntk", learning_rate=0.5).rate == 0.5
 
 
-@pytest.mark.parametrize("kind", ["classification", "regression", "causal-lm"])
-def test_texts_get_a_state(kind):
-    method = Method.from_dict(default_settings(kind))
-    assert (method.name, method.ntk.resolved_size) == ("ntk", 16)
+@pytest.mark.parametrize(
+    ("kind", "name"), [("classification", "lora"), ("regression", "lora"), ("causal-lm", "ntk")]
+)
+def test_the_default_method_of_texts(kind, name):
+    assert Method.from_dict(default_settings(kind)).name == name
 
 
 def test_images_get_rslora_of_rank_8():

@@ -87,10 +87,17 @@ class AnyPeft(Technique):
 
 
 class Lora(AnyPeft):
-    """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft.LoraConfig."""
+    """LoRA of rank `rank`, by default on all linear layers; `Method.peft` adds settings of peft.LoraConfig.
+
+    `Method("lora")` alone adapts queries and values, as the papers do.
+    """
 
     name = "lora"
+    defaults: Mapping[str, Any] = {"peft": {"target_modules": ALL_LINEAR}}
     completion_factor = 10.0
+
+    def default_rate(self, method: "Method") -> float:
+        return 1e-3 if method.peft.get("target_modules") == ALL_LINEAR else 2e-3
 
     def settings(self, model: Any, method: "Method", context: MethodContext) -> dict[str, Any]:
         return {"peft_type": "LORA", "r": method.rank, "lora_alpha": 2 * method.rank, **method.peft}

@@ -20,7 +20,8 @@ class Method:
     """A tuning method with its settings.
 
     Args:
-        name: `ntk` (a prefix state), `lora` (rank `rank` on queries and values), `prefix` (`tokens` trained
+        name: `ntk` (a prefix state), `lora` (rank `rank`; on all linear layers if built by `from_dict`, else
+            on queries and values), `prefix` (`tokens` trained
             keys and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier
             in closed form), `full` (every weight), `ntk+lora` or `peft` (any peft config).
         ntk: Settings of the prefix state.
@@ -97,7 +98,7 @@ DEFAULT = Method()
 
 
 def default_settings(kind: TaskKind) -> dict[str, Any]:
-    """Return the settings of the default method for a kind of task: LoRA for images, else a state.
+    """Return the settings of the default method for a kind of task: a state for completions, else LoRA.
 
     Args:
         kind: The kind of task.
@@ -107,11 +108,11 @@ def default_settings(kind: TaskKind) -> dict[str, Any]:
 
     Example:
         >>> default_settings("classification")
-        {'name': 'ntk'}
+        {'name': 'lora'}
     """
     if kind == "image-classification":
         return {"name": "lora", "peft": dict(RSLORA)}
-    return {"name": "ntk"}
+    return {"name": "ntk" if kind == "causal-lm" else "lora"}
 
 
 def adapt(
