@@ -198,7 +198,7 @@ def _score(request: TuningRequest, task: PreparedTask, result: TrainedMethod, fo
 
 
 def _write_scores(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
-    """Write the scores, so that a resumed run goes on with the training on all rows."""
+    """Write the scores, so that a resumed run starts with the training on all rows."""
     if trainer.is_world_process_zero():
         write_json(folder / _SCORES_FILE, metrics)
         shutil.rmtree(folder / _SCORING, ignore_errors=True)

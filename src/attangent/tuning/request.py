@@ -78,7 +78,7 @@ class TuningRequest:
         evaluate: The same, to score on; None holds out a fifth of the training rows.
         keep_holdout: Never train on the rows that were held out. By default the saved model is trained on
             all rows after the held-out ones are scored.
-        plain: For causal-lm: use prompts as they are, even if the model has a chat template.
+        plain: For causal-lm: use prompts without the chat template.
         task: `classification`, `regression` (the label column holds numbers) or `causal-lm`. Folders of
             images are always classified.
         max_tokens: Maximum number of tokens: per text feature, which is truncated, or for causal-lm per

@@ -91,7 +91,7 @@ def with_mean_layer(model: Any, pooling: str) -> Any:
         raise AttangentError(f"{type(model).__name__} lacks {', '.join(outside[:3])}; it cannot be exported.")
     with torch.no_grad():
         _fill_mean_layer(layer)
-        if kind == "bert":  # the others have a head of their own on the first token
+        if kind == "bert":  # the others keep their head, which reads the first token
             _put(result.bert.pooler.dense, _SMALL * torch.eye(config.hidden_size))
             _put(result.classifier, model.classifier.weight / _SMALL, model.classifier.bias)
     return result.eval()
