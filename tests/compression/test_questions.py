@@ -33,7 +33,7 @@ LIMIT = 6
 def price(weight, zone=2):
 ```
 
-Quiet please
+Please be quiet.
 """
 
 
@@ -69,12 +69,18 @@ def test_tables_lists_and_code_are_asked_for():
 
 def test_parts_without_a_question_are_named():
     unasked = unasked_parts(GUIDE, questions_from(GUIDE, chat=True))
-    assert unasked == ["Guide: prose 'Quiet please'"]
+    assert unasked == ["Guide: prose 'Please be quiet.'"]
 
 
 def test_marks_and_headings_are_not_asked_for():
     assert not any(mark in question for question, _ in asked(GUIDE) for mark in "#*`[|")
     assert [part.kind for part in parts_of(GUIDE)] == ["prose", "table", "list", "list", "code", "prose"]
+
+
+def test_a_short_line_without_a_full_stop_is_a_heading():
+    assert [part.heading for part in parts_of("Rules of the club\n\nWe meet at six.")] == [
+        "Rules of the club"
+    ]
 
 
 def test_wrapped_lines_of_a_paragraph_are_joined():

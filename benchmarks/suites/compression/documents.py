@@ -71,7 +71,7 @@ def _claimed(run: CompressionRun, prompt: Any) -> float:
 def rows_of(
     run: CompressionRun, name: str, known: Collection[tuple[str, int]] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row for the full prompt, and one per method and size; those (method, times) known are left out."""
+    """Yield one row for the full prompt, and one per method and size; known ones are left out."""
     questions = hand_written(name)
     full = run._ask(questions, PromptForm.full(run.cache))
     answered = [question for question, reply in zip(questions, full, strict=True) if reply.right]

@@ -20,6 +20,7 @@ _CODE = re.compile(
 )
 _WRAPPED = 50
 _LABEL_WORDS = 6
+_TITLE_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def parts_of(text: str) -> list[Part]:
     parts: list[Part] = []
     heading = ""
     for kind, lines in _runs(text):
-        if kind == "heading":
+        if kind == "heading" or (kind == "prose" and _is_title(lines)):
             heading = plain_line(lines[0])
         elif kind == "code":
             parts.append(Part("code", heading, tuple(lines)))
@@ -64,6 +65,11 @@ def parts_of(text: str) -> list[Part]:
             cleaned = tuple(_joined([plain_line(line) for line in lines], kind))
             parts.append(Part(kind, heading, cleaned))  # type: ignore[arg-type]
     return parts
+
+
+def _is_title(lines: Sequence[str]) -> bool:
+    """Return whether a paragraph is a heading without marks: one short line that is no sentence."""
+    return len(lines) == 1 and len(lines[0].split()) <= _TITLE_WORDS and lines[0].rstrip()[-1].isalnum()
 
 
 def plain_line(line: str) -> str:
