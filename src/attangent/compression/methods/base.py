@@ -39,7 +39,7 @@ class CompressionMethod(ABC):
     name: ClassVar[str]
     weighted: ClassVar[bool] = True
     foreseen: ClassVar[bool] = False
-    queries: ClassVar[int | None] = 2048
+    queries: ClassVar[int | None] = 4096
 
     @abstractmethod
     def choose(self, scores: Scores, size: int) -> Chosen:
