@@ -65,7 +65,7 @@ __all__ = [
 
 _ROOMS = (
     *("adapters", "attention", "audit", "compression", "data", "forecast"),
-    *("icl", "kernels", "papers", "stages", "tuning"),
+    *("icl", "kernels", "papers", "serving", "stages", "tuning"),
 )
 _PLANNING = "a plan cost five runs and its interval missed on a fresh task; tune and compare two runs instead"
 _look_up_moved = _moved_names(

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from attangent._core.errors import AttangentError
+from attangent._core.errors import AttangentError, loading
 from attangent._core.files import read_json
 from attangent.adapters.files.format import CARD, CONFIG, WEIGHTS
 
@@ -24,6 +24,37 @@ def load_pretrained(auto_class: Any, name: str | PathLike[str], **options: Any) 
     Unless told so, transformers asks on standard input whether it may run such code.
     """
     return auto_class.from_pretrained(str(name), trust_remote_code=False, **options)
+
+
+def load_causal_lm(model: str) -> tuple[Any, Any]:
+    """Load a frozen causal language model in float32 and its tokenizer.
+
+    Raises:
+        AttangentError: If there is none of this name, or weights are missing.
+    """
+    check_model_name(model)
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # the error below says it in one line
+    try:
+        with loading(f"cannot load a causal language model with a tokenizer from {model}"):
+            tokenizer = load_pretrained(AutoTokenizer, model)
+            options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+            loaded: Any = load_pretrained(AutoModelForCausalLM, model, **options)
+            network, about = loaded
+    finally:
+        logging.set_verbosity(before)
+    if about["missing_keys"]:
+        raise AttangentError(
+            f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "
+            f"{len(about['missing_keys']) - 1} more weights are missing; pass a model that writes text, not "
+            "an encoder"
+        )
+    return network.eval().requires_grad_(False), tokenizer
 
 
 def check_model_name(name: str | PathLike[str], file: str = "config.json") -> None:

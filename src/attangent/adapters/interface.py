@@ -144,7 +144,7 @@ def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None
     if call.q.shape[2] > 1 and not _is_prompt(call):
         return None
     if slot.rows is not None:
-        return Folded.of_rows(slot.row_groups(), call.scale, call.q)
+        return Folded.of_rows(slot.row_groups(), call.scale, call.q, slot.folds)
     prefix = slot.current()
     return None if prefix is None else Folded.of(prefix, call.scale, call.q)
 

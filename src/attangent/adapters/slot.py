@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from attangent.adapters.call import AttentionCall
 from attangent.attention import Prefix
-from attangent.attention.backends.torch.decode import Folded
+from attangent.attention.backends.torch.decode import Folded, Folds
 from attangent.attention.features import FeatureMap
 from attangent.attention.prefix import PrefixWeights, by_state_head, reflected
 
@@ -34,6 +35,7 @@ class Slot(nn.Module):
         self.recorder: Callable[[AttentionCall], None] | None = None
         self.rows: tuple[str | None, ...] | None = None
         self.folded: Folded | None = None
+        self.folds: Folds = WeakKeyDictionary()
 
     def current(self) -> Prefix | None:
         """Return the prefix of the active adapters together; None if there is none."""
@@ -57,8 +59,8 @@ class Slot(nn.Module):
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the folded weights, a cache, out of copies."""
-        return {**self.__dict__, "folded": None}
+        """Leave the folded weights, which are caches, out of copies."""
+        return {**self.__dict__, "folded": None, "folds": WeakKeyDictionary()}
 
     def extra_repr(self) -> str:
         return f"active={list(self.active)}, enabled={self.enabled}"

@@ -24,6 +24,7 @@ from attangent.cli.evaluation import evaluate
 from attangent.cli.export import export
 from attangent.cli.forecasting import forecast
 from attangent.cli.inspection import spectrum, stages
+from attangent.cli.serving import serve
 from attangent.cli.tuning import predict, tune
 
 TERMINATED = 143
@@ -144,13 +145,13 @@ def options(
     """Softmax attention seen through its tangent kernel: compress, tune, forecast, audit."""
 
 
-_WITH_THREADS = (tune, predict, compress, generate, chat, export, evaluate, spectrum)
+_WITH_THREADS = (tune, predict, compress, generate, chat, serve, export, evaluate, spectrum)
 _WITH_ANSWERS = (generate, stages, spectrum)
 
 for panel, commands in {
     "Audit papers": (audit, report, new_claims),
     "Tune a model": (tune, predict),
-    "Compress a prompt": (compress, generate, chat, export),
+    "Compress a prompt": (compress, generate, chat, serve, export),
     "Forecast": (forecast, evaluate),
     "Inspect": (stages, spectrum, doctor, demo),
 }.items():

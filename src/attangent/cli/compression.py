@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from attangent._core.checks import check_not_negative, check_size, has_words
-from attangent._core.errors import AttangentError, loading
+from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent.cli.common_options import AsJson, Quiet, Seed
 
@@ -90,13 +90,15 @@ def compress(
     texts = None if calibration is None else _lines(calibration)
     _check_out(out)
     replaces = (out / _REPORT).is_file()
+    from attangent.adapters.hub import load_causal_lm
     from attangent.compression import CompressionRequest, compress_to_folder
+    from attangent.compression.prompt import as_prompt
 
     request = CompressionRequest(
         content, keep, size, seconds, method, distill, texts, questions, seed=seed, export=export
     )
-    network, tokenizer = load_model(model)
-    request = replace(request, prompt=_prompt(content, tokenizer, plain))
+    network, tokenizer = load_causal_lm(model)
+    request = replace(request, prompt=content if plain else as_prompt(content, tokenizer))
     with Bars(quiet or json_) as bars:
         report = compress_to_folder(network, tokenizer, request, out, bars.show)
     _show(report, model, out, json_, quiet)
@@ -206,7 +208,9 @@ def _load_either(adapter: Path | None, model: str | None) -> tuple[Any, Any]:
         return load_generator(adapter, model)
     if model is None:
         raise AttangentError("--model is missing; only a folder that `attangent tune` wrote names its model.")
-    return load_model(model)
+    from attangent.adapters.hub import load_causal_lm
+
+    return load_causal_lm(model)
 
 
 def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> None:
@@ -224,35 +228,6 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(f"next: attangent chat --model {model} --adapter {out}")
     for warning in report.warnings:
         typer.echo(f"warning: {warning}", err=True)
-
-
-def load_model(model: str) -> tuple[Any, Any]:
-    """Load a model in float32 and its tokenizer."""
-    from attangent.adapters.hub import check_model_name, load_pretrained
-
-    check_model_name(model)
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()  # the error below says it in one line
-    try:
-        with loading(f"cannot load a causal language model with a tokenizer from {model}"):
-            tokenizer = load_pretrained(AutoTokenizer, model)
-            options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
-            loaded: Any = load_pretrained(AutoModelForCausalLM, model, **options)
-            network, about = loaded
-    finally:
-        logging.set_verbosity(before)
-    if about["missing_keys"]:
-        raise AttangentError(
-            f"{model} holds no causal language model: {sorted(about['missing_keys'])[0]} and "
-            f"{len(about['missing_keys']) - 1} more weights are missing; pass a model that writes text, not "
-            "an encoder"
-        )
-    return network.eval().requires_grad_(False), tokenizer
 
 
 def _read(path: Path) -> str:
@@ -283,12 +258,6 @@ def _read_prompt(path: Path) -> str | list[dict[str, Any]]:
         return plain_messages(messages)
     except AttangentError as error:
         raise AttangentError(f"{path}: {error}") from None
-
-
-def _prompt(content: str | list[dict[str, Any]], tokenizer: Any, plain: bool) -> Any:
-    """Return the content; text becomes a system message if the tokenizer has a chat template."""
-    chat = isinstance(content, str) and getattr(tokenizer, "chat_template", None) and not plain
-    return [{"role": "system", "content": str(content).strip()}] if chat else content
 
 
 def _questions(path: Path | None) -> list[tuple[str, str | None]]:

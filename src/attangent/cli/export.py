@@ -100,9 +100,9 @@ def _export_prompt(
     base = base_model(folder)
     place = folder / to if out is None else out
     request = ExportRequest(folder, to, place, name or folder.resolve().name, server, slots)
-    from attangent.cli.compression import load_model
+    from attangent.adapters.hub import load_causal_lm
 
-    network, tokenizer = load_model(model or base)
+    network, tokenizer = load_causal_lm(model or base)
     with Bars(quiet or json_) as bars:
         export = export_prompt(network, tokenizer, request, bars.show)
     if json_:

@@ -52,6 +52,12 @@ class Reader:
             return self.question(tokenizer, text)
         return tokens_of(tokenizer, end + _after(tokenizer, answered, [{"role": "user", "content": text}]))
 
+    def chat(self, tokenizer: Any, messages: Sequence[Message]) -> Tensor:
+        """Return the tokens (L) of messages after the prompt, up to the next answer."""
+        if self.roles:
+            return tokens_of(tokenizer, _after(tokenizer, self._before(), [dict(each) for each in messages]))
+        return tokens_of(tokenizer, "\n".join(message["content"] for message in messages))
+
     def opening(self, tokenizer: Any) -> Tensor:
         """Return the tokens (L) with which any turn after the prompt begins; none after plain text."""
         if not self.roles:
@@ -71,11 +77,16 @@ class BareReader(Reader):
 
     def question(self, tokenizer: Any, text: str) -> Tensor:
         """Return the tokens (L) of the first question."""
+        return self.chat(tokenizer, [{"role": "user", "content": text}])
+
+    def chat(self, tokenizer: Any, messages: Sequence[Message]) -> Tensor:
+        """Return the tokens (L) of a chat, up to the next answer."""
         if not getattr(tokenizer, "chat_template", None):
-            return torch.tensor(list(tokenizer(f"{text}\n")["input_ids"]), dtype=torch.long)
-        turn = [{"role": "user", "content": text}]
+            text = "".join(f"{message['content']}\n" for message in messages)
+            return torch.tensor(list(tokenizer(text)["input_ids"]), dtype=torch.long)
+        turns = [dict(message) for message in messages]
         return tokens_of(
-            tokenizer, tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+            tokenizer, tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         )
 
     def later_question(self, tokenizer: Any, text: str) -> Tensor:
@@ -102,6 +113,12 @@ def read_prompt(tokenizer: Any, prompt: Any) -> tuple[Tensor, Reader]:
     if len(ids) == 0:
         raise AttangentError("the prompt is empty; pass at least one token")
     return ids, reader
+
+
+def as_prompt(content: Any, tokenizer: Any) -> Any:
+    """Return the content; text becomes a system message if the tokenizer has a chat template."""
+    is_system = isinstance(content, str) and getattr(tokenizer, "chat_template", None)
+    return [{"role": "system", "content": content.strip()}] if is_system else content
 
 
 def check_model(model: Any, tokenizer: Any) -> None:

@@ -15,6 +15,8 @@ from attangent.compression.result import CompressedPrompt
 
 # The first size makes the prompt about this many times smaller.
 _FIRST_TIMES = 8
+KEPT = "answers kept at size "
+"""Progress of this name, with the size after it, reports answers kept of those asked."""
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # Distill if the closed form reaches this fraction of the goal.
 _WORTH_DISTILLING = 0.6
@@ -211,5 +213,7 @@ def _measured(run: CompressionRun, prompt: CompressedPrompt, seconds: float) -> 
     kept = sum(facts.values())
     asked = len(facts) if len(facts) >= _FEWEST_QUESTIONS else 0
     share = kept / asked if asked else run.fidelity(prompt).agreement["compressed"]
+    if asked and run.progress is not None:
+        run.progress(f"{KEPT}{prompt.size}", kept, asked)
     kept = kept if asked else 0
     return Attempt(prompt.size, prompt.distilled, kept, asked, share, prompt.number_of_bytes, seconds)

@@ -10,7 +10,8 @@ weights once, when a text begins; more than one query, or a first key, begins a 
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +29,8 @@ from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, State
 Attend = Callable[[Tensor], tuple[Tensor, Tensor]]
 _NO_MASK = Mask()
 _CAUSAL = Mask(causal=True)
+# Folds of prefixes, each with what it depends on; rows of a batch change more often than prefixes.
+Folds = WeakKeyDictionary[nn.Module, tuple[Any, "PrefixAlone | None"]]
 _version_of = Tensor._version.__get__  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -102,18 +105,26 @@ class Folded(NamedTuple):
 
     @classmethod
     def of_rows(
-        cls, groups: Sequence[tuple[Sequence[int], Prefix | None]], scale: float, query: Queries
+        cls,
+        groups: Sequence[tuple[Sequence[int], Prefix | None]],
+        scale: float,
+        query: Queries,
+        folds: Folds | None = None,
     ) -> "Folded | None":
-        """Fold the prefixes of groups of rows; None if no row has one."""
+        """Fold the prefixes of groups of rows; None if no row has one. `folds` remembers each prefix."""
         prefixes = [prefix for _, prefix in groups if prefix is not None]
         if not prefixes:
             return None
         tensors = tuple(tensor for prefix in prefixes for tensor in _watched(prefix))
-        folds = [(rows, None if prefix is None else fold(prefix, scale, query)) for rows, prefix in groups]
+        folded = [
+            (rows, None if prefix is None else _remembered(prefix, scale, query, folds))
+            for rows, prefix in groups
+        ]
         possible = all(
-            (alone is None) == (prefix is None) for (_, alone), (_, prefix) in zip(folds, groups, strict=True)
+            (alone is None) == (prefix is None)
+            for (_, alone), (_, prefix) in zip(folded, groups, strict=True)
         )
-        return cls(together(folds) if possible else None, tensors, sum(map(_version_of, tensors)))
+        return cls(together(folded) if possible else None, tensors, sum(map(_version_of, tensors)))
 
     def serves(self, q: Queries, k: Keys, dropout: float) -> bool:
         """Return whether this is the next query of the same text, and no tensor was written to since.
@@ -131,6 +142,17 @@ def _watched(prefix: Prefix) -> tuple[Tensor, ...]:
     """Return the tensors of a prefix that may be written to."""
     tensors = tuple(prefix.state_dict(keep_vars=True).values()) if isinstance(prefix, nn.Module) else ()
     return tuple(tensor for tensor in tensors if not tensor.is_inference())
+
+
+def _remembered(prefix: Prefix, scale: float, query: Queries, folds: Folds | None) -> PrefixAlone | None:
+    """Fold a prefix, or return its fold if neither its tensors nor the kind of query has changed."""
+    if folds is None or not isinstance(prefix, nn.Module):
+        return fold(prefix, scale, query)
+    about = sum(map(_version_of, _watched(prefix))), scale, query.shape[1], query.dtype, query.device
+    known = folds.get(prefix)
+    if known is None or known[0] != about:
+        known = folds[prefix] = about, fold(prefix, scale, query)
+    return known[1]
 
 
 class _Units(NamedTuple):

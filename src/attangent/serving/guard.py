@@ -1,0 +1,149 @@
+"""The gate in front of every request: key, host, origin, size and time."""
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from attangent.serving.errors import ApiError, error_body
+from attangent.serving.metrics import Metrics
+from attangent.serving.settings import ServeSettings
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_OPEN = ("/", "/page/", "/health", "/favicon.ico")
+"""Paths that need no key; they show nothing of the models and prefixes."""
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """ASGI middleware: refuse what the settings do not allow, bound the rest, and count all.
+
+    Args:
+        app: The application.
+        settings: Key and limits.
+        metrics: Counts requests by path and status.
+    """
+
+    def __init__(self, app: Any, settings: ServeSettings, metrics: Metrics):
+        self.app = app
+        self.settings = settings
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send, self.settings)
+        try:
+            self._check(scope)
+            await exchange.read_body()
+            await self.app(scope, exchange.receive, exchange.send)
+        except ApiError as error:
+            await exchange.refuse(error)
+        except TimeoutError:
+            exchange.status = exchange.status or 408  # the client does not read: the connection is closed
+        finally:
+            route = scope.get("route")
+            self.metrics.count_request(getattr(route, "path", "other"), exchange.status or 499)
+
+    def _check(self, scope: Scope) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get("host", "")
+        if not self.settings.allows_host(_name_of(host)):
+            raise ApiError(403, f"the server is not {host!r:.80}; use the address that it printed")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise ApiError(403, f"pages of {origin!r:.80} may not use this server")
+        if self.settings.api_key is None or _is_open(scope["path"]):
+            return
+        given = headers.get("authorization", "")
+        expected = f"Bearer {self.settings.api_key}"
+        if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
+            raise ApiError(
+                401, "the API key is missing or wrong; send Authorization: Bearer KEY", code="invalid_api_key"
+            )
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN or path.startswith("/page/")
+
+
+def _name_of(host: str) -> str:
+    """Return a Host header without its port."""
+    return urlsplit(f"//{host}").hostname or ""
+
+
+class _Exchange:
+    """One request and its response, with limits on the size and time of both directions."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, settings: ServeSettings):
+        self.settings = settings
+        self.status: int | None = None
+        self._receive = receive
+        self._send = send
+        self._body: bytes | None = None
+        self._is_read = False
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        self._declared = int(declared) if declared.isdigit() else 0
+
+    async def read_body(self) -> None:
+        """Read the body, within the limits."""
+        parts = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.settings.body_seconds):
+                while not self._is_read:
+                    if max(size, self._declared) > self.settings.most_bytes:
+                        raise ApiError(
+                            413, f"the body has over {self.settings.most_bytes:,} bytes; send less"
+                        )
+                    message = await self._receive()
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._is_read = not message.get("more_body", False)
+        except TimeoutError:
+            raise ApiError(408, f"the body took over {self.settings.body_seconds:g} s to arrive") from None
+        if size > self.settings.most_bytes:
+            raise ApiError(413, f"the body has over {self.settings.most_bytes:,} bytes; send less")
+        self._body = b"".join(parts)
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Return the body, and afterwards what the server receives: that the client has left."""
+        if self._body is None:
+            return await self._receive()
+        body = self._body
+        self._body = None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a part of the response; a client that does not read it is given up."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            present = {name for name, _ in message["headers"]}
+            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message["headers"] = [*message["headers"], *(pair for pair in extra if pair[0] not in present)]
+        async with asyncio.timeout(self.settings.send_seconds):
+            await self._send(message)
+
+    async def refuse(self, error: ApiError) -> None:
+        """Answer with an error, if nothing was sent."""
+        if self.status is not None:
+            raise error
+        body = json.dumps(error_body(error.status, str(error), error.param, error.code)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if not self._is_read:
+            headers.append((b"connection", b"close"))  # the rest of the body is not read
+        await self.send({"type": "http.response.start", "status": error.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})

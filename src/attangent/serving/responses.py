@@ -1,0 +1,142 @@
+"""Responses in OpenAI's format: whole, or as a stream of server-sent events."""
+
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attangent import __version__
+from attangent.serving.generation import AnswerUsage, TextPiece
+from attangent.serving.sampling import TokenChance
+
+DONE = "data: [DONE]\n\n"
+
+
+def event(content: Any) -> str:
+    """Return a server-sent event."""
+    return f"data: {json.dumps(content)}\n\n"
+
+
+@dataclass
+class Writer:
+    """Writes the responses to one request.
+
+    Attributes:
+        model: Name of the model.
+        tokenizer: Decodes single tokens for log-probabilities.
+        chat: Whether these are chat completions.
+        prompts: Number of prompts of the request.
+    """
+
+    model: str
+    tokenizer: Any
+    chat: bool
+    prompts: int = 1
+    _usages: dict[int, AnswerUsage] = field(default_factory=dict)
+    _texts: dict[int, str] = field(default_factory=dict)
+    _chances: dict[int, list[TokenChance]] = field(default_factory=dict)
+    _finishes: dict[int, str] = field(default_factory=dict)
+    _id: str = field(default_factory=lambda: secrets.token_hex(12))
+    _created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def usages(self) -> Sequence[AnswerUsage]:
+        """Return what each finished answer took."""
+        return list(self._usages.values())
+
+    def note(self, piece: TextPiece) -> None:
+        """Remember a piece for the whole response and the usage."""
+        self._texts[piece.choice] = self._texts.get(piece.choice, "") + piece.text
+        self._chances.setdefault(piece.choice, []).extend(piece.chances)
+        if piece.finish is not None and piece.usage is not None:
+            self._finishes[piece.choice] = piece.finish
+            self._usages[piece.choice] = piece.usage
+
+    def whole(self) -> dict[str, Any]:
+        """Return the complete response."""
+        choices = []
+        for number in sorted(self._texts):
+            text = self._texts[number]
+            content: dict[str, Any] = {"text": text}
+            if self.chat:
+                content = {"message": {"role": "assistant", "content": text, "refusal": None}}
+            choices.append(self._choice(number, content, self._chances[number], self._finishes[number]))
+        kind = "chat.completion" if self.chat else "text_completion"
+        return {**self._head(kind), "choices": choices, "usage": self.usage()}
+
+    def first(self, choices: int) -> list[dict[str, Any]]:
+        """Return the events with which a stream begins: the role of each chat answer."""
+        if not self.chat:
+            return []
+        opening = {"delta": {"role": "assistant", "content": ""}}
+        return [self._chunk([self._choice(number, opening, (), None)]) for number in range(choices)]
+
+    def chunk(self, piece: TextPiece) -> dict[str, Any]:
+        """Return the event of a piece of text."""
+        content: dict[str, Any] = {"text": piece.text}
+        if self.chat:
+            content = {"delta": {"content": piece.text} if piece.text else {}}
+        return self._chunk([self._choice(piece.choice, content, piece.chances, piece.finish)])
+
+    def last(self) -> dict[str, Any]:
+        """Return the event with the usage, after all text."""
+        return {**self._chunk([]), "usage": self.usage()}
+
+    def usage(self) -> dict[str, Any]:
+        """Return counts of tokens, and what OpenAI's API does not report, under `attangent`."""
+        usages = self._usages.values()
+        answers = max(1, len(usages) // self.prompts)
+        prompt = sum(usage.prompt_tokens for usage in usages) // answers
+        completion = sum(usage.completion_tokens for usage in usages)
+        later = sum(usage.completion_tokens - 1 for usage in usages)
+        seconds = max((usage.seconds for usage in usages), default=0.0)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": sum(u.reused_tokens for u in usages) // answers},
+            "attangent": {
+                "kv_bytes": sum(usage.kv_bytes for usage in usages),
+                "first_token_seconds": max((usage.first_token_seconds for usage in usages), default=0.0),
+                "tokens_per_second": later / seconds if seconds > 0 else None,
+            },
+        }
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        prefix = "chatcmpl" if self.chat else "cmpl"
+        about = {"id": f"{prefix}-{self._id}", "object": kind, "created": self._created, "model": self.model}
+        return about | {"system_fingerprint": f"attangent-{__version__}"}
+
+    def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        kind = "chat.completion.chunk" if self.chat else "text_completion"
+        return {**self._head(kind), "choices": choices}
+
+    def _choice(
+        self, number: int, content: dict[str, Any], chances: Sequence[TokenChance], finish: str | None
+    ) -> dict[str, Any]:
+        logprobs = {"content": [self._chance(each) for each in chances]} if chances else None
+        return {"index": number, **content, "logprobs": logprobs, "finish_reason": finish}
+
+    def _chance(self, chance: TokenChance) -> dict[str, Any]:
+        top = [self._token(token, logprob) for token, logprob in chance.top]
+        return {**self._token(chance.token, chance.logprob), "top_logprobs": top}
+
+    def _token(self, token: int, logprob: float) -> dict[str, Any]:
+        text = self.tokenizer.decode([token])
+        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+
+
+async def streamed(
+    writer: Writer, pieces: AsyncIterator[TextPiece], choices: int, usage: bool
+) -> AsyncIterator[str]:
+    """Yield the events of a stream."""
+    for chunk in writer.first(choices):
+        yield event(chunk)
+    async for piece in pieces:
+        writer.note(piece)
+        yield event(writer.chunk(piece))
+    if usage:
+        yield event(writer.last())
+    yield DONE

@@ -1,0 +1,118 @@
+"""Build the service and run it until a signal ends it."""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attangent._core.errors import AttangentError
+from attangent.serving.app import Service, create_app
+from attangent.serving.catalog import Catalog
+from attangent.serving.compressor import Compressor
+from attangent.serving.engine import Engine
+from attangent.serving.prefix_store import PrefixStore, StoredPrefix, model_fingerprint
+from attangent.serving.settings import ServeSettings
+
+_MOST_CONNECTIONS = 1024
+_BACKLOG = 256
+
+
+def default_store() -> Path:
+    """Return the folder for prefixes: ATTANGENT_STORE or one in the user's data folder."""
+    folder = os.environ.get("ATTANGENT_STORE")
+    if folder:
+        return Path(folder)
+    home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_DATA_HOME")
+    return Path(home or Path.home() / ".local" / "share") / "attangent" / "prefixes"
+
+
+def build_service(
+    model: str,
+    network: Any,
+    tokenizer: Any,
+    settings: ServeSettings,
+    store: Path,
+    prefixes: Mapping[str, Path] | None = None,
+    adapters: Mapping[str, Path] | None = None,
+) -> Service:
+    """Return a service, not yet started.
+
+    Args:
+        model: Where the network came from: a folder or a Hub id.
+        network: A bare causal language model.
+        tokenizer: Its tokenizer.
+        settings: Address, key and limits.
+        store: Folder for prefixes made over HTTP.
+        prefixes: Folders that `attangent compress` wrote, by name.
+        adapters: Folders that `attangent tune --task causal-lm` wrote, by name.
+
+    Returns:
+        The service.
+
+    Raises:
+        AttangentError: If a folder does not fit the model or a name is taken.
+    """
+    engine = Engine(settings.most_rows, settings.most_waiting, settings.reuse_bytes)
+    stored = PrefixStore(store, model_fingerprint(network, tokenizer))
+    catalog = Catalog(engine, model, network, tokenizer)
+    for name, folder in (prefixes or {}).items():
+        catalog.add_prefix(name, folder)
+    for name, folder in (adapters or {}).items():
+        catalog.add_adapter(name, folder)
+
+    def serve_prefix(prefix: StoredPrefix) -> None:
+        catalog.add_prefix(prefix.name, stored.prefix_folder(prefix.id))
+
+    for prefix in stored.all():
+        if prefix.status == "ready":
+            serve_prefix(prefix)
+    return Service(settings, engine, catalog, stored, Compressor(stored, model, serve_prefix))
+
+
+def open_socket(settings: ServeSettings) -> socket.socket:
+    """Return a socket that listens on the address.
+
+    Raises:
+        AttangentError: If the address is taken or not one of this machine.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise AttangentError(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; choose another "
+            "with --port"
+        ) from None
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def run(service: Service, listener: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGINT or SIGTERM; running answers are finished first, a second SIGINT ends at once."""
+    import uvicorn
+
+    class _Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                on_ready()
+
+    config = uvicorn.Config(
+        create_app(service),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=int(service.settings.request_seconds),
+        h11_max_incomplete_event_size=1 << 16,
+    )
+    _Server(config).run(sockets=[listener])
