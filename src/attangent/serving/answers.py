@@ -1,4 +1,4 @@
-"""Answers to a request: submit them to the engine and receive their text while the client is there."""
+"""AnswerSet to a request: submit them to the engine and receive their text while the client is there."""
 
 import asyncio
 import secrets
@@ -24,7 +24,7 @@ class ClientGoneError(Exception):
     """The client has closed the connection."""
 
 
-class Answers:
+class AnswerSet:
     """The answers to one request, written together.
 
     Args:
@@ -69,7 +69,7 @@ class Answers:
         self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
     async def pieces(self, request: Any) -> AsyncIterator[TextPiece]:
-        """Yield the text of all answers as it is written.
+        """Yield pieces of all answers as soon as they are written.
 
         Raises:
             ClientGoneError: If the client leaves; the engine then drops the answers.

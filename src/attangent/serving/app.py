@@ -19,7 +19,7 @@ from attangent import __version__
 from attangent._core.errors import AttangentError
 from attangent.compression.prompt import tokens_of
 from attangent.compression.session import plain_ids
-from attangent.serving.answers import Answers, ClientGoneError
+from attangent.serving.answers import AnswerSet, ClientGoneError
 from attangent.serving.catalog import Catalog, ServedModel
 from attangent.serving.compressor import Compressor
 from attangent.serving.engine import BusyError, Engine, OutOfTimeError
@@ -91,7 +91,18 @@ class Service:
 
 
 def create_app(service: Service) -> FastAPI:
-    """Return the application; it starts and stops the service."""
+    """Return the HTTP application, which starts and stops the service.
+
+    Args:
+        service: What `build_service` returned.
+
+    Returns:
+        A FastAPI application for any ASGI server.
+
+    Example:
+        >>> app = create_app(build_service("model", model, tokenizer, ServeSettings(), store))  # doctest: +SKIP
+        >>> uvicorn.run(app)  # doctest: +SKIP
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -157,7 +168,6 @@ def _handle_errors(app: FastAPI) -> None:
 
     for kind, handler in {
         AttangentError: known,
-        Exception: known,
         ValidationError: invalid,
         HTTPException: http,
         ClientGoneError: gone,
@@ -237,7 +247,9 @@ def _object(content: bytes) -> Any:
     except (ValueError, RecursionError):  # ValueError also for numbers with thousands of digits
         parsed = None
     if not isinstance(parsed, dict):
-        raise ApiError(400, "the body is not a JSON object; send one such as {\"model\": ...}", code="invalid_json")
+        raise ApiError(
+            400, 'the body is not a JSON object; send one such as {"model": ...}', code="invalid_json"
+        )
     return parsed
 
 
@@ -246,7 +258,7 @@ async def _prompt_ids(service: Service, model: ServedModel, prompt: str | list[i
     if isinstance(prompt, str):
         read = tokens_of if model.kind == "prefix" else plain_ids
         return await service.tokens(lambda: read(model.tokenizer, prompt))
-    size = len(model.tokenizer)
+    size = service.engine.batches[model.network].vocabulary
     if not all(0 <= token < size for token in prompt):
         raise ApiError(400, f"a token of prompt is not between 0 and {size - 1}", "prompt")
     return prompt
@@ -262,7 +274,7 @@ async def _answer(
     is_chat = isinstance(body, ChatRequest)
     if not all(prompts):
         raise ApiError(400, "the prompt has no tokens; write some text", "messages" if is_chat else "prompt")
-    answers = Answers(model, body, prompts, service.settings.request_seconds)
+    answers = AnswerSet(model, body, prompts, service.settings.request_seconds)
     answers.submit(service.engine)
     writer = Writer(model.name, model.tokenizer, is_chat, len(prompts))
     pieces = answers.pieces(request)

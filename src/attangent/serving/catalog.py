@@ -105,8 +105,8 @@ class Catalog:
     def add_adapter(self, name: str, folder: Path) -> None:
         """Serve a folder that `attangent tune --task causal-lm` wrote; call it before the engine starts.
 
-        A prefix state shares the batch of the base model. Other methods change weights, so that they get
-        a network of their own.
+        A prefix state shares the batch of the base model. Other methods change weights, so each gets a
+        separate network.
 
         Raises:
             AttangentError: If the folder does not fit the model or the name is taken.

@@ -26,6 +26,8 @@ class Compressor:
         on_ready: Called with every prefix that is ready.
     """
 
+    command = (sys.executable, "-m", "attangent.serving.compressing")
+
     def __init__(self, store: PrefixStore, model: str, on_ready: Callable[[StoredPrefix], None]):
         self.store = store
         self.model = model
@@ -77,8 +79,11 @@ class Compressor:
             return
         self._current = id
         self.store.update(id, status="compressing", stage="loading the model")
-        error = self._watch(id)
-        self._current = None
+        try:
+            error = self._watch(id)
+        finally:
+            self._process = None
+            self._current = None
         if self._stopping:
             return
         self.store.finish(id, error)
@@ -87,12 +92,12 @@ class Compressor:
 
     def _watch(self, id: str) -> str | None:
         """Run the process of a compression; return why it failed, or None."""
-        command = [sys.executable, "-m", "attangent.serving.compressing"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         outcome: dict[str, Any] = {}
-        with subprocess.Popen(command, **pipes) as process:
+        with subprocess.Popen(self.command, **pipes) as process:
             self._process = process
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             # The process ends when this pipe closes, so that it does not outlive the server.
             process.stdin.write(
                 json.dumps({"model": self.model, "folder": str(self.store.folder / id)}) + "\n"
@@ -101,7 +106,6 @@ class Compressor:
             for line in process.stdout:
                 outcome = json.loads(line)
                 self._note(id, outcome)
-        self._process = None
         if outcome.get("ready"):
             return None
         return outcome.get("error") or f"the compressing process ended with code {process.returncode}"

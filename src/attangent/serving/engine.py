@@ -102,7 +102,7 @@ class Engine:
             self._changed.notify()
 
     def call(self, function: Callable[[], Any]) -> "Future[Any]":
-        """Run a function in the thread between two steps, where it may change the networks."""
+        """Run a function in the thread between two steps; only there networks may change."""
         future: Future[Any] = Future()
         with self._changed:
             self._calls.append((function, future))

@@ -18,7 +18,7 @@ class TextPiece:
     Attributes:
         choice: Number of the answer.
         text: The text; may be empty.
-        chances: Log-probabilities of the tokens behind it, if the request wants them.
+        chances: Log-probabilities of the new tokens, if the request wants them.
         finish: Why the answer ended; None while it grows.
         error: Why the answer failed.
         usage: Counts and memory of the answer, with its last piece.
@@ -34,7 +34,7 @@ class TextPiece:
 
 @dataclass(frozen=True)
 class AnswerUsage:
-    """What an answer took.
+    """Tokens, time and memory of an answer.
 
     Attributes:
         prompt_tokens: Tokens of the request.

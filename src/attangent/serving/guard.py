@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+_log = logging.getLogger("attangent.serving")
 _OPEN = ("/", "/page/", "/health", "/favicon.ico")
 """Paths that need no key; they show nothing of the models and prefixes."""
 HEADERS = {
@@ -52,7 +54,10 @@ class Guard:
             await self.app(scope, exchange.receive, exchange.send)
         except ApiError as error:
             await exchange.refuse(error)
-        except TimeoutError:
+        except Exception as error:
+            if not isinstance(error, TimeoutError):
+                _log.exception("a request failed")
+                await exchange.refuse(ApiError(500, "the server failed; its log says why"))
             exchange.status = exchange.status or 408  # the client does not read: the connection is closed
         finally:
             route = scope.get("route")

@@ -49,7 +49,7 @@ class ChatMessage(Strict):
 
 
 class StreamOptions(Strict):
-    """What a stream reports."""
+    """Options of a stream."""
 
     include_usage: StrictBool = False
     include_obfuscation: Literal[False] = False
@@ -65,8 +65,8 @@ class _Generating(Strict):
     """Parameters that chats and completions share; those of which only one value is supported come last."""
 
     model: Text
-    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, strict=True)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)] | None = None
     n: Annotated[StrictInt, Field(ge=1, le=MOST_CHOICES)] | None = None
     stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
     seed: Annotated[StrictInt, Field(ge=-(1 << 63), lt=1 << 63)] | None = None

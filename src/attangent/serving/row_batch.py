@@ -51,6 +51,11 @@ class RowBatch:
         self._last_only = "logits_to_keep" in inspect.signature(network.forward).parameters
 
     @property
+    def vocabulary(self) -> int:
+        """Return the number of tokens that the network knows."""
+        return self.network.get_input_embeddings().num_embeddings
+
+    @property
     def generations(self) -> list[Generation]:
         """Return everything that is being read or written."""
         return [*self.running, *([] if self._reading is None else [self._reading.generation])]

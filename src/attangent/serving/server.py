@@ -39,7 +39,7 @@ def build_service(
     """Return a service, not yet started.
 
     Args:
-        model: Where the network came from: a folder or a Hub id.
+        model: Source of the network: a folder or a Hub id.
         network: A bare causal language model.
         tokenizer: Its tokenizer.
         settings: Address, key and limits.
@@ -52,6 +52,10 @@ def build_service(
 
     Raises:
         AttangentError: If a folder does not fit the model or a name is taken.
+
+    Example:
+        >>> service = build_service("model", model, tokenizer, ServeSettings(), store)  # doctest: +SKIP
+        >>> app = create_app(service)  # doctest: +SKIP
     """
     engine = Engine(settings.most_rows, settings.most_waiting, settings.reuse_bytes)
     stored = PrefixStore(store, model_fingerprint(network, tokenizer))
@@ -83,8 +87,8 @@ def open_socket(settings: ServeSettings) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         raise AttangentError(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; choose another "
-            "with --port"
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; choose "
+            "another one with --port"
         ) from None
     listener.listen(_BACKLOG)
     return listener

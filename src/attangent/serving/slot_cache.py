@@ -95,7 +95,7 @@ class SlotCache(Cache):
         return 0 if self.rows == 0 else self.width - 1
 
     def mask(self, window: int | None, dtype: torch.dtype) -> Float[Tensor, "rows 1 1 width"]:
-        """Return 0 for the tokens that the next query of each row sees, itself included, and -inf elsewhere."""
+        """Return 0 for the tokens that the next query of each row sees, itself included, else -inf."""
         index = torch.arange(self.width)
         last = self.lengths[:, None]
         hidden = index > last
