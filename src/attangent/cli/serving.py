@@ -1,12 +1,13 @@
 """The command `serve`. Heavy imports wait until it runs."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attangent._core.errors import AttangentError
-from attangent.cli.common_options import Quiet
+from attangent.cli.common_options import AsJson, Quiet
 from attangent.cli.compression import Model
 
 _MIB = 1 << 20
@@ -43,12 +44,13 @@ def serve(
     rows: Annotated[int, typer.Option(help="Maximum number of answers written together.")] = 32,
     seconds: Annotated[float, typer.Option(help="Time limit of an answer.")] = 600.0,
     megabytes: Annotated[int, typer.Option(help="Maximum size of a request.")] = 4,
+    json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Serve a model, compressed prompts and tuned adapters over OpenAI's API, with a page to try them.
 
     Open the printed address in a browser to compress a document and chat with it. Ctrl-C finishes running
-    answers and ends the server.
+    answers and ends the server. With --json it prints the address and the names of the models.
     """
     prefixes = _folders("prefix", prefix)
     adapters = _folders("adapter", adapter)
@@ -63,17 +65,21 @@ def serve(
 
     check_model_name(model)
     with open_socket(settings) as listener:
-        if not quiet:
+        if not quiet and not json_:
             typer.echo(f"loading {model}", err=True)
         network, tokenizer = load_causal_lm(model)
         folder = default_store() if store is None else store
         service = build_service(model, network, tokenizer, settings, folder, prefixes, adapters)
 
         def announce() -> None:
-            names = ", ".join(each.name for each in service.catalog.all())
-            typer.echo(f"open {address_of(listener)} in a browser to try it; Ctrl-C ends the server")
+            url = address_of(listener)
+            names = [each.name for each in service.catalog.all()]
+            if json_:
+                typer.echo(json.dumps({"url": url, "models": names}))
+                return
+            typer.echo(f"open {url} in a browser to try it; Ctrl-C ends the server")
             if not quiet:
-                typer.echo(f"OpenAI base URL: {address_of(listener)}v1, models: {names}")
+                typer.echo(f"OpenAI base URL: {url}v1, models: {', '.join(names)}")
 
         run(service, listener, announce)
 

@@ -100,8 +100,10 @@ def create_app(service: Service) -> FastAPI:
         A FastAPI application for any ASGI server.
 
     Example:
-        >>> app = create_app(build_service("model", model, tokenizer, ServeSettings(), store))  # doctest: +SKIP
-        >>> uvicorn.run(app)  # doctest: +SKIP
+        With a service::
+
+            app = create_app(service)
+            uvicorn.run(app)
     """
 
     @asynccontextmanager

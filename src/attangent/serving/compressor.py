@@ -1,4 +1,4 @@
-"""Compress prefixes one after the other in a process of their own, which the server watches."""
+"""Compress prefixes one after the other in a separate process, which the server watches."""
 
 import json
 import logging

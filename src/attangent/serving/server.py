@@ -54,8 +54,10 @@ def build_service(
         AttangentError: If a folder does not fit the model or a name is taken.
 
     Example:
-        >>> service = build_service("model", model, tokenizer, ServeSettings(), store)  # doctest: +SKIP
-        >>> app = create_app(service)  # doctest: +SKIP
+        With a model and its tokenizer::
+
+            service = build_service("model", network, tokenizer, ServeSettings(), Path("prefixes"))
+            app = create_app(service)
     """
     engine = Engine(settings.most_rows, settings.most_waiting, settings.reuse_bytes)
     stored = PrefixStore(store, model_fingerprint(network, tokenizer))

@@ -12,7 +12,7 @@ _SHORTEST_KEY = 8
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """Where the server listens, and its limits.
+    """Address and limits of the server.
 
     Attributes:
         host: Address to bind to; others than this machine's own need a key.
