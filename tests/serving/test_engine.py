@@ -134,6 +134,7 @@ def test_a_client_that_leaves_frees_its_row(engine, loaded):
     left.generation.cancel()
     engine.start()
     assert len(stays.tokens) > 0
+    engine.call(lambda: None).result(60)  # the step has ended
     assert left.generation.written == []
     assert engine.running == engine.waiting == 0
     assert engine.batches[BASE].cache.number_of_bytes == 0
