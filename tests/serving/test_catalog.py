@@ -9,7 +9,7 @@ from attangent import AttangentError
 from attangent.adapters.hub import load_causal_lm
 from attangent.compression.session import generate_text, plain_ids
 from attangent.serving.catalog import Catalog
-from attangent.serving.engine import BASE, Engine
+from attangent.serving.scheduler import BASE, Scheduler
 from attangent.tuning import Method, TrainingSettings, TuningRequest, tune
 from attangent.tuning.folders.tuned import load_generator
 from tests.serving.conftest import save_letters
@@ -55,7 +55,7 @@ def test_tuned_adapters_answer_as_generate_does(make_service, tuned, model_folde
 
 def test_a_classifier_is_refused(model_folder, tmp_path):
     network, tokenizer = load_causal_lm(str(model_folder))
-    catalog = Catalog(Engine(), str(model_folder), network, tokenizer)
+    catalog = Catalog(Scheduler(), str(model_folder), network, tokenizer)
     with pytest.raises(AttangentError):
         catalog.add_adapter("intents", tmp_path)
 
@@ -63,7 +63,7 @@ def test_a_classifier_is_refused(model_folder, tmp_path):
 @pytest.mark.parametrize("name", ["", "a b", "../a", "a" * 65, "é"])
 def test_names_are_checked(model_folder, prefix_folders, name):
     network, tokenizer = load_causal_lm(str(model_folder))
-    catalog = Catalog(Engine(), str(model_folder), network, tokenizer)
+    catalog = Catalog(Scheduler(), str(model_folder), network, tokenizer)
     with pytest.raises(AttangentError, match="letters, digits"):
         catalog.add_prefix(name, prefix_folders["red"])
 
@@ -73,7 +73,7 @@ def test_a_prefix_of_another_model_is_refused(prefix_folders, tmp_path):
 
     folder = save_letters(tmp_path, tiny_llama(layers=3, kv_heads=4))
     network, tokenizer = load_causal_lm(str(folder))
-    catalog = Catalog(Engine(), str(folder), network, tokenizer)
+    catalog = Catalog(Scheduler(), str(folder), network, tokenizer)
     with pytest.raises(AttangentError):
         catalog.add_prefix("red", prefix_folders["red"])
     assert [model.name for model in catalog.all()] == [folder.name]
@@ -82,7 +82,7 @@ def test_a_prefix_of_another_model_is_refused(prefix_folders, tmp_path):
 def test_the_last_prefix_can_be_removed(model_folder, prefix_folders):
     network, tokenizer = load_causal_lm(str(model_folder))
     before = network(torch.arange(5)[None]).logits
-    engine = Engine()
+    engine = Scheduler()
     catalog = Catalog(engine, str(model_folder), network, tokenizer)
     catalog.add_prefix("red", prefix_folders["red"])
     engine.start()

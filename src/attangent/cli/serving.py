@@ -10,8 +10,6 @@ from attangent._core.errors import AttangentError
 from attangent.cli.common_options import AsJson, Quiet
 from attangent.cli.compression import Model
 
-_MIB = 1 << 20
-
 
 def serve(
     model: Model,
@@ -43,7 +41,6 @@ def serve(
     ] = None,
     rows: Annotated[int, typer.Option(help="Maximum number of answers written together.")] = 32,
     seconds: Annotated[float, typer.Option(help="Time limit of an answer.")] = 600.0,
-    megabytes: Annotated[int, typer.Option(help="Maximum size of a request.")] = 4,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +56,7 @@ def serve(
 
     from attangent.serving.settings import ServeSettings
 
-    settings = ServeSettings(host, port, api_key, rows, most_bytes=megabytes * _MIB, request_seconds=seconds)
+    settings = ServeSettings(host, port, api_key, rows, request_seconds=seconds)
     from attangent.adapters.hub import check_model_name, load_causal_lm
     from attangent.serving.server import address_of, build_service, default_store, open_socket, run
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from attangent.serving.catalog import ServedModel
-from attangent.serving.engine import Engine
 from attangent.serving.errors import ApiError
 from attangent.serving.generation import Generation, TextPiece
 from attangent.serving.protocol import ChatRequest, CompletionRequest
 from attangent.serving.sampling import Sampler
+from attangent.serving.scheduler import Scheduler
 from attangent.serving.text_stream import TextStream
 
 _UNBOUNDED = 4096
@@ -61,7 +61,7 @@ class AnswerSet:
             for choice in range(body.choices)
         ]
 
-    def submit(self, engine: Engine) -> None:
+    def submit(self, engine: Scheduler) -> None:
         """Let the engine write the answers."""
         engine.submit(*self.generations)
 

@@ -22,7 +22,6 @@ from attangent.compression.session import plain_ids
 from attangent.serving.answers import AnswerSet, ClientGoneError
 from attangent.serving.catalog import Catalog, ServedModel
 from attangent.serving.compressor import Compressor
-from attangent.serving.engine import BusyError, Engine, OutOfTimeError
 from attangent.serving.errors import ApiError, error_body
 from attangent.serving.generation import TextPiece
 from attangent.serving.guard import Guard
@@ -30,6 +29,7 @@ from attangent.serving.metrics import Metrics
 from attangent.serving.prefix_store import PrefixStore
 from attangent.serving.protocol import ChatRequest, CompletionRequest, PrefixRequest
 from attangent.serving.responses import Writer, event, streamed
+from attangent.serving.scheduler import BusyError, OutOfTimeError, Scheduler
 from attangent.serving.settings import ServeSettings
 
 _log = logging.getLogger("attangent.serving")
@@ -53,7 +53,7 @@ class Service:
     """
 
     settings: ServeSettings
-    engine: Engine
+    engine: Scheduler
     catalog: Catalog
     store: PrefixStore
     compressor: Compressor

@@ -12,8 +12,8 @@ from attangent.adapters.files.save import load_adapter
 from attangent.adapters.record import delete, record_of
 from attangent.compression.prompt import BareReader, Reader, check_model
 from attangent.compression.result import load_compressed, read_notes
-from attangent.serving.engine import BASE, Engine
 from attangent.serving.errors import ApiError
+from attangent.serving.scheduler import BASE, Scheduler
 from attangent.tuning.folders.tuned import description_of, load_generator, weights_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -59,7 +59,7 @@ class Catalog:
         tokenizer: Its tokenizer.
     """
 
-    def __init__(self, engine: Engine, name: str, network: Any, tokenizer: Any):
+    def __init__(self, engine: Scheduler, name: str, network: Any, tokenizer: Any):
         check_model(network, tokenizer)
         self.engine = engine
         self.network = network

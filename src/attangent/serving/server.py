@@ -10,8 +10,8 @@ from attangent._core.errors import AttangentError
 from attangent.serving.app import Service, create_app
 from attangent.serving.catalog import Catalog
 from attangent.serving.compressor import Compressor
-from attangent.serving.engine import Engine
 from attangent.serving.prefix_store import PrefixStore, StoredPrefix, model_fingerprint
+from attangent.serving.scheduler import Scheduler
 from attangent.serving.settings import ServeSettings
 
 _MOST_CONNECTIONS = 1024
@@ -59,7 +59,7 @@ def build_service(
             service = build_service("model", network, tokenizer, ServeSettings(), Path("prefixes"))
             app = create_app(service)
     """
-    engine = Engine(settings.most_rows, settings.most_waiting, settings.reuse_bytes)
+    engine = Scheduler(settings.most_rows, settings.most_waiting, settings.reuse_bytes)
     stored = PrefixStore(store, model_fingerprint(network, tokenizer))
     catalog = Catalog(engine, model, network, tokenizer)
     for name, folder in (prefixes or {}).items():

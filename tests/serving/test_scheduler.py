@@ -10,9 +10,9 @@ from attangent import AttangentError, batch
 from attangent.adapters.hub import load_causal_lm
 from attangent.compression import load_compressed
 from attangent.compression.session import generate
-from attangent.serving.engine import BASE, BusyError, Engine, OutOfTimeError
 from attangent.serving.generation import Generation
 from attangent.serving.sampling import Sampler
+from attangent.serving.scheduler import BASE, BusyError, OutOfTimeError, Scheduler
 from attangent.serving.text_stream import TextStream
 
 TEXTS = ["hello", "the light of the tower", "a", "who is the keeper of the tower?\n" * 12]
@@ -30,7 +30,7 @@ def loaded(model_folder, prefix_folders):
 
 @pytest.fixture
 def engine(loaded):
-    engine = Engine()
+    engine = Scheduler()
     engine.add_network(BASE, *loaded)
     yield engine
     engine.stop()
@@ -175,7 +175,7 @@ def test_a_failed_step_fails_its_answers_and_the_next_ones_are_written(engine, l
 
 def test_calls_run_in_the_thread_and_their_errors_come_back(engine):
     engine.start()
-    assert engine.call(lambda: threading.current_thread().name).result(10) == "attangent-engine"
+    assert engine.call(lambda: threading.current_thread().name).result(10) == "attangent-scheduler"
     with pytest.raises(ZeroDivisionError):
         engine.call(lambda: 1 / 0).result(10)
 

@@ -26,7 +26,7 @@ class OutOfTimeError(AttangentError):
     """A request took longer than the server allows."""
 
 
-class Engine:
+class Scheduler:
     """Generates many texts at once.
 
     Texts are read in the order of their arrival, at most `CHUNK` tokens between two steps, so that a long
@@ -48,7 +48,7 @@ class Engine:
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._changed = threading.Condition()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="attangent-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="attangent-scheduler", daemon=True)
 
     def add_network(self, name: str, network: Any, tokenizer: Any) -> None:
         """Serve a network under this name; call it before `start`."""
