@@ -24,6 +24,7 @@ OF_SEVERAL_FILES = {
     "compression/methods/test_conformance.py",
     "forecast/models/test_conformance.py",
     "forecast/test_rooms.py",
+    "serving/test_page_browser.py",
     "stages/detector/test_rates.py",
     "stages/test_public_names.py",
     "test_displays.py",

@@ -1,0 +1,116 @@
+"""A live server: the real OpenAI client, clients that leave, a graceful end, and the page's browser."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from attangent import AttangentError
+from attangent.serving.server import address_of, open_socket
+from attangent.serving.settings import ServeSettings
+from tests.serving.test_compressor import until
+
+QUESTION = [{"role": "user", "content": "who is the keeper?"}]
+
+
+@pytest.fixture(scope="module")
+def live(model_folder, prefix_folders, tmp_path_factory):
+    """`attangent serve` in a process of its own: its address and process id."""
+    command = [sys.executable, "-m", "attangent", "serve", "--model", model_folder, "--port", "0", "--json"]
+    for name, folder in prefix_folders.items():
+        command += ["--prefix", f"{name}={folder}"]
+    command += ["--store", tmp_path_factory.mktemp("store")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ATTANGENT_API_KEY": "a-secret-key"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([str(word) for word in command], env=environment, **pipes) as process:
+        about = json.loads(process.stdout.readline() or process.stderr.read())
+        yield about["url"], process
+        if process.poll() is None:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def openai_client(live):
+    openai = pytest.importorskip("openai")
+    return openai.OpenAI(base_url=f"{live[0]}v1", api_key="a-secret-key", max_retries=0)
+
+
+def test_the_openai_client_works_unchanged(openai_client, live):
+    import openai
+
+    assert [model.id for model in openai_client.models.list()][1:] == ["red", "green", "blue"]
+    create = openai_client.chat.completions.create
+    options = {"model": "red", "messages": QUESTION, "temperature": 0, "max_tokens": 12}
+    whole = create(**options).choices[0].message.content
+    with create(**options, stream=True) as stream:
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == whole
+    completion = openai_client.completions.create(model="green", prompt="who", max_tokens=4, seed=1, n=2)
+    assert len(completion.choices) == 2
+    assert completion.usage.completion_tokens <= 8
+    with pytest.raises(openai.NotFoundError, match="there is no model"):
+        create(**{**options, "model": "pink"})
+    with pytest.raises(openai.BadRequestError, match="not supported"):
+        create(**options, extra_body={"colour": "red"})
+    with pytest.raises(openai.AuthenticationError):
+        openai.OpenAI(base_url=f"{live[0]}v1", api_key="another-key").models.list()
+
+
+def test_langchain_asks_with_a_base_url(live):
+    langchain = pytest.importorskip("langchain_openai", reason="pip install langchain-openai")
+    llm = langchain.ChatOpenAI(
+        base_url=f"{live[0]}v1", api_key="a-secret-key", model="red", temperature=0, max_tokens=4
+    )
+    assert isinstance(llm.invoke("who?").content, str)
+
+
+def metric(openai_client, live, name):
+    import httpx
+
+    headers = {"authorization": f"Bearer {openai_client.api_key}"}
+    lines = httpx.get(f"{live[0]}metrics", headers=headers, trust_env=False).text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"attangent_{name} ")))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_frees_its_row(openai_client, live, stream):
+    host, port = live[0].removeprefix("http://").strip("/").split(":")
+    body = json.dumps(
+        {"model": "red", "messages": QUESTION, "max_tokens": 900, "stream": stream, "n": 4}
+    ).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer a-secret-key\r\n"
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        until(lambda: metric(openai_client, live, "running") > 0, 20)
+    until(lambda: metric(openai_client, live, "running") == 0, 20)
+
+
+def test_a_signal_finishes_running_answers(openai_client, live):
+    """The last test of this server."""
+    answers = []
+
+    def ask():
+        create = openai_client.chat.completions.create
+        with create(model="blue", messages=QUESTION, max_tokens=300, stream=True, seed=1) as stream:
+            answers.append([chunk.choices[0].finish_reason for chunk in stream])
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    until(lambda: metric(openai_client, live, "running") > 0, 20)
+    live[1].send_signal(signal.SIGTERM)
+    thread.join(60)
+    assert answers[0][-1] in ("length", "stop")
+    assert live[1].wait(60) == 143
+    assert "terminated" in live[1].stderr.read()
+
+
+def test_a_port_that_is_taken_is_named():
+    with open_socket(ServeSettings(port=0)) as listener:
+        port = listener.getsockname()[1]
+        assert address_of(listener) == f"http://127.0.0.1:{port}/"
+        with pytest.raises(AttangentError, match=f"cannot listen on 127.0.0.1 port {port}"):
+            open_socket(ServeSettings(port=port))
