@@ -71,7 +71,7 @@ def growth_with_neurons(products: Tensor) -> Conclusion:
 
 
 def beyond_bound(B: float, sigma: float, delta: float, log10_m: float) -> Conclusion:
-    """Return the line that fewer than delta of 10^log10_m products, N(0, sigma^2) each, exceed B in the mean.
+    """Return the line that of 10^log10_m products, N(0, sigma^2) each, fewer than delta are expected above B.
 
     Part 1 for all neurons needs that: if m q is the mean number beyond B, it holds with probability (1-q)^m.
     """

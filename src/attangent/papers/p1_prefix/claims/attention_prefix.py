@@ -119,7 +119,7 @@ class Errors:
     nature="main result",
     plain=(
         "The main theorem on approximation. Within its own conditions the features outnumber every "
-        "power of m, since the lemma behind it is for QK'/d; and the values of the tokens must be "
+        "power of m, since its lemma is for QK'/d; and the values of the tokens must be "
         "bounded."
     ),
     failure=Failure(

@@ -25,7 +25,7 @@ _SIZES = {"n": 3, "d": 3, "sigma": 1.0, "init": "independent", "delta": 0.05}
     title="T does not depend on m but through m eta",
     quote="""T = Omega((m eta lambda)^-1 log(nd/eps)) ... We have |F(0) - Y|_F^2 <= nd as Lemma I.6.""",
     rests_on=("P1/lemma-i.6",),
-    nature="main result",
+    nature="proof step",
     plain=(
         "A second reason why T of Theorem 3.2 is too small: the first loss is of order nmd, so T needs "
         "log m. Pairs of opposite signs repair it."
