@@ -1,10 +1,11 @@
 """Full prompts with vLLM's own prefix cache, compressed prefixes and no prompt, with clients at once.
 
-Run `ATTANGENT_VLLM_PYTHON=PYTHON python -m benchmarks.suites.serving.engines [--clients N] [--tenants NAME]`.
+Run `ATTANGENT_VLLM_PYTHON=PYTHON python -m benchmarks.suites.serving.engines`; `--help` lists the options.
 
-Every tenant has a prompt of 1,000 to 4,000 tokens with twelve facts, compressed by `plain` to an eighth of
-them, and every fact is asked once. Requests of the tenants alternate. vLLM's prefix cache is warm in all
-three ways, so what is compared is memory and the cost of decoding, not the reading of the prompt. Rows go to
+Every prompt has 1,000 to 4,000 tokens with twelve facts, compressed by `plain` to an eighth, and every
+fact is asked once. A prompt serves several tenants: their full prompts begin with the tenant's name, so that
+none of their blocks is shared. Requests of the tenants alternate. vLLM's prefix cache is warm in all three
+ways, so what is compared is memory and the cost of decoding, not the reading of the prompt. Rows go to
 benchmarks/results/engines.json with the machine's load.
 """
 
@@ -16,6 +17,8 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,7 @@ from attangent.serving.exports.engine_prefix import EnginePrefix, write_prefix
 from attangent.serving.exports.plain import plain_prefix
 from benchmarks.harness import folders
 from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder
-from benchmarks.suites.compression.prompts import PROMPTS, Prompt
+from benchmarks.suites.compression.prompts import PROMPTS
 
 RESULTS = folders.RESULTS / "engines.json"
 WORK = folders.ENVIRONMENTS / "engines"
@@ -37,21 +40,51 @@ _CACHE_GIGABYTES = "2"
 Requests = dict[str, list[list[int]]]
 
 
-def compressed(model: Any, tokenizer: Any, name: str) -> EnginePrefix:
-    """The prefix of a prompt, compressed once."""
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant with a prompt of that name.
+
+    Attributes:
+        name: Name of the tenant.
+        prompt: Name of the prompt.
+    """
+
+    name: str
+    prompt: str
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the tenant's export."""
+        return WORK / self.prompt / self.name
+
+    def content(self) -> list[dict[str, str]]:
+        """The full prompt, which begins with the tenant's name."""
+        first, *rest = (dict(message) for message in PROMPTS[self.prompt]().content)  # type: ignore[arg-type]
+        return [first | {"content": f"{self.name}. {first['content']}"}, *rest]
+
+
+def compress_once(model: Any, tokenizer: Any, name: str) -> Path:
+    """The folder of a compressed prompt."""
     folder = WORK / name
     if not (folder / "report.json").is_file():
         content = PROMPTS[name]().content
         request = CompressionRequest(content, keep=0, size=SIZES[name], method="plain")
         compress_to_folder(model, tokenizer, request, folder)
-    prefix = plain_prefix(model, tokenizer, folder, name)
-    write_prefix(prefix, folder / "vllm")
+    return folder
+
+
+def export(model: Any, tokenizer: Any, tenant: Tenant) -> EnginePrefix:
+    """Write the tenant's prefix for vLLM."""
+    folder = compress_once(model, tokenizer, tenant.prompt)
+    prefix = plain_prefix(model, tokenizer, folder, tenant.name)
+    write_prefix(prefix, tenant.folder)
     return prefix
 
 
-def requests_of(tokenizer: Any, prompt: Prompt, prefix: EnginePrefix) -> Requests:
+def requests_of(tokenizer: Any, tenant: Tenant, prefix: EnginePrefix) -> Requests:
     """The tokens of every question in the three ways."""
-    ids, reader = read_prompt(tokenizer, prompt.content)
+    prompt = PROMPTS[tenant.prompt]()
+    ids, reader = read_prompt(tokenizer, tenant.content())
     questions = [reader.question(tokenizer, question).tolist() for question, _ in prompt.questions]
     bare = [BareReader().question(tokenizer, question).tolist() for question, _ in prompt.questions]
     return {
@@ -107,34 +140,35 @@ def row(tokenizer: Any, way: str, result: Mapping[str, Any], expected: Sequence[
     }
 
 
-def measure(names: Sequence[str], clients: int) -> list[dict[str, Any]]:
+def measure(tenants: Sequence[Tenant], clients: int) -> list[dict[str, Any]]:
     """All ways for these tenants."""
     model, tokenizer = smollm2()
-    prompts = [PROMPTS[name]() for name in names]
-    prefixes = [compressed(model, tokenizer, name) for name in names]
-    pairs = zip(prompts, prefixes, strict=True)
-    tenants = [requests_of(tokenizer, prompt, prefix) for prompt, prefix in pairs]
-    expected = [words for turn in zip(*(p.questions for p in prompts), strict=True) for _, words in turn]
+    requests = [requests_of(tokenizer, tenant, export(model, tokenizer, tenant)) for tenant in tenants]
+    questions = [PROMPTS[tenant.prompt]().questions for tenant in tenants]
+    expected = [words for turn in zip(*questions, strict=True) for _, words in turn]
     job = {
         "model": str(smollm2_folder()),
-        "prefixes": [str(WORK / name / "vllm") for name in names],
-        "requests": alternating(tenants),
+        "prefixes": [str(tenant.folder) for tenant in tenants],
+        "requests": alternating(requests),
         "clients": clients,
-        "tenants": len(names),
+        "tenants": len(tenants),
         "tokens": TOKENS,
     }
     before = os.getloadavg()[0]
     results = run_child(job)
-    about = {"clients": clients, "tenants": list(names), "load": [before, os.getloadavg()[0]]}
+    names = [tenant.name for tenant in tenants]
+    about = {"clients": clients, "tenants": names, "load": [before, os.getloadavg()[0]]}
     return [{**row(tokenizer, way, result, expected), **about} for way, result in results.items()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--tenants", nargs="+", default=["needles", "needles-2k"], choices=list(SIZES))
+    parser.add_argument("--prompts", nargs="+", default=["needles", "needles-2k"], choices=list(SIZES))
+    parser.add_argument("--tenants", type=int, default=2, help="tenants per prompt")
     options = parser.parse_args()
-    rows = measure(options.tenants, options.clients)
+    pairs = product(range(options.tenants), options.prompts)
+    rows = measure([Tenant(f"{prompt}-{number}", prompt) for number, prompt in pairs], options.clients)
     write_json(RESULTS, {"rows": rows})
     for each in rows:
         print(
