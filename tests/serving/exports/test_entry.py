@@ -7,7 +7,6 @@ import pytest
 
 from attangent import AttangentError
 from attangent.compression import load_compressed
-from attangent.serving.exports import engine_quiz
 from attangent.serving.exports.engine_prefix import read_prefix
 from attangent.serving.exports.engine_server import LlamaServer
 from attangent.serving.exports.entry import ExportRequest, export_prompt
@@ -39,26 +38,6 @@ def test_an_engine_writes_what_the_attached_model_writes(folder, tmp_path):
     stored = json.loads((tmp_path / "out" / "prefix.json").read_text())
     assert stored["answers"] == {"llama.cpp": export.answers._asdict()}
     assert stored["prompt_tokens"] == len(f"<system>{TEXT.strip()}</>") + 1
-
-
-def test_answers_are_counted_by_what_the_engine_writes(folder, tmp_path, monkeypatch):
-    open_answer = ChatLetters().decode(attached_tokens(folder, "who?", 24))
-    # The tiny model writes no words.
-    monkeypatch.setattr(engine_quiz, "holds_words", lambda text, expected: expected in text)
-    questions = [
-        {"text": "who?", "expected": open_answer[3:9], "fact": 0, "part": ""},
-        {"text": "who?", "expected": "not in it"},
-    ]
-    copy = tmp_path / "town"
-    copy.mkdir()
-    for path in folder.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    report = {"own": [{"asked": question} for question in questions]}
-    (copy / "report.json").write_text(json.dumps(report))
-    with serving(LlamaStandIn(tmp_path)) as url:
-        request = ExportRequest(copy, "llama.cpp", tmp_path / "out", "town", url, tmp_path)
-        answers = export_prompt(tiny_llama(), ChatLetters(), request).answers
-    assert answers == (1, 2)
 
 
 def test_without_a_server_only_the_folder_is_written(folder, tmp_path):

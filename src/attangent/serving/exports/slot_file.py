@@ -227,5 +227,6 @@ def _check_same(stored: Array, reference: Array, least: float) -> None:
     if not _correlation(stored, reference) > least:
         raise AttangentError(
             "the server's keys and values differ from the model's: it runs another model; start it with the "
-            "GGUF file of the model for which the prompt was compressed"
+            "GGUF file of the model for which the prompt was compressed, and for 8-bit caches with "
+            "LLAMA_ATTN_ROT_DISABLE=1"
         )
