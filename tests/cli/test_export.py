@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attangent import AttangentError
-from attangent.cli import compression
+from attangent.adapters import hub
 from attangent.cli.commands import app
 from tests.compression.cases import ChatLetters, tiny_llama
 from tests.serving.exports.cases import LlamaStandIn, serving, write_prompt
@@ -25,7 +25,7 @@ def load(monkeypatch):
         loaded.append(name)
         return tiny_llama(), ChatLetters()
 
-    monkeypatch.setattr(compression, "load_model", load_model)
+    monkeypatch.setattr(hub, "load_causal_lm", load_model)
     return loaded
 
 

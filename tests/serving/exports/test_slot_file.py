@@ -10,7 +10,7 @@ import torch
 
 from attangent import AttangentError
 from attangent._core.files import write_json
-from attangent.cli.compression import load_model
+from attangent.adapters.hub import load_causal_lm
 from attangent.compression.entry import compress
 from attangent.compression.session import generate_text
 from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, Marker
@@ -131,7 +131,7 @@ def test_llama_cpp_writes_the_tokens_of_transformers(tmp_path):
     python, gguf, folder = (os.environ.get(name) for name in names)
     if not python or not gguf or not folder:
         pytest.skip(f"llama.cpp is not there: set {', '.join(names)} (an interpreter with xllamacpp)")
-    model, tokenizer = load_model(folder)
+    model, tokenizer = load_causal_lm(folder)
     text = "The mayor of Quillan is Ingrid Vale. The library of Quillan opens at nine on Tuesdays."
     prompt = compress(model, tokenizer, [{"role": "system", "content": text}], 64, "plain")
     prompt.save(model, tmp_path / "town")
