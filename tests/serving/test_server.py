@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import pytest
 
 from attangent import AttangentError
+from attangent._core.files import write_json
 from attangent.serving.server import address_of, open_socket
 from attangent.serving.settings import ServeSettings
 from tests.serving.test_compressor import until
@@ -20,8 +22,12 @@ QUESTION = [{"role": "user", "content": "who is the keeper?"}]
 
 @pytest.fixture(scope="module")
 def live(model_folder, prefix_folders, tmp_path_factory):
-    """`attangent serve` in a process of its own: its address and process id."""
-    command = [sys.executable, "-m", "attangent", "serve", "--model", model_folder, "--port", "0", "--json"]
+    """`attangent serve` with a model that never ends a text: its address and process."""
+    endless = tmp_path_factory.mktemp("endless") / "model"
+    shutil.copytree(model_folder, endless)
+    settings = json.loads((endless / "generation_config.json").read_text())
+    write_json(endless / "generation_config.json", {**settings, "eos_token_id": None})
+    command = [sys.executable, "-m", "attangent", "serve", "--model", endless, "--port", "0", "--json"]
     for name, folder in prefix_folders.items():
         command += ["--prefix", f"{name}={folder}"]
     command += ["--store", tmp_path_factory.mktemp("store")]
