@@ -120,7 +120,10 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         label = method if many == 1 else f"{method}, {many}x"
         lines.append(f"| {label} | {' | '.join(counts)} | {sum(row['kept'] for row in chosen.values())} |")
         if any("claimed" in row for row in chosen.values()):
-            claims = [f"{chosen[name]['claimed']:.0%} of {chosen[name]['facts']}" for name in names]
+            claims = [
+                f"{chosen[name]['claimed']:.0%} of {chosen[name]['facts']}" if name in chosen else "-"
+                for name in names
+            ]
             lines.append(f"| its quiz claims | {' | '.join(claims)} | |")
     return "\n".join(lines)
 
