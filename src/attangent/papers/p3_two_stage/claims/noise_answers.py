@@ -11,6 +11,7 @@ from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.trends import at_most
 from attangent.papers.p3_two_stage.claims.two_stage_setting import easy_slope
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
@@ -70,38 +71,61 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     title="The answer of the noise weights on the prompts of Section 3.1",
     quote="With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~ "
     "1/Poly(d) =: eps_{W,1}",
-    quick={**SETTING, "independent_labels": False},
-    full={"lengths": [129, 513, 2049, 4097], "draws": 300},
-    seconds=1.2,
+    quick={
+        **SETTING, "independent_labels": False, "r": 0.1, "lengths": [65, 129, 257, 513],
+        "dimensions": [6, 8, 12, 16],
+    },
+    full={"lengths": [129, 513, 2049, 4097], "dimensions": [6, 8, 12, 16, 24], "draws": 300},
+    seconds=1.0,
     rests_on=("P3/proposition-6", "P3/proposition-7"),
-)
+)  # fmt: skip
 def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
     """On the prompts of Section 3.1 the answer of the noise weights is at most a constant times eps_(W,1) =
-    tau_0 |x|^2 sqrt(d log d / L) for P parts, and likewise eps_(V,1) for Q parts: it falls like L^(-1/2).
+    tau_0 |x|^2 sqrt(d log d / L) for P parts and every L = Theta(Poly(d)). With r << u it is at most eps_(V,1)
+    for Q parts: it falls like L^(-1/2).
     """
     answers = answers_over_lengths(settings, seed)
     return Finding(
-        conclusions=tuple(
+        hypotheses=(
+            Hypothesis("r / u (choice of small r)", "<=", 0.05, settings.r / settings.u, part="Q parts"),
+        ),
+        conclusions=(
+            _bound_trend(settings, 3, seed),
+            _bound_trend(settings, 2, seed),
             Conclusion.of_trend(
-                f"exponent in L of |answer|, {name} parts (Corollary {number} allows -1/3 at most)",
+                "exponent in L of |answer|, Q parts (Corollary 7 allows -1/3 at most)",
                 "<=",
                 -1 / 3 + 0.05,
                 settings.lengths,
-                answers.sizes[name],
-                part=f"{name} parts",
-            )
-            for name, number in (("P", 6), ("Q", 7))
+                answers.sizes["Q"],
+                part="Q parts",
+            ),
         ),
         numbers={
             f"95 % of |answer| at L = {L}, {name} parts": answers.sizes[name][i]
             for i, L in ((0, settings.lengths[0]), (-1, settings.lengths[-1]))
             for name in "PQ"
-        },
+        }
+        | {"P(noise separates z from z +- zeta)": 2 / math.pi * math.atan(settings.r / settings.u)},
         figures=(_figure(settings, answers),),
         remark="Proposition 6 treats the labels as fair coins, independent of the tokens. In the prompts of "
-        "Section 3.1 a token determines its label. The mean of y_i relu(x_i'U x_L) is not 0, and a longer "
-        "prompt does not average it away.",
+        "Section 3.1 a token determines its label, and the mean of y_i relu(x_i'U x_L) is not 0. For P parts "
+        "it is of order tau_0/sqrt(d) and does not fall with L: the printed bound is kept up to L = d^2 and "
+        "fails by a growing factor beyond. For Q parts the mean is 0 unless the noise separates z from z +- "
+        "zeta, which has the probability (2/pi) atan(r/u).",
     )
+
+
+def _bound_trend(settings: Settings, power: int, seed: int) -> Conclusion:
+    """Return the line that |answer| / bound does not grow with d for P parts at L = d^power."""
+    ratios = []
+    for d in settings.dimensions:
+        L = d**power + 1
+        sized = settings | {"d": d, "lengths": [L]}
+        ratios.append(answers_over_lengths(sized, seed).sizes["P"][0] / _printed_bound(sized, "P", L))
+    part = f"P parts, L = d^{power}"
+    name = f"exponent in d of |answer| / bound, {part}"
+    return Conclusion.of_trend(name, "<=", at_most(0.0), settings.dimensions, ratios, part=part)
 
 
 @dataclass(frozen=True)
@@ -202,9 +226,10 @@ def signal_changes_little(settings: Settings, seed: int) -> Finding:
         numbers={
             f"change of the answer at L = {L}": c for L, c in zip(settings.lengths, changes, strict=True)
         },
-        remark="We tried signals of rank one along the coordinate axes, each for and against the labels. "
-        "With fair labels the changes average out like sqrt(d/L), although Lemma 6, which the proof uses "
-        "to count them, fails.",
+        differs=(f"{2 * settings.d} signals of rank one along the axes instead of every signal",),
+        remark="With fair labels the changes average out, although Lemma 6, which the proof uses to count "
+        "them, fails. An argument for every signal: the sets of tokens between two hyperplanes have a VC "
+        "dimension of order d, so that the worst sum of fair labels over them is of order sqrt(d L).",
     )
 
 
@@ -241,7 +266,7 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
 def answers_have_a_mean(settings: Settings, seed: int) -> Finding:
     """On the prompts of Section 3.1 the answer of the noise weights is (mu/2) w*'W x_L for P parts, and -(|b|
     - |a|)_+ / 4 with a = z'V x_L, b = zeta'V x_L for Q parts, up to tau_0 |x|^2 sqrt(d log d / L). The first
-    is of order tau_0 / sqrt(d), the second at most tau_0 r |x| / 4: neither falls with L.
+    is of order tau_0 / sqrt(d), the second of order tau_0 r |x| at most: neither falls with L.
     """
     answers = answers_over_lengths(settings, seed)
     return Finding(

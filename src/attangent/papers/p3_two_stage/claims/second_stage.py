@@ -182,29 +182,31 @@ _SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.
     place="Section 4.2, Theorem 4 (Appendix G.2)",
     title="Stage 2: the easy part is preserved",
     quote="the network h continues to preserve the easy-to-fit knowledge like P within t_2 iterations",
-    quick={**_SETTING, "dimensions": [8, 12, 16, 24], "power": 3.0, "other_power": 1.5},
-    full={"runs": 3},
+    quick={**_SETTING, "dimensions": [6, 8, 10, 13], "power": 3.0, "other_power": 1.5, "runs": 2},
+    full={"dimensions": [8, 12, 16, 24], "runs": 3},
     seconds=2.0,
     rests_on=("P3/theorem-2", "P3/theorem-3", "P3/lemma-7", "P3/equation-21", "P3/activation-count"),
 )
 def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
-    """Over the second stage (d.1) the signal weights of W move by at most eps^2 / (log^2(1/eps) sqrt(log d)),
-    and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to constants and for every L =
-    Theta(Poly(d)).
+    """Over the second stage, with N = Theta(Poly(d)) prompts, (d.1) the signal weights of W move by at most
+    eps^2 / (log^2(1/eps) sqrt(log d)), and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to
+    constants and for every L = Theta(Poly(d)).
     """
-    stages = [easy_stage_two(settings, d, seed) for d in settings.dimensions]
+    stages = [easy_stage_two(settings | {"N": d}, d, seed) for d in settings.dimensions]
     shorter = settings | {"power": settings.other_power}
     short = [
-        stage.moved / stage.bound for stage in (easy_stage_two(shorter, d, seed) for d in settings.dimensions)
+        stage.moved / stage.bound
+        for stage in (easy_stage_two(shorter | {"N": d}, d, seed) for d in settings.dimensions)
     ]
     d = settings.dimensions
-    slower = easy_stage_two(settings | {"second_rate": settings.second_rate / 2}, d[0], seed)
+    slower = easy_stage_two(settings | {"second_rate": settings.second_rate / 2, "N": d[0]}, d[0], seed)
     change = abs(slower.moved / stages[0].moved - 1) if stages[0].moved else 0.0
     return Finding(
         hypotheses=(
             *assumption_1(settings),
             Hypothesis("eps_(V,1) at the smallest d", "<=", 1.0, Assumption1.of(settings, d[0]).hard_epsilon),
             Hypothesis("relative change of the move when eta_2 is halved", "<=", 0.02, change),
+            Hypothesis("least log N / log d (N = Theta(Poly(d)))", ">=", 1.0, _least_power(stages, d)),
         ),
         conclusions=(
             _trend(settings, "d.1", "(move of the signal of W)", [f.moved / f.bound for f in stages]),
@@ -228,6 +230,10 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _least_power(stages: list["SecondStage"], dimensions: list[int]) -> float:
+    return min(math.log(stage.N) / math.log(d) for stage, d in zip(stages, dimensions, strict=True))
+
+
 def _trend(settings: Settings, part: str, what: str, ratios: list[float]) -> Conclusion:
     name = f"({part}) exponent in d of {what} / bound, L = d^{settings.power:g}"
     return Conclusion.of_trend(name, "<=", 0.25, settings.dimensions, ratios, part=part)
@@ -235,13 +241,16 @@ def _trend(settings: Settings, part: str, what: str, ratios: list[float]) -> Con
 
 @dataclass(frozen=True)
 class SecondStage:
-    """How far W moves in stage 2, in norm and along w*; the change of K1; the bound; the expected move."""
+    """How far W moves in stage 2, in norm and along w*; the change of K1; the bound; the expected move; the number
+    of prompts.
+    """
 
     moved: float
     along: float
     changed: float
     bound: float
     expected: float
+    N: int
 
 
 def easy_stage_two(settings: Settings, d: int, seed: int) -> SecondStage:
@@ -262,6 +271,7 @@ def easy_stage_two(settings: Settings, d: int, seed: int) -> SecondStage:
         (last.losses.K1 - first.losses.K1).abs().mean().item(),
         eps**2 / (math.log(1 / eps) ** 2 * scale.root_log),
         easy_pull(d) / scale.weight_decay * remaining,
+        prompts.answers.shape[-1],
     )
 
 
@@ -343,11 +353,13 @@ def _outside(value: float, low: float, high: float) -> float:
     seconds=0.4,
 )
 def easy_part_moves(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1 stage 2 moves the signal of W by (1 - eta_1 lambda)^(t_1) mu^2/(8 lambda) along w*
-    w*', of order sqrt(log d)/d, for every L. The easy part is preserved up to that, not up to eps_(V,1)^2.
+    """Under Assumption 1, with many more prompts than d, stage 2 moves the signal of W by (1 - eta_1
+    lambda)^(t_1) mu^2/(8 lambda) along w* w*', of order sqrt(log d)/d, for every L. The easy part is preserved up
+    to that, not up to eps_(V,1)^2.
     """
     stage = easy_stage_two(settings, settings.d, seed)
     return Finding(
+        hypotheses=(Hypothesis("prompts / d (N >> d)", ">=", 4.0, stage.N / settings.d),),
         conclusions=(
             Conclusion("|move along w* / expected - 1|", "<=", 0.15, abs(stage.along / stage.expected - 1)),
             Conclusion("norm of the move / expected", "<=", 1.5, stage.moved / stage.expected),

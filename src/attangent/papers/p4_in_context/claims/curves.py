@@ -28,6 +28,7 @@ def alike_lines(
     follows = f"correlation of log out-of-domain with log {name.removesuffix(' loss')}"
     least_fallen = max(map(fall, losses.values()))
     return (
+        Conclusion(f"{follows}, positive", ">=", 0.0, correlation),
         Conclusion(follows, ">=", least_correlation, correlation, threshold="ours"),
         Conclusion("largest of the three falls", "<=", largest_fall, least_fallen, threshold="ours"),
     )

@@ -44,7 +44,7 @@ from attangent.papers.p4_in_context.one_layer.training import TrainingRun
         "enough": [30],
         "too_many": 400,
         "steps": 4000,
-        "crowded_steps": 300,
+        "crowded_steps": 1500,
         "rate": 1e-4,
     },
     seeds=1,

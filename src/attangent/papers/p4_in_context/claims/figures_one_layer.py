@@ -178,8 +178,8 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
             "risk of y* at the longest prompt": risks[-1],
         },
         figures=(_lengths_figure(lengths, gaps, risks, best),),
-        remark="y* is the better of the two at every N other than m, and its risk falls as N grows: nothing "
-        "is special about N = m but that the two ridges agree there.",
+        remark="y* is the better of the two at every N other than m, by .01 to 1.2 % of the risk, and its risk falls "
+        "as N grows: nothing is special about N = m but that the two ridges agree there.",
     )
 
 
@@ -224,6 +224,47 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
             ),
         ),
     )
+
+
+@claim(
+    "P4/fitting",
+    place="Section 3.2, the last two bullets",
+    title="Underfitting for N < m, overfitting for N > m",
+    quote="When N > m, the transformer tends to overfit since it underestimates the noise level and in turn captures "
+    "noise",
+    statement="""For N < m the transformer's template has a smaller norm than that of y_best; for N > m the transformer
+        overfits, so that its risk exceeds that of y_best.""",
+    quick={**LENGTHS, "K": 120, "m": 40, "lengths": [20, 30, 60, 80], "prompts": 50, "noise_factor": 1.0},
+    seconds=0.1,
+    rests_on=("P4/theorem-2",),
+)
+def under_and_overfitting(settings: Settings, seed: int) -> Finding:
+    dictionary = draw_dictionary(settings, seed)
+    pairs = {N: _limit_and_best(dictionary, N) for N in settings.lengths}
+    short = [_norm_ratio(pairs[N], settings, seed) for N in settings.lengths if dictionary.m > N]
+    tau = settings.noise_factor * dictionary.tau
+    long = [
+        pairs[N][0].risk(tau=tau) / pairs[N][1].risk(tau=tau) for N in settings.lengths if dictionary.m < N
+    ]
+    return Finding(
+        conclusions=(
+            Conclusion("N < m: largest |lambda| / |lambda of y_best|", "<=", 1.0, max(short), part="N < m underfits"),
+            Conclusion("N > m: least risk / risk of y_best", ">=", 1.0, min(long), part="N > m overfits"),
+        ),
+        remark="The noise of a label has the variance |lambda|^2 tau, m tau on average, which is the transformer's "
+        "ridge at every N. It is y_best, with N tau, that misjudges it.",
+    )
+
+
+def _norm_ratio(pair: tuple[RidgeLimit, RidgeLimit], settings: Settings, seed: int) -> float:
+    """Return the largest ratio of the norms of the two templates over prompts."""
+    dictionary = pair[0].dictionary
+    y = dictionary.prompts(settings.prompts, seed=seed).shown
+    norms = []
+    for alpha in (dictionary.m * dictionary.tau, dictionary.N * dictionary.tau):
+        inner = alpha * torch.eye(dictionary.m, dtype=torch.float64) + dictionary.Z @ dictionary.Z.T
+        norms.append(torch.linalg.solve(inner, dictionary.Z @ y.T).norm(dim=0))
+    return (norms[0] / norms[1]).max().item()
 
 
 def _risk_on_the_last_tokens(dictionary: Dictionary, N: int) -> float:

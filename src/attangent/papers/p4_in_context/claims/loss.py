@@ -182,23 +182,53 @@ def without_noise(settings: Settings, seed: int) -> Finding:
                 "<=",
                 EXACT,
                 relative(prompts.shown @ printed, prompts.clean),
+                part="(26)",
             ),
             Conclusion(
                 "distance of Z^+ Zhat to A as tau goes to 0, tokens without labels",
                 "<=",
                 1e-6,
                 relative(small[:, N:], printed[:, N:]),
+                part="(26)",
             ),
             Conclusion(
                 "the same on the prompt's own tokens",
                 "<=",
                 1e-6,
                 relative(small[:, :N], printed[:, :N]),
-                claimed=False,
+                part="A becomes",
             ),
         ),
         remark="On the prompt's own tokens A tends to the identity, not to Z^+ Z, a projection of rank m "
         "< N; both give the same labels without noise.",
+    )
+
+
+@claim(
+    "P4/equation-26-repaired",
+    repairs="P4/equation-26",
+    place="ours",
+    title="The limit matrix without noise",
+    statement="""As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every token.""",
+    derivation="""(66) has the identity on the prompt's own tokens for every tau, and Z'(m tau I + ZZ')^-1 tends to Z^+ if
+        Z has rank m. Without noise y = Z'lambda, and y'Z^+ = lambda' since Z Z^+ = I.""",
+    quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
+    sizes=({"N": 8}, {"N": 12}),
+    seconds=0.1,
+)
+def limit_without_noise(settings: Settings, seed: int) -> Finding:
+    dictionary = draw_dictionary(settings, seed)
+    prompts = dictionary.prompts(settings.prompts, seed=seed)
+    N = dictionary.N
+    limit = torch.cat(
+        (torch.eye(N, dtype=torch.float64), torch.linalg.pinv(dictionary.Z) @ dictionary.Z_query), dim=1
+    )
+    small = RidgeLimit(dictionary.with_noise(1e-9)).A
+    return Finding(
+        conclusions=(
+            Conclusion("distance of A to (I, Z^+ Z^Q) as tau goes to 0", "<=", 1e-6, relative(small, limit)),
+            Conclusion("relative error of <y, A_k>", "<=", EXACT, relative(prompts.shown @ limit, prompts.clean)),
+        )
     )
 
 
@@ -262,3 +292,58 @@ def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> T
 
     ridge = Ridge(alpha=alpha, fit_intercept=False).fit(dictionary.Z.T.numpy(), y.T.numpy())
     return torch.from_numpy(ridge.predict(dictionary.Z_query.T.numpy())).T
+
+
+@claim(
+    "P4/equation-33",
+    place="Appendix B, Equation (33)",
+    title="The definition of delta",
+    quote="delta_k := sum_h w_{h,k} s_k^h - (Z^T Z + m tau I)^{-1} (z_k + m tau e_k)",
+    statement="""With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so that the
+        dimensions fit).""",
+    quick={"K": 7, "d": 5, "m": 4, "N": 4, "tau": 0.3, "heads": 3, "transposed": False},
+    seconds=0.05,
+)
+def printed_delta(settings: Settings, seed: int) -> Finding:
+    m = model(settings, seed)
+    m.w = draw((settings.heads, settings.K), seed, "weights")
+    dictionary = m.dictionary
+    features = dictionary.features.T
+    shown = dictionary.Z.T @ features if settings.transposed else features
+    eye = torch.eye(dictionary.N, dictionary.K, dtype=torch.float64)
+    target = torch.linalg.solve(dictionary.M, shown + dictionary.ridge * eye)
+    D = torch.einsum("hk,hnk->nk", m.w, m.attention()) - target
+    gap = ((D * (dictionary.M @ D)).sum() / (2 * dictionary.K)).item()
+    return Finding(
+        conclusions=(Conclusion("relative error of the gap", "<=", EXACT, abs(gap / m.gap() - 1)),),
+        remark="Z'z_k belongs where z_k is printed; (34) and (66) have it right. (56) prints z_j for zbar_j, and D.3 "
+        "tau^2 for tau, in the same way.",
+    )
+
+
+@claim(
+    "P4/equation-37",
+    place="Appendix B, Equations (37) and (38)",
+    title="When the loss converges to its infimum",
+    quote="the necessary and sufficient condition for L(theta^(t)) to converge to L* during training is",
+    statement="""The gap lies between lambda_min(M) and lambda_max(M) times |Ahat - A|^2 / 2K with M = Z'Z + m tau I, so
+        that the loss converges to L* if and only if all delta_k tend to 0.""",
+    quick={"K": 8, "d": 5, "m": 3, "N": 6, "tau": 0.1, "heads": 4, "points": 50, "inverted": False},
+    seconds=0.1,
+)
+def gap_and_distance(settings: Settings, seed: int) -> Finding:
+    m = model(settings, seed)
+    low, *_, high = torch.linalg.eigvalsh(m.dictionary.M).tolist()
+    ratios = []
+    for i in range(settings.points):
+        m.w = 10.0 ** (i % 5 - 2) * draw((settings.heads, settings.K), seed + i, "weights")
+        D = torch.einsum("hk,hnk->nk", m.w, m.attention()) - m.limit.A
+        ratios.append(m.gap() * 2 * settings.K / D.square().sum().item())
+    low, high = (1 / high, 1 / low) if settings.inverted else (low, high)
+    return Finding(
+        hypotheses=(Hypothesis("m tau", ">=", 1e-12, m.dictionary.ridge),),
+        conclusions=(
+            Conclusion("least gap / (|Ahat - A|^2 / 2K)", ">=", low * (1 - 1e-9), min(ratios)),
+            Conclusion("largest gap / (|Ahat - A|^2 / 2K)", "<=", high * (1 + 1e-9), max(ratios)),
+        ),
+    )

@@ -157,3 +157,22 @@ def _running_mean(sample: Tensor, printed: float) -> Figure:
         (Series.of("sample mean", at, means), Series.of("Lemma 4", at, [printed] * len(at), "bound")),
         log_x=True,
     )
+
+
+@claim(
+    "P4/lemma-3",
+    place="Appendix A.2, Lemma 3",
+    title="The square of a sum",
+    quote="||sum_{i=1}^l x_i||_2^2 <= l sum_{i=1}^l ||x_i||_2^2",
+    statement="""|x_1 + ... + x_l|^2 <= l (|x_1|^2 + ... + |x_l|^2).""",
+    quick={"counts": [2, 5, 20], "p": 6, "draws": 500, "factor": 1.0},
+    seconds=0.05,
+)
+def square_of_a_sum(settings: Settings, seed: int) -> Finding:
+    worst = 0.0
+    for count in settings.counts:
+        x = draw((settings.draws, count, settings.p), seed, f"vectors {count}")
+        x[0] = x[0, :1]  # equal vectors attain the bound
+        right = settings.factor * count * x.square().sum((1, 2))
+        worst = max(worst, (x.sum(1).square().sum(1) / right).max().item())
+    return Finding(conclusions=(Conclusion("largest left-hand side / right-hand side", "<=", 1 + 1e-12, worst),))

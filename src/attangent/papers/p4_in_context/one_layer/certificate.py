@@ -1,7 +1,7 @@
 """The guarantee of Theorems 1 and 2, and whether floating point can train from a given start."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -227,6 +227,11 @@ def log10_L_61(s: Sizes, gamma: float, alpha: float) -> float:
 def log10_L_corrected(s: Sizes, gamma: float, alpha: float) -> float:
     """L of Eq. 61 with the square that Eq. 59 forgets on its prefactor, and 4 for Eq. 58's four terms."""
     return _smoothness(s, gamma, alpha, _log(16 * s.f_max**2 * s.Z_bar**2 / s.K) + 2 * gamma)
+
+
+def log10_L_repaired(s: Sizes, gamma: float, alpha: float) -> float:
+    """L of Eq. 17 as it follows from the corrected Eq. 61: with |A| <= 1 + |Z'Zhat|/(m tau)."""
+    return log10_L_corrected(replace(s, A=1 + s.cross), gamma, alpha)
 
 
 def _smoothness(s: Sizes, gamma: float, alpha: float, prefactor: float) -> float:

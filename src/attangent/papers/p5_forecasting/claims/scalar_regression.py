@@ -9,6 +9,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Hypothesis
+from attangent.kernels import Trajectory
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
@@ -81,3 +82,49 @@ def asked_in_the_limit(p: ScalarRegression, settings: Settings, part: str = "") 
         Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min, part=part),
         Hypothesis("width m", ">=", width, math.log10(settings.m), log10=True, part=part, in_limit=True),
     )
+
+
+PAIR = {"candidates": 60, "pair_steps": 120}
+"""How many windows the best-conditioned pair is chosen from, and how many steps it is trained for."""
+
+
+@dataclass(frozen=True)
+class Converged:
+    """A network trained to convergence on two windows: the problem, the run, and what longer training could move.
+
+    `remaining` bounds how far a weight moves in all steps up to m / (eta lambda v_min).
+    """
+
+    problem: ScalarRegression
+    run: Trajectory
+    remaining: float
+
+    @property
+    def output_change(self) -> float:
+        """|F(t) - F(0)|."""
+        p = self.problem
+        return (self.run.final.forward(p.X) - p.network.forward(p.X)).norm().item()
+
+
+def converge(settings: Settings, seed: int) -> Converged:
+    """Train on the best-conditioned pair of windows, which is the same for every width."""
+    drawn = scalar_regression(settings | {"n": settings.candidates, "m": 256}, seed)
+    rows = _best_pair(drawn.kernel)
+    network = ScalarAttention(settings.d, settings.m, 1.0, "symmetric", seed)
+    X = drawn.X[rows]
+    H = network.kernel(X)
+    p = ScalarRegression(X, drawn.y[rows], network, H, torch.linalg.eigvalsh(H))
+    rate = p.rate(settings.rate)
+    run = network.descend(p.X, p.y, rate, settings.pair_steps)
+    v_min = X.var(dim=1, correction=0).min().item()
+    needed = settings.m / (rate * p.lambda_min * v_min)
+    return Converged(p, run, needed * rate * run.final.gradient(p.X, p.y).abs().max().item())
+
+
+def _best_pair(kernel: Tensor) -> list[int]:
+    """Return the two points whose 2 x 2 kernel has the largest ratio of eigenvalues."""
+    a = kernel.diagonal()[:, None]
+    b = kernel.diagonal()[None]
+    spread = ((a - b).square() / 4 + kernel.square()).sqrt()
+    ratios = (((a + b) / 2 - spread) / ((a + b) / 2 + spread)).triu(1)
+    return [int(index) for index in divmod(int(ratios.argmax()), len(kernel))]

@@ -1,0 +1,241 @@
+"""Exact proofs for P4: what is misprinted, which remarks fail, and why two statements hold."""
+
+from attangent.audit.proofs import Proof, Step
+
+
+def footnote_1() -> Proof:
+    """(17) has |Zbar|^2 where (61) with (44) has |Zbar|."""
+    import sympy as sp
+
+    H, K, Z, zeta, gap, gamma = sp.symbols("H K Z zeta_0 Delta gamma", positive=True)
+    alpha = sp.sqrt(2 * K) * 4 * Z * sp.sqrt(gap) / (gamma * zeta)
+    in_61 = 2 * gamma * H * alpha
+    in_17 = 8 * sp.sqrt(2) * H * sp.sqrt(K) * Z**2 / zeta * sp.sqrt(gap)
+    return Proof(
+        (
+            Step(
+                "With the alpha of (44), the first term of (61) has |Zbar| to the first power.",
+                r"2\gamma H\alpha=8\sqrt2H\sqrt K\frac{\|\bar Z\|}{\zeta_0}\sqrt{\Delta^{(0)}}",
+                sp.simplify(in_61 - in_17 / Z) == 0,
+            ),
+            Step(
+                "(17) prints |Zbar|^2 there, so its bracket is smaller as soon as |Zbar| < 1.",
+                r"\frac{2\gamma H\alpha}{8\sqrt2H\sqrt K\|\bar Z\|^2\sqrt{\Delta^{(0)}}/\zeta_0}=\frac{1}{\|\bar Z\|}>1",
+                sp.simplify(in_61 / in_17 - 1 / Z) == 0 and bool((1 / Z).subs(Z, sp.Rational(1, 2)) > 1),
+            ),
+        )
+    )
+
+
+def equation_26() -> Proof:
+    """Two equal features in the prompt: A tends to the identity, Z^+ Z is a projection."""
+    import sympy as sp
+
+    tau = sp.symbols("tau", positive=True)
+    Z = sp.Matrix([[1, 1]])
+    A = (Z.T * Z + tau * sp.eye(2)).inv() * (Z.T * Z + tau * sp.eye(2))
+    pseudo = Z.pinv() * Z
+    return Proof(
+        (
+            Step(
+                "On the prompt's own tokens A is the identity for every tau > 0, hence in the limit.",
+                r"(Z^\top Z+m\tau I)^{-1}(Z^\top Z+m\tau I)=I",
+                sp.simplify(A) == sp.eye(2),
+            ),
+            Step(
+                "For Z = (1, 1), with N = 2 > m = 1, the printed matrix is a projection of rank 1.",
+                r"Z^+Z=\tfrac12\begin{pmatrix}1&1\\1&1\end{pmatrix}\ne I",
+                pseudo == sp.Matrix([[1, 1], [1, 1]]) / 2 and pseudo.rank() == 1,
+            ),
+            Step(
+                "Without noise y = (lambda, lambda), and both give the same labels: (26) itself holds.",
+                r"y^\top Z^+Z=y^\top",
+                sp.Matrix([[3, 3]]) * pseudo == sp.Matrix([[3, 3]]),
+            ),
+        ),
+        part="A becomes",
+    )
+
+
+def nearness() -> Proof:
+    """The risk of ridge regression is least at the ridge m tau, that of the trained transformer."""
+    import sympy as sp
+
+    a, s, v = sp.symbols("alpha s v", positive=True)
+    risk = (a**2 + v * s) / (a + s) ** 2  # one direction: feature energy s, label noise v = m tau, E lambda^2 = 1
+    slope = sp.diff(risk, a)
+    return Proof(
+        (
+            Step(
+                "In a direction with feature energy s, ridge regression with alpha has bias alpha/(alpha + s) and "
+                "variance v s/(alpha + s)^2. The noise of a label has the variance v = m tau.",
+                r"R(\alpha)=\frac{\alpha^2+v s}{(\alpha+s)^2},\quad R'(\alpha)=\frac{2s(\alpha-v)}{(\alpha+s)^3}",
+                sp.simplify(slope - 2 * s * (a - v) / (a + s) ** 3) == 0,
+            ),
+            Step(
+                "The least risk is at alpha = m tau, the ridge of y*, for every N. y_best has the ridge N tau and is "
+                "worse unless N = m.",
+                r"R(N\tau)-R(m\tau)=\frac{s(N\tau-m\tau)^2}{(m\tau+s)(N\tau+s)^2}\ge 0",
+                sp.simplify(risk - risk.subs(a, v) - s * (a - v) ** 2 / ((v + s) * (a + s) ** 2)) == 0,
+            ),
+        ),
+        part="y_best is best",
+    )
+
+
+def fitting() -> Proof:
+    """For N > m the transformer does not overfit: its ridge is the right one."""
+    import sympy as sp
+
+    a, s, v, y = sp.symbols("alpha s v y", positive=True)
+    norm = sp.sqrt(s) * y / (a + s)
+    risk = (a**2 + v * s) / (a + s) ** 2
+    return Proof(
+        (
+            Step(
+                "The norm of the estimate falls with the ridge, so for N < m the transformer's is the smaller one, "
+                "as printed.",
+                r"\frac{d}{d\alpha}\frac{\sqrt s\,y}{\alpha+s}=-\frac{\sqrt s\,y}{(\alpha+s)^2}<0",
+                sp.simplify(sp.diff(norm, a) + sp.sqrt(s) * y / (a + s) ** 2) == 0,
+            ),
+            Step(
+                "A label is <lambda, z> + lambda'eps with E|lambda|^2 = m: its noise level is m tau, which the "
+                "transformer's ridge m tau neither under- nor overestimates. The larger ridge N tau of y_best has "
+                "the larger risk.",
+                r"R(2m\tau)-R(m\tau)=\frac{s(m\tau)^2}{(m\tau+s)(2m\tau+s)^2}>0",
+                sp.simplify((risk.subs(a, 2 * v) - risk.subs(a, v)) - s * v**2 / ((v + s) * (2 * v + s) ** 2)) == 0,
+            ),
+        ),
+        part="N > m overfits",
+    )
+
+
+def heads() -> Proof:
+    """zeta_0 / H does not fall as heads are added, by concavity of the least eigenvalue."""
+    import sympy as sp
+
+    M = [sp.diag(1, 0), sp.diag(0, 1), sp.diag(1, 1)]
+    H = len(M)
+
+    def least(matrix: sp.Matrix) -> sp.Expr:
+        return min(matrix.eigenvals())
+
+    whole = least(M[0] + M[1] + M[2]) / sp.Integer(H)
+    left_out = [least(sum((m for j, m in enumerate(M) if j != h), sp.zeros(2, 2))) / (H - 1) for h in range(H)]
+    h, Z, K, gamma, zeta = sp.symbols("H Z K gamma zeta_0", positive=True)
+    L = sp.sqrt(2) * h * Z**2 * gamma**2 / K
+    return Proof(
+        (
+            Step(
+                "For large gamma the constant of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so the guaranteed fall per "
+                "step is a multiple of zeta_0/H.",
+                r"\frac{\gamma^2}{L}\frac{\zeta_0}{2K}=\frac{\zeta_0}{2\sqrt2H\|\bar Z\|^2}",
+                sp.simplify(gamma**2 / L * zeta / (2 * K) - zeta / (2 * sp.sqrt(2) * h * Z**2)) == 0,
+            ),
+            Step(
+                "B_kB_k'/H is the mean over the heads of the same with one head left out, and the least eigenvalue is "
+                "concave, so zeta_0/H is at least the mean of the others. For diag(1,0), diag(0,1), I:",
+                r"\tfrac{\zeta_0(3)}{3}=\tfrac23\ge\tfrac13\left(\tfrac12+\tfrac12+\tfrac12\right)=\tfrac12",
+                bool(whole == sp.Rational(2, 3)) and bool(whole >= sum(left_out) / H),
+            ),
+            Step(
+                "Here it grows from H = 2 to H = 3: a larger H does not slow the guarantee down.",
+                r"\tfrac23>\tfrac12",
+                bool(whole > max(left_out)),
+            ),
+        ),
+        part="H",
+    )
+
+
+def lemma_5() -> Proof:
+    """One labelled and one unlabelled token of one feature: the noise of the second label is missing."""
+    import sympy as sp
+
+    tau, a = sp.symbols("tau a", real=True)
+    z1, z2 = sp.Integer(1), sp.Integer(2)  # m = 1, N = 1, K = 2
+    true = (a * z1 - z2) ** 2 + tau * a**2 + tau  # E (a y_1 - y_2)^2 with E lambda^2 = 1
+    centre = z1 * z2 / (z1**2 + tau)
+    printed = (z1**2 + tau) * (a - centre) ** 2 + z2**2 - (z1 * z2) ** 2 / (z1**2 + tau)
+    return Proof(
+        (
+            Step(
+                "For m = N = 1, K = 2, features 1 and 2, the squared error on the token without a label is",
+                r"E(ay_1-y_2)^2=(a-2)^2+\tau a^2+\tau",
+                sp.expand(true - ((a - 2) ** 2 + tau * a**2 + tau)) == 0,
+            ),
+            Step(
+                "The printed form with its L* lacks m tau, the noise of that label, whatever a.",
+                r"\text{true}-\text{printed}=\tau=m\tau",
+                sp.simplify(true - printed - tau) == 0,
+            ),
+        )
+    )
+
+
+def equation_59() -> Proof:
+    """The brace of (58) is squared, its factor is not."""
+    import sympy as sp
+
+    g, f, Z, K, brace = sp.symbols("gamma f Z K b", positive=True)
+    factor = 2 * g * f * Z / K
+    right = (factor * brace) ** 2
+    printed = 8 * g * f * Z / K * brace**2 / 4
+    return Proof(
+        (
+            Step(
+                "The square of (58) has the square of its factor.",
+                r"\Big(\tfrac{2\gamma\bar f\|\bar Z\|}{K}\{\cdot\}\Big)^2=\tfrac{4\gamma^2\bar f^2\|\bar Z\|^2}{K^2}"
+                r"\{\cdot\}^2",
+                sp.expand(right - 4 * g**2 * f**2 * Z**2 / K**2 * brace**2) == 0,
+            ),
+            Step(
+                "(59) keeps the first power. The right term exceeds every multiple of the printed one as gamma grows "
+                "at fixed alpha.",
+                r"\frac{\text{right}}{\text{printed}}\propto\gamma\to\infty",
+                sp.limit(right / printed, g, sp.oo) == sp.oo,
+            ),
+        ),
+        part="any alpha and gamma",
+    )
+
+
+def equation_33() -> Proof:
+    """With one feature and one labelled token the printed delta misses a factor z."""
+    import sympy as sp
+
+    z, tau = sp.symbols("z tau", positive=True)
+    A = (z * z + tau) / (z * z + tau)
+    printed = (z + tau) / (z * z + tau)
+    return Proof(
+        (
+            Step(
+                "For m = N = 1 the target of (34) is 1, since Z'z_k + m tau = z^2 + tau.",
+                r"\frac{z^2+\tau}{z^2+\tau}=1",
+                sp.simplify(A) == 1,
+            ),
+            Step(
+                "(33) prints z_k for Z'z_k, which gives another target unless z = 1.",
+                r"1-\frac{z+\tau}{z^2+\tau}=\frac{z(z-1)}{z^2+\tau}",
+                sp.simplify(A - printed - z * (z - 1) / (z**2 + tau)) == 0,
+            ),
+        )
+    )
+
+
+def young() -> Proof:
+    """Lemma 3 is a sum of squares."""
+    import sympy as sp
+
+    x = sp.symbols("x1:5", real=True)
+    gap = 4 * sum(v**2 for v in x) - sum(x) ** 2
+    squares = sum((x[i] - x[j]) ** 2 for i in range(4) for j in range(i + 1, 4))
+    return Proof(
+        (
+            Step(
+                "For l = 4, in each coordinate:",
+                r"l\sum_i x_i^2-\Big(\sum_i x_i\Big)^2=\sum_{i<j}(x_i-x_j)^2\ge 0",
+                sp.expand(gap - squares) == 0,
+            ),
+        )
+    )

@@ -1,0 +1,115 @@
+"""Appendix B: the probability tools and facts that P5 quotes."""
+
+import math
+
+import torch
+
+from attangent._core.random import generator
+from attangent.audit.claims import Settings
+from attangent.audit.finding import Conclusion, Finding, Hypothesis
+from attangent.audit.registry import claim
+
+
+@claim(
+    "P5/fact-b.3",
+    place="Appendix B, Fact B.3",
+    title="Sums of normal variables",
+    quote="For n variables X_i ~ N(0, sigma_i^2) ... we have: sum X_i ~ N(0, sum sigma_i^2)",
+    statement="""The sum of n normal variables with variances sigma_i^2 has the variance sum sigma_i^2, whatever their
+        dependence.""",
+    quick={"draws": 4000, "correlation": -1.0},
+    seconds=0.01,
+)
+def sums_of_normals(settings: Settings, seed: int) -> Finding:
+    x, y = torch.randn(2, settings.draws, generator=generator(seed, "normals"), dtype=torch.float64)
+    rho = settings.correlation
+    total = x + rho * x + math.sqrt(1 - rho**2) * y
+    return Finding(
+        conclusions=(
+            Conclusion(
+                "|variance of the sum / 2 - 1|", "<=", 5 * math.sqrt(2 / settings.draws), abs(total.var().item() / 2 - 1)
+            ),
+        ),
+        remark="The variables must be independent. The paper applies it to a state and to noise that are.",
+    )
+
+
+@claim(
+    "P5/fact-b.4",
+    place="Appendix B, Fact B.4",
+    title="Inner product with a normal vector",
+    quote="for any fixed u in R^d, we can show that: <x, u> ~ N(0, sigma^2 ||u||_2^2 I_d)",
+    statement="""<x, u> has the covariance sigma^2 |u|^2 I_d, of trace d sigma^2 |u|^2, for x ~ N(0, sigma^2 I_d).""",
+    quick={"d": 6, "draws": 4000, "sigma": 1.0},
+    seconds=0.01,
+)
+def inner_products(settings: Settings, seed: int) -> Finding:
+    rng = generator(seed, "vectors")
+    x = settings.sigma * torch.randn(settings.draws, settings.d, generator=rng, dtype=torch.float64)
+    u = torch.randn(settings.d, generator=rng, dtype=torch.float64)
+    variance = (x @ u).var().item()
+    printed = settings.d * settings.sigma**2 * u.square().sum().item()
+    return Finding(
+        conclusions=(
+            Conclusion("|variance / printed - 1|", "<=", 5 * math.sqrt(2 / settings.draws), abs(variance / printed - 1)),
+        ),
+        remark="<x, u> is a number; the factor I_d is a slip. At d = 1 nothing changes.",
+    )
+
+
+@claim(
+    "P5/fact-b.7",
+    place="Appendix B, Fact B.7",
+    title="The least eigenvalue of a changed matrix",
+    quote="For two matrices H, H~ in R^{n x n}, we have: lambda_min(H~) >= lambda_min(H) - ||H - H~||_F",
+    statement="""lambda_min(H~) >= lambda_min(H) - |H - H~| for all square matrices with real eigenvalues.""",
+    quick={"change": 0.25, "symmetric": False},
+    seconds=0.01,
+)
+def least_eigenvalues(settings: Settings, seed: int) -> Finding:
+    H = torch.tensor([[0.0, 1.0], [float(settings.symmetric), 0.0]], dtype=torch.float64)
+    moved = H.clone()
+    moved[1, 0] += settings.change
+    if settings.symmetric:
+        moved[0, 1] += settings.change
+    low, after = (torch.linalg.eigvals(matrix).real.min().item() for matrix in (H, moved))
+    return Finding(
+        conclusions=(
+            Conclusion("lambda_min(H~) less the bound", ">=", -1e-12, after - low + (H - moved).norm().item()),
+        ),
+        remark="It holds for symmetric matrices, and the kernels to which the paper applies it are symmetric.",
+    )
+
+
+@claim(
+    "P5/fact-b.9",
+    place="Appendix B, Lemma B.1, Facts B.5, B.6 and B.9",
+    title="Hoeffding's bound, tails, exponentials and geometric sums",
+    quote="sum_{tau=1}^t (1-x)^tau <= -1/log(1-x) <= 2/x",
+    statement="""Hoeffding's bound (B.1), |X| <= C sigma sqrt(log(1/delta)) with probability 1 - delta for delta < 0.1
+        (B.5, C = 2), exp(x) = 1 + x + Theta(1) x^2 for |x| < 0.01 (B.6), and the bounds on a geometric sum (B.9).""",
+    quick={"n": 20, "draws": 20_000, "deltas": [0.09, 0.01, 1e-4, 1e-9], "C": 2.0, "terms": 500},
+    seconds=0.05,
+)
+def facts_that_hold(settings: Settings, seed: int) -> Finding:
+    coins = torch.randint(0, 2, (settings.draws, settings.n), generator=generator(seed, "coins")).double()
+    t = 0.2 * settings.n
+    above = ((coins.sum(1) - settings.n / 2).abs() >= t).double().mean().item()
+    x = torch.linspace(-0.0099, 0.0099, 100, dtype=torch.float64)
+    square = (torch.expm1(x) - x) / x.square()
+    rates = torch.linspace(0.01, 0.99, 99, dtype=torch.float64)
+    sums = ((1 - rates)[:, None] ** torch.arange(1, settings.terms + 1)).sum(1)
+    logs = -1 / torch.log1p(-rates)
+    tails = [
+        math.erfc(settings.C * math.sqrt(math.log(1 / delta)) / math.sqrt(2)) / delta for delta in settings.deltas
+    ]
+    return Finding(
+        hypotheses=(Hypothesis("largest delta", "<=", 0.1, max(settings.deltas)),),
+        conclusions=(
+            Conclusion("B.1: P / bound", "<=", 1.0, above / (2 * math.exp(-2 * t**2 / settings.n)), part="B.1"),
+            Conclusion("B.5: largest P(outside) / delta", "<=", 1.0, max(tails), part="B.5"),
+            Conclusion("B.6: largest |(exp(x) - 1 - x) / x^2 - 1/2|", "<=", 0.01, (square - 0.5).abs().max().item(), part="B.6"),
+            Conclusion("B.9: largest sum / (-1/log(1-x))", "<=", 1.0, (sums / logs).max().item(), part="B.9"),
+            Conclusion("B.9: largest (-1/log(1-x)) / (2/x)", "<=", 1.0, (logs * rates / 2).max().item(), part="B.9"),
+        ),
+    )

@@ -1,0 +1,391 @@
+"""Exact proofs for P5: misprints by a counter-example, theorems by contradiction with the paper's own lemmas."""
+
+from fractions import Fraction
+
+from attangent.audit.proofs import Proof, Step
+
+
+def claim_c_2() -> Proof:
+    """Property 3 with Property 2 makes P_(d+1) shorter than 1."""
+    import sympy as sp
+
+    d = sp.symbols("d", integer=True, positive=True)
+    return Proof(
+        (
+            Step(
+                "P_d is orthogonal to the others, and the mean of unit vectors has a norm of at most 1.",
+                r"\|P_{d+1}\|^2=\tfrac{(d-1)^2}{d^2}\|P_d\|^2+\tfrac{1}{d^2}\Big\|\tfrac{1}{d-1}\sum_{k<d}P_k\Big\|^2"
+                r"\le\tfrac{(d-1)^2+1}{d^2}",
+                Fraction(7, 8) ** 2 + Fraction(1, 8) ** 2 == Fraction(7**2 + 1, 8**2),
+            ),
+            Step(
+                "That is below 1 for every d > 1, and Property 1 wants 1.",
+                r"d^2-(d-1)^2-1=2(d-1)>0",
+                sp.expand(d**2 - (d - 1) ** 2 - 1 - 2 * (d - 1)) == 0,
+            ),
+        ),
+        part="Property 1",
+    )
+
+
+def fact_b_2() -> Proof:
+    """P(x <= t) is at least 1/2 for t > 0."""
+    import sympy as sp
+
+    t = sp.symbols("t", positive=True)
+    below = (1 + sp.erf(t / sp.sqrt(2))) / 2
+    return Proof(
+        (
+            Step(
+                "For t > 0 a centred normal variable is below t with probability more than 1/2.",
+                r"P(x\le t)>P(x\le 0)=\tfrac12",
+                below.subs(t, 0) == sp.Rational(1, 2) and sp.diff(below, t).is_positive is True,
+            ),
+            Step(
+                "The printed bound tends to 0 with t. At t = sigma/2 it is below 2/5.",
+                r"\frac{2t}{\sqrt{2\pi}\sigma}\Big|_{t=\sigma/2}=\frac{1}{\sqrt{2\pi}}<\frac25<\frac12",
+                bool(1 / sp.sqrt(2 * sp.pi) < sp.Rational(2, 5)),
+            ),
+        )
+    )
+
+
+def fact_b_8() -> Proof:
+    """A softmax vector that prefers the larger entry makes the left-hand side negative."""
+    s = (Fraction(3, 4), Fraction(1, 4))
+    x = (Fraction(1), Fraction(0))
+    mean = sum(a * b for a, b in zip(s, x, strict=True))
+    left = sum(value - mean for value in x) / 2
+    variance = sum((value - Fraction(1, 2)) ** 2 for value in x) / 2
+    squares = sum((value - mean) ** 2 for value in x) / 2
+    return Proof(
+        (
+            Step(
+                "Take s = (3/4, 1/4) and x = (1, 0). The left-hand side is negative, the variance positive.",
+                r"\tfrac12\langle\mathbf 1,x-\mathbf 1\langle s,x\rangle\rangle=-\tfrac14<0<\tfrac14=v_x",
+                left == Fraction(-1, 4) and variance == Fraction(1, 4),
+            ),
+            Step(
+                "With the square, as Lemma I.4 uses it, c = 1 does.",
+                r"\tfrac12\langle\mathbf 1,(x-\mathbf 1\langle s,x\rangle)^2\rangle=\tfrac{5}{16}\ge\tfrac14",
+                squares == Fraction(5, 16) and squares >= variance,
+            ),
+        )
+    )
+
+
+def fact_b_3() -> Proof:
+    """The sum of X and -X is 0."""
+    one = Fraction(1)
+    return Proof(
+        (
+            Step(
+                "X_1 ~ N(0, 1) and X_2 = -X_1 are both N(0, 1). Their sum is 0, not N(0, 2).",
+                r"\mathrm{Var}(X_1+X_2)=1+1-2=0\ne 2",
+                one + one - 2 * one == 0,
+            ),
+        )
+    )
+
+
+def fact_b_4() -> Proof:
+    """The inner product is a number, so its variance is no matrix."""
+    u = (Fraction(1), Fraction(2), Fraction(2))
+    return Proof(
+        (
+            Step(
+                "<x, u> is a number with the variance sigma^2 |u|^2. For u = (1, 2, 2), sigma = 1:",
+                r"\mathrm{Var}\langle x,u\rangle=\sum_k u_k^2=9=\sigma^2\|u\|^2",
+                sum(value**2 for value in u) == 9,
+            ),
+            Step(
+                "Read as a covariance over R^3, sigma^2|u|^2 I_3 has the trace 27.",
+                r"\mathrm{Tr}(9\,I_3)=27\ne 9",
+                3 * sum(value**2 for value in u) == 27,
+            ),
+        )
+    )
+
+
+def fact_b_7() -> Proof:
+    """Weyl's inequality fails for matrices that are not symmetric."""
+    import sympy as sp
+
+    H = sp.Matrix([[0, 1], [0, 0]])
+    other = sp.Matrix([[0, 1], [sp.Rational(1, 4), 0]])
+    return Proof(
+        (
+            Step(
+                "H has the eigenvalue 0 only, the changed matrix has -1/2 and 1/2.",
+                r"H=\begin{pmatrix}0&1\\0&0\end{pmatrix},\;\tilde H=\begin{pmatrix}0&1\\\frac14&0\end{pmatrix}:\;"
+                r"\lambda_{\min}(H)=0,\;\lambda_{\min}(\tilde H)=-\tfrac12",
+                set(H.eigenvals()) == {0} and min(other.eigenvals()) == sp.Rational(-1, 2),
+            ),
+            Step(
+                "The change has the norm 1/4. For symmetric matrices, to which the paper applies it, the fact is right.",
+                r"-\tfrac12<0-\tfrac14",
+                bool((H - other).norm() == sp.Rational(1, 4)) and Fraction(-1, 2) < Fraction(-1, 4),
+            ),
+        )
+    )
+
+
+def equation_17() -> Proof:
+    """The second term of the change of a softmax has a minus."""
+    import sympy as sp
+
+    u, v, b, c = sp.symbols("u v b c", positive=True)  # two exponentials and their beta
+    before = (u / (u + v), v / (u + v))
+    after_sum = u * (1 - b) + v * (1 - c)
+    after = (u * (1 - b) / after_sum, v * (1 - c) / after_sum)
+    inner = before[0] * b + before[1] * c
+    gaps = [sp.simplify(before[i] - after[i] - (before[i] * (b, c)[i] - inner * after[i])) for i in (0, 1)]
+    printed = before[0] - after[0] - (before[0] * b + inner * after[0])
+    return Proof(
+        (
+            Step(
+                "With u(t+1) = u(t)(1 - beta) and two coordinates, the identity holds with a minus.",
+                r"S(t)-S(t+1)=S(t)\circ\beta-\langle S(t),\beta\rangle S(t+1)",
+                gaps == [0, 0],
+            ),
+            Step(
+                "As printed, with a plus, it misses by twice the second term.",
+                r"S(t)-S(t+1)-\big(S(t)\circ\beta+\langle S(t),\beta\rangle S(t+1)\big)=-2\langle S(t),\beta\rangle S(t+1)",
+                sp.simplify(printed + 2 * inner * after[0]) == 0,
+            ),
+        )
+    )
+
+
+def lemma_g_1() -> Proof:
+    """The first-order term has the variance, not the second moment plus the squared mean."""
+    import sympy as sp
+
+    a, b, s = sp.symbols("a b s", real=True)  # two values, attention s and 1 - s
+    mean = s * a + (1 - s) * b
+    second = s * a**2 + (1 - s) * b**2
+    logit = sp.symbols("q", real=True)
+    attention = sp.exp(logit * a) / (sp.exp(logit * a) + sp.exp(logit * b))
+    derivative = sp.diff(attention * a + (1 - attention) * b, logit)
+    variance = (second - mean**2).subs(s, attention)
+    return Proof(
+        (
+            Step(
+                "The derivative of <softmax(q x), x> in q is the variance under the attention.",
+                r"\frac{d}{dq}\langle S,x\rangle=\langle S,x^2\rangle-\langle S,x\rangle^2",
+                sp.simplify(derivative - variance) == 0,
+            ),
+            Step(
+                "C_1 has the sum, which differs by twice the squared mean.",
+                r"\big(\langle S,x^2\rangle+\langle S,x\rangle^2\big)-\mathrm{Var}_S(x)=2\langle S,x\rangle^2",
+                sp.expand(second + mean**2 - (second - mean**2) - 2 * mean**2) == 0,
+            ),
+        ),
+        part="G.1",
+    )
+
+
+def lemma_h_2() -> Proof:
+    """(a - b)^2 <= a^2 + b^2 fails for numbers of opposite signs."""
+    a = Fraction(1)
+    b = Fraction(-1)
+    return Proof(
+        (
+            Step(
+                "At a = 1, b = -1 the left-hand side is 4 and the right-hand side 2.",
+                r"(1-(-1))^2=4>2=1^2+(-1)^2",
+                (a - b) ** 2 == 4 and a**2 + b**2 == 2,
+            ),
+            Step(
+                "A factor 2 repairs it, and O(.) absorbs it.",
+                r"2(a^2+b^2)-(a-b)^2=(a+b)^2\ge 0",
+                all(
+                    2 * (x**2 + y**2) - (x - y) ** 2 == (x + y) ** 2
+                    for x in map(Fraction, (-2, 1, 3))
+                    for y in map(Fraction, (-1, 0, 5))
+                ),
+            ),
+        ),
+        part="step",
+    )
+
+
+def lemma_i_3() -> Proof:
+    """A gradient bounded away from 0 for all t contradicts a loss that tends to 0."""
+    import sympy as sp
+
+    t, rate, c, C, L0 = sp.symbols("t eta c C L_0", positive=True)
+    loss = L0 * sp.Rational(1, 2) ** t
+    return Proof(
+        (
+            Step(
+                "By Lemma E.5 and Cauchy-Schwarz the gradient is at most a constant C times sqrt(2L(t)).",
+                r"|\Delta w_r(t)|\le C\sqrt{2L(t)}",
+                sp.sqrt(2 * loss).is_positive is True,
+            ),
+            Step(
+                "By Theorem 5.2 the loss tends to 0, and so does this bound.",
+                r"L(t)\le(1-\eta\lambda/2)^tL(0)\to 0",
+                sp.limit(C * sp.sqrt(2 * loss), t, sp.oo) == 0,
+            ),
+            Step(
+                "Lemma I.3 wants |Delta w_r(t)| >= c with one c > 0 for all t. Weights would then move by c eta per "
+                "step without end, and Lemma H.4 keeps them within R.",
+                r"\sum_{\tau\le t}\eta c=\eta ct\to\infty",
+                sp.limit(rate * c * t, t, sp.oo) == sp.oo,
+            ),
+        )
+    )
+
+
+def lemma_i_5() -> Proof:
+    """With the R of Lemma H.4 the outputs would not move, and convergence needs them to."""
+    import sympy as sp
+
+    m, C = sp.symbols("m C", positive=True)
+    return Proof(
+        (
+            Step(
+                "The proof of Lemma H.4 gives R = O(m^(-1/2)) exp(O(B^2 D)) with D = sqrt(log(m/delta)).",
+                r"R\le C m^{-1/2}e^{C\sqrt{\log m}}\to 0",
+                sp.limit(C * sp.exp(C * sp.sqrt(sp.log(m))) / sp.sqrt(m), m, sp.oo) == 0,
+            ),
+            Step(
+                "Lemma I.5 then bounds every |F_i(t) - F_i(0)| by a quantity that tends to 0 with the width.",
+                r"|F_i(t)-F_i(0)|\le e^{C\sqrt{\log m}}\,O(R)\to 0",
+                sp.limit(C * sp.exp(2 * C * sp.sqrt(sp.log(m))) / sp.sqrt(m), m, sp.oo) == 0,
+            ),
+            Step(
+                "F(0) = 0 (Assumption D.7) and L(t) -> 0 (Theorem 5.2) make F_i(t) tend to y_i, which does not depend on "
+                "m. Both cannot hold.",
+                r"|F_i(t)-F_i(0)|\to|y_i|>0",
+                bool(sp.Abs(sp.Rational(1, 3)) > 0),
+            ),
+        ),
+        part="1",
+    )
+
+
+def theorem_5_2() -> Proof:
+    """Signs cannot follow a_r if no weight moves by more than R < 1."""
+    import sympy as sp
+
+    R = sp.symbols("R", positive=True)
+    x = sp.symbols("x", real=True)
+    density = sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi)
+    return Proof(
+        (
+            Step(
+                "By Lemma H.4 no weight ever moves by more than R = lambda/(n poly(exp(B^2), exp(D))) < 1. So w_r(t) > 0 "
+                "only if w_r(0) > -R.",
+                r"P(w_r(t)>0\mid a_r=1)\le P(w_r(0)>-R)\le\tfrac12+\tfrac{R}{\sqrt{2\pi}}",
+                sp.simplify(density.subs(x, 0) - 1 / sp.sqrt(2 * sp.pi)) == 0
+                and sp.integrate(density, (x, 0, sp.oo)) == sp.Rational(1, 2),
+            ),
+            Step(
+                "For R <= 1 that is below 9/10, and Part 1 wants at least 1 - delta > 9/10. w_r(0) is independent of "
+                "a_r.",
+                r"\tfrac12+\tfrac{1}{\sqrt{2\pi}}<\tfrac{9}{10}\le 1-\delta\quad(\delta<\tfrac1{10})",
+                bool(sp.Rational(1, 2) + 1 / sp.sqrt(2 * sp.pi) < sp.Rational(9, 10)),
+            ),
+            Step(
+                "The time t does not enter, so no t helps. As R -> 0 with the width the share tends to a half.",
+                r"\tfrac12+\tfrac{R}{\sqrt{2\pi}}\to\tfrac12",
+                sp.limit(sp.Rational(1, 2) + R / sp.sqrt(2 * sp.pi), R, 0) == sp.Rational(1, 2),
+            ),
+        ),
+        part="Part 1",
+    )
+
+
+def proposition_6_3() -> Proof:
+    """The printed equation has no solution: its P_d components differ."""
+    d = 5
+    following = [Fraction(1, d * (d - 1))] * (d - 1) + [Fraction(d - 1, d)]  # P_(d+1) in the frame P_1..P_d
+    target = following[:-1] + [following[-1] - 1]  # P_(d+1) - P_d
+    w = Fraction(1, d * (d - 1))
+    right = [w] * (d - 1) + [-(d - 1) * w]  # sum_(k<d) w (P_k - P_d)
+    return Proof(
+        (
+            Step(
+                "In an orthonormal frame P_1..P_d the right-hand side has the component -1/d along P_d, and the sum over "
+                "k < d has none.",
+                r"\langle P_d,P_{d+1}-P_d\rangle=\tfrac{d-1}{d}-1=-\tfrac1d\ne 0=\Big\langle P_d,\sum_{k<d}w_kP_k\Big\rangle",
+                target[-1] == Fraction(-1, d),
+            ),
+            Step(
+                "With P_k - P_d, as in the proof, w_k = 1/(d(d-1)) solves it.",
+                r"\sum_{k<d}\tfrac{1}{d(d-1)}(P_k-P_d)=P_{d+1}-P_d",
+                right == target,
+            ),
+        ),
+        part="equation",
+    )
+
+
+def section_7_1() -> Proof:
+    """At uniform attention the sign of the local change is that of p - q, not of p."""
+    import sympy as sp
+
+    p, q, eta = sp.symbols("p q eta", positive=True)
+    half = sp.Rational(1, 2)  # L = d = 2, X = W_V = I, W = 0: attention 1/2
+    mean = half * p + half * q
+    scores = [-eta * half * (p - mean), -eta * half * (q - mean)]  # change of the scores of row 1
+    change = half * (scores[0] - (half * scores[0] + half * scores[1]))  # first order in eta
+    return Proof(
+        (
+            Step(
+                "Take L = d = 2, X = W_V = I, W = 0 and G_1 = (p, q), so that <G_1, W_V'X_1> = p. A step of descent "
+                "changes the attention on position 1 by",
+                r"\Delta S_{11}=-\tfrac{\eta}{8}(p-q)",
+                sp.simplify(change + eta * (p - q) / 8) == 0,
+            ),
+            Step(
+                "At p = 1, q = 2 the inner product is positive (Case 1) and attention on the local entry grows.",
+                r"\langle G_1,W_V^\top X_1\rangle=1>0,\quad\Delta S_{11}=\tfrac\eta8>0",
+                bool(change.subs({p: 1, q: 2, eta: 8}) == 1),
+            ),
+            Step(
+                "The columns of the dropped matrix are equal, as printed, but subtracting them is what makes q matter.",
+                r"\tfrac{p+q}{2}\ne 0",
+                bool(mean.subs({p: 1, q: 2}) == sp.Rational(3, 2)),
+            ),
+        ),
+        part="cases",
+    )
+
+
+def zero_start() -> Proof:
+    """On a constant window an odd number of signs never cancels."""
+    from itertools import product
+
+    sums = {sum(signs) for signs in product((-1, 1), repeat=3)}
+    return Proof(
+        (
+            Step(
+                "On the window x = (c, ..., c) every softmax gives <S, x> = c, so f = c (a_1 + ... + a_m)/sqrt(m).",
+                r"\langle S,c\mathbf 1\rangle=c",
+                Fraction(1, 4) * 7 + Fraction(3, 4) * 7 == 7,
+            ),
+            Step(
+                "For m = 3 the sum of the signs is never 0.",
+                r"a_1+a_2+a_3\in\{-3,-1,1,3\}",
+                sums == {-3, -1, 1, 3},
+            ),
+        )
+    )
+
+
+def norms_over_points() -> Proof:
+    """|x|_1 <= sqrt(d) |x|_2 fails for vectors with n > d entries."""
+    n, d = 9, 4
+    return Proof(
+        (
+            Step(
+                "F(t) - y has n entries. For n = 9 equal entries of 1 and d = 4:",
+                r"\|x\|_1=9>6=\sqrt4\cdot\sqrt9=\sqrt d\,\|x\|_2",
+                n**2 > d * n,
+            ),
+            Step("The right factor is sqrt(n), attained by equal entries.", r"9=\sqrt9\cdot\sqrt9", n**2 == n * n),
+        )
+    )
